@@ -1,0 +1,287 @@
+//! The optimistic lock: readers take no lock, they look at a version before and after.
+//!
+//! # The protocol
+//!
+//! A [`Versioned`] is one word beside the data it guards. The word holds a version and two bits,
+//! `LOCKED` and `OBSOLETE`. It follows optimistic lock coupling (Leis, Scheibner, Kemper, Neumann:
+//! "The ART of Practical Synchronization", DaMoN 2016).
+//!
+//! **To read:** take a [`Snapshot`] with [`Versioned::read`] (it waits while the word is locked), run
+//! closures over the data with [`Snapshot::get`], and believe a result only because `get` returned
+//! it: the version was the same afterwards. A reader writes nothing, so a hot root stays in every
+//! core's cache. Data is reachable in no other way, so an unchecked read does not compile.
+//! While the closure runs, a writer may change anything: it sees a mixture of old and new words. It
+//! must therefore end, index in bounds and follow no pointer, whatever it sees.
+//!
+//! **To write:** get an [`Exclusive`] from a snapshot ([`Snapshot::upgrade`], which fails if anything
+//! changed since) or from nothing ([`Versioned::lock`], which waits). Dropping it unlocks with the next
+//! version; [`Exclusive::unchanged`] unlocks with the same one.
+//!
+//! **To step** from a parent to a child: take the child's pointer with the parent's `get`, take the
+//! child's snapshot, then [`Snapshot::validate`] the parent. If the parent is the same, the child was
+//! its child when its snapshot was taken. Writers lock top-down (parent, then children left to right).
+//!
+//! **To remove** a node, or to move it: while holding it and its parent, make the parent point
+//! elsewhere, then [`Exclusive::retire`] the node. Every later reader of it gets [`Restart`] and starts
+//! over from the root. Its memory goes to the epoch, as readers may still look at it.
+//!
+//! **To restart** is always allowed and never wrong. Readers can starve under a stream of writers to one
+//! node; a tree bounds that by locking after many restarts.
+//!
+//! # Why it works
+//!
+//! Data is made of atomics accessed with `Relaxed`; two pairs of barriers order it against the word.
+//!
+//! - *Begin.* Writer: data stores, then the unlocking store of the word (`Release`). Reader: load of the
+//!   word (`Acquire`), then data loads. A reader that sees version v sees all data stores before v.
+//! - *End.* Writer: locking the word, `fence(Release)`, data stores. Reader: data loads, `fence(Acquire)`,
+//!   load of the word. A reader that saw any data store of a writer sees that writer's lock, or later,
+//!   in the word, and fails.
+//!
+//! **Equal versions mean equal contents**, also across reuse of memory: a node built where another
+//! was retired continues its version ([`Versioned::claim`]) instead of starting at zero. The version has 62
+//! bits and does not wrap in practice.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::shim::{AtomicU64, fence, pause};
+
+const LOCKED: u64 = 1;
+const OBSOLETE: u64 = 2;
+const STEP: u64 = 4;
+
+/// What was read may be wrong; start over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restart;
+
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a writer got in between")
+    }
+}
+
+impl std::error::Error for Restart {}
+
+/// Data behind an optimistic lock. `T` consists of atomics (or never changes): a shared reference
+/// to it is all that readers and writers get, so mixing them is a race of atomics, not of memory.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Versioned<T> {
+    word: AtomicU64,
+    data: T,
+}
+
+impl<T> Versioned<T> {
+    /// New data, unlocked.
+    pub fn new(data: T) -> Self {
+        Versioned {
+            word: AtomicU64::new(0),
+            data,
+        }
+    }
+
+    /// Begins to read. Waits while a writer holds the lock.
+    ///
+    /// # Errors
+    /// The data was retired.
+    #[inline]
+    pub fn read(&self) -> Result<Snapshot<'_, T>, Restart> {
+        let mut version = self.word.load(Acquire);
+        if version & (LOCKED | OBSOLETE) != 0 {
+            version = self.wait()?;
+        }
+        Ok(Snapshot { of: self, version })
+    }
+
+    /// Locks for writing. Waits while another writer holds the lock.
+    ///
+    /// # Errors
+    /// The data was retired.
+    pub fn lock(&self) -> Result<Exclusive<'_, T>, Restart> {
+        loop {
+            if let Ok(exclusive) = self.read()?.upgrade() {
+                return Ok(exclusive);
+            }
+        }
+    }
+
+    /// Takes retired (or never used, all-zero) data for a new life: readers restart until the
+    /// returned lock is dropped, and then see a version that was never there before. The caller
+    /// owns the memory alone.
+    pub fn claim(&self) -> Exclusive<'_, T> {
+        let version = self.word.load(Relaxed) & !(LOCKED | OBSOLETE);
+        self.word.store(version | LOCKED, Relaxed);
+        fence(Release);
+        Exclusive {
+            of: self,
+            unlocked: version.wrapping_add(STEP),
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Result<u64, Restart> {
+        let mut attempt = 0;
+        loop {
+            let version = self.word.load(Acquire);
+            if version & OBSOLETE != 0 {
+                return Err(Restart);
+            }
+            if version & LOCKED == 0 {
+                return Ok(version);
+            }
+            pause(attempt);
+            attempt += 1;
+        }
+    }
+}
+
+/// A reader's view of [`Versioned`] data as of one version.
+#[derive(Debug)]
+pub struct Snapshot<'a, T> {
+    of: &'a Versioned<T>,
+    version: u64,
+}
+
+impl<T> Clone for Snapshot<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Snapshot<'_, T> {}
+
+impl<'a, T> Snapshot<'a, T> {
+    /// Computes something from the data.
+    ///
+    /// `compute` may see words of different versions; it must return for any of them.
+    ///
+    /// # Errors
+    /// The data changed since the snapshot was taken, and what was computed is dropped.
+    #[inline(always)]
+    pub fn get<R>(&self, compute: impl FnOnce(&T) -> R) -> Result<R, Restart> {
+        let result = compute(&self.of.data);
+        self.validate().map(|()| result)
+    }
+
+    /// Whether the data is still as it was.
+    ///
+    /// # Errors
+    /// It is not.
+    #[inline(always)]
+    pub fn validate(&self) -> Result<(), Restart> {
+        fence(Acquire);
+        if self.of.word.load(Relaxed) == self.version {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
+    }
+
+    /// Locks, if nothing changed since the snapshot was taken.
+    ///
+    /// # Errors
+    /// Something changed, or a writer holds the lock.
+    pub fn upgrade(self) -> Result<Exclusive<'a, T>, Restart> {
+        let locked = self.version | LOCKED;
+        match self
+            .of
+            .word
+            .compare_exchange(self.version, locked, Acquire, Relaxed)
+        {
+            Ok(_) => {
+                fence(Release);
+                Ok(Exclusive {
+                    of: self.of,
+                    unlocked: self.version.wrapping_add(STEP),
+                })
+            }
+            Err(_) => Err(Restart),
+        }
+    }
+
+    /// The guarded object itself, to compare identities.
+    pub fn of(&self) -> &'a Versioned<T> {
+        self.of
+    }
+}
+
+/// The only writer of [`Versioned`] data; unlocks when dropped.
+#[derive(Debug)]
+pub struct Exclusive<'a, T> {
+    of: &'a Versioned<T>,
+    unlocked: u64,
+}
+
+impl<'a, T> Exclusive<'a, T> {
+    /// Unlocks under the same version: nothing was changed, so readers need not restart.
+    pub fn unchanged(mut self) {
+        self.unlocked = self.unlocked.wrapping_sub(STEP);
+    }
+
+    /// Unlocks for good: readers restart from now on.
+    pub fn retire(mut self) {
+        self.unlocked |= OBSOLETE;
+    }
+
+    /// The guarded object itself, to compare identities.
+    pub fn of(&self) -> &'a Versioned<T> {
+        self.of
+    }
+}
+
+impl<T> Deref for Exclusive<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.of.data
+    }
+}
+
+impl<T> Drop for Exclusive<'_, T> {
+    fn drop(&mut self) {
+        self.of.word.store(self.unlocked, Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_between_spoils_the_read() {
+        let cell = Versioned::new(AtomicU64::new(1));
+        let before = cell.read().unwrap();
+        assert_eq!(before.get(|data| data.load(Relaxed)), Ok(1));
+        cell.lock().unwrap().store(2, Relaxed);
+        assert_eq!(before.get(|data| data.load(Relaxed)), Err(Restart));
+        assert!(before.upgrade().is_err());
+        assert_eq!(cell.read().unwrap().get(|data| data.load(Relaxed)), Ok(2));
+    }
+
+    #[test]
+    fn locking_without_a_change_disturbs_nobody() {
+        let cell = Versioned::new(AtomicU64::new(1));
+        let before = cell.read().unwrap();
+        let held = before.upgrade().unwrap();
+        assert_eq!(before.validate(), Err(Restart), "it might be changing");
+        held.unchanged();
+        assert_eq!(before.validate(), Ok(()));
+    }
+
+    #[test]
+    fn retired_data_is_unreadable_until_claimed() {
+        let cell = Versioned::new(AtomicU64::new(1));
+        let before = cell.read().unwrap();
+        cell.lock().unwrap().retire();
+        assert!(cell.read().is_err() && cell.lock().is_err());
+        drop(cell.claim());
+        assert!(cell.read().is_ok());
+        assert_eq!(
+            before.validate(),
+            Err(Restart),
+            "the old version does not return"
+        );
+    }
+}
