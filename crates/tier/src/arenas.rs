@@ -1,0 +1,634 @@
+//! The memory of one tree: an arena for each tier, side by side in one reserved address range.
+//!
+//! The tier of a node is a range check on its address. Memory is committed in chunks, each charged
+//! to its tier's [`Budget`] before it is there and given back when its last slot is; slots are
+//! cached per thread. Freed memory stays mapped (and reads as old content or zero), so a reader
+//! that lost a race never faults. What is counted is what is committed, not what was asked for.
+//!
+//! *Side table.* A placement may want a few bits for each node without touching the node, which
+//! may be slow. [`Arenas::side`] gives two bytes of fast memory for every node-sized slot of
+//! every tier. The whole table is charged to the fast tier when the arenas are made.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::TierId;
+use crate::budget::Budget;
+use crate::chunks::{CLASSES, Chunks, class_of, size_of_class};
+use crate::lane::{self, LANES};
+use crate::os::{self, PAGE, Reservation};
+
+/// How to make an [`Arenas`].
+#[derive(Clone, Debug)]
+pub struct ArenasConfig {
+    /// The tiers, fastest first; at least one.
+    pub tiers: Vec<TierConfig>,
+    /// Bytes committed at once: a power of two, at least a page. 2 MiB unless tests want less.
+    pub chunk_bytes: usize,
+    /// Whether to ask the kernel for 2 MiB pages.
+    pub huge_pages: bool,
+    /// Keep a side table for nodes of this many bytes (a power of two).
+    pub side_for: Option<usize>,
+}
+
+/// One tier's share of an [`ArenasConfig`].
+#[derive(Clone, Debug)]
+pub struct TierConfig {
+    /// The most bytes to commit.
+    pub limit: usize,
+    /// The NUMA nodes to take memory from; empty: wherever the kernel likes.
+    pub nodes: Vec<u32>,
+}
+
+impl ArenasConfig {
+    /// Fast and slow memory of this many bytes, bound to no NUMA node.
+    pub fn two_tiers(fast: usize, slow: usize) -> Self {
+        let tier = |limit| TierConfig {
+            limit,
+            nodes: Vec::new(),
+        };
+        ArenasConfig {
+            tiers: vec![tier(fast), tier(slow)],
+            chunk_bytes: 2 << 20,
+            huge_pages: true,
+            side_for: None,
+        }
+    }
+
+    /// Fast memory only.
+    pub fn one_tier(bytes: usize) -> Self {
+        let mut config = Self::two_tiers(bytes, 0);
+        config.tiers.truncate(1);
+        config
+    }
+}
+
+/// A tier is full: its budget is used up, or the machine has no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// Which tier.
+    pub tier: TierId,
+    /// Its limit, in bytes.
+    pub limit: usize,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "tier {} is full: its limit is {} bytes",
+            self.tier.0, self.limit
+        )
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
+/// Why arenas could not be made.
+#[derive(Debug)]
+pub enum ArenasError {
+    /// The address range could not be reserved.
+    Reserve(usize, io::Error),
+    /// A tier could not be bound to its NUMA nodes.
+    Bind(TierId, Vec<u32>, io::Error),
+    /// The side table does not fit into fast memory: its bytes, and the fast limit.
+    Side(usize, usize),
+}
+
+impl fmt::Display for ArenasError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArenasError::Reserve(bytes, error) => {
+                write!(f, "can't reserve {bytes} bytes of addresses: {error}")
+            }
+            ArenasError::Bind(tier, nodes, error) => {
+                write!(
+                    f,
+                    "can't bind tier {} to NUMA nodes {nodes:?}: {error}",
+                    tier.0
+                )
+            }
+            ArenasError::Side(bytes, limit) => write!(
+                f,
+                "the heat table of {bytes} bytes does not fit into the fast budget of {limit} \
+                 bytes: raise the budget or lower the slow limit"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ArenasError {}
+
+/// Slots a thread takes from the chunks at once, and twice the most it keeps.
+const BATCH: usize = 16;
+
+#[repr(align(128))]
+#[derive(Default)]
+struct Cache(Mutex<[Vec<usize>; CLASSES]>);
+
+struct Tier {
+    span: Range<usize>,
+    budget: Budget,
+    /// Bytes in slots that are handed out.
+    used: AtomicUsize,
+    chunks: Mutex<Chunks>,
+    caches: Box<[Cache]>,
+    /// Allocations until the one that is made to fail; 0: none.
+    fails_in: AtomicU64,
+}
+
+struct Side {
+    table: Reservation,
+    shift: u32,
+}
+
+/// The arenas of all tiers. See the [module's text](self).
+pub struct Arenas {
+    range: Reservation,
+    span: Range<usize>,
+    chunk_bytes: usize,
+    huge_pages: bool,
+    tiers: Vec<Tier>,
+    side: Option<Side>,
+}
+
+/// Where the kernel put a tier's pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PageCensus {
+    /// Committed pages.
+    pub pages: usize,
+    /// Of these, pages on another NUMA node than the tier is bound to.
+    pub misplaced: usize,
+    /// Of these, pages without memory behind them (yet).
+    pub absent: usize,
+}
+
+impl Arenas {
+    /// Reserves the address ranges and binds them. Commits nothing.
+    ///
+    /// # Errors
+    /// No addresses, a NUMA node that is not there, a side table larger than fast memory.
+    pub fn new(config: &ArenasConfig) -> Result<Arenas, ArenasError> {
+        assert!(!config.tiers.is_empty(), "a tree needs a tier");
+        let chunk = config.chunk_bytes;
+        assert!(
+            chunk.is_power_of_two() && chunk >= PAGE,
+            "chunks of {chunk} bytes"
+        );
+        // Where a budget ends within a chunk, that chunk is partly committed; once it is given
+        // back, the next may be smaller still. Spare addresses keep room for that.
+        const SPARE: usize = 2;
+        let counts = config
+            .tiers
+            .iter()
+            .map(|tier| tier.limit.div_ceil(chunk) + SPARE);
+        let counts: Vec<usize> = counts.collect();
+        let total = counts.iter().sum::<usize>() * chunk;
+        let range = Reservation::new(total, chunk).map_err(|e| ArenasError::Reserve(total, e))?;
+        let span = range.base()..range.base() + total;
+
+        let mut start = span.start;
+        let mut tiers = Vec::new();
+        for (index, (tier, &count)) in config.tiers.iter().zip(&counts).enumerate() {
+            let bytes = count * chunk;
+            if !tier.nodes.is_empty() {
+                let bound = range.bind(start - span.start, bytes, &tier.nodes);
+                bound.map_err(|e| ArenasError::Bind(TierId(index as u8), tier.nodes.clone(), e))?;
+            }
+            tiers.push(Tier {
+                span: start..start + bytes,
+                budget: Budget::new(tier.limit),
+                used: AtomicUsize::new(0),
+                chunks: Mutex::new(Chunks::new(chunk, count)),
+                caches: std::iter::repeat_with(Cache::default).take(LANES).collect(),
+                fails_in: AtomicU64::new(0),
+            });
+            start += bytes;
+        }
+
+        let side = match config.side_for {
+            None => None,
+            Some(slot) => {
+                assert!(slot.is_power_of_two(), "slots of {slot} bytes");
+                let shift = slot.trailing_zeros();
+                let bytes = ((total >> shift) * size_of::<AtomicU16>()).next_multiple_of(PAGE);
+                if !tiers[0].budget.charge(bytes) {
+                    return Err(ArenasError::Side(bytes, config.tiers[0].limit));
+                }
+                let table = Reservation::new(bytes, PAGE);
+                let table = table.map_err(|e| ArenasError::Reserve(bytes, e))?;
+                if let [first, ..] = config.tiers[0].nodes.as_slice() {
+                    let nodes = [*first];
+                    let bound = table.bind(0, bytes, &nodes);
+                    bound.map_err(|e| ArenasError::Bind(TierId::FAST, nodes.to_vec(), e))?;
+                }
+                Some(Side { table, shift })
+            }
+        };
+        let (chunk_bytes, huge_pages) = (chunk, config.huge_pages);
+        Ok(Arenas {
+            range,
+            span,
+            chunk_bytes,
+            huge_pages,
+            tiers,
+            side,
+        })
+    }
+
+    /// A slot of `size` bytes (a power of two from 64 to 65,536), aligned to its size up to a
+    /// page. Its content is undefined but initialised.
+    ///
+    /// # Errors
+    /// The tier is full.
+    pub fn allocate(&self, tier: TierId, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let class = class_of(size);
+        let this = &self.tiers[tier.index()];
+        let full = OutOfMemory {
+            tier,
+            limit: this.budget.limit(),
+        };
+        if this.must_fail() {
+            return Err(full);
+        }
+        let offset = this
+            .take_cached(class)
+            .or_else(|| self.refill(this, class))
+            .or_else(|| {
+                // What other threads keep for later is needed now.
+                self.flush(this);
+                self.refill(this, class)
+            })
+            .ok_or(full)?;
+        this.used.fetch_add(size, Relaxed);
+        Ok(NonNull::new((this.span.start + offset) as *mut u8).expect("arenas are not at 0"))
+    }
+
+    /// Gives a slot back.
+    ///
+    /// # Panics
+    /// If it is outside the arenas. A slot freed twice is caught when its batch is returned.
+    pub fn free(&self, slot: NonNull<u8>, size: usize) {
+        let address = slot.as_ptr() as usize;
+        let this = &self.tiers[self.tier_of(address).index()];
+        this.used.fetch_sub(size, Relaxed);
+        let class = class_of(size);
+        let mut cache = lock(&this.caches[lane::assign()].0);
+        cache[class].push(address - this.span.start);
+        if cache[class].len() > 2 * BATCH {
+            let returned: Vec<usize> = cache[class].drain(..BATCH).collect();
+            drop(cache);
+            self.put(this, returned);
+        }
+    }
+
+    /// The tier that an address is in.
+    #[inline(always)]
+    pub fn tier_of(&self, address: usize) -> TierId {
+        debug_assert!(self.span.contains(&address), "{address:#x} is in no arena");
+        let later = |tier: &&Tier| address >= tier.span.end;
+        TierId(
+            self.tiers[..self.tiers.len() - 1]
+                .iter()
+                .take_while(later)
+                .count() as u8,
+        )
+    }
+
+    /// The addresses of all tiers together.
+    pub fn range(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
+    /// The addresses of one tier.
+    pub fn range_of(&self, tier: TierId) -> Range<usize> {
+        self.tiers[tier.index()].span.clone()
+    }
+
+    /// How many tiers there are.
+    pub fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// The slowest tier.
+    pub fn slowest(&self) -> TierId {
+        TierId((self.tiers.len() - 1) as u8)
+    }
+
+    /// A tier's budget: limit, committed bytes, their peak.
+    pub fn budget(&self, tier: TierId) -> &Budget {
+        &self.tiers[tier.index()].budget
+    }
+
+    /// Bytes of a tier in slots that are handed out.
+    pub fn used(&self, tier: TierId) -> usize {
+        self.tiers[tier.index()].used.load(Relaxed)
+    }
+
+    /// Bytes of a tier that slots can use: its limit without the side table.
+    pub fn usable(&self, tier: TierId) -> usize {
+        self.budget(tier).limit() - if tier.is_fast() { self.side_bytes() } else { 0 }
+    }
+
+    /// Bytes of the side table, part of the fast tier's committed bytes.
+    pub fn side_bytes(&self) -> usize {
+        self.side.as_ref().map_or(0, |side| {
+            ((self.span.len() >> side.shift) * size_of::<AtomicU16>()).next_multiple_of(PAGE)
+        })
+    }
+
+    /// The two side bytes of the slot at `address`; `None` without a side table.
+    #[inline]
+    pub fn side(&self, address: usize) -> Option<&AtomicU16> {
+        self.side_table()?
+            .get((address - self.span.start) >> self.side.as_ref()?.shift)
+    }
+
+    /// The side bytes of all of a tier's slots, in order of address.
+    pub fn side_of(&self, tier: TierId) -> Option<&[AtomicU16]> {
+        let (table, shift) = (self.side_table()?, self.side.as_ref()?.shift);
+        let span = &self.tiers[tier.index()].span;
+        let index = |address| (address - self.span.start) >> shift;
+        Some(&table[index(span.start)..index(span.end)])
+    }
+
+    #[inline]
+    #[allow(unsafe_code)]
+    fn side_table(&self) -> Option<&[AtomicU16]> {
+        let side = self.side.as_ref()?;
+        // SAFETY: the table is mapped, zeroed, aligned to a page, as long as this for as long as
+        // `self` lives, and only ever reached as atomics.
+        Some(unsafe {
+            std::slice::from_raw_parts(
+                side.table.base() as *const AtomicU16,
+                self.span.len() >> side.shift,
+            )
+        })
+    }
+
+    /// Returns cached slots to their chunks, and empty chunks to the system.
+    pub fn trim(&self) {
+        for tier in &self.tiers {
+            self.flush(tier);
+        }
+    }
+
+    /// Asks the kernel where a tier's committed pages are.
+    ///
+    /// # Errors
+    /// The kernel does not say (no `move_pages`).
+    pub fn census(&self, tier: TierId, bound_to: &[u32]) -> io::Result<PageCensus> {
+        let this = &self.tiers[tier.index()];
+        let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
+        let mut census = PageCensus::default();
+        for (offset, bytes) in committed {
+            let pages = (0..bytes)
+                .step_by(PAGE)
+                .map(|at| this.span.start + offset + at);
+            let nodes = os::nodes_of_pages(&pages.collect::<Vec<_>>())?;
+            census.pages += nodes.len();
+            census.absent += nodes.iter().filter(|&&node| node < 0).count();
+            let elsewhere = |&&node: &&i32| node >= 0 && !bound_to.contains(&(node as u32));
+            if !bound_to.is_empty() {
+                census.misplaced += nodes.iter().filter(elsewhere).count();
+            }
+        }
+        Ok(census)
+    }
+
+    /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
+    /// what a full tier does to an operation at every step.
+    pub fn fail_nth(&self, tier: TierId, nth: u64) {
+        self.tiers[tier.index()].fails_in.store(nth, Relaxed);
+    }
+
+    fn refill(&self, tier: &Tier, class: usize) -> Option<usize> {
+        let mut chunks = lock(&tier.chunks);
+        let first = match chunks.take(class) {
+            Some(slot) => slot,
+            None => {
+                self.commit(tier, &mut chunks, class)?;
+                chunks.take(class)?
+            }
+        };
+        let more: Vec<usize> = (1..BATCH).map_while(|_| chunks.take(class)).collect();
+        drop(chunks);
+        lock(&tier.caches[lane::assign()].0)[class].extend(more.into_iter().rev());
+        Some(first)
+    }
+
+    fn commit(&self, tier: &Tier, chunks: &mut Chunks, class: usize) -> Option<()> {
+        let offset = chunks.next_vacant()?;
+        let unit = size_of_class(class).max(PAGE);
+        let bytes = tier.budget.charge_up_to(self.chunk_bytes, unit);
+        if bytes == 0 {
+            return None;
+        }
+        let start = tier.span.start - self.span.start + offset;
+        if self.huge_pages && bytes == self.chunk_bytes {
+            self.range.prefer_huge_pages(start, bytes);
+        }
+        if self.range.commit(start, bytes).is_err() {
+            self.range.decommit(start, bytes);
+            tier.budget.release(bytes);
+            return None;
+        }
+        chunks.add(class, bytes);
+        Some(())
+    }
+
+    fn put(&self, tier: &Tier, offsets: Vec<usize>) {
+        let mut chunks = lock(&tier.chunks);
+        for offset in offsets {
+            if let Some((start, bytes)) = chunks.put(offset) {
+                self.range
+                    .decommit(tier.span.start - self.span.start + start, bytes);
+                tier.budget.release(bytes);
+            }
+        }
+    }
+
+    fn flush(&self, tier: &Tier) {
+        for cache in &tier.caches {
+            let cached = std::mem::take(&mut *lock(&cache.0));
+            self.put(tier, cached.into_iter().flatten().collect());
+        }
+    }
+}
+
+impl Tier {
+    fn take_cached(&self, class: usize) -> Option<usize> {
+        lock(&self.caches[lane::assign()].0)[class].pop()
+    }
+
+    fn must_fail(&self) -> bool {
+        self.fails_in.load(Relaxed) > 0 && self.fails_in.fetch_sub(1, Relaxed) == 1
+    }
+}
+
+/// A panic while holding one of these locks leaves slots lost at worst, never given out twice.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(fast: usize, slow: usize) -> Arenas {
+        let mut config = ArenasConfig::two_tiers(fast, slow);
+        config.chunk_bytes = 64 << 10;
+        Arenas::new(&config).unwrap()
+    }
+
+    fn fill(arenas: &Arenas, tier: TierId, size: usize) -> Vec<NonNull<u8>> {
+        std::iter::from_fn(|| arenas.allocate(tier, size).ok()).collect()
+    }
+
+    #[test]
+    fn the_address_tells_the_tier() {
+        let arenas = small(1 << 20, 1 << 20);
+        for tier in [TierId::FAST, TierId::SLOW] {
+            let slot = arenas.allocate(tier, 256).unwrap();
+            assert_eq!(arenas.tier_of(slot.as_ptr() as usize), tier);
+            assert!(arenas.range_of(tier).contains(&(slot.as_ptr() as usize)));
+        }
+    }
+
+    #[test]
+    fn a_full_tier_is_full_to_the_page() {
+        let limit = (64 << 10) * 2 + 3 * 4096 + 17;
+        let arenas = small(limit, 1 << 20);
+        let slots = fill(&arenas, TierId::FAST, 1024);
+        assert_eq!(slots.len(), (limit / 4096) * 4);
+        let budget = arenas.budget(TierId::FAST);
+        assert!(budget.used() <= limit && limit - budget.used() < 4096);
+        for slot in slots {
+            arenas.free(slot, 1024);
+        }
+        arenas.trim();
+        assert_eq!(
+            (arenas.used(TierId::FAST), budget.used()),
+            (0, 0),
+            "all is given back"
+        );
+        assert_eq!(
+            fill(&arenas, TierId::FAST, 1024).len(),
+            (limit / 4096) * 4,
+            "and taken again"
+        );
+    }
+
+    #[test]
+    fn slots_kept_by_another_thread_are_found_when_memory_is_short() {
+        let arenas = small(64 << 10, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let slot = arenas.allocate(TierId::FAST, 4096).unwrap();
+                arenas.free(slot, 4096);
+            });
+        });
+        assert_eq!(fill(&arenas, TierId::FAST, 4096).len(), 16);
+    }
+
+    #[test]
+    fn the_nth_allocation_fails_once() {
+        let arenas = small(1 << 20, 0);
+        arenas.fail_nth(TierId::FAST, 2);
+        let outcomes: Vec<bool> = (0..4)
+            .map(|_| arenas.allocate(TierId::FAST, 64).is_ok())
+            .collect();
+        assert_eq!(outcomes, [true, false, true, true]);
+    }
+
+    #[test]
+    fn the_side_table_is_charged_and_found_by_address() {
+        let mut config = ArenasConfig::two_tiers(1 << 20, 1 << 20);
+        config.side_for = Some(1024);
+        let arenas = Arenas::new(&config).unwrap();
+        assert_eq!(arenas.budget(TierId::FAST).used(), arenas.side_bytes());
+        let slot = arenas.allocate(TierId::SLOW, 1024).unwrap().as_ptr() as usize;
+        arenas.side(slot).unwrap().store(7, Relaxed);
+        assert_eq!(arenas.side(slot + 1023).unwrap().load(Relaxed), 7);
+        let index = (slot - arenas.range_of(TierId::SLOW).start) / 1024;
+        assert_eq!(
+            arenas.side_of(TierId::SLOW).unwrap()[index].load(Relaxed),
+            7
+        );
+
+        config.tiers[0].limit = 4096;
+        let error = Arenas::new(&config).err().unwrap().to_string();
+        assert!(error.contains("4096") && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn pages_are_where_the_tier_is_bound() {
+        let mut config = ArenasConfig::two_tiers(1 << 20, 1 << 20);
+        config.chunk_bytes = 64 << 10;
+        config.tiers[0].nodes = vec![0];
+        let arenas = match Arenas::new(&config) {
+            Ok(arenas) => arenas,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        arenas.allocate(TierId::FAST, 1024).unwrap();
+        let census = arenas.census(TierId::FAST, &[0]).unwrap();
+        assert_eq!(
+            census,
+            PageCensus {
+                pages: 16,
+                misplaced: 0,
+                absent: 0
+            }
+        );
+        assert_eq!(arenas.census(TierId::FAST, &[1]).unwrap().misplaced, 16);
+    }
+
+    #[test]
+    fn a_missing_node_is_one_clear_line() {
+        let mut config = ArenasConfig::one_tier(1 << 20);
+        config.tiers[0].nodes = vec![900];
+        let error = Arenas::new(&config).err().unwrap().to_string();
+        assert!(error.contains("900") && !error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn threads_never_share_a_slot() {
+        let arenas = small(1 << 20, 0);
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let arenas = &arenas;
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let held: Vec<_> = (0..40)
+                            .map_while(|_| arenas.allocate(TierId::FAST, 512).ok())
+                            .collect();
+                        for slot in &held {
+                            write(*slot, thread);
+                        }
+                        for slot in held {
+                            assert_eq!(read(slot), thread, "round {round}");
+                            arenas.free(slot, 512);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(arenas.used(TierId::FAST), 0);
+    }
+
+    #[allow(unsafe_code)]
+    fn write(slot: NonNull<u8>, byte: u8) {
+        // SAFETY: the slot is this thread's until it is freed.
+        unsafe { slot.as_ptr().write_bytes(byte, 512) };
+    }
+
+    #[allow(unsafe_code)]
+    fn read(slot: NonNull<u8>) -> u8 {
+        // SAFETY: as for `write`.
+        unsafe { slot.as_ptr().add(511).read() }
+    }
+}

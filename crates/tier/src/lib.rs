@@ -1,0 +1,16 @@
+//! Which memory this machine has, arenas in it, budgets over it, and an emulator of slower memory.
+//! Knows no nodes and no trees. The only room that maps memory.
+
+mod arenas;
+mod budget;
+mod chunks;
+pub mod hint;
+mod id;
+pub mod lane;
+mod memory;
+mod os;
+
+pub use arenas::{Arenas, ArenasConfig, ArenasError, OutOfMemory, PageCensus, TierConfig};
+pub use budget::Budget;
+pub use id::TierId;
+pub use memory::{Memory, Native, Plain};
