@@ -1,0 +1,150 @@
+//! The two traits through which trees and placements meet.
+//!
+//! A tree asks its [`Placement`] where a new node goes and tells it which leaf was touched.
+//! A placement's workers see the tree only as something [`Placed`]: leaves with heat, and nodes
+//! that move when told. Nodes are named by key ([`NodeKey`]), never by address: between naming
+//! and moving, a node may be split, merged, moved or freed, and a stale name then finds nothing.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU16;
+
+use timberline_tier::TierId;
+
+/// Names the node at `height` on the path to `key` (0 is a leaf).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeKey {
+    /// Any key the node covers; by convention its lower fence.
+    pub key: u64,
+    /// Steps above the leaves.
+    pub height: u8,
+}
+
+/// A node about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewNode {
+    /// Steps above the leaves.
+    pub height: u8,
+    /// Steps below the root.
+    pub level: u8,
+    /// The tier of its parent; the fastest for a new root.
+    pub parent: TierId,
+    /// The tier of the node it is split off from; its parent's where there is none.
+    pub twin: TierId,
+}
+
+/// A leaf, as seen by whoever keeps its heat.
+#[derive(Clone, Copy)]
+pub struct LeafRef<'a> {
+    /// Where it lies now.
+    pub address: usize,
+    /// Its tier.
+    pub tier: TierId,
+    /// Its lower fence (inclusive).
+    pub fence: u64,
+    /// Two bytes in its header, for placements that keep heat there.
+    pub heat: &'a AtomicU16,
+}
+
+/// Decides which tier a node is in. One instance serves one tree.
+pub trait Placement: Send + Sync {
+    /// The name under which results are reported.
+    fn name(&self) -> &'static str;
+
+    /// The tier for a new node. If that tier is full the tree takes the next slower one.
+    fn place(&self, node: NewNode) -> TierId;
+
+    /// A sampled access. Returns how many accesses of this thread to let pass until the next
+    /// call, at least 1 (every access is reported) and at most [`SELDOM`].
+    fn touched(&self, leaf: LeafRef<'_>) -> u32 {
+        let _ = leaf;
+        SELDOM
+    }
+
+    /// `right` was split off from `left`; both are locked.
+    fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
+        let _ = (left, right);
+    }
+
+    /// A leaf's content went to a new address; both are locked.
+    fn leaf_moved(&self, from: LeafRef<'_>, to: LeafRef<'_>) {
+        let _ = (from, to);
+    }
+
+    /// The memory of a former leaf is free again; no thread sees it any more.
+    fn leaf_freed(&self, address: usize) {
+        let _ = address;
+    }
+
+    /// For want of fast memory `node` was made slow above fast children: a worker should restore
+    /// the single boundary.
+    fn boundary_broken(&self, node: NodeKey) {
+        let _ = node;
+    }
+}
+
+/// The longest run of accesses between two calls of [`Placement::touched`].
+pub const SELDOM: u32 = 4096;
+
+/// How full a tier is, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fill {
+    /// In nodes.
+    pub used: usize,
+    /// The tier's limit.
+    pub limit: usize,
+}
+
+impl Fill {
+    /// `used / limit`; 1 for a tier without room.
+    pub fn ratio(self) -> f64 {
+        if self.limit == 0 {
+            1.0
+        } else {
+            self.used as f64 / self.limit as f64
+        }
+    }
+}
+
+/// What became of a request to move a node (or a path).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Move {
+    /// This many nodes moved.
+    Moved(usize),
+    /// It was there already.
+    There,
+    /// No such node any more.
+    Stale,
+    /// Moving it would break the single boundary: a fast child (demotion).
+    Blocked,
+    /// The target tier is full; what moved before stays moved.
+    Full,
+}
+
+/// What a tree lets a placement's workers see and do. All of it may run beside any operation.
+pub trait Placed: Send + Sync {
+    /// Levels of the tree, leaves included; at least 1.
+    fn levels(&self) -> u8;
+
+    /// Bytes of a node.
+    fn node_bytes(&self) -> usize;
+
+    /// How full a tier is.
+    fn fill(&self, tier: TierId) -> Fill;
+
+    /// Visits all leaves in key order. A leaf that splits or moves meanwhile is seen once or twice.
+    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
+
+    /// Moves the slow nodes on the path to `key` to the fast tier, ancestors first, so that the
+    /// single boundary holds at every moment.
+    fn promote_path(&self, key: u64) -> Move;
+
+    /// Moves one node to the slow tier, unless a child of it is fast.
+    fn demote(&self, node: NodeKey) -> Move;
+
+    /// Demotes all fast nodes below `node`, then `node` itself.
+    fn demote_subtree(&self, node: NodeKey) -> Move;
+
+    /// The lower fence of the leaf that seems to lie at `address`: a hint, which may be stale.
+    /// `None` where no live node lies. `address` must be that of a slot of this tree.
+    fn fence_at(&self, address: usize) -> Option<u64>;
+}
