@@ -1,0 +1,224 @@
+//! The typed face of the tree.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use timberline_placement::{Placed, Placement};
+use timberline_tier::{Memory, Native, OutOfMemory};
+
+use super::many::GROUP;
+use super::scan::{Range, Span};
+use super::tree::Tree;
+use super::{BulkError, NODE_1K, Stats};
+use crate::{Key, Value};
+
+/// The memory of the map is used up; the map is as it was.
+pub type Full = OutOfMemory;
+
+/// A concurrent ordered map whose nodes live across memory tiers and move by themselves.
+///
+/// All operations take `&self` and may run on any number of threads; point operations are linearizable,
+/// scans are so leaf by leaf. A clone is another handle to the same map. Nodes have `32 + 8 × WORDS`
+/// bytes, a power of two ([`NODE_256`](super::NODE_256) … [`NODE_4K`](super::NODE_4K)).
+///
+/// Point operations cost O(log n) node visits, and take no lock to read.
+///
+/// ```
+/// use std::sync::Arc;
+/// use timberline_placement::AllFast;
+/// use timberline_tier::{Arenas, ArenasConfig, Native};
+/// use timberline_tree::BTree;
+///
+/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
+/// let map: BTree<u64, i32> = BTree::new(Native(arenas), Arc::new(AllFast))?;
+/// assert_eq!(map.insert(3, -3)?, None);
+/// assert_eq!(map.insert(5, -5)?, None);
+/// assert_eq!(map.get(3), Some(-3));
+/// assert_eq!(map.range(..=4).collect::<Vec<_>>(), [(3, -3)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BTree<K, V, M: Memory = Native, const WORDS: usize = NODE_1K> {
+    tree: Arc<Tree<M, WORDS>>,
+    typed: PhantomData<fn(K) -> V>,
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
+    /// An empty map in `memory`, its nodes placed by `placement`.
+    ///
+    /// # Errors
+    /// No memory for the first node.
+    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        Ok(BTree {
+            tree: Arc::new(Tree::new(memory, placement)?),
+            typed: PhantomData,
+        })
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<V> {
+        self.tree.get(key.to_word()).map(V::from_word)
+    }
+
+    /// Whether there is a record of `key`.
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. Lookups overlap in groups of
+    /// 16, which hides much of slow memory's latency. Each is linearizable on its own.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn get_many(&self, keys: &[K], values: &mut [Option<V>]) {
+        assert_eq!(keys.len(), values.len(), "a value for each key");
+        let (mut words, mut found) = ([0; GROUP], [None; GROUP]);
+        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
+            for (word, key) in words.iter_mut().zip(keys) {
+                *word = key.to_word();
+            }
+            self.tree
+                .get_group(&words[..keys.len()], &mut found[..keys.len()]);
+            for (value, found) in values.iter_mut().zip(found) {
+                *value = found.map(V::from_word);
+            }
+        }
+    }
+
+    /// Inserts a record, or replaces the value of a present one. Returns the value before.
+    ///
+    /// # Errors
+    /// The map would need a node, and its memory is used up.
+    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full> {
+        let before = self.tree.insert(key.to_word(), value.to_word())?;
+        Ok(before.map(V::from_word))
+    }
+
+    /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
+    /// there is no such record.
+    pub fn update(&self, key: K, value: V) -> Option<V> {
+        self.tree
+            .modify(key.to_word(), |_| Some(value.to_word()))
+            .map(V::from_word)
+    }
+
+    /// Replaces the value of a present record if it is `expected`.
+    ///
+    /// # Errors
+    /// It is another one (`Some`), or there is no such record (`None`).
+    pub fn compare_and_set(&self, key: K, expected: V, new: V) -> Result<(), Option<V>> {
+        let (expected, new) = (expected.to_word(), new.to_word());
+        let before = self
+            .tree
+            .modify(key.to_word(), |now| (now == expected).then_some(new));
+        if before == Some(expected) {
+            Ok(())
+        } else {
+            Err(before.map(V::from_word))
+        }
+    }
+
+    /// Removes a record. Returns its value.
+    pub fn remove(&self, key: K) -> Option<V> {
+        self.tree.remove(key.to_word()).map(V::from_word)
+    }
+
+    /// Removes all records that are there when it passes them.
+    pub fn clear(&self) {
+        for (key, _) in self.range(..) {
+            self.remove(key);
+        }
+    }
+
+    /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock; a
+    /// record that is there throughout is yielded exactly once.
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<K, V, M, WORDS> {
+        Range::new(self.tree.clone(), Span::of(bounds))
+    }
+
+    /// All records, in order.
+    pub fn iter(&self) -> Range<K, V, M, WORDS> {
+        self.range(..)
+    }
+
+    /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns how many it was
+    /// called with. Faster than [`BTree::range`] for short scans, but `visit` should be brief: no
+    /// memory is reclaimed meanwhile.
+    pub fn scan(
+        &self,
+        from: K,
+        limit: usize,
+        mut visit: impl FnMut(K, V) -> ControlFlow<()>,
+    ) -> usize {
+        let typed = |key, value| visit(K::from_word(key), V::from_word(value));
+        self.tree.scan(from.to_word(), limit, typed)
+    }
+
+    /// Inserts records that ascend by key: one descent a leaf, and full leaves where they are appended. Returns how
+    /// many there were.
+    ///
+    /// # Errors
+    /// The input is not sorted, or memory is used up; all records before are in.
+    pub fn bulk_load(&self, sorted: impl IntoIterator<Item = (K, V)>) -> Result<usize, BulkError> {
+        self.tree.load(
+            sorted
+                .into_iter()
+                .map(|(key, value)| (key.to_word(), value.to_word())),
+        )
+    }
+
+    /// How many records there are. Adds up per-thread counts; exact when nobody writes.
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Nodes by level and tier, bytes by tier, moves so far. Visits the inner nodes.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    /// The memory that the nodes live in.
+    pub fn memory(&self) -> &M {
+        self.tree.memory()
+    }
+
+    /// The tree as a placement's workers see it.
+    pub fn placed(&self) -> Arc<dyn Placed> {
+        self.tree.clone()
+    }
+}
+
+impl<K, V, M: Memory, const WORDS: usize> Clone for BTree<K, V, M, WORDS> {
+    fn clone(&self) -> Self {
+        BTree {
+            tree: self.tree.clone(),
+            typed: PhantomData,
+        }
+    }
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> fmt::Debug for BTree<K, V, M, WORDS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BTree")
+            .field("records", &self.len())
+            .field("levels", &self.tree.levels())
+            .field("node_bytes", &Tree::<M, WORDS>::BYTES)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> IntoIterator for &BTree<K, V, M, WORDS> {
+    type Item = (K, V);
+    type IntoIter = Range<K, V, M, WORDS>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

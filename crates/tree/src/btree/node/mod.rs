@@ -1,0 +1,300 @@
+//! A node of the B+tree: a header and sorted entries of two words.
+//!
+//! Layout in bytes, for `WORDS` body words (`docs/design/btree.md` has the picture):
+//!
+//! ```text
+//!  0  version word        8  count u16 · height u16 · heat u16 · unused
+//! 16  lower fence        24  upper fence (both inclusive)
+//! 32  keys[WORDS / 2], ascending      32 + 4·WORDS  payloads[WORDS / 2]
+//! ```
+//!
+//! A leaf's entries are records. An inner node's entries are (lower fence, address) of its children,
+//! the first key being its own lower fence, so one search and one set of shifts serve both.
+//!
+//! Invariants, while unlocked: keys ascend strictly and lie within the fences; an inner node has at
+//! least one child, and its children's fences tile its own. Everything is an atomic word, so reading a
+//! node while it changes is a race of values, not of memory; [`Versioned`] discards what was read then.
+//! Every index here is clamped to the capacity, because a torn count may be anything.
+#![allow(unsafe_code)]
+
+mod search;
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::Versioned;
+use timberline_sync::epoch::Guard;
+
+pub use search::Search;
+
+/// Bytes of the header.
+pub const HEADER: usize = 32;
+
+/// A node behind its optimistic lock; `32 + 8 × WORDS` bytes, a power of two.
+pub type Node<const WORDS: usize> = Versioned<Body<WORDS>>;
+
+/// What the lock guards.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Body<const WORDS: usize> {
+    count: AtomicU16,
+    height: AtomicU16,
+    heat: AtomicU16,
+    unused: AtomicU16,
+    lower: AtomicU64,
+    upper: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+/// The address of a node in an arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link(u64);
+
+impl Link {
+    /// The link to a slot that an arena handed out.
+    pub fn to_slot(slot: NonNull<u8>) -> Link {
+        Link(slot.as_ptr() as u64)
+    }
+
+    /// The link that was stored as this word.
+    pub fn from_word(word: u64) -> Link {
+        Link(word)
+    }
+
+    /// The link as a word to store.
+    pub fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// The slot to give back to the arena.
+    pub fn slot(self) -> NonNull<u8> {
+        NonNull::new(self.0 as *mut u8).expect("no node lies at 0")
+    }
+
+    /// Where it leads.
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The node there, alive as long as the thread stays pinned.
+    ///
+    /// A link comes from a validated read, which makes it a node's of this tree at that time.
+    #[inline(always)]
+    pub fn node<const WORDS: usize>(self, _pinned: &Guard) -> &Node<WORDS> {
+        // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
+        // aligned to 64 bytes), validated before they leave the node they were read from, and
+        // arenas stay mapped while a tree or a deferred free needs them. A slot is not reused
+        // while a thread is pinned that may have seen a link to it. All fields are atomics.
+        unsafe { &*(self.0 as *const Node<WORDS>) }
+    }
+}
+
+impl<const WORDS: usize> Body<WORDS> {
+    /// The most entries a node holds.
+    pub const CAPACITY: usize = WORDS / 2;
+    /// Bytes of a node.
+    pub const BYTES: usize = {
+        let bytes = HEADER + 8 * WORDS;
+        assert!(bytes == size_of::<Node<WORDS>>());
+        assert!(bytes.is_power_of_two() && bytes >= 64 && bytes <= 64 << 10);
+        assert!(WORDS >= 4, "a node needs two entries");
+        bytes
+    };
+
+    /// Entries in use.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        (self.count.load(Relaxed) as usize).min(Self::CAPACITY)
+    }
+
+    /// Steps above the leaves.
+    #[inline(always)]
+    pub fn height(&self) -> u8 {
+        self.height.load(Relaxed) as u8
+    }
+
+    /// The least key that may be below this node.
+    #[inline(always)]
+    pub fn lower(&self) -> u64 {
+        self.lower.load(Relaxed)
+    }
+
+    /// The greatest key that may be below this node.
+    #[inline(always)]
+    pub fn upper(&self) -> u64 {
+        self.upper.load(Relaxed)
+    }
+
+    /// Whether `key` lies within the fences.
+    pub fn covers(&self, key: u64) -> bool {
+        (self.lower()..=self.upper()).contains(&key)
+    }
+
+    /// Two bytes for a placement's heat; not version-guarded.
+    pub fn heat(&self) -> &AtomicU16 {
+        &self.heat
+    }
+
+    /// The key of an entry.
+    #[inline(always)]
+    pub fn key(&self, index: usize) -> u64 {
+        self.words[index.min(Self::CAPACITY - 1)].load(Relaxed)
+    }
+
+    /// A record's value, or a child's address.
+    #[inline(always)]
+    pub fn payload(&self, index: usize) -> u64 {
+        self.words[Self::CAPACITY + index.min(Self::CAPACITY - 1)].load(Relaxed)
+    }
+
+    /// The byte offset of a payload from the node's start.
+    #[inline(always)]
+    pub fn payload_offset(index: usize) -> usize {
+        HEADER + 8 * (Self::CAPACITY + index)
+    }
+
+    /// The child at `index`.
+    #[inline(always)]
+    pub fn child(&self, index: usize) -> Link {
+        Link(self.payload(index))
+    }
+
+    /// How many keys are less than `key`.
+    #[inline(always)]
+    pub fn rank(&self, search: Search, key: u64) -> usize {
+        search.count_less(&self.words[..Self::CAPACITY], self.count(), key)
+    }
+
+    /// The record's index, or where it would have to go.
+    #[inline(always)]
+    pub fn find(&self, search: Search, key: u64) -> Result<usize, usize> {
+        let index = self.rank(search, key);
+        if index < self.count() && self.key(index) == key {
+            Ok(index)
+        } else {
+            Err(index)
+        }
+    }
+
+    /// The index of the child that covers `key`.
+    #[inline(always)]
+    pub fn child_for(&self, search: Search, key: u64) -> usize {
+        let above = match key.checked_add(1) {
+            Some(next) => self.rank(search, next),
+            None => self.count(),
+        };
+        above.saturating_sub(1)
+    }
+
+    // What follows writes, and is reached through an `Exclusive` only.
+
+    /// Makes this an empty node.
+    pub fn reset(&self, height: u8, lower: u64, upper: u64) {
+        self.count.store(0, Relaxed);
+        self.height.store(height.into(), Relaxed);
+        self.heat.store(0, Relaxed);
+        self.lower.store(lower, Relaxed);
+        self.upper.store(upper, Relaxed);
+    }
+
+    /// Moves the lower fence.
+    pub fn set_lower(&self, lower: u64) {
+        self.lower.store(lower, Relaxed);
+    }
+
+    /// Moves the upper fence.
+    pub fn set_upper(&self, upper: u64) {
+        self.upper.store(upper, Relaxed);
+    }
+
+    /// Replaces a payload.
+    pub fn set_payload(&self, index: usize, payload: u64) {
+        self.words[Self::CAPACITY + index].store(payload, Relaxed);
+    }
+
+    /// Replaces a payload. Returns the one before.
+    pub fn replace_payload(&self, index: usize, payload: u64) -> u64 {
+        let before = self.payload(index);
+        self.set_payload(index, payload);
+        before
+    }
+
+    /// Replaces a key, by one that keeps the order.
+    pub fn set_key(&self, index: usize, key: u64) {
+        self.words[index].store(key, Relaxed);
+    }
+
+    /// Appends an entry with a key above all others.
+    pub fn push(&self, key: u64, payload: u64) {
+        self.insert(self.count(), key, payload);
+    }
+
+    /// Inserts an entry before `index`; the node is not full.
+    pub fn insert(&self, index: usize, key: u64, payload: u64) {
+        let count = self.count();
+        debug_assert!(index <= count && count < Self::CAPACITY);
+        for from in (index..count).rev() {
+            self.words[from + 1].store(self.key(from), Relaxed);
+            self.words[Self::CAPACITY + from + 1].store(self.payload(from), Relaxed);
+        }
+        self.words[index].store(key, Relaxed);
+        self.set_payload(index, payload);
+        self.count.store(count as u16 + 1, Relaxed);
+    }
+
+    /// Removes an entry.
+    pub fn remove(&self, index: usize) {
+        let count = self.count();
+        debug_assert!(index < count);
+        for to in index..count - 1 {
+            self.words[to].store(self.key(to + 1), Relaxed);
+            self.set_payload(to, self.payload(to + 1));
+        }
+        self.count.store(count as u16 - 1, Relaxed);
+    }
+
+    /// Moves the entries from `from` on to the front of `right`.
+    pub fn move_tail(&self, from: usize, right: &Self) {
+        let count = self.count();
+        let (moving, staying) = (count - from, right.count());
+        debug_assert!(moving + staying <= Self::CAPACITY);
+        for index in (0..staying).rev() {
+            right.words[index + moving].store(right.key(index), Relaxed);
+            right.set_payload(index + moving, right.payload(index));
+        }
+        for index in 0..moving {
+            right.words[index].store(self.key(from + index), Relaxed);
+            right.set_payload(index, self.payload(from + index));
+        }
+        self.count.store(from as u16, Relaxed);
+        right.count.store((moving + staying) as u16, Relaxed);
+    }
+
+    /// Moves the first `moving` entries to the end of `left`.
+    pub fn move_head(&self, moving: usize, left: &Self) {
+        let (count, end) = (self.count(), left.count());
+        debug_assert!(moving <= count && end + moving <= Self::CAPACITY);
+        for index in 0..moving {
+            left.words[end + index].store(self.key(index), Relaxed);
+            left.set_payload(end + index, self.payload(index));
+        }
+        for index in moving..count {
+            self.words[index - moving].store(self.key(index), Relaxed);
+            self.set_payload(index - moving, self.payload(index));
+        }
+        left.count.store((end + moving) as u16, Relaxed);
+        self.count.store((count - moving) as u16, Relaxed);
+    }
+
+    /// Makes this a copy of `other`.
+    pub fn copy_from(&self, other: &Self) {
+        self.reset(other.height(), other.lower(), other.upper());
+        self.heat.store(other.heat.load(Relaxed), Relaxed);
+        let count = other.count();
+        for index in 0..count {
+            self.words[index].store(other.key(index), Relaxed);
+            self.set_payload(index, other.payload(index));
+        }
+        self.count.store(count as u16, Relaxed);
+    }
+}

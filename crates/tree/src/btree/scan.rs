@@ -1,0 +1,221 @@
+//! Scans: leaf by leaf, each leaf's records as of one moment.
+//!
+//! A scan continues at the leaf's upper fence plus one (or its lower fence minus one), so a record that is there
+//! throughout is seen exactly once whatever splits, merges or moves meanwhile. Records
+//! that come and go are seen or not. Between leaves nothing is held: no lock, no pin.
+
+use std::collections::VecDeque;
+use std::iter::FusedIterator;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use timberline_sync::Restart;
+use timberline_sync::epoch::{self, Guard};
+use timberline_tier::Memory;
+
+use super::node::Body;
+use super::tree::{Parent, Tree};
+use crate::{Key, Value};
+
+/// A record as words.
+pub(super) type Entry = (u64, u64);
+
+/// Inclusive bounds of the keys that are still to come; empty when `first > last`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub first: u64,
+    pub last: u64,
+}
+
+impl Span {
+    pub const NONE: Span = Span { first: 1, last: 0 };
+
+    pub fn of<K: Key>(bounds: impl RangeBounds<K>) -> Span {
+        let first = match bounds.start_bound() {
+            Bound::Included(key) => Some(key.to_word()),
+            Bound::Excluded(key) => key.to_word().checked_add(1),
+            Bound::Unbounded => Some(0),
+        };
+        let last = match bounds.end_bound() {
+            Bound::Included(key) => Some(key.to_word()),
+            Bound::Excluded(key) => key.to_word().checked_sub(1),
+            Bound::Unbounded => Some(u64::MAX),
+        };
+        first
+            .zip(last)
+            .map_or(Span::NONE, |(first, last)| Span { first, last })
+    }
+
+    fn is_empty(self) -> bool {
+        self.first > self.last
+    }
+
+    fn after(self, key: u64) -> Span {
+        key.checked_add(1)
+            .map_or(Span::NONE, |first| Span { first, ..self })
+    }
+
+    fn before(self, key: u64) -> Span {
+        key.checked_sub(1)
+            .map_or(Span::NONE, |last| Span { last, ..self })
+    }
+}
+
+impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+    /// Replaces `into` by the records of `span` in the leaf that covers `key`. Returns that leaf's fences.
+    fn copy_leaf(&self, key: u64, span: Span, into: &mut Vec<Entry>) -> (u64, u64) {
+        let guard = epoch::pin();
+        self.retry(|| {
+            let leaf = self.leaf(key, &guard)?;
+            let fences = leaf.get(|body| self.copy(body, span, into))?;
+            self.note(leaf);
+            Ok(fences)
+        })
+    }
+
+    fn copy(&self, body: &Body<WORDS>, span: Span, into: &mut Vec<Entry>) -> (u64, u64) {
+        self.visit(body);
+        into.clear();
+        let start = body.rank(self.search, span.first);
+        let records = (start..body.count()).map(|index| (body.key(index), body.payload(index)));
+        into.extend(records.take_while(|&(key, _)| key <= span.last));
+        let read =
+            Body::<WORDS>::payload_offset(start)..Body::<WORDS>::payload_offset(start + into.len());
+        self.memory()
+            .touch(super::tree::node_address(body) + read.start, read.len());
+        (body.lower(), body.upper())
+    }
+
+    /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns how many
+    /// it was called with. While it lasts the epoch is held back; scans without end are an iterator's.
+    pub fn scan(
+        &self,
+        from: u64,
+        limit: usize,
+        mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> usize {
+        let guard = epoch::pin();
+        let mut records = Vec::with_capacity(Self::CAPACITY);
+        let mut span = Span {
+            first: from,
+            last: u64::MAX,
+        };
+        let mut seen = 0;
+        let mut path = None;
+        while seen < limit && !span.is_empty() {
+            let (_, upper) = self.retry(|| self.next_leaf(&mut path, span, &mut records, &guard));
+            for &(key, value) in records.iter().take(limit - seen) {
+                seen += 1;
+                if visit(key, value).is_break() {
+                    return seen;
+                }
+            }
+            span = span.after(upper);
+        }
+        seen
+    }
+
+    /// Copies the leaf that covers `span.first`, through its parent where that is still the same.
+    fn next_leaf<'g>(
+        &'g self,
+        path: &mut Option<Parent<'g, WORDS>>,
+        span: Span,
+        records: &mut Vec<Entry>,
+        guard: &'g Guard,
+    ) -> Result<(u64, u64), Restart> {
+        let leaf = match path.take() {
+            Some(Parent::Node(parent))
+                if parent.get(|body| body.covers(span.first)) == Ok(true) =>
+            {
+                let link = parent.get(|body| {
+                    self.visit(body);
+                    body.child(body.child_for(self.search, span.first))
+                })?;
+                self.ask_for(link);
+                let leaf = link.node(guard).read()?;
+                parent.validate()?;
+                *path = Some(Parent::Node(parent));
+                leaf
+            }
+            _ => {
+                let leaf = timberline_placement::NodeKey {
+                    key: span.first,
+                    height: 0,
+                };
+                let place = self.find(leaf, guard)?.expect("every tree has leaves");
+                *path = Some(place.parent);
+                place.node
+            }
+        };
+        let fences = leaf.get(|body| self.copy(body, span, records))?;
+        self.note(leaf);
+        Ok(fences)
+    }
+}
+
+/// An iterator over the records of a range, from both ends. See [`BTree::range`](super::BTree::range).
+pub struct Range<K, V, M: Memory, const WORDS: usize> {
+    tree: Arc<Tree<M, WORDS>>,
+    /// Records copied ahead of the front.
+    front: VecDeque<Entry>,
+    /// Records copied behind the back.
+    back: VecDeque<Entry>,
+    /// The keys in between, not read yet.
+    unread: Span,
+    /// Where a leaf is copied to.
+    leaf: Vec<Entry>,
+    typed: PhantomData<(K, V)>,
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
+    pub(super) fn new(tree: Arc<Tree<M, WORDS>>, span: Span) -> Self {
+        let (front, back) = (VecDeque::new(), VecDeque::new());
+        Range {
+            tree,
+            front,
+            back,
+            unread: span,
+            leaf: Vec::new(),
+            typed: PhantomData,
+        }
+    }
+
+    fn typed((key, value): Entry) -> (K, V) {
+        (K::from_word(key), V::from_word(value))
+    }
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M, WORDS> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        while self.front.is_empty() && !self.unread.is_empty() {
+            let (_, upper) = self
+                .tree
+                .copy_leaf(self.unread.first, self.unread, &mut self.leaf);
+            self.front.extend(self.leaf.drain(..));
+            self.unread = self.unread.after(upper);
+        }
+        let next = self.front.pop_front().or_else(|| self.back.pop_front());
+        next.map(Self::typed)
+    }
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
+    for Range<K, V, M, WORDS>
+{
+    fn next_back(&mut self) -> Option<(K, V)> {
+        while self.back.is_empty() && !self.unread.is_empty() {
+            let (lower, _) = self
+                .tree
+                .copy_leaf(self.unread.last, self.unread, &mut self.leaf);
+            self.back.extend(self.leaf.drain(..));
+            self.unread = self.unread.before(lower);
+        }
+        let next = self.back.pop_back().or_else(|| self.front.pop_back());
+        next.map(Self::typed)
+    }
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> FusedIterator for Range<K, V, M, WORDS> {}

@@ -1,0 +1,140 @@
+//! Removing records, and the structure modifications that follow: merges and the loss of a level.
+//!
+//! A node that falls below a quarter is merged with a neighbour under the same parent, if both
+//! together leave some room. An empty leaf without neighbours stays. Nodes of different tiers merge into the
+//! left one, unless that would put fast children below a slow node.
+
+use timberline_placement::NodeKey;
+use timberline_sync::epoch::{self, Guard};
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::Memory;
+
+use super::node::Body;
+use super::tree::{Parent, Place, Tree};
+
+impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+    /// Fewer entries than this are too few.
+    const UNDERFULL: usize = Self::CAPACITY / 4 + 1;
+    /// A merged node may hold this many.
+    const MERGED: usize = Self::CAPACITY - Self::CAPACITY / 4;
+
+    /// Removes a record. Returns its value.
+    pub fn remove(&self, key: u64) -> Option<u64> {
+        let guard = epoch::pin();
+        let (value, left) = self.retry(|| self.take(key, &guard))?;
+        if left < Self::UNDERFULL {
+            self.shrink(NodeKey { key, height: 0 }, &guard);
+        }
+        Some(value)
+    }
+
+    /// Removes a record from its leaf. Returns its value and how many are left there.
+    fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
+        let leaf = self.leaf(key, guard)?;
+        let found = leaf.get(|body| {
+            self.visit(body);
+            body.find(self.search, key).ok()
+        })?;
+        let Some(index) = found else { return Ok(None) };
+        let held = leaf.upgrade()?;
+        self.touch(&held, index);
+        let value = held.payload(index);
+        held.remove(index);
+        self.count(-1);
+        let left = held.count();
+        self.note_unlocked(held);
+        Ok(Some((value, left)))
+    }
+
+    /// Merges an underfull node, and then its ancestors as far as they became underfull.
+    fn shrink(&self, mut place: NodeKey, guard: &Guard) {
+        while let Some(next) = self.retry(|| self.try_shrink(place, guard)) {
+            place = next;
+        }
+    }
+
+    /// Returns the node to look at next.
+    fn try_shrink(&self, at: NodeKey, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
+        let Some(place) = self.find(at, guard)? else {
+            return Ok(None);
+        };
+        let count = place.node.get(Body::count)?;
+        let above = match place.parent {
+            Parent::Root(_) if at.height > 0 && count == 1 => {
+                return self.drop_level(at, place, guard);
+            }
+            Parent::Root(_) => return Ok(None),
+            Parent::Node(above) => above,
+        };
+        let parent = NodeKey {
+            key: at.key,
+            height: at.height + 1,
+        };
+        if count >= Self::UNDERFULL {
+            return Ok(None);
+        }
+        let (index, children) =
+            above.get(|body| (body.child_for(self.search, at.key), body.count()))?;
+        let right = Some(index).filter(|right| right + 1 < children);
+        for left in [right, index.checked_sub(1)].into_iter().flatten() {
+            if self.merge(above, left, guard)? {
+                // The parent lost an entry; it may be underfull, or a root with one child.
+                return Ok(Some(parent));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Merges the children at `left` and `left + 1`, if they fit.
+    fn merge(
+        &self,
+        above: Snapshot<'_, Body<WORDS>>,
+        left: usize,
+        guard: &Guard,
+    ) -> Result<bool, Restart> {
+        let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
+        let first = one.node::<WORDS>(guard).read()?;
+        let second = two.node::<WORDS>(guard).read()?;
+        above.validate()?;
+        if first.get(Body::count)? + second.get(Body::count)? > Self::MERGED {
+            return Ok(false);
+        }
+        let above = above.upgrade()?;
+        let (first, second) = (first.upgrade()?, second.upgrade()?);
+        let into_slow = !self.memory().arenas().tier_of(one.address()).is_fast();
+        if into_slow && self.has_fast_child(&second) {
+            second.unchanged();
+            first.unchanged();
+            above.unchanged();
+            return Ok(false);
+        }
+        let height = second.height();
+        first.set_upper(second.upper());
+        second.move_head(second.count(), &first);
+        above.remove(left + 1);
+        second.retire();
+        self.reclaim(two, height, guard);
+        Ok(true)
+    }
+
+    /// Makes the only child of the root the root.
+    fn drop_level(
+        &self,
+        at: NodeKey,
+        Place { parent, link, node }: Place<'_, WORDS>,
+        guard: &Guard,
+    ) -> Result<Option<NodeKey>, Restart> {
+        let Parent::Root(cell) = parent else {
+            unreachable!("the root's parent")
+        };
+        let cell = cell.upgrade()?;
+        let root = node.upgrade()?;
+        cell.set(root.child(0), at.height - 1);
+        root.retire();
+        self.reclaim(link, at.height, guard);
+        Ok(Some(NodeKey {
+            key: at.key,
+            height: at.height - 1,
+        }))
+    }
+}

@@ -1,0 +1,380 @@
+//! The tree of words: its parts, the descent, and point operations that need no new node.
+//!
+//! Reads take no lock. A descent steps from parent to child as the protocol in
+//! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: whoever needs a
+//! parent descends again, which also finds out whether the node is still there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use timberline_placement::{LeafRef, NewNode, NodeKey, Placement};
+use timberline_sync::epoch::{self, Guard};
+use timberline_sync::shim::pause;
+use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+use timberline_tier::lane::{self, LANES};
+use timberline_tier::{Memory, OutOfMemory, TierId, hint};
+
+use super::node::{Body, HEADER, Link, Search};
+
+/// What nodes need, alive until the last of them is freed.
+pub(super) struct Store<M> {
+    pub memory: M,
+    pub placement: Arc<dyn Placement>,
+}
+
+/// The root's address and height, guarded like a node: it is the root's parent.
+#[repr(align(128))]
+pub(super) struct Root {
+    node: AtomicU64,
+    height: AtomicU64,
+}
+
+impl Root {
+    pub fn node(&self) -> Link {
+        Link::from_word(self.node.load(Relaxed))
+    }
+
+    pub fn height(&self) -> u8 {
+        self.height.load(Relaxed) as u8
+    }
+
+    pub fn set(&self, node: Link, height: u8) {
+        self.node.store(node.to_word(), Relaxed);
+        self.height.store(height.into(), Relaxed);
+    }
+}
+
+/// What a thread writes without disturbing others.
+#[repr(align(128))]
+struct Lane {
+    /// Accesses until the placement is told of one.
+    countdown: AtomicU32,
+    /// Records inserted less records removed by threads of this lane.
+    records: AtomicI64,
+}
+
+/// A concurrent B+tree from words to words. See [`BTree`](super::BTree) for its typed face.
+pub(super) struct Tree<M: Memory, const WORDS: usize> {
+    pub store: Arc<Store<M>>,
+    pub root: Versioned<Root>,
+    pub search: Search,
+    lanes: Box<[Lane; LANES]>,
+    /// Nodes moved to faster and to slower memory.
+    pub promoted: AtomicU64,
+    pub demoted: AtomicU64,
+}
+
+/// Where a node hangs.
+pub(super) enum Parent<'g, const WORDS: usize> {
+    Root(Snapshot<'g, Root>),
+    Node(Snapshot<'g, Body<WORDS>>),
+}
+
+/// A node found by key, with its parent; valid as long as both snapshots are.
+pub(super) struct Place<'g, const WORDS: usize> {
+    pub parent: Parent<'g, WORDS>,
+    pub link: Link,
+    pub node: Snapshot<'g, Body<WORDS>>,
+}
+
+/// A locked parent, to point at another node.
+pub(super) enum HeldParent<'g, const WORDS: usize> {
+    Root(Exclusive<'g, Root>),
+    Node(Exclusive<'g, Body<WORDS>>),
+}
+
+impl<'g, const WORDS: usize> Parent<'g, WORDS> {
+    pub fn upgrade(self) -> Result<HeldParent<'g, WORDS>, Restart> {
+        Ok(match self {
+            Parent::Root(root) => HeldParent::Root(root.upgrade()?),
+            Parent::Node(node) => HeldParent::Node(node.upgrade()?),
+        })
+    }
+
+    /// Where the parent lies; the root's parent counts as fast.
+    pub fn tier<M: Memory>(&self, memory: &M) -> TierId {
+        match self {
+            Parent::Root(_) => TierId::FAST,
+            Parent::Node(node) => memory.arenas().tier_of(address(node.of())),
+        }
+    }
+
+    pub fn validate(&self) -> Result<(), Restart> {
+        match self {
+            Parent::Root(root) => root.validate(),
+            Parent::Node(node) => node.validate(),
+        }
+    }
+}
+
+/// Where a node lies.
+pub(super) fn address<T>(node: &Versioned<T>) -> usize {
+    std::ptr::from_ref(node) as usize
+}
+
+impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+    pub const CAPACITY: usize = Body::<WORDS>::CAPACITY;
+    pub const BYTES: usize = Body::<WORDS>::BYTES;
+
+    /// An empty tree.
+    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, OutOfMemory> {
+        let lane = || Lane {
+            countdown: AtomicU32::new(1),
+            records: AtomicI64::new(0),
+        };
+        let tree = Tree {
+            store: Arc::new(Store { memory, placement }),
+            root: Versioned::new(Root {
+                node: AtomicU64::new(0),
+                height: AtomicU64::new(0),
+            }),
+            search: Search::detect(),
+            lanes: Box::new(std::array::from_fn(|_| lane())),
+            promoted: AtomicU64::new(0),
+            demoted: AtomicU64::new(0),
+        };
+        let new = NewNode {
+            height: 0,
+            level: 0,
+            parent: TierId::FAST,
+            twin: TierId::FAST,
+        };
+        let guard = epoch::pin();
+        let root = tree.allocate(new)?;
+        root.node::<WORDS>(&guard).claim().reset(0, 0, u64::MAX);
+        tree.root.claim().set(root, 0);
+        Ok(tree)
+    }
+
+    pub fn memory(&self) -> &M {
+        &self.store.memory
+    }
+
+    /// Memory for a node where the placement wants it, or in the next slower tier with room.
+    pub fn allocate(&self, new: NewNode) -> Result<Link, OutOfMemory> {
+        let arenas = self.memory().arenas();
+        let mut tier = self.store.placement.place(new).min(arenas.slowest());
+        loop {
+            match arenas.allocate(tier, Self::BYTES) {
+                Ok(slot) => return Ok(Link::to_slot(slot)),
+                Err(full) if tier == arenas.slowest() => return Err(full),
+                Err(_) => tier.0 += 1,
+            }
+        }
+    }
+
+    /// Frees a node that was never linked.
+    pub fn discard(&self, link: Link) {
+        self.memory().arenas().free(link.slot(), Self::BYTES);
+    }
+
+    /// Frees a node once nobody can look at it any more. It is unlinked and retired.
+    pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
+        let store = self.store.clone();
+        guard.defer(move || {
+            if height == 0 {
+                store.placement.leaf_freed(link.address());
+            }
+            store.memory.arenas().free(link.slot(), Self::BYTES);
+        });
+    }
+
+    /// The leaf that covers `key`.
+    #[inline(always)]
+    pub fn leaf<'g>(
+        &'g self,
+        key: u64,
+        guard: &'g Guard,
+    ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
+        let root = self.root.read()?;
+        let (link, height) = root.get(|root| (root.node(), root.height()))?;
+        self.ask_for(link);
+        let mut node = link.node(guard).read()?;
+        root.validate()?;
+        for _ in 0..height {
+            let link = node.get(|body| {
+                self.visit(body);
+                body.child(body.child_for(self.search, key))
+            })?;
+            self.ask_for(link);
+            let child = link.node(guard).read()?;
+            node.validate()?;
+            node = child;
+        }
+        Ok(node)
+    }
+
+    /// The node at `height` on the path to `key`, and its parent. `Ok(None)`: the tree is lower.
+    pub fn find<'g>(
+        &'g self,
+        NodeKey { key, height }: NodeKey,
+        guard: &'g Guard,
+    ) -> Result<Option<Place<'g, WORDS>>, Restart> {
+        let root = self.root.read()?;
+        let (mut link, mut at) = root.get(|root| (root.node(), root.height()))?;
+        if at < height {
+            return Ok(None);
+        }
+        let mut node = link.node(guard).read()?;
+        let mut parent = Parent::Root(root);
+        parent.validate()?;
+        while at > height {
+            let child = node.get(|body| {
+                self.visit(body);
+                body.child(body.child_for(self.search, key))
+            })?;
+            let snapshot = child.node(guard).read()?;
+            node.validate()?;
+            parent = Parent::Node(node);
+            (link, node, at) = (child, snapshot, at - 1);
+        }
+        Ok(Some(Place { parent, link, node }))
+    }
+
+    /// Runs an optimistic attempt until no writer gets in between.
+    #[inline(always)]
+    pub fn retry<R>(&self, mut attempt: impl FnMut() -> Result<R, Restart>) -> R {
+        for tries in 0.. {
+            if let Ok(result) = attempt() {
+                return result;
+            }
+            pause(tries);
+        }
+        unreachable!("retried forever")
+    }
+
+    /// Has the CPU fetch what a search in this node will read.
+    #[inline(always)]
+    pub fn ask_for(&self, link: Link) {
+        hint::prefetch(link.address(), HEADER + 8 * Self::CAPACITY);
+    }
+
+    /// Tells the memory that a node's header and keys are read.
+    #[inline(always)]
+    pub fn visit(&self, body: &Body<WORDS>) {
+        self.memory()
+            .visit(node_address(body), HEADER + 8 * body.count());
+    }
+
+    /// Tells the memory that a payload is read in the same visit.
+    #[inline(always)]
+    pub fn touch(&self, body: &Body<WORDS>, index: usize) {
+        self.memory()
+            .touch(node_address(body) + Body::<WORDS>::payload_offset(index), 8);
+    }
+
+    /// Reports an access to a leaf, if it is this thread's turn.
+    #[inline(always)]
+    pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>) {
+        if M::TIERED {
+            let countdown = &self.lanes[lane::current() % LANES].countdown;
+            let left = countdown.load(Relaxed).wrapping_sub(1);
+            countdown.store(left, Relaxed);
+            // Threads that share a lane may take it below zero.
+            if left as i32 <= 0 {
+                self.report(leaf);
+            }
+        }
+    }
+
+    /// Unlocks a leaf that was written, and reports the access.
+    #[inline(always)]
+    pub fn note_unlocked(&self, held: Held<'_, WORDS>) {
+        let node = held.of();
+        drop(held);
+        if M::TIERED
+            && let Ok(leaf) = node.read()
+        {
+            self.note(leaf);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report(&self, leaf: Snapshot<'_, Body<WORDS>>) {
+        let link = address(leaf.of());
+        let pass = leaf.get(|body| self.store.placement.touched(self.leaf_ref(link, body)));
+        let countdown = &self.lanes[lane::assign()].countdown;
+        countdown.store(pass.unwrap_or(1).max(1), Relaxed);
+    }
+
+    /// A leaf as a placement sees it.
+    pub fn leaf_ref<'a>(&self, address: usize, body: &'a Body<WORDS>) -> LeafRef<'a> {
+        let tier = self.memory().arenas().tier_of(address);
+        LeafRef {
+            address,
+            tier,
+            fence: body.lower(),
+            heat: body.heat(),
+        }
+    }
+
+    /// Counts records that came or went.
+    pub fn count(&self, change: i64) {
+        self.lanes[lane::assign()]
+            .records
+            .fetch_add(change, Relaxed);
+    }
+
+    pub fn len(&self) -> usize {
+        let records: i64 = self
+            .lanes
+            .iter()
+            .map(|lane| lane.records.load(Relaxed))
+            .sum();
+        records.max(0) as usize
+    }
+
+    #[inline(always)]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        let guard = epoch::pin();
+        self.retry(|| {
+            let leaf = self.leaf(key, &guard)?;
+            let found = leaf.get(|body| self.look_up(body, key))?;
+            self.note(leaf);
+            Ok(found)
+        })
+    }
+
+    /// A record's value, from a leaf that may be changing.
+    #[inline(always)]
+    pub fn look_up(&self, body: &Body<WORDS>, key: u64) -> Option<u64> {
+        self.visit(body);
+        let index = body.find(self.search, key).ok()?;
+        self.touch(body, index);
+        Some(body.payload(index))
+    }
+
+    /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
+    /// `change` returning `None` leaves the record alone.
+    pub fn modify(&self, key: u64, mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        let guard = epoch::pin();
+        self.retry(|| {
+            let leaf = self.leaf(key, &guard)?;
+            let found = leaf.get(|body| {
+                self.visit(body);
+                body.find(self.search, key).ok()
+            })?;
+            let Some(index) = found else { return Ok(None) };
+            let held = leaf.upgrade()?;
+            self.touch(&held, index);
+            let before = held.payload(index);
+            match change(before) {
+                Some(after) => {
+                    held.set_payload(index, after);
+                    self.note_unlocked(held);
+                }
+                None => held.unchanged(),
+            }
+            Ok(Some(before))
+        })
+    }
+}
+
+/// A body lies one word behind the start of its node.
+#[inline(always)]
+pub(super) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
+    std::ptr::from_ref(body) as usize - size_of::<u64>()
+}
+
+pub(super) type Held<'g, const WORDS: usize> = Exclusive<'g, Body<WORDS>>;

@@ -1,0 +1,10 @@
+//! Concurrent ordered maps whose nodes live across memory tiers.
+//!
+//! A map asks its [placement](timberline_placement::Placement) where a new node goes, reports which
+//! leaf was touched, and moves a node when told. It knows no policy.
+
+pub mod btree;
+mod word;
+
+pub use btree::{BTree, BulkError, Full, LevelFill, Range, Stats};
+pub use word::{Key, Value};
