@@ -1,0 +1,257 @@
+//! `cargo xtask callgrind`: what heat tracking alone costs, in instructions per get.
+//!
+//! The example `heat_cost` of the bench room runs twice per variant with different numbers of
+//! gets; the difference of the two counts, divided by the difference in gets, is free of start-up
+//! and loading. Instructions are counted, not timed, so a noisy machine gives the same answer.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::step::Outcome;
+use crate::{Failure, exec};
+
+/// The first is what the others are compared with.
+const VARIANTS: [&str; 2] = ["untracked", "tracked"];
+const EXAMPLE: &str = "crates/bench/examples/heat_cost.rs";
+/// The most that tracking may cost as a ratio to untracked, for the step of the gate.
+const BAR: f64 = 1.03;
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq)]
+pub struct Options {
+    /// Gets of the short run and of the long one; the first is the smaller.
+    gets: [u64; 2],
+    /// The ratio above which the command fails.
+    max_ratio: Option<f64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            gets: [100_000, 300_000],
+            max_ratio: None,
+        }
+    }
+}
+
+impl Options {
+    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
+        let mut options = Options::default();
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            let mut number = |what: &str| match flags.next() {
+                Some(text) => Ok(text.as_str()),
+                None => Err(Failure::Usage(format!("{flag} needs {what}"))),
+            };
+            match flag.as_str() {
+                "--n1" => options.gets[0] = parse(flag, number("a number of gets")?)?,
+                "--n2" => options.gets[1] = parse(flag, number("a number of gets")?)?,
+                "--max-ratio" => options.max_ratio = Some(parse(flag, number("a ratio")?)?),
+                other => {
+                    return Err(Failure::Usage(format!(
+                        "callgrind does not know `{other}`; it takes --n1, --n2 and --max-ratio"
+                    )));
+                }
+            }
+        }
+        let [short, long] = options.gets;
+        if short >= long {
+            return Err(Failure::Usage(format!(
+                "--n1 must be below --n2, got {short} and {long}"
+            )));
+        }
+        Ok(options)
+    }
+}
+
+fn parse<T: std::str::FromStr>(flag: &str, text: &str) -> Result<T, Failure> {
+    let wrong = |_| Failure::Usage(format!("{flag} needs a number, got `{text}`"));
+    text.parse().map_err(wrong)
+}
+
+/// The command: prints the table, and fails when there is nothing to measure with.
+pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
+    if let Err(why) = ensure_valgrind() {
+        return Err(Failure::Check(format!("skipped: callgrind because {why}")));
+    }
+    measure(root, options).map_err(Failure::Check)
+}
+
+/// The step of the gate: holds tracking to its bar, and is skipped where valgrind cannot be had.
+pub fn step(root: &Path) -> Outcome {
+    if let Err(why) = ensure_valgrind() {
+        return Outcome::Skipped(why);
+    }
+    let options = Options {
+        max_ratio: Some(BAR),
+        ..Options::default()
+    };
+    measure(root, &options).into()
+}
+
+/// Valgrind is there, or could be installed without asking anyone; otherwise why not.
+fn ensure_valgrind() -> Result<(), String> {
+    if exec::is_installed("valgrind") {
+        return Ok(());
+    }
+    if !is_root() || !exec::is_installed("apt-get") {
+        return Err("valgrind is not installed (and only root with apt-get can install it)".into());
+    }
+    println!("valgrind is not installed; trying apt-get install -y valgrind");
+    let mut install = Command::new("apt-get");
+    install
+        .args(["install", "-y", "valgrind"])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null());
+    match exec::succeed(install) {
+        Ok(()) if exec::is_installed("valgrind") => Ok(()),
+        Ok(()) => Err("valgrind does not start although apt-get installed it".into()),
+        Err(why) => Err(format!("valgrind is not installed and {why}")),
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
+}
+
+fn measure(root: &Path, options: &Options) -> Result<(), String> {
+    if !root.join(EXAMPLE).is_file() {
+        return Err(format!("{EXAMPLE} is missing: there is nothing to count"));
+    }
+    let build = "build --release -p timberline-bench --example heat_cost";
+    exec::succeed(exec::cargo(root, &build.split(' ').collect::<Vec<_>>()))?;
+
+    let target = exec::target_dir(root);
+    let binary = target.join("release/examples/heat_cost");
+    let out = target.join("callgrind");
+    std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+
+    let mut costs = Vec::new();
+    for variant in VARIANTS {
+        let mut totals = [0; 2];
+        for (total, gets) in totals.iter_mut().zip(options.gets) {
+            *total = count(&binary, variant, gets, &out)?;
+        }
+        let cost = per_get(options.gets, totals).map_err(|why| format!("{variant}: {why}"))?;
+        costs.push((variant, cost));
+    }
+    print!("{}", table(&costs));
+    within(options.max_ratio, &costs)
+}
+
+/// Instructions of one run, all threads together.
+fn count(binary: &Path, variant: &str, gets: u64, folder: &Path) -> Result<u64, String> {
+    let file: PathBuf = folder.join(format!("{variant}-{gets}.out"));
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--quiet", "--tool=callgrind"])
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(binary)
+        .args([variant, &gets.to_string()])
+        .stdout(Stdio::null());
+    exec::succeed(valgrind)?;
+    let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    total_of(&text).ok_or_else(|| format!("{}: no line `totals: N`", file.display()))
+}
+
+/// The count of a callgrind file. `totals:` closes the file and covers all its parts; `summary:`
+/// stands in where a version leaves it out.
+fn total_of(text: &str) -> Option<u64> {
+    let field = |name: &str| {
+        let value = |line: &str| {
+            let first = line.strip_prefix(name)?.split_whitespace().next()?;
+            first.parse().ok()
+        };
+        text.lines().rev().find_map(value)
+    };
+    field("totals:").or_else(|| field("summary:"))
+}
+
+/// Instructions per get: the difference of two runs, so that start-up falls out.
+fn per_get([n1, n2]: [u64; 2], [i1, i2]: [u64; 2]) -> Result<f64, String> {
+    if i2 <= i1 {
+        return Err(format!(
+            "{n2} gets took {i2} instructions and {n1} took {i1}: the number of gets has no effect"
+        ));
+    }
+    Ok((i2 - i1) as f64 / (n2 - n1) as f64)
+}
+
+fn table(costs: &[(&str, f64)]) -> String {
+    let mut text = format!(
+        "{:<12} {:>16} {:>20}\n",
+        "variant", "instructions/get", "ratio to untracked"
+    );
+    for (variant, cost) in costs {
+        let ratio = cost / costs[0].1;
+        writeln!(text, "{variant:<12} {cost:>16.1} {ratio:>20.4}").expect("a string takes it");
+    }
+    text
+}
+
+fn within(max_ratio: Option<f64>, costs: &[(&str, f64)]) -> Result<(), String> {
+    let Some(bar) = max_ratio else { return Ok(()) };
+    for (variant, cost) in costs {
+        let ratio = cost / costs[0].1;
+        if ratio > bar {
+            return Err(format!(
+                "{variant} takes {ratio:.4} times the instructions of {}, above the bar of {bar}",
+                costs[0].0
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(flags: &str) -> Result<Options, Failure> {
+        let flags: Vec<String> = flags.split_whitespace().map(String::from).collect();
+        Options::parse(&flags)
+    }
+
+    #[test]
+    fn flags_alter_the_defaults() {
+        assert_eq!(options(""), Ok(Options::default()));
+        let all = options("--n1 5 --n2 9 --max-ratio 1.01").expect("well-formed");
+        assert_eq!((all.gets, all.max_ratio), ([5, 9], Some(1.01)));
+    }
+
+    #[test]
+    fn bad_flags_are_usage_errors() {
+        for flags in ["--n1", "--n2 many", "--n1 9 --n2 9", "--gets 4"] {
+            assert!(
+                matches!(options(flags), Err(Failure::Usage(_))),
+                "accepted {flags}"
+            );
+        }
+    }
+
+    #[test]
+    fn totals_are_read_from_a_callgrind_file() {
+        let part = "version: 1\nevents: Ir\nsummary: 10\n\nfn=(1) main\n3 7\n";
+        assert_eq!(total_of(part), Some(10));
+        assert_eq!(total_of(&format!("{part}totals: 12345 6\n")), Some(12345));
+        assert_eq!(total_of("version: 1\n"), None);
+    }
+
+    #[test]
+    fn start_up_falls_out_of_the_difference() {
+        assert_eq!(per_get([100, 300], [5_100, 5_300]), Ok(1.0));
+        assert!(per_get([100, 300], [7, 7]).is_err());
+    }
+
+    #[test]
+    fn the_table_and_the_bar_use_the_first_variant_as_the_base() {
+        let costs = [("untracked", 200.0), ("tracked", 205.0)];
+        assert!(table(&costs).contains("1.0250"));
+        assert_eq!(within(None, &costs), Ok(()));
+        assert_eq!(within(Some(1.03), &costs), Ok(()));
+        let why = within(Some(1.01), &costs).unwrap_err();
+        assert!(why.contains("tracked takes 1.0250"), "{why}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Running other programs: the same cargo that runs us, with its output passed straight through.
+//!
+//! Invariant: a failure is one line that names the command as a person would type it.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A `cargo` command started in `root`.
+///
+/// The cargo that started us is in `CARGO`; taking it rather than the one on the path keeps one
+/// toolchain for the whole gate.
+pub fn cargo(root: &Path, args: &[&str]) -> Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root);
+    command
+}
+
+/// Runs to the end and turns anything but success into one line that names the command.
+pub fn succeed(mut command: Command) -> Result<(), String> {
+    let shown = show(&command);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` ended with {status}")),
+        Err(error) => Err(format!("`{shown}` could not be started: {error}")),
+    }
+}
+
+/// Adds `flags` to a variable that holds compiler flags, keeping what the caller had set.
+pub fn add_flags(command: &mut Command, variable: &str, flags: &str) {
+    let joined = match env::var(variable) {
+        Ok(before) if !before.trim().is_empty() => format!("{before} {flags}"),
+        _ => flags.to_string(),
+    };
+    command.env(variable, joined);
+}
+
+/// Where cargo puts what it builds.
+pub fn target_dir(root: &Path) -> PathBuf {
+    // A relative CARGO_TARGET_DIR is meant from where cargo runs, which is the root.
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
+}
+
+/// Whether `program` can be started, found by asking for its version.
+pub fn is_installed(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|out| out.status.success())
+}
+
+/// The command as a person would type it: the variables it adds, the program's name, its arguments.
+fn show(command: &Command) -> String {
+    let variables = command.get_envs().filter_map(|(key, value)| {
+        let value = value?.to_string_lossy();
+        Some(format!("{}={value:?}", key.to_string_lossy()))
+    });
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program());
+    let arguments = command.get_args().map(|arg| arg.to_string_lossy().into());
+    variables
+        .chain([program.to_string_lossy().into()])
+        .chain(arguments)
+        .collect::<Vec<String>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_would_be_typed() {
+        let mut command = Command::new("/usr/bin/cargo");
+        command.args(["doc", "--no-deps"]).env("FLAGS", "-D x");
+        assert_eq!(show(&command), "FLAGS=\"-D x\" cargo doc --no-deps");
+    }
+
+    #[test]
+    fn failures_name_the_command() {
+        let said = succeed(Command::new("no-such-program-here")).unwrap_err();
+        assert!(said.starts_with("`no-such-program-here` could not be started"));
+        let said = succeed(Command::new("false")).unwrap_err();
+        assert!(said.starts_with("`false` ended with"), "{said}");
+        assert!(succeed(Command::new("true")).is_ok());
+        assert!(!is_installed("no-such-program-here"));
+    }
+}

@@ -1,0 +1,110 @@
+//! The chores: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask callgrind`.
+//!
+//! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
+//! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
+//! failed, 2 a command line that was not understood.
+
+mod callgrind;
+mod exec;
+mod step;
+mod test;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test [--callgrind]   fmt check, clippy, tidy, every test, docs, loom models: the gate
+  tidy                 the project's own rules, each breach as file:line: message
+  callgrind [flags]    instructions per get, with and without heat tracking (needs valgrind)
+      --n1 N           gets of the short run, default 100000
+      --n2 N           gets of the long run, default 300000
+      --max-ratio R    fail when tracked / untracked is above R";
+
+/// Why a command did not succeed.
+#[derive(Debug, PartialEq)]
+pub enum Failure {
+    /// The command line was not understood; exit status 2.
+    Usage(String),
+    /// A check failed; exit status 1.
+    Check(String),
+    /// A check failed and everything about it is printed; exit status 1.
+    Reported,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Check(line)) => {
+            eprintln!("{line}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Reported) => ExitCode::from(1),
+        Err(Failure::Usage(line)) => {
+            eprintln!("{line}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Result<(), Failure> {
+    let Some((command, flags)) = args.split_first() else {
+        return Err(Failure::Usage("no command given".into()));
+    };
+    match command.as_str() {
+        "test" => test::run(&root(), test::Options::parse(flags)?),
+        "tidy" => match flags {
+            [] => tidy::run(&root()).map_err(Failure::Check),
+            [flag, ..] => Err(Failure::Usage(format!(
+                "tidy takes no argument, got `{flag}`"
+            ))),
+        },
+        "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(Failure::Usage(format!(
+            "unknown command `{other}`; there are test, tidy and callgrind"
+        ))),
+    }
+}
+
+/// The repository's root. Cargo says at run time where this package lies, which stays right when
+/// one target folder serves several checkouts; the compiled-in place serves a binary run by hand.
+fn root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or(package.clone(), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage_of(args: &[&str]) -> String {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        match dispatch(&args) {
+            Err(Failure::Usage(line)) => line,
+            other => panic!("expected a usage error, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_command_line_that_is_not_understood_names_what_was_wrong() {
+        assert_eq!(usage_of(&[]), "no command given");
+        assert!(usage_of(&["tset"]).contains("`tset`; there are test, tidy and callgrind"));
+        assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
+        assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
+        assert!(usage_of(&["callgrind", "--n3", "1"]).contains("`--n3`"));
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace_manifest() {
+        assert!(root().join("Cargo.toml").is_file());
+        assert!(root().join("xtask").is_dir());
+    }
+}

@@ -1,0 +1,48 @@
+//! Names of files: one that says nothing collects everything.
+
+use super::tree::{Finding, Severity, Tree};
+
+const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
+
+pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for path in tree.paths() {
+        let last = path.rsplit('/').next().unwrap_or(path);
+        let stem = last.split('.').next().unwrap_or(last);
+        if EMPTY_NAMES.contains(&stem.to_lowercase().as_str()) {
+            findings.push(Finding {
+                file: path.to_string(),
+                line: 1,
+                severity: Severity::Error,
+                message: format!("`{stem}` says nothing; name it after the noun it holds"),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::findings;
+    use super::*;
+
+    #[test]
+    fn names_that_say_nothing_are_found_for_files_and_folders() {
+        let files = [
+            ("crates/tree/src/utils.rs", ""),
+            ("tests/common/mod.rs", ""),
+        ];
+        let found = findings(check, &files);
+        assert_eq!(
+            found,
+            [
+                "crates/tree/src/utils.rs:1: `utils` says nothing; name it after the noun it holds",
+                "tests/common:1: `common` says nothing; name it after the noun it holds",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_that_hold_a_noun_are_not() {
+        let files = [("a/uncommon.rs", ""), ("a/commons_map.rs", "")];
+        assert_eq!(findings(check, &files), [""; 0]);
+    }
+}
