@@ -4,16 +4,12 @@
 //! to its tier's [`Budget`] before it is there and given back when its last slot is; slots are
 //! cached per thread. Freed memory stays mapped (and reads as old content or zero), so a reader
 //! that lost a race never faults. What is counted is what is committed, not what was asked for.
-//!
-//! *Side table.* A placement may want a few bits for each node without touching the node, which
-//! may be slow. [`Arenas::side`] gives two bytes of fast memory for every node-sized slot of
-//! every tier. The whole table is charged to the fast tier when the arenas are made.
 
 use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::TierId;
@@ -31,8 +27,6 @@ pub struct ArenasConfig {
     pub chunk_bytes: usize,
     /// Whether to ask the kernel for 2 MiB pages.
     pub huge_pages: bool,
-    /// Keep a side table for nodes of this many bytes (a power of two).
-    pub side_for: Option<usize>,
 }
 
 /// One tier's share of an [`ArenasConfig`].
@@ -55,7 +49,6 @@ impl ArenasConfig {
             tiers: vec![tier(fast), tier(slow)],
             chunk_bytes: 2 << 20,
             huge_pages: true,
-            side_for: None,
         }
     }
 
@@ -95,8 +88,8 @@ pub enum ArenasError {
     Reserve(usize, io::Error),
     /// A tier could not be bound to its NUMA nodes.
     Bind(TierId, Vec<u32>, io::Error),
-    /// The side table does not fit into fast memory: its bytes, and the fast limit.
-    Side(usize, usize),
+    /// A table beside the arenas does not fit into fast memory: its bytes, and the fast limit.
+    Table(usize, usize),
 }
 
 impl fmt::Display for ArenasError {
@@ -112,7 +105,7 @@ impl fmt::Display for ArenasError {
                     tier.0
                 )
             }
-            ArenasError::Side(bytes, limit) => write!(
+            ArenasError::Table(bytes, limit) => write!(
                 f,
                 "the heat table of {bytes} bytes does not fit into the fast budget of {limit} \
                  bytes: raise the budget or lower the slow limit"
@@ -132,6 +125,8 @@ struct Cache(Mutex<[Vec<usize>; CLASSES]>);
 
 struct Tier {
     span: Range<usize>,
+    /// The NUMA nodes its memory comes from; empty: any.
+    nodes: Vec<u32>,
     budget: Budget,
     /// Bytes in slots that are handed out.
     used: AtomicUsize,
@@ -141,11 +136,6 @@ struct Tier {
     fails_in: AtomicU64,
 }
 
-struct Side {
-    table: Reservation,
-    shift: u32,
-}
-
 /// The arenas of all tiers. See the [module's text](self).
 pub struct Arenas {
     range: Reservation,
@@ -153,7 +143,8 @@ pub struct Arenas {
     chunk_bytes: usize,
     huge_pages: bool,
     tiers: Vec<Tier>,
-    side: Option<Side>,
+    /// Bytes of the fast tier in tables beside the arenas.
+    tables: AtomicUsize,
 }
 
 /// Where the kernel put a tier's pages.
@@ -171,7 +162,7 @@ impl Arenas {
     /// Reserves the address ranges and binds them. Commits nothing.
     ///
     /// # Errors
-    /// No addresses, a NUMA node that is not there, a side table larger than fast memory.
+    /// No addresses, or a NUMA node that is not there.
     pub fn new(config: &ArenasConfig) -> Result<Arenas, ArenasError> {
         assert!(!config.tiers.is_empty(), "a tree needs a tier");
         let chunk = config.chunk_bytes;
@@ -201,6 +192,7 @@ impl Arenas {
             }
             tiers.push(Tier {
                 span: start..start + bytes,
+                nodes: tier.nodes.clone(),
                 budget: Budget::new(tier.limit),
                 used: AtomicUsize::new(0),
                 chunks: Mutex::new(Chunks::new(chunk, count)),
@@ -210,25 +202,6 @@ impl Arenas {
             start += bytes;
         }
 
-        let side = match config.side_for {
-            None => None,
-            Some(slot) => {
-                assert!(slot.is_power_of_two(), "slots of {slot} bytes");
-                let shift = slot.trailing_zeros();
-                let bytes = ((total >> shift) * size_of::<AtomicU16>()).next_multiple_of(PAGE);
-                if !tiers[0].budget.charge(bytes) {
-                    return Err(ArenasError::Side(bytes, config.tiers[0].limit));
-                }
-                let table = Reservation::new(bytes, PAGE);
-                let table = table.map_err(|e| ArenasError::Reserve(bytes, e))?;
-                if let [first, ..] = config.tiers[0].nodes.as_slice() {
-                    let nodes = [*first];
-                    let bound = table.bind(0, bytes, &nodes);
-                    bound.map_err(|e| ArenasError::Bind(TierId::FAST, nodes.to_vec(), e))?;
-                }
-                Some(Side { table, shift })
-            }
-        };
         let (chunk_bytes, huge_pages) = (chunk, config.huge_pages);
         Ok(Arenas {
             range,
@@ -236,7 +209,7 @@ impl Arenas {
             chunk_bytes,
             huge_pages,
             tiers,
-            side,
+            tables: AtomicUsize::new(0),
         })
     }
 
@@ -329,45 +302,32 @@ impl Arenas {
         self.tiers[tier.index()].used.load(Relaxed)
     }
 
-    /// Bytes of a tier that slots can use: its limit without the side table.
+    /// Bytes of a tier that slots can use: its limit without tables.
     pub fn usable(&self, tier: TierId) -> usize {
-        self.budget(tier).limit() - if tier.is_fast() { self.side_bytes() } else { 0 }
+        self.budget(tier).limit()
+            - if tier.is_fast() {
+                self.tables.load(Relaxed)
+            } else {
+                0
+            }
     }
 
-    /// Bytes of the side table, part of the fast tier's committed bytes.
-    pub fn side_bytes(&self) -> usize {
-        self.side.as_ref().map_or(0, |side| {
-            ((self.span.len() >> side.shift) * size_of::<AtomicU16>()).next_multiple_of(PAGE)
-        })
-    }
-
-    /// The two side bytes of the slot at `address`; `None` without a side table.
-    #[inline]
-    pub fn side(&self, address: usize) -> Option<&AtomicU16> {
-        self.side_table()?
-            .get((address - self.span.start) >> self.side.as_ref()?.shift)
-    }
-
-    /// The side bytes of all of a tier's slots, in order of address.
-    pub fn side_of(&self, tier: TierId) -> Option<&[AtomicU16]> {
-        let (table, shift) = (self.side_table()?, self.side.as_ref()?.shift);
-        let span = &self.tiers[tier.index()].span;
-        let index = |address| (address - self.span.start) >> shift;
-        Some(&table[index(span.start)..index(span.end)])
-    }
-
-    #[inline]
-    #[allow(unsafe_code)]
-    fn side_table(&self) -> Option<&[AtomicU16]> {
-        let side = self.side.as_ref()?;
-        // SAFETY: the table is mapped, zeroed, aligned to a page, as long as this for as long as
-        // `self` lives, and only ever reached as atomics.
-        Some(unsafe {
-            std::slice::from_raw_parts(
-                side.table.base() as *const AtomicU16,
-                self.span.len() >> side.shift,
-            )
-        })
+    /// Charges a table beside the arenas to the fast tier, for good, and binds it there.
+    pub(crate) fn reserve_table(
+        &self,
+        table: &Reservation,
+        bytes: usize,
+    ) -> Result<(), ArenasError> {
+        let fast = &self.tiers[0];
+        if !fast.nodes.is_empty() {
+            let bound = table.bind(0, bytes, &fast.nodes);
+            bound.map_err(|e| ArenasError::Bind(TierId::FAST, fast.nodes.clone(), e))?;
+        }
+        if !fast.budget.charge(bytes) {
+            return Err(ArenasError::Table(bytes, fast.budget.limit()));
+        }
+        self.tables.fetch_add(bytes, Relaxed);
+        Ok(())
     }
 
     /// Returns cached slots to their chunks, and empty chunks to the system.
@@ -381,7 +341,7 @@ impl Arenas {
     ///
     /// # Errors
     /// The kernel does not say (no `move_pages`).
-    pub fn census(&self, tier: TierId, bound_to: &[u32]) -> io::Result<PageCensus> {
+    pub fn census(&self, tier: TierId) -> io::Result<PageCensus> {
         let this = &self.tiers[tier.index()];
         let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
         let mut census = PageCensus::default();
@@ -392,8 +352,8 @@ impl Arenas {
             let nodes = os::nodes_of_pages(&pages.collect::<Vec<_>>())?;
             census.pages += nodes.len();
             census.absent += nodes.iter().filter(|&&node| node < 0).count();
-            let elsewhere = |&&node: &&i32| node >= 0 && !bound_to.contains(&(node as u32));
-            if !bound_to.is_empty() {
+            let elsewhere = |&&node: &&i32| node >= 0 && !this.nodes.contains(&(node as u32));
+            if !this.nodes.is_empty() {
                 census.misplaced += nodes.iter().filter(elsewhere).count();
             }
         }
@@ -546,26 +506,6 @@ mod tests {
     }
 
     #[test]
-    fn the_side_table_is_charged_and_found_by_address() {
-        let mut config = ArenasConfig::two_tiers(1 << 20, 1 << 20);
-        config.side_for = Some(1024);
-        let arenas = Arenas::new(&config).unwrap();
-        assert_eq!(arenas.budget(TierId::FAST).used(), arenas.side_bytes());
-        let slot = arenas.allocate(TierId::SLOW, 1024).unwrap().as_ptr() as usize;
-        arenas.side(slot).unwrap().store(7, Relaxed);
-        assert_eq!(arenas.side(slot + 1023).unwrap().load(Relaxed), 7);
-        let index = (slot - arenas.range_of(TierId::SLOW).start) / 1024;
-        assert_eq!(
-            arenas.side_of(TierId::SLOW).unwrap()[index].load(Relaxed),
-            7
-        );
-
-        config.tiers[0].limit = 4096;
-        let error = Arenas::new(&config).err().unwrap().to_string();
-        assert!(error.contains("4096") && !error.contains('\n'), "{error}");
-    }
-
-    #[test]
     fn pages_are_where_the_tier_is_bound() {
         let mut config = ArenasConfig::two_tiers(1 << 20, 1 << 20);
         config.chunk_bytes = 64 << 10;
@@ -575,16 +515,9 @@ mod tests {
             Err(error) => return eprintln!("skipped: {error}"),
         };
         arenas.allocate(TierId::FAST, 1024).unwrap();
-        let census = arenas.census(TierId::FAST, &[0]).unwrap();
-        assert_eq!(
-            census,
-            PageCensus {
-                pages: 16,
-                misplaced: 0,
-                absent: 0
-            }
-        );
-        assert_eq!(arenas.census(TierId::FAST, &[1]).unwrap().misplaced, 16);
+        let census = arenas.census(TierId::FAST).unwrap();
+        let expected = PageCensus { pages: 16, misplaced: 0, absent: 0 };
+        assert_eq!(census, expected);
     }
 
     #[test]

@@ -9,8 +9,11 @@ mod id;
 pub mod lane;
 mod memory;
 mod os;
+mod side;
+pub mod topology;
 
 pub use arenas::{Arenas, ArenasConfig, ArenasError, OutOfMemory, PageCensus, TierConfig};
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native, Plain};
+pub use side::SideTable;

@@ -1,0 +1,115 @@
+//! Two bytes of fast memory for every slot of a tree's arenas, found by the slot's address.
+//!
+//! A placement may want to remember something of each node without touching the node, which may be
+//! slow. The table is one reserved range; pages that nobody touched cost nothing, but the whole of it is
+//! charged to the fast tier when it is made, so that it can never fail later.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::AtomicU16;
+
+use crate::os::{PAGE, Reservation};
+use crate::{Arenas, ArenasError, TierId};
+
+/// See the [module's text](self).
+pub struct SideTable {
+    table: Reservation,
+    span: Range<usize>,
+    tiers: Vec<Range<usize>>,
+    shift: u32,
+}
+
+impl SideTable {
+    /// A zeroed table for slots of `slot` bytes (a power of two).
+    ///
+    /// # Errors
+    /// It does not fit into the fast tier's budget.
+    pub fn new(arenas: &Arenas, slot: usize) -> Result<Self, ArenasError> {
+        assert!(slot.is_power_of_two(), "slots of {slot} bytes");
+        let (span, shift) = (arenas.range(), slot.trailing_zeros());
+        let bytes = ((span.len() >> shift) * size_of::<AtomicU16>()).next_multiple_of(PAGE);
+        let table = Reservation::new(bytes, PAGE).map_err(|e| ArenasError::Reserve(bytes, e))?;
+        arenas.reserve_table(&table, bytes)?;
+        let tiers = (0..arenas.tiers()).map(|tier| arenas.range_of(TierId(tier as u8)));
+        Ok(SideTable {
+            table,
+            span,
+            tiers: tiers.collect(),
+            shift,
+        })
+    }
+
+    /// The entry of the slot that `address` is in.
+    ///
+    /// # Panics
+    /// If that is outside the arenas.
+    #[inline]
+    pub fn entry(&self, address: usize) -> &AtomicU16 {
+        &self.all()[(address - self.span.start) >> self.shift]
+    }
+
+    /// A tier's entries, in order of address.
+    pub fn of(&self, tier: TierId) -> &[AtomicU16] {
+        let tier = &self.tiers[tier.index()];
+        let index = |address| (address - self.span.start) >> self.shift;
+        &self.all()[index(tier.start)..index(tier.end)]
+    }
+
+    /// The address of the slot whose entry is the `index`th of a tier.
+    pub fn address(&self, tier: TierId, index: usize) -> usize {
+        self.tiers[tier.index()].start + (index << self.shift)
+    }
+
+    /// How many tiers there are.
+    pub fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    fn all(&self) -> &[AtomicU16] {
+        // SAFETY: mapped, zeroed, page-aligned and this long for as long as `self` lives, and
+        // never reached but as atomics.
+        unsafe {
+            let entries = self.table.base() as *const AtomicU16;
+            std::slice::from_raw_parts(entries, self.span.len() >> self.shift)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArenasConfig;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn it_is_charged_and_found_by_address() {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+        let table = SideTable::new(&arenas, 1024).unwrap();
+        let charged = arenas.budget(TierId::FAST).used();
+        assert_eq!(charged, arenas.range().len() / 1024 * 2);
+        assert_eq!(arenas.usable(TierId::FAST), (1 << 20) - charged);
+        let slot = arenas.allocate(TierId::SLOW, 1024).unwrap().as_ptr() as usize;
+        table.entry(slot).store(7, Relaxed);
+        assert_eq!(table.entry(slot + 1023).load(Relaxed), 7);
+        let index = table
+            .of(TierId::SLOW)
+            .iter()
+            .position(|e| e.load(Relaxed) == 7)
+            .unwrap();
+        assert_eq!(table.address(TierId::SLOW, index), slot);
+        assert!(
+            table
+                .of(TierId::FAST)
+                .iter()
+                .all(|entry| entry.load(Relaxed) == 0)
+        );
+    }
+
+    #[test]
+    fn one_that_does_not_fit_is_one_clear_line() {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(4096, 1 << 30)).unwrap();
+        let error = SideTable::new(&arenas, 1024).err().unwrap().to_string();
+        assert!(error.contains("4096") && !error.contains('\n'), "{error}");
+        assert_eq!(arenas.budget(TierId::FAST).used(), 0);
+    }
+}
