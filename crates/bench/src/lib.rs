@@ -1,0 +1,4 @@
+//! (being built)
+pub mod report;
+pub mod trace;
+pub mod workload;

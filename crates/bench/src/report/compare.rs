@@ -1,0 +1,237 @@
+//! Holds every outcome against the placements that bound it, within one run.
+//!
+//! `regained = (T − T_interleave) / (T_all-fast − T_interleave)`. Placements run interleaved
+//! (A B C A B C …), so round `i` of one is comparable with round `i` of another: the figure is taken
+//! from the medians, its range from the rounds. Where a reference is missing, or all-fast is not
+//! faster than interleave, the figure is absent rather than a division by noise.
+//!
+//! A reference is an outcome of the same index, workload, records and threads. `interleave` and
+//! `oracle` must also have had the same budget; `all-fast` needs none, so any will do.
+
+use super::result::Outcome;
+
+/// The figures a comparison needs of one reference.
+struct Reference {
+    ops_per_s: f64,
+    rounds: Vec<f64>,
+    fast_share: Option<f64>,
+}
+
+impl Reference {
+    fn of(outcome: &Outcome) -> Self {
+        Self {
+            ops_per_s: outcome.ops_per_s,
+            rounds: outcome.rounds.clone(),
+            fast_share: outcome.fast_share,
+        }
+    }
+}
+
+/// Fills `regained` with its range and every ratio to a reference, replacing what was there.
+pub fn fill_comparisons(results: &mut [Outcome]) {
+    for i in 0..results.len() {
+        let interleave = reference(results, i, "interleave", false);
+        let all_fast = reference(results, i, "all-fast", true);
+        let oracle = reference(results, i, "oracle", false);
+        let outcome = &mut results[i];
+
+        let ratio_to = |other: &Option<Reference>| {
+            other
+                .as_ref()
+                .and_then(|other| ratio(outcome.ops_per_s, other.ops_per_s))
+        };
+        let ratio_to_interleave = ratio_to(&interleave);
+        let ratio_to_all_fast = ratio_to(&all_fast);
+        let ratio_to_oracle = ratio_to(&oracle);
+
+        let mut median = None;
+        let mut oracle_median = None;
+        let mut range: Option<(f64, f64)> = None;
+        if let (Some(floor), Some(roof)) = (&interleave, &all_fast) {
+            median = regained(outcome.ops_per_s, floor.ops_per_s, roof.ops_per_s);
+            oracle_median = oracle
+                .as_ref()
+                .and_then(|oracle| regained(oracle.ops_per_s, floor.ops_per_s, roof.ops_per_s));
+            for ((&own, &floor), &roof) in
+                outcome.rounds.iter().zip(&floor.rounds).zip(&roof.rounds)
+            {
+                if let Some(round) = regained(own, floor, roof) {
+                    let (least, most) = range.unwrap_or((round, round));
+                    range = Some((least.min(round), most.max(round)));
+                }
+            }
+        }
+
+        outcome.ratio_to_interleave = ratio_to_interleave;
+        outcome.ratio_to_all_fast = ratio_to_all_fast;
+        outcome.ratio_to_oracle = ratio_to_oracle;
+        outcome.regained = median;
+        outcome.regained_min = range.map(|(least, _)| least);
+        outcome.regained_max = range.map(|(_, most)| most);
+        outcome.regained_to_oracle = median
+            .zip(oracle_median)
+            .and_then(|(own, limit)| ratio(own, limit));
+        outcome.fast_share_to_oracle = outcome
+            .fast_share
+            .zip(oracle.and_then(|oracle| oracle.fast_share))
+            .and_then(|(own, limit)| ratio(own, limit));
+    }
+}
+
+/// The share of the way from `floor` to `roof`; absent unless the roof is above the floor.
+fn regained(own: f64, floor: f64, roof: f64) -> Option<f64> {
+    (roof > floor).then(|| (own - floor) / (roof - floor))
+}
+
+/// A ratio to something positive.
+fn ratio(own: f64, other: f64) -> Option<f64> {
+    (other > 0.0).then(|| own / other)
+}
+
+fn reference(
+    results: &[Outcome],
+    i: usize,
+    placement: &str,
+    any_budget: bool,
+) -> Option<Reference> {
+    let own = &results[i];
+    let peers = || {
+        results.iter().filter(|peer| {
+            peer.placement == placement
+                && peer.index == own.index
+                && peer.workload == own.workload
+                && peer.records == own.records
+                && peer.threads == own.threads
+        })
+    };
+    let same_budget = peers().find(|peer| peer.fast_budget_ratio == own.fast_budget_ratio);
+    same_budget
+        .or_else(|| peers().next().filter(|_| any_budget))
+        .map(Reference::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(placement: &str, workload: &str, rounds: &[f64]) -> Outcome {
+        let mut outcome = Outcome {
+            index: "btree".into(),
+            placement: placement.into(),
+            workload: workload.into(),
+            records: 1000,
+            threads: 2,
+            fast_budget_ratio: 0.2,
+            ..Outcome::default()
+        };
+        outcome.set_rounds(rounds.to_vec());
+        outcome
+    }
+
+    fn close(value: Option<f64>, expected: f64) {
+        let value = value.expect("a figure");
+        assert!(
+            (value - expected).abs() < 1e-12,
+            "{value} is not {expected}"
+        );
+    }
+
+    #[test]
+    fn by_hand() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[40.0, 50.0, 60.0]),
+            outcome("all-fast", "hs-c", &[80.0, 100.0, 110.0]),
+            outcome("oracle", "hs-c", &[90.0, 90.0, 90.0]),
+            outcome("timberline", "hs-c", &[70.0, 85.0, 100.0]),
+        ];
+        results[2].fast_share = Some(0.8);
+        results[3].fast_share = Some(0.6);
+        fill_comparisons(&mut results);
+
+        // From medians: (85 − 50) / (100 − 50); by round: 30/40, 35/50, 40/50.
+        let ours = &results[3];
+        close(ours.regained, 0.7);
+        close(ours.regained_min, 0.7);
+        close(ours.regained_max, 0.8);
+        close(ours.ratio_to_interleave, 1.7);
+        close(ours.ratio_to_all_fast, 0.85);
+        close(ours.ratio_to_oracle, 85.0 / 90.0);
+        // The oracle regains 40/50.
+        close(ours.regained_to_oracle, 0.875);
+        close(ours.fast_share_to_oracle, 0.75);
+
+        close(results[0].regained, 0.0);
+        close(results[1].regained, 1.0);
+        close(results[2].regained_to_oracle, 1.0);
+    }
+
+    #[test]
+    fn workloads_are_not_mixed() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[1.0]),
+            outcome("all-fast", "hs-c", &[2.0]),
+            outcome("sidle", "hs-a", &[1.5]),
+        ];
+        fill_comparisons(&mut results);
+        assert_eq!(results[2].regained, None);
+        assert_eq!(results[2].ratio_to_interleave, None);
+    }
+
+    #[test]
+    fn all_fast_not_faster_than_interleave_gives_nothing() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[5.0]),
+            outcome("all-fast", "hs-c", &[5.0]),
+            outcome("sidle", "hs-c", &[6.0]),
+        ];
+        results[2].regained = Some(9.0);
+        fill_comparisons(&mut results);
+        assert_eq!(results[2].regained, None);
+        assert_eq!(results[2].regained_min, None);
+        close(results[2].ratio_to_all_fast, 1.2);
+    }
+
+    #[test]
+    fn a_round_without_room_is_left_out_of_the_range() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[4.0, 4.0, 4.0]),
+            outcome("all-fast", "hs-c", &[8.0, 3.0, 6.0]),
+            outcome("sidle", "hs-c", &[6.0, 9.0, 5.5]),
+        ];
+        fill_comparisons(&mut results);
+        close(results[2].regained_min, 0.5);
+        close(results[2].regained_max, 0.75);
+        // Medians are 6, 4 and 6.
+        close(results[2].regained, 1.0);
+    }
+
+    #[test]
+    fn a_run_cut_short_compares_the_rounds_it_has() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[4.0, 4.0]),
+            outcome("all-fast", "hs-c", &[8.0]),
+            outcome("sidle", "hs-c", &[]),
+            outcome("random", "hs-c", &[5.0, 1.0]),
+        ];
+        fill_comparisons(&mut results);
+        assert_eq!(results[2].regained_max, None);
+        close(results[3].regained_min, 0.25);
+        close(results[3].regained_max, 0.25);
+    }
+
+    #[test]
+    fn budgets_are_kept_apart_except_for_all_fast() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[4.0]),
+            outcome("interleave", "hs-c", &[5.0]),
+            outcome("all-fast", "hs-c", &[8.0]),
+            outcome("sidle", "hs-c", &[6.5]),
+        ];
+        results[1].fast_budget_ratio = 0.5;
+        results[2].fast_budget_ratio = 1.0;
+        results[3].fast_budget_ratio = 0.5;
+        fill_comparisons(&mut results);
+        close(results[3].regained, 0.5);
+        assert_eq!(results[2].ratio_to_interleave, None);
+    }
+}

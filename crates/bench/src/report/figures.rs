@@ -1,0 +1,183 @@
+//! How a figure is written for a person: three significant digits, its unit, `–` where it is absent.
+
+/// What stands where there is no figure.
+pub const ABSENT: &str = "–";
+
+/// Digits after the point that give `value` three significant ones.
+fn decimals(value: f64) -> usize {
+    if value == 0.0 || !value.is_finite() {
+        return 2;
+    }
+    // Nudged up, so that what rounds to the next power of ten is counted as one.
+    let magnitude = (value.abs() * 1.0005).log10().floor() as i32;
+    (2 - magnitude).clamp(0, 6) as usize
+}
+
+/// `median [min, max]`, all with the median's digits.
+pub fn range(median: f64, min: f64, max: f64) -> String {
+    let digits = decimals(median);
+    format!("{median:.digits$} [{min:.digits$}, {max:.digits$}]")
+}
+
+/// A throughput of `ops` a second with its range, in millions.
+pub fn mops(ops: f64, min: f64, max: f64) -> String {
+    range(ops / 1e6, min / 1e6, max / 1e6)
+}
+
+/// A throughput of `ops` a second, in millions or thousands.
+pub fn rate(ops: f64) -> String {
+    let (value, unit) = scaled(ops);
+    format!("{value:.*} {unit}ops/s", decimals(value))
+}
+
+/// A share or a quotient with its range where it has one.
+pub fn share_range(median: Option<f64>, min: Option<f64>, max: Option<f64>) -> String {
+    match (median, min, max) {
+        (None, ..) => ABSENT.into(),
+        (Some(median), Some(min), Some(max)) => format!("{median:.2} [{min:.2}, {max:.2}]"),
+        (Some(median), ..) => format!("{median:.2}"),
+    }
+}
+
+/// A share or a quotient.
+pub fn share(value: Option<f64>) -> String {
+    value.map_or_else(|| ABSENT.into(), |value| format!("{value:.2}"))
+}
+
+/// A ratio as a percentage.
+pub fn percent(ratio: f64) -> String {
+    let value = ratio * 100.0;
+    if value >= 9.95 {
+        format!("{value:.0} %")
+    } else {
+        format!("{value:.1} %")
+    }
+}
+
+/// A number of things.
+pub fn count(n: u64) -> String {
+    if n < 1000 {
+        return n.to_string();
+    }
+    let (value, unit) = scaled(n as f64);
+    let text = format!("{value:.*}", decimals(value));
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
+    format!("{text}{unit}")
+}
+
+fn scaled(value: f64) -> (f64, &'static str) {
+    match value.abs() {
+        v if v >= 999.5e6 => (value / 1e9, "G"),
+        v if v >= 999.5e3 => (value / 1e6, "M"),
+        v if v >= 1e3 => (value / 1e3, "k"),
+        _ => (value, ""),
+    }
+}
+
+/// A latency given in ns.
+pub fn nanos(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0..=999 => format!("{ns} ns"),
+        1_000..=999_499 => format!("{:.*} µs", decimals(value / 1e3), value / 1e3),
+        999_500..=999_499_999 => format!("{:.*} ms", decimals(value / 1e6), value / 1e6),
+        _ => format!("{:.*} s", decimals(value / 1e9), value / 1e9),
+    }
+}
+
+/// Latencies given in ns, in µs.
+pub fn micros<const N: usize>(ns: [u64; N]) -> String {
+    ns.map(|ns| format!("{:.*}", decimals(ns as f64 / 1e3).min(2), ns as f64 / 1e3))
+        .join("/")
+}
+
+const BINARY: [(u64, &str); 4] = [
+    (1 << 40, "TiB"),
+    (1 << 30, "GiB"),
+    (1 << 20, "MiB"),
+    (1 << 10, "KiB"),
+];
+
+fn binary(bytes: u64) -> (f64, &'static str) {
+    BINARY
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit)
+        .map_or((1.0, "B"), |(unit, name)| (unit as f64, name))
+}
+
+/// An amount of memory.
+pub fn bytes(bytes: u64) -> String {
+    let (unit, name) = binary(bytes);
+    let value = bytes as f64 / unit;
+    format!(
+        "{value:.*} {name}",
+        if unit == 1.0 { 0 } else { decimals(value) }
+    )
+}
+
+/// An amount of memory over what is allowed, in one unit; a `whole` of 0 means that nothing limits it.
+pub fn bytes_of(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return bytes(part);
+    }
+    let (unit, name) = binary(part.max(whole));
+    let (part, whole) = (part as f64 / unit, whole as f64 / unit);
+    let digits = if unit == 1.0 { 0 } else { decimals(whole) };
+    format!("{part:.digits$}/{whole:.digits$} {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits() {
+        assert_eq!(mops(12_345_678.0, 11e6, 13e6), "12.3 [11.0, 13.0]");
+        assert_eq!(
+            mops(1_234.0, 1_200.0, 1_300.0),
+            "0.00123 [0.00120, 0.00130]"
+        );
+        assert_eq!(rate(2_340_000.0), "2.34 Mops/s");
+        assert_eq!(rate(0.0), "0.00 ops/s");
+        assert_eq!(nanos(312), "312 ns");
+        assert_eq!(nanos(1_940), "1.94 µs");
+        assert_eq!(nanos(999_600), "1.00 ms");
+        assert_eq!(nanos(2_500_000_000), "2.50 s");
+        assert_eq!(micros([0, 312, 1_940, 31_940]), "0.00/0.31/1.94/31.9");
+        assert_eq!(percent(0.0042), "0.4 %");
+        assert_eq!(percent(0.2), "20 %");
+    }
+
+    #[test]
+    fn counts_drop_zeros_that_say_nothing() {
+        assert_eq!(count(999), "999");
+        assert_eq!(count(2_000_000), "2M");
+        assert_eq!(count(20_500_000), "20.5M");
+        assert_eq!(count(100_000), "100k");
+        assert_eq!(count(999_999), "1M");
+    }
+
+    #[test]
+    fn memory_shares_a_unit() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1536), "1.50 KiB");
+        assert_eq!(bytes(40 << 20), "40.0 MiB");
+        assert_eq!(bytes_of(1 << 19, 8 << 20), "0.50/8.00 MiB");
+        assert_eq!(bytes_of(5, 0), "5 B");
+    }
+
+    #[test]
+    fn absent_figures_are_dashes() {
+        assert_eq!(share(None), "–");
+        assert_eq!(share_range(None, None, None), "–");
+        assert_eq!(share_range(Some(0.5), None, None), "0.50");
+        assert_eq!(
+            share_range(Some(-0.5), Some(-0.6), Some(0.1)),
+            "-0.50 [-0.60, 0.10]"
+        );
+    }
+}

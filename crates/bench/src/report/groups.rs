@@ -1,0 +1,156 @@
+//! Outcomes that may stand side by side: one index, one workload, one size.
+//!
+//! Order is kept everywhere: groups in the order of their first outcome, outcomes as they were run.
+
+use super::figures;
+use super::result::Outcome;
+
+/// Outcomes of one workload, to be compared with each other and no others.
+pub struct Group<'a> {
+    /// What was run; never empty.
+    pub members: Vec<&'a Outcome>,
+}
+
+/// Sorts outcomes into groups.
+pub fn groups(results: &[Outcome]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for outcome in results {
+        match groups.iter_mut().find(|group| same(group.first(), outcome)) {
+            Some(group) => group.members.push(outcome),
+            None => groups.push(Group {
+                members: vec![outcome],
+            }),
+        }
+    }
+    groups
+}
+
+fn same(a: &Outcome, b: &Outcome) -> bool {
+    (&a.index, &a.workload, a.records, a.threads) == (&b.index, &b.workload, b.records, b.threads)
+}
+
+impl Group<'_> {
+    fn first(&self) -> &Outcome {
+        self.members[0]
+    }
+
+    /// The workload's name.
+    pub fn workload(&self) -> &str {
+        &self.first().workload
+    }
+
+    /// What besides the workload was the same for all.
+    pub fn setting(&self) -> String {
+        let first = self.first();
+        let plural = if first.threads == 1 { "" } else { "s" };
+        let mut text = format!(
+            "{} · {} records · {} thread{plural}",
+            first.index,
+            figures::count(first.records),
+            first.threads,
+        );
+        let budget = first.fast_budget_ratio;
+        if self
+            .members
+            .iter()
+            .all(|member| member.fast_budget_ratio == budget)
+        {
+            text += &format!(" · budget {}", figures::percent(budget));
+        }
+        text
+    }
+
+    /// A member's placement, with its budget where the placement alone would not tell it apart.
+    pub fn label(&self, outcome: &Outcome) -> String {
+        let name = &outcome.placement;
+        if self
+            .members
+            .iter()
+            .filter(|member| member.placement == *name)
+            .count()
+            == 1
+        {
+            return name.clone();
+        }
+        format!("{name} @{}", figures::percent(outcome.fast_budget_ratio))
+    }
+
+    /// Whether any member's slow memory was emulated.
+    pub fn emulated(&self) -> bool {
+        self.members.iter().any(|member| member.emulated)
+    }
+}
+
+/// Short names that tell `groups` apart: the workload, and whatever else differs among them.
+pub fn names(groups: &[Group<'_>]) -> Vec<String> {
+    let differ = |field: fn(&Outcome) -> String| {
+        groups
+            .iter()
+            .any(|group| field(group.first()) != field(groups[0].first()))
+    };
+    let index = differ(|outcome| outcome.index.clone());
+    let records = differ(|outcome| outcome.records.to_string());
+    let threads = differ(|outcome| outcome.threads.to_string());
+    let name = |group: &Group<'_>| {
+        let first = group.first();
+        let mut name = first.workload.clone();
+        if index {
+            name += &format!(" · {}", first.index);
+        }
+        if records {
+            name += &format!(" · {}", figures::count(first.records));
+        }
+        if threads {
+            name += &format!(" · {} thr", first.threads);
+        }
+        name
+    };
+    groups.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(placement: &str, workload: &str, records: u64, budget: f64) -> Outcome {
+        Outcome {
+            index: "btree".into(),
+            placement: placement.into(),
+            workload: workload.into(),
+            records,
+            threads: 1,
+            fast_budget_ratio: budget,
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn what_differs_is_named_and_order_is_kept() {
+        let results = [
+            outcome("sidle", "hs-c", 2_000_000, 0.2),
+            outcome("sidle", "hs-a", 2_000_000, 0.2),
+            outcome("sidle", "hs-c", 20_000_000, 0.2),
+            outcome("oracle", "hs-c", 2_000_000, 0.2),
+        ];
+        let groups = groups(&results);
+        assert_eq!(names(&groups), ["hs-c · 2M", "hs-a · 2M", "hs-c · 20M"]);
+        assert_eq!(groups[0].members.len(), 2);
+        assert_eq!(
+            groups[0].setting(),
+            "btree · 2M records · 1 thread · budget 20 %"
+        );
+        assert_eq!(groups[0].label(groups[0].members[1]), "oracle");
+    }
+
+    #[test]
+    fn budgets_tell_one_placement_from_itself() {
+        let results = [
+            outcome("sidle", "hs-c", 5, 0.2),
+            outcome("sidle", "hs-c", 5, 0.5),
+        ];
+        let groups = groups(&results);
+        assert_eq!(groups[0].label(&results[1]), "sidle @50 %");
+        assert_eq!(groups[0].setting(), "btree · 5 records · 1 thread");
+        assert!(names(&[]).is_empty());
+    }
+}

@@ -1,0 +1,365 @@
+//! The report as one page that needs nothing but itself: no script, no font, no network.
+//!
+//! Every text that came from outside is escaped on its way in. Wherever figures stand that come from
+//! the emulator, the page says so: in the head, at each workload of the table, under each chart.
+
+use super::bars;
+use super::figures;
+use super::groups::{Group, groups};
+use super::html_table;
+use super::panels;
+use super::result::Outcome;
+use super::svg::{escape, placement_class};
+use super::written::Report;
+
+const STYLE: &str = include_str!("page.css");
+const BADGE: &str = r#" <span class="badge">emulated</span>"#;
+
+/// The whole page.
+pub fn render(report: &Report) -> String {
+    let groups = groups(&report.results);
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>timberline bench{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        if report.emulated() { " (emulated)" } else { "" }
+    );
+    page += &head(report);
+    if groups.is_empty() {
+        page += "<p>Nothing was measured.</p>\n";
+    } else {
+        page += &regained(report, &groups);
+        page += &html_table::render(&groups);
+        page += &over_time(&groups);
+        page += &fast_share(report, &groups);
+        page += &levels(&groups);
+    }
+    page += &foot(report);
+    page + "</main>\n</body>\n</html>\n"
+}
+
+/// The mark on everything that comes from the emulator.
+pub(super) fn badge(emulated: bool) -> &'static str {
+    if emulated { BADGE } else { "" }
+}
+
+fn head(report: &Report) -> String {
+    let meta = &report.meta;
+    let memory = if report.emulated() {
+        format!("slow memory emulated, profile {}", meta.profile)
+    } else {
+        "real memory tiers".to_string()
+    };
+    let machine = &meta.machine;
+    let facts = [
+        (
+            "memory",
+            format!("{memory}; fast tier {:.0} ns", meta.base_latency_ns),
+        ),
+        (
+            "machine",
+            format!(
+                "{}, {} cores, {}, {}",
+                machine.cpu,
+                machine.cores,
+                figures::bytes(machine.memory_bytes),
+                machine.kernel
+            ),
+        ),
+        ("date", format!("{} UTC", meta.date)),
+        ("command", meta.command.clone()),
+        ("seed", meta.seed.to_string()),
+    ];
+    let mut text = format!(
+        "<header>\n<h1>timberline bench{}</h1>\n<dl>\n",
+        badge(report.emulated())
+    );
+    for (name, value) in facts {
+        text += &format!("<dt>{name}</dt><dd>{}</dd>\n", escape(&value));
+    }
+    text + "</dl>\n</header>\n"
+}
+
+/// A section with charts, or a sentence on why there are none.
+fn section(title: &str, lead: &str, emulated: bool, body: &str, otherwise: &str) -> String {
+    let badge = badge(emulated);
+    let body = if body.is_empty() {
+        format!("<p class=\"none\">{otherwise}</p>\n")
+    } else {
+        body.into()
+    };
+    format!("<section>\n<h2>{title}{badge}</h2>\n<p class=\"lead\">{lead}</p>\n{body}</section>\n")
+}
+
+fn wide(charts: &[String]) -> String {
+    charts
+        .iter()
+        .map(|chart| format!("<figure class=\"wide\">{chart}</figure>\n"))
+        .collect()
+}
+
+fn regained(report: &Report, groups: &[Group<'_>]) -> String {
+    let charts = bars::regained(groups);
+    let mut body = String::new();
+    if !charts.is_empty() {
+        body += &legend(groups, bars::has_regained, |_| false);
+        body += &wide(&charts);
+    }
+    section(
+        "What placement wins back",
+        "The share of what slow memory costs that a placement regains: 0 is weighted interleave, \
+         1 is all of the tree in fast memory. Thin lines span the rounds.",
+        report.emulated(),
+        &body,
+        "Needs interleave and all-fast in the same run, and all-fast the faster of the two.",
+    )
+}
+
+fn fast_share(report: &Report, groups: &[Group<'_>]) -> String {
+    let charts = bars::fast_share(groups);
+    let mut body = String::new();
+    if !charts.is_empty() {
+        let shown =
+            |outcome: &Outcome| bars::has_fast_share(outcome) || outcome.placement == "oracle";
+        body += &legend(groups, shown, |placement| placement == "oracle");
+        body += &wide(&charts);
+    }
+    section(
+        "Fast share",
+        "Lines fetched from fast memory over all lines fetched. The dashed line is the oracle, \
+         which knows the true frequencies.",
+        report.emulated(),
+        &body,
+        "No lines were counted in this run.",
+    )
+}
+
+/// Placements in the order they first appear, each drawn as in its chart: by a line where `lined`
+/// says so, else by a bar.
+fn legend(
+    groups: &[Group<'_>],
+    shown: impl Fn(&Outcome) -> bool,
+    lined: impl Fn(&str) -> bool,
+) -> String {
+    let mut seen: Vec<&str> = Vec::new();
+    for outcome in groups.iter().flat_map(|group| &group.members) {
+        if shown(outcome) && !seen.contains(&outcome.placement.as_str()) {
+            seen.push(&outcome.placement);
+        }
+    }
+    let mut text = String::from("<ul class=\"legend\">\n");
+    for placement in seen {
+        let class = placement_class(placement);
+        let shape = if lined(placement) {
+            format!("<path class=\"series {class}\" d=\"M0 7L24 7\"/>")
+        } else {
+            format!("<rect class=\"bar {class}\" width=\"12\" height=\"12\" x=\"6\" y=\"1\"/>")
+        };
+        text += &format!(
+            "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\">{shape}</svg>{}</li>\n",
+            escape(placement)
+        );
+    }
+    text + "</ul>\n"
+}
+
+fn over_time(groups: &[Group<'_>]) -> String {
+    let mut figures = String::new();
+    for group in groups {
+        if let Some(chart) = panels::over_time(group) {
+            figures += &format!("<figure>{}{chart}</figure>\n", caption(group));
+        }
+    }
+    let mut body = String::new();
+    if !figures.is_empty() {
+        body += &legend(groups, |outcome| !outcome.series.is_empty(), |_| true);
+        body += &format!("<div class=\"halves\">\n{figures}</div>\n");
+    }
+    section(
+        "Throughput over time",
+        "Each placement in its own measured time, its rounds laid end to end. Point at a line for \
+         its figures.",
+        groups.iter().any(Group::emulated),
+        &body,
+        "Nothing was sampled in this run.",
+    )
+}
+
+fn levels(groups: &[Group<'_>]) -> String {
+    let mut body = String::new();
+    for group in groups {
+        let panel = |outcome: &&Outcome| {
+            Some(format!(
+                "<figure>{}</figure>\n",
+                panels::levels(group, outcome)?
+            ))
+        };
+        let panels: String = group.members.iter().filter_map(panel).collect();
+        if !panels.is_empty() {
+            body += &format!(
+                "{}<div class=\"quarters\">\n{panels}</div>\n",
+                caption(group)
+            );
+        }
+    }
+    if !body.is_empty() {
+        let keys = [
+            ("fast", "in fast memory"),
+            ("slow", "in slow memory"),
+            ("free", "budget not used"),
+        ];
+        let mut legend = String::from("<ul class=\"legend\">\n");
+        for (class, name) in keys {
+            legend += &format!(
+                "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"24\" \
+                 height=\"10\" y=\"2\"/></svg>{name}</li>\n"
+            );
+        }
+        body = legend + "</ul>\n" + &body;
+    }
+    section(
+        "Fast memory by level",
+        "What of each level of the tree lies in fast memory at the end of the run: bytes in fast \
+         memory, over the bytes of the level.",
+        groups.iter().any(Group::emulated),
+        &body,
+        "No levels were recorded in this run.",
+    )
+}
+
+/// A workload's name and setting above its chart.
+fn caption(group: &Group<'_>) -> String {
+    format!(
+        "<h3>{} <small>{}</small>{}</h3>",
+        escape(group.workload()),
+        escape(&group.setting()),
+        badge(group.emulated())
+    )
+}
+
+fn foot(report: &Report) -> String {
+    let mut lines = Vec::new();
+    for outcome in report
+        .results
+        .iter()
+        .filter(|outcome| outcome.over_budget_bytes > 0)
+    {
+        lines.push(format!(
+            "<li class=\"broken\">over budget: {} on {} held {} too much fast memory</li>\n",
+            escape(&outcome.placement),
+            escape(&outcome.workload),
+            figures::bytes(outcome.over_budget_bytes)
+        ));
+    }
+    lines.extend(
+        report
+            .meta
+            .notes
+            .iter()
+            .map(|note| format!("<li>{}</li>\n", escape(note))),
+    );
+    for (name, version) in &report.meta.versions {
+        lines.push(format!("<li>{} {}</li>\n", escape(name), escape(version)));
+    }
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section>\n<h2>Notes</h2>\n<ul class=\"notes\">\n{}</ul>\n</section>\n",
+        lines.concat()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn everything_from_outside_is_escaped() {
+        let mut report = samples::report();
+        let evil = "<script>alert('x')</script>&\"";
+        report.meta.command = evil.into();
+        report.meta.machine.cpu = evil.into();
+        report.meta.profile = evil.into();
+        report.meta.notes = vec![evil.into()];
+        report.meta.versions = [(evil.to_string(), evil.to_string())].into();
+        for outcome in report.results.iter_mut().take(3) {
+            outcome.placement = evil.into();
+            outcome.index = evil.into();
+        }
+        report.results[8].workload = evil.into();
+        report.results[0].over_budget_bytes = 1;
+        let page = render(&report);
+        assert!(!page.contains("<script"));
+        assert!(!page.contains("alert('x')"));
+        assert!(page.matches("&lt;script&gt;alert(&#39;x&#39;)").count() >= 8);
+    }
+
+    #[test]
+    fn the_page_reaches_for_nothing_outside() {
+        let page = render(&samples::report()).replace("http://www.w3.org/2000/svg", "");
+        for reference in [
+            "http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link",
+        ] {
+            assert!(!page.contains(reference), "{reference}");
+        }
+    }
+
+    #[test]
+    fn emulated_is_said_where_figures_stand() {
+        let page = render(&samples::report());
+        for section in page
+            .split("<section>")
+            .filter(|section| section.contains("<svg"))
+        {
+            assert!(
+                section.contains(BADGE),
+                "{}",
+                &section[..section.len().min(200)]
+            );
+        }
+        assert!(page.contains("<title>timberline bench (emulated)</title>"));
+        let groups = page.split("<tr class=\"group\">").skip(1);
+        assert!(
+            groups
+                .map(|group| group.lines().next().unwrap())
+                .all(|line| line.contains(BADGE))
+        );
+    }
+
+    #[test]
+    fn real_memory_is_not_called_emulated() {
+        let mut report = samples::report();
+        report.meta.emulated = false;
+        report
+            .results
+            .iter_mut()
+            .for_each(|outcome| outcome.emulated = false);
+        assert!(!render(&report).replace(STYLE, "").contains("emulated"));
+    }
+
+    #[test]
+    fn tags_are_closed() {
+        let page = render(&samples::report());
+        for tag in [
+            "section", "figure", "table", "tbody", "tr", "th", "td", "ul", "li", "svg", "text",
+            "h3",
+        ] {
+            let open = page.matches(&format!("<{tag}>")).count()
+                + page.matches(&format!("<{tag} ")).count();
+            assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_anything_still_gives_a_page() {
+        assert!(render(&Report::default()).contains("Nothing was measured."));
+        let bare = Report {
+            results: vec![Outcome::default()],
+            ..Report::default()
+        };
+        let page = render(&bare);
+        assert!(page.contains("Needs interleave and all-fast") && page.contains("No levels"));
+    }
+}

@@ -1,0 +1,29 @@
+//! What a run leaves behind: figures as JSON, one table for the terminal, one page for a browser.
+//!
+//! A runner fills one [`Outcome`] for each placement × workload, calls [`fill_comparisons`] once all
+//! of them are there, and hands the [`Report`] to [`table::render`] and [`html::render`]. Nothing in
+//! here measures, moves or decides anything, and nothing here opens the network.
+
+pub mod compare;
+pub mod html;
+pub mod machine;
+pub mod progress;
+pub mod result;
+pub mod table;
+pub mod written;
+
+mod bars;
+mod figures;
+mod groups;
+mod html_table;
+mod panels;
+mod svg;
+
+#[cfg(test)]
+mod samples;
+
+pub use compare::fill_comparisons;
+pub use machine::{Machine, utc_date};
+pub use progress::{Progress, Silent};
+pub use result::{LevelFill, Meta, Outcome, Sample};
+pub use written::Report;

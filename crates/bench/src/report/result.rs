@@ -1,0 +1,270 @@
+//! The figures of a run, under the names that checks read from `timberline bench --json FILE`.
+//!
+//! Invariants: the names of the fields are the names in the file and do not change; every figure is
+//! in the unit its name says (`_ns`, `_bytes`, `_s`) or is a ratio where 1 is the whole; a figure
+//! that could not be had is `null`, never a zero that looks measured. The median is quoted with the
+//! smallest and largest round beside it.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+
+/// Where, when and how a run was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// When it started, in UTC, as `YYYY-MM-DD HH:MM:SS`.
+    pub date: String,
+    /// The command line, as typed.
+    pub command: String,
+    /// The machine it ran on.
+    pub machine: Machine,
+    /// Name of the emulator's profile; `native` where memory was real.
+    pub profile: String,
+    /// Measured latency of the fast tier, ns a dependent load.
+    pub base_latency_ns: f64,
+    /// Whether the slow tier's slowness was emulated.
+    pub emulated: bool,
+    /// The seed that repeats the requests.
+    pub seed: u64,
+    /// Versions of what took part, by name.
+    pub versions: BTreeMap<String, String>,
+    /// What a reader should know before believing a figure, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One placement on one workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outcome {
+    /// The map, e.g. `btree`.
+    pub index: String,
+    /// The placement, e.g. `timberline`.
+    pub placement: String,
+    /// The workload, e.g. `hs-c`.
+    pub workload: String,
+    /// Records in the map when measuring began.
+    pub records: u64,
+    /// Request threads.
+    pub threads: usize,
+    /// Measured time, all rounds together, s.
+    pub seconds: f64,
+    /// Fast-memory budget over the map's bytes.
+    pub fast_budget_ratio: f64,
+
+    /// Requests a second: the median round.
+    pub ops_per_s: f64,
+    /// Requests a second: the slowest round.
+    pub ops_per_s_min: f64,
+    /// Requests a second: the fastest round.
+    pub ops_per_s_max: f64,
+    /// Requests a second of each round. Round `i` of one placement ran next to round `i` of the others.
+    pub rounds: Vec<f64>,
+
+    /// Median latency of a request, ns.
+    pub p50_ns: u64,
+    /// 90th percentile, ns.
+    pub p90_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// 99.9th percentile, ns.
+    pub p999_ns: u64,
+
+    /// Lines a request fetched from the fast tier.
+    pub lines_fast_per_op: f64,
+    /// Lines a request fetched from a slow tier.
+    pub lines_slow_per_op: f64,
+    /// Lines a request found in the modelled CPU cache.
+    pub lines_cached_per_op: f64,
+    /// Fast lines over all lines fetched; `null` where none were counted.
+    pub fast_share: Option<f64>,
+
+    /// Nodes moved to a faster tier.
+    pub promoted: u64,
+    /// Nodes moved to a slower tier.
+    pub demoted: u64,
+    /// CPU time of the background workers over the CPU time of the whole run.
+    pub worker_cpu_ratio: f64,
+
+    /// Bytes in the fast tier at the end.
+    pub fast_bytes: u64,
+    /// Bytes in slow tiers at the end.
+    pub slow_bytes: u64,
+    /// Most bytes the fast tier held at any moment.
+    pub fast_bytes_peak: u64,
+    /// The budget of the fast tier; 0 where there was none.
+    pub fast_budget_bytes: u64,
+    /// How far the peak was above the budget: 0, or something is broken.
+    pub over_budget_bytes: u64,
+    /// Bytes of both tiers over the records in the map.
+    pub bytes_per_record: f64,
+
+    /// Whether the slow tier's slowness was emulated.
+    pub emulated: bool,
+
+    /// Share of what slow memory costs that was won back, from medians: 0 is `interleave`, 1 `all-fast`.
+    pub regained: Option<f64>,
+    /// The smallest `regained` of a round.
+    pub regained_min: Option<f64>,
+    /// The largest `regained` of a round.
+    pub regained_max: Option<f64>,
+    /// `regained` over the oracle's `regained`.
+    pub regained_to_oracle: Option<f64>,
+    /// `fast_share` over the oracle's `fast_share`.
+    pub fast_share_to_oracle: Option<f64>,
+    /// Median throughput over `interleave`'s.
+    pub ratio_to_interleave: Option<f64>,
+    /// Median throughput over `all-fast`'s.
+    pub ratio_to_all_fast: Option<f64>,
+    /// Median throughput over `oracle`'s.
+    pub ratio_to_oracle: Option<f64>,
+
+    /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the median
+    /// over the shifts; `null` where none was measured.
+    pub recovery_s: Option<f64>,
+    /// The longest such time, s.
+    pub recovery_s_max: Option<f64>,
+
+    /// The run over time, rounds laid end to end.
+    pub series: Vec<Sample>,
+    /// Where each level of the tree lay at the end, root first.
+    pub levels: Vec<LevelFill>,
+}
+
+/// One moment of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Measured time of this placement until now, s.
+    pub at_s: f64,
+    /// Requests a second since the sample before.
+    pub ops_per_s: f64,
+    /// Fast share since the sample before; `null` where no lines were counted.
+    pub fast_share: Option<f64>,
+    /// Bytes in the fast tier now.
+    pub fast_bytes: u64,
+    /// Nodes promoted since the run began.
+    pub promoted: u64,
+    /// Nodes demoted since the run began.
+    pub demoted: u64,
+}
+
+/// How the nodes of one level are spread over the tiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelFill {
+    /// The level; the root is 0.
+    pub level: u8,
+    /// Nodes in the fast tier.
+    pub nodes_fast: u64,
+    /// Nodes in slow tiers.
+    pub nodes_slow: u64,
+    /// Their bytes in the fast tier.
+    pub bytes_fast: u64,
+    /// Their bytes in slow tiers.
+    pub bytes_slow: u64,
+}
+
+impl Outcome {
+    /// Takes each round's requests a second, and with them the median, slowest and fastest.
+    /// No rounds leave every figure at zero.
+    pub fn set_rounds(&mut self, rounds: Vec<f64>) {
+        self.ops_per_s = median(&rounds).unwrap_or(0.0);
+        self.ops_per_s_min = rounds.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        self.ops_per_s_max = rounds.iter().copied().reduce(f64::max).unwrap_or(0.0);
+        self.rounds = rounds;
+    }
+
+    /// Takes the percentiles of request latencies recorded in ns.
+    pub fn set_latencies(&mut self, nanos: &Histogram<u64>) {
+        self.p50_ns = nanos.value_at_quantile(0.5);
+        self.p90_ns = nanos.value_at_quantile(0.9);
+        self.p99_ns = nanos.value_at_quantile(0.99);
+        self.p999_ns = nanos.value_at_quantile(0.999);
+    }
+
+    /// Takes counted lines of `ops` requests, and with them the fast share. No requests count as none.
+    pub fn set_lines(&mut self, fast: u64, slow: u64, cached: u64, ops: u64) {
+        let per_op = |lines: u64| {
+            if ops == 0 {
+                0.0
+            } else {
+                lines as f64 / ops as f64
+            }
+        };
+        self.lines_fast_per_op = per_op(fast);
+        self.lines_slow_per_op = per_op(slow);
+        self.lines_cached_per_op = per_op(cached);
+        self.fast_share = fast_share(fast, slow);
+    }
+}
+
+/// Fast lines over all lines fetched, or `None` where nothing was fetched.
+pub fn fast_share(fast: u64, slow: u64) -> Option<f64> {
+    let all = fast + slow;
+    (all > 0).then(|| fast as f64 / all as f64)
+}
+
+/// The middle value, or the mean of the two middle ones; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some((sorted[sorted.len() / 2 - 1] + upper) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_give_median_and_range() {
+        let mut outcome = Outcome::default();
+        outcome.set_rounds(vec![3.0, 1.0, 2.0, 10.0]);
+        assert_eq!(
+            (
+                outcome.ops_per_s,
+                outcome.ops_per_s_min,
+                outcome.ops_per_s_max
+            ),
+            (2.5, 1.0, 10.0)
+        );
+        outcome.set_rounds(Vec::new());
+        assert_eq!((outcome.ops_per_s, outcome.ops_per_s_max), (0.0, 0.0));
+        assert_eq!(median(&[5.0]), Some(5.0));
+    }
+
+    #[test]
+    fn lines_give_the_fast_share() {
+        let mut outcome = Outcome::default();
+        outcome.set_lines(30, 10, 80, 10);
+        assert_eq!(outcome.lines_fast_per_op, 3.0);
+        assert_eq!(outcome.lines_cached_per_op, 8.0);
+        assert_eq!(outcome.fast_share, Some(0.75));
+        outcome.set_lines(0, 0, 0, 0);
+        assert_eq!((outcome.fast_share, outcome.lines_slow_per_op), (None, 0.0));
+    }
+
+    #[test]
+    fn latencies_give_percentiles_in_order() {
+        let mut nanos = Histogram::<u64>::new(3).unwrap();
+        for value in 1..=1000 {
+            nanos.record(value).unwrap();
+        }
+        let mut outcome = Outcome::default();
+        outcome.set_latencies(&nanos);
+        assert_eq!(
+            (
+                outcome.p50_ns,
+                outcome.p90_ns,
+                outcome.p99_ns,
+                outcome.p999_ns
+            ),
+            (500, 900, 990, 999)
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Made-up outcomes for the tests of this room: every field set, no figure measured.
+
+use super::compare::fill_comparisons;
+use super::machine::Machine;
+use super::result::{LevelFill, Meta, Outcome, Sample};
+use super::written::Report;
+
+/// Placement, throughput (Mops/s), fast share.
+const PLACEMENTS: [(&str, f64, f64); 7] = [
+    ("all-fast", 6.1, 1.0),
+    ("all-slow", 2.45, 0.0),
+    ("interleave", 2.9, 0.2),
+    ("inner-fast", 3.6, 0.52),
+    ("oracle", 5.6, 0.91),
+    ("sidle", 4.7, 0.8),
+    ("timberline", 5.45, 0.89),
+];
+
+/// Two workloads, seven placements, three rounds.
+pub fn report() -> Report {
+    run(&["hs-c", "ycsb-a"])
+}
+
+/// As many workloads as named, each a little slower than the one before it.
+pub fn run(workloads: &[&str]) -> Report {
+    let mut results = Vec::new();
+    for (nth, workload) in workloads.iter().enumerate() {
+        for (placement, mops, fast_share) in PLACEMENTS {
+            results.push(outcome(
+                placement,
+                workload,
+                mops * 1e6 / (1.0 + 0.15 * nth as f64),
+                fast_share,
+            ));
+        }
+    }
+    fill_comparisons(&mut results);
+    Report {
+        meta: meta(),
+        results,
+    }
+}
+
+fn meta() -> Meta {
+    Meta {
+        date: "2024-02-29 12:00:00".into(),
+        command: "timberline bench --profile cxl --records 2M".into(),
+        machine: Machine {
+            cpu: "Example CPU @ 2.0 GHz".into(),
+            cores: 2,
+            memory_bytes: 8 << 30,
+            kernel: "Linux 6.1.0".into(),
+        },
+        profile: "cxl".into(),
+        base_latency_ns: 92.4,
+        emulated: true,
+        seed: 42,
+        versions: [("timberline".to_string(), "0.1.0".to_string())].into(),
+        notes: vec!["Cores are shared with other tenants.".into()],
+    }
+}
+
+fn outcome(placement: &str, workload: &str, ops: f64, fast_share: f64) -> Outcome {
+    let moves = matches!(placement, "sidle" | "timberline");
+    let tree: u64 = 44 << 20;
+    let budget = tree / 5;
+    let fast_bytes = match placement {
+        "all-fast" => tree,
+        "all-slow" => 0,
+        _ => budget - (64 << 10),
+    };
+    let mut outcome = Outcome {
+        index: "btree".into(),
+        placement: placement.into(),
+        workload: workload.into(),
+        records: 2_000_000,
+        threads: 2,
+        seconds: 6.0,
+        fast_budget_ratio: 0.2,
+        p50_ns: (1.7e9 / ops) as u64,
+        p90_ns: (2.4e9 / ops) as u64,
+        p99_ns: (6.2e9 / ops) as u64,
+        p999_ns: (31e9 / ops) as u64,
+        lines_fast_per_op: 9.0 * fast_share,
+        lines_slow_per_op: 9.0 * (1.0 - fast_share),
+        lines_cached_per_op: 5.5,
+        fast_share: Some(fast_share),
+        promoted: if moves { 12_400 } else { 0 },
+        demoted: if moves { 11_050 } else { 0 },
+        worker_cpu_ratio: if moves { 0.0042 } else { 0.0 },
+        fast_bytes,
+        slow_bytes: tree - fast_bytes,
+        fast_bytes_peak: fast_bytes,
+        fast_budget_bytes: if placement == "all-fast" { 0 } else { budget },
+        bytes_per_record: tree as f64 / 2e6,
+        emulated: true,
+        series: series(ops, fast_share, fast_bytes, moves),
+        levels: levels(placement, tree, fast_bytes),
+        ..Outcome::default()
+    };
+    // Rounds drift together, and each placement a little by itself.
+    let own = 1.0 + 0.003 * (placement.len() % 4) as f64;
+    outcome.set_rounds(vec![ops * 0.98 / own, ops, ops * 1.03 * own]);
+    outcome
+}
+
+/// Six seconds; a placement that moves nodes warms up for the first two.
+fn series(ops: f64, fast_share: f64, fast_bytes: u64, moves: bool) -> Vec<Sample> {
+    let sample = |i: u64| {
+        let warmth = if moves {
+            (0.5 + i as f64 / 40.0).min(1.0)
+        } else {
+            1.0
+        };
+        let ripple = 1.0 + 0.015 * ((i * 37 % 11) as f64 / 5.0 - 1.0);
+        Sample {
+            at_s: i as f64 / 10.0,
+            ops_per_s: ops * warmth * ripple,
+            fast_share: Some(fast_share * warmth),
+            fast_bytes,
+            promoted: if moves { 200 * i } else { 0 },
+            demoted: if moves { 180 * i } else { 0 },
+        }
+    };
+    (1..=60).map(sample).collect()
+}
+
+/// A tree of four levels; leaves take what the inner nodes leave of fast memory.
+fn levels(placement: &str, tree: u64, fast_bytes: u64) -> Vec<LevelFill> {
+    let sizes = [1024, 18 << 10, 640 << 10];
+    let leaves = tree - sizes.iter().sum::<u64>();
+    let mut free = fast_bytes;
+    let scattered = placement == "interleave";
+    let fill = |(level, bytes): (usize, u64)| {
+        let bytes_fast = if scattered {
+            bytes / 5
+        } else {
+            bytes.min(free)
+        };
+        free -= bytes_fast.min(free);
+        LevelFill {
+            level: level as u8,
+            nodes_fast: bytes_fast.div_ceil(1024),
+            nodes_slow: (bytes - bytes_fast) / 1024,
+            bytes_fast,
+            bytes_slow: bytes - bytes_fast,
+        }
+    };
+    sizes
+        .into_iter()
+        .chain([leaves])
+        .enumerate()
+        .map(fill)
+        .collect()
+}

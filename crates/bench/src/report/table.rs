@@ -1,0 +1,226 @@
+//! The one table that stands at the end of a run, for a terminal.
+//!
+//! One heading line for each workload, one row for each placement, columns aligned across workloads.
+//! Whoever reads only the first line still learns that slow memory was emulated, where it was.
+
+use super::figures;
+use super::groups::{Group, groups};
+use super::result::Outcome;
+use super::written::Report;
+
+/// The report as lines for a terminal, each ended by a newline.
+pub fn render(report: &Report) -> String {
+    let groups = groups(&report.results);
+    let mut grid = Grid::new(&COLUMNS);
+    for group in &groups {
+        grid.heading(heading(group));
+        for outcome in &group.members {
+            grid.row(row(group, outcome));
+        }
+    }
+    let mut text = headline(report) + "\n\n";
+    if report.results.is_empty() {
+        return text + "nothing was measured\n";
+    }
+    text += &grid.render();
+    text += "\nregained: share of what slow memory costs that is won back; 0 is interleave, 1 is all-fast.\n";
+    text += "÷oracle: regained over that of a placement that knows the true frequencies.\n";
+    for outcome in report
+        .results
+        .iter()
+        .filter(|outcome| outcome.over_budget_bytes > 0)
+    {
+        text += &format!(
+            "OVER BUDGET: {} on {} held {} too much fast memory\n",
+            outcome.placement,
+            outcome.workload,
+            figures::bytes(outcome.over_budget_bytes)
+        );
+    }
+    for note in &report.meta.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}
+
+/// What was run and where, in one line.
+pub fn headline(report: &Report) -> String {
+    let meta = &report.meta;
+    let memory = if report.emulated() {
+        format!("EMULATED slow memory, profile {}", meta.profile)
+    } else {
+        "real memory tiers".to_string()
+    };
+    format!(
+        "timberline bench · {memory} · fast tier {:.0} ns · {}, {} cores · seed {} · {} UTC",
+        meta.base_latency_ns, meta.machine.cpu, meta.machine.cores, meta.seed, meta.date
+    )
+}
+
+fn heading(group: &Group<'_>) -> String {
+    let emulated = if group.emulated() { " · emulated" } else { "" };
+    format!("{} · {}{emulated}", group.workload(), group.setting())
+}
+
+/// Two header lines and the side on which a column is flush.
+type Column = (&'static str, &'static str, Side);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Left,
+    Right,
+}
+use Side::{Left, Right};
+
+const COLUMNS: [Column; 11] = [
+    ("placement", "", Left),
+    ("Mops/s", "median [min, max]", Right),
+    ("×inter", "leave", Right),
+    ("regained", "median [min, max]", Right),
+    ("÷oracle", "", Right),
+    ("fast", "share", Right),
+    ("µs", "p50/p99", Right),
+    ("promoted", "/demoted", Right),
+    ("worker", "CPU", Right),
+    ("fast memory", "used/budget", Right),
+    ("B per", "record", Right),
+];
+
+fn row(group: &Group<'_>, outcome: &Outcome) -> Vec<String> {
+    vec![
+        format!("  {}", group.label(outcome)),
+        figures::mops(
+            outcome.ops_per_s,
+            outcome.ops_per_s_min,
+            outcome.ops_per_s_max,
+        ),
+        figures::share(outcome.ratio_to_interleave),
+        figures::share_range(outcome.regained, outcome.regained_min, outcome.regained_max),
+        figures::share(outcome.regained_to_oracle),
+        figures::share(outcome.fast_share),
+        figures::micros([outcome.p50_ns, outcome.p99_ns]),
+        format!(
+            "{}/{}",
+            figures::count(outcome.promoted),
+            figures::count(outcome.demoted)
+        ),
+        figures::percent(outcome.worker_cpu_ratio),
+        figures::bytes_of(outcome.fast_bytes, outcome.fast_budget_bytes),
+        format!("{:.1}", outcome.bytes_per_record),
+    ]
+}
+
+enum Line {
+    Heading(String),
+    Row(Vec<String>),
+}
+
+/// Rows of cells under fixed columns; a column is as wide as its widest cell.
+struct Grid {
+    columns: &'static [Column],
+    lines: Vec<Line>,
+}
+
+impl Grid {
+    fn new(columns: &'static [Column]) -> Self {
+        Self {
+            columns,
+            lines: Vec::new(),
+        }
+    }
+
+    fn heading(&mut self, text: String) {
+        self.lines.push(Line::Heading(text));
+    }
+
+    fn row(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.lines.push(Line::Row(cells));
+    }
+
+    fn render(&self) -> String {
+        let width = |i: usize| {
+            let (first, second, _) = self.columns[i];
+            let cells = self.lines.iter().filter_map(|line| match line {
+                Line::Row(cells) => Some(cells[i].as_str()),
+                Line::Heading(_) => None,
+            });
+            cells
+                .chain([first, second])
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let mut text = String::new();
+            for ((cell, &width), (.., side)) in cells.zip(&widths).zip(self.columns) {
+                let gap = if text.is_empty() { "" } else { "  " };
+                text += gap;
+                text += &match side {
+                    Left => format!("{cell:<width$}"),
+                    Right => format!("{cell:>width$}"),
+                };
+            }
+            text.truncate(text.trim_end().len());
+            text + "\n"
+        };
+
+        let mut text = line(&mut self.columns.iter().map(|(first, ..)| *first));
+        text += &line(&mut self.columns.iter().map(|(_, second, _)| *second));
+        let all = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
+        text += &format!("{}\n", "─".repeat(all));
+        for entry in &self.lines {
+            text += &match entry {
+                Line::Heading(heading) => format!("{heading}\n"),
+                Line::Row(cells) => line(&mut cells.iter().map(String::as_str)),
+            };
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::samples;
+
+    #[test]
+    fn golden() {
+        let report = samples::report();
+        assert_eq!(render(&report), include_str!("table_golden.txt"));
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let text = render(&samples::report());
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+        assert!(rows.len() >= 8);
+        let widths: Vec<usize> = rows.iter().map(|row| row.chars().count()).collect();
+        assert!(widths.iter().all(|width| *width == widths[0]), "{widths:?}");
+    }
+
+    #[test]
+    fn real_memory_is_not_called_emulated() {
+        let mut report = samples::report();
+        report.meta.emulated = false;
+        report
+            .results
+            .iter_mut()
+            .for_each(|outcome| outcome.emulated = false);
+        assert!(!render(&report).to_lowercase().contains("emulated"));
+    }
+
+    #[test]
+    fn a_broken_budget_is_said() {
+        let mut report = samples::report();
+        report.results[0].over_budget_bytes = 4096;
+        assert!(render(&report).contains("OVER BUDGET: all-fast on hs-c held 4.00 KiB"));
+    }
+
+    #[test]
+    fn nothing_measured_is_said() {
+        let text = render(&Report::default());
+        assert!(text.ends_with("nothing was measured\n"), "{text}");
+    }
+}

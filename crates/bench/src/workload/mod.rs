@@ -1,0 +1,41 @@
+//! What is asked of a map: which records, which operations, in what order.
+//!
+//! A [`Workload`] is a mix of operations over a [`Distribution`] of records. From a [`KeySpace`] and a
+//! seed it makes one [`Stream`] of requests for each thread.
+//!
+//! Invariants, which the runner and the `oracle` placement rest on:
+//!
+//! - The same (workload, key space, seed, thread, threads, hot epochs) gives the same requests, whatever
+//!   the other threads do. A second stream can therefore be counted beforehand. (Another platform's
+//!   logarithm may round differently, and move one Zipf rank in many millions by one.)
+//! - Every key that is read, updated or scanned from is loaded, or was inserted earlier by the same stream.
+//! - Making a request allocates nothing, divides nothing and writes nothing shared.
+//!
+//! The compositions are those of seed `000_72010f975d9cbb45.txt`, Table 1 and §6.1; distributions cite
+//! their papers where they are made.
+
+mod distribution;
+mod hotspot;
+mod key_space;
+mod latest;
+mod mix;
+mod permutation;
+mod rng;
+mod self_similar;
+mod spec;
+mod stream;
+mod zipf;
+
+pub use distribution::Distribution;
+pub use hotspot::{HotEpoch, HotRegion};
+pub use key_space::{KeySpace, LoadOrder, load_order};
+pub use mix::Mix;
+pub use permutation::Permutation;
+pub use rng::Rng;
+pub use self_similar::SelfSimilar;
+pub use spec::{BadSpec, Workload};
+pub use stream::{Op, Request, Stream};
+pub use zipf::Zipf;
+
+#[cfg(test)]
+mod chi_square;

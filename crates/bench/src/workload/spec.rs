@@ -1,0 +1,208 @@
+//! The workloads by name: which mix of operations over which distribution.
+//!
+//! Seed `000_72010f975d9cbb45.txt`, Table 1; the YCSB letters are those of Cooper et al., SoCC 2010.
+
+use std::fmt;
+
+use super::distribution::{Distribution, Sampler};
+use super::hotspot::{HotEpoch, HotRegion};
+use super::key_space::KeySpace;
+use super::mix::Mix;
+use super::stream::Stream;
+
+const UPDATE_HEAVY: Mix = Mix {
+    read: 50,
+    update: 50,
+    ..Mix::NONE
+};
+const READ_MOSTLY: Mix = Mix {
+    read: 95,
+    update: 5,
+    ..Mix::NONE
+};
+const READ_ONLY: Mix = Mix {
+    read: 100,
+    ..Mix::NONE
+};
+const WITH_INSERT: Mix = Mix {
+    read: 95,
+    insert: 5,
+    ..Mix::NONE
+};
+const SHORT_RANGES: Mix = Mix {
+    scan: 95,
+    insert: 5,
+    ..Mix::NONE
+};
+const READ_MODIFY_WRITE: Mix = Mix {
+    read: 50,
+    read_modify_write: 50,
+    ..Mix::NONE
+};
+
+const NAMED: [(&str, Mix, Distribution); 10] = [
+    ("hs-a", UPDATE_HEAVY, Distribution::SIDLE_HOTSPOT),
+    ("hs-b", READ_MOSTLY, Distribution::SIDLE_HOTSPOT),
+    ("hs-c", READ_ONLY, Distribution::SIDLE_HOTSPOT),
+    ("hs-d", WITH_INSERT, Distribution::SIDLE_HOTSPOT),
+    ("ycsb-a", UPDATE_HEAVY, Distribution::YCSB_ZIPFIAN),
+    ("ycsb-b", READ_MOSTLY, Distribution::YCSB_ZIPFIAN),
+    ("ycsb-c", READ_ONLY, Distribution::YCSB_ZIPFIAN),
+    ("ycsb-d", WITH_INSERT, Distribution::YCSB_LATEST),
+    ("ycsb-e", SHORT_RANGES, Distribution::YCSB_ZIPFIAN),
+    ("ycsb-f", READ_MODIFY_WRITE, Distribution::YCSB_ZIPFIAN),
+];
+
+/// A parameter that is not possible. Displays as one line that says what is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSpec(pub(super) String);
+
+impl fmt::Display for BadSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadSpec {}
+
+/// A mix of operations over a distribution of records.
+///
+/// A clone shares the hot region's epoch; workloads parsed apart do not.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    name: &'static str,
+    mix: Mix,
+    distribution: Distribution,
+    epoch: HotEpoch,
+}
+
+impl Workload {
+    /// The names that [`Workload::parse`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMED.iter().map(|(name, ..)| *name)
+    }
+
+    /// The workload called `name`, e.g. `hs-c`.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name.
+    pub fn parse(name: &str) -> Result<Workload, BadSpec> {
+        match NAMED.iter().find(|(known, ..)| *known == name) {
+            Some(&(name, mix, distribution)) => Ok(Workload {
+                name,
+                mix,
+                distribution,
+                epoch: HotEpoch::default(),
+            }),
+            None => {
+                let possible: Vec<_> = Workload::names().collect();
+                let possible = possible.join(", ");
+                Err(BadSpec(format!(
+                    "unknown workload `{name}`; possible: {possible}"
+                )))
+            }
+        }
+    }
+
+    /// The same mix over other records.
+    pub fn with_distribution(mut self, distribution: Distribution) -> Workload {
+        self.distribution = distribution;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its operations.
+    pub fn mix(&self) -> Mix {
+        self.mix
+    }
+
+    /// How its requests are spread over the records.
+    pub fn distribution(&self) -> Distribution {
+        self.distribution
+    }
+
+    /// The counter that moves the hot region of all its streams.
+    pub fn hot_epoch(&self) -> &HotEpoch {
+        &self.epoch
+    }
+
+    /// Where the hot region of its streams is, if it has one.
+    pub fn hot_region(&self, space: &KeySpace, seed: u64) -> Option<HotRegion> {
+        match self.distribution {
+            Distribution::Hotspot { size, .. } => Some(HotRegion::new(space.records(), size, seed)),
+            _ => None,
+        }
+    }
+
+    /// The endless requests of `thread`, one of `threads`.
+    ///
+    /// # Panics
+    ///
+    /// If `thread` is not below `threads`.
+    pub fn stream(&self, space: &KeySpace, seed: u64, thread: u64, threads: u64) -> Stream {
+        let sampler = Sampler::new(&self.distribution, space, seed, &self.epoch);
+        Stream::new(self.mix, sampler, space.clone(), seed, thread, threads)
+    }
+}
+
+/// Name, operations and distribution, e.g. `hs-c: 100 % read, hotspot:0.05:0.9`.
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}, {}", self.name, self.mix, self.distribution)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_known_and_is_whole() {
+        assert_eq!(Workload::names().count(), 10);
+        for name in Workload::names() {
+            let workload = Workload::parse(name).unwrap();
+            let Mix {
+                read,
+                update,
+                insert,
+                scan,
+                read_modify_write,
+            } = workload.mix();
+            assert_eq!(
+                read + update + insert + scan + read_modify_write,
+                100,
+                "{name}"
+            );
+            assert_eq!(workload.name(), name);
+        }
+        let said = Workload::parse("hs-d").unwrap().to_string();
+        assert_eq!(said, "hs-d: 95 % read, 5 % insert, hotspot:0.05:0.9");
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known() {
+        let error = Workload::parse("ycsb-g").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "unknown workload `ycsb-g`; possible: hs-a, hs-b, hs-c, hs-d, ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e, ycsb-f"
+        );
+    }
+
+    #[test]
+    fn only_hotspots_have_a_region() {
+        let space = KeySpace::new(1000).unwrap();
+        let hotspot = Workload::parse("hs-c").unwrap();
+        assert_eq!(hotspot.hot_region(&space, 1).unwrap().ids(), 50);
+        assert!(
+            hotspot
+                .with_distribution(Distribution::Uniform)
+                .hot_region(&space, 1)
+                .is_none()
+        );
+    }
+}
