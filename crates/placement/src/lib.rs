@@ -1,6 +1,18 @@
 //! Heat, thresholds, watermarks and the workers that act on them: decides which node is in which
 //! tier and moves nodes, knowing no tree.
 
+#[cfg(test)]
+mod fake;
+mod fixed;
+mod oracle;
 mod seam;
+pub mod sidle;
+mod timberline;
+pub mod workers;
 
 pub use seam::{Fill, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+
+pub use fixed::{AllFast, AllSlow, InnerFast, Interleave};
+pub use oracle::{Oracle, arrange};
+pub use sidle::{Sidle, SidleConfig};
+pub use timberline::{Timberline, TimberlineConfig};

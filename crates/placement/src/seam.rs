@@ -136,13 +136,21 @@ pub trait Placed: Send + Sync {
 
     /// Moves the slow nodes on the path to `key` to the fast tier, ancestors first, so that the
     /// single boundary holds at every moment.
-    fn promote_path(&self, key: u64) -> Move;
+    fn promote_path(&self, key: u64) -> Move {
+        self.promote_node(NodeKey { key, height: 0 })
+    }
+
+    /// Moves one node and its slow ancestors to the fast tier, ancestors first.
+    fn promote_node(&self, node: NodeKey) -> Move;
 
     /// Moves one node to the slow tier, unless a child of it is fast.
     fn demote(&self, node: NodeKey) -> Move;
 
     /// Demotes all fast nodes below `node`, then `node` itself.
     fn demote_subtree(&self, node: NodeKey) -> Move;
+
+    /// The parent of a node, named by the parent's lower fence; `None` for the root and above.
+    fn parent_of(&self, node: NodeKey) -> Option<NodeKey>;
 
     /// The lower fence of the leaf that seems to lie at `address`: a hint, which may be stale.
     /// `None` where no live node lies. `address` must be that of a slot of this tree.

@@ -5,7 +5,17 @@
 //! has unpinned. The epochs are `crossbeam-epoch`'s: one global epoch, a list of
 //! participants, garbage in per-thread bags (Fraser: "Practical lock-freedom", 2004).
 //!
-//! A bag waits until it is full or [`Guard::flush`] is called. Whoever counts on getting memory back
-//! (a full tier, a worker that just demoted) flushes.
+//! A bag waits until it is full. Whoever counts on getting memory back (a full tier, a worker that just
+//! demoted) calls [`collect`].
 
 pub use crossbeam_epoch::{Guard, pin};
+
+/// Frees what can be freed by now. The calling thread must not be pinned, or it waits for itself.
+///
+/// Garbage is freed when the epoch has moved on twice since it was made, and one call of `flush` moves it on
+/// once at most.
+pub fn collect() {
+    for _ in 0..3 {
+        pin().flush();
+    }
+}

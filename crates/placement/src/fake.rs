@@ -1,0 +1,288 @@
+//! A tree for tests of placements: nodes without keys or values, full fanout, no concurrency to
+//! speak of, and a driver that steps workers by a time of its own.
+//!
+//! It insists on the single boundary after every move, and records each move.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use timberline_tier::TierId;
+
+use crate::workers::{Next, Waker, Worker, lock};
+use crate::{Fill, LeafRef, Move, NodeKey, Placed};
+
+/// Keys from one leaf's lower fence to the next.
+const STRIDE: u64 = 10;
+const BYTES: usize = 1024;
+
+/// All nodes start slow.
+pub struct FakeTree {
+    fanout: usize,
+    fast_limit: usize,
+    heats: Vec<AtomicU16>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// By height, then from left to right.
+    tiers: Vec<Vec<TierId>>,
+    moves: Vec<(NodeKey, TierId)>,
+}
+
+impl FakeTree {
+    /// `levels` levels of nodes with `fanout` children each; room for `fast_limit` fast nodes.
+    pub fn uniform(levels: u8, fanout: usize, fast_limit: usize) -> Self {
+        let width = |height| fanout.pow(u32::from(levels - 1 - height));
+        let tiers = (0..levels).map(|height| vec![TierId::SLOW; width(height)]);
+        let state = State {
+            tiers: tiers.collect(),
+            moves: Vec::new(),
+        };
+        Self {
+            fanout,
+            fast_limit,
+            heats: (0..width(0)).map(|_| AtomicU16::new(0)).collect(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The n-th leaf's name.
+    pub fn leaf(n: usize) -> NodeKey {
+        NodeKey {
+            key: n as u64 * STRIDE,
+            height: 0,
+        }
+    }
+
+    pub fn with_leaf<T>(&self, n: usize, visit: impl FnOnce(LeafRef<'_>) -> T) -> T {
+        visit(LeafRef {
+            address: n,
+            tier: self.tier(Self::leaf(n)),
+            fence: Self::leaf(n).key,
+            heat: &self.heats[n],
+        })
+    }
+
+    pub fn heat(&self, n: usize) -> u16 {
+        self.heats[n].load(Ordering::Relaxed)
+    }
+
+    pub fn set_heat(&self, n: usize, heat: u16) {
+        self.heats[n].store(heat, Ordering::Relaxed);
+    }
+
+    pub fn tier(&self, node: NodeKey) -> TierId {
+        lock(&self.state).tiers[usize::from(node.height)][self.index(node)]
+    }
+
+    /// Sets a tier without asking, recording or checking.
+    pub fn set_tier(&self, node: NodeKey, tier: TierId) {
+        lock(&self.state).tiers[usize::from(node.height)][self.index(node)] = tier;
+    }
+
+    pub fn set_all(&self, tier: TierId) {
+        lock(&self.state)
+            .tiers
+            .iter_mut()
+            .for_each(|level| level.fill(tier));
+    }
+
+    /// The moves since the last call, in order.
+    pub fn moves(&self) -> Vec<(NodeKey, TierId)> {
+        std::mem::take(&mut lock(&self.state).moves)
+    }
+
+    pub fn has_single_boundary(&self) -> bool {
+        let state = lock(&self.state);
+        let mut pairs = state.tiers.iter().zip(state.tiers.iter().skip(1));
+        pairs.all(|(below, above)| {
+            let mut tiers = below.iter().enumerate();
+            tiers.all(|(index, tier)| !tier.is_fast() || above[index / self.fanout].is_fast())
+        })
+    }
+
+    fn index(&self, node: NodeKey) -> usize {
+        (node.key / STRIDE) as usize / self.fanout.pow(node.height.into())
+    }
+
+    fn exists(&self, node: NodeKey) -> bool {
+        let state = lock(&self.state);
+        let level = state.tiers.get(usize::from(node.height));
+        level.is_some_and(|level| self.index(node) < level.len())
+    }
+
+    fn has_fast_child(&self, node: NodeKey) -> bool {
+        let Some(below) = node.height.checked_sub(1) else {
+            return false;
+        };
+        let first = self.index(node) * self.fanout;
+        let state = lock(&self.state);
+        let children = &state.tiers[usize::from(below)][first..first + self.fanout];
+        children.iter().any(|tier| tier.is_fast())
+    }
+
+    fn move_to(&self, node: NodeKey, tier: TierId) {
+        self.set_tier(node, tier);
+        lock(&self.state).moves.push((node, tier));
+        assert!(self.has_single_boundary(), "moving {node:?} to {tier:?}");
+    }
+
+    fn used(&self, tier: TierId) -> usize {
+        let state = lock(&self.state);
+        let all = state.tiers.iter().flatten();
+        all.filter(|&&found| found == tier).count()
+    }
+}
+
+impl Placed for FakeTree {
+    fn levels(&self) -> u8 {
+        lock(&self.state).tiers.len() as u8
+    }
+
+    fn node_bytes(&self) -> usize {
+        BYTES
+    }
+
+    fn fill(&self, tier: TierId) -> Fill {
+        let limit = if tier.is_fast() {
+            self.fast_limit * BYTES
+        } else {
+            usize::MAX
+        };
+        Fill {
+            used: self.used(tier) * BYTES,
+            limit,
+        }
+    }
+
+    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        for n in 0..self.heats.len() {
+            if self.with_leaf(n, &mut *visit).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn promote_node(&self, node: NodeKey) -> Move {
+        if !self.exists(node) {
+            return Move::Stale;
+        }
+        let mut moved = 0;
+        for height in (node.height..self.levels()).rev() {
+            let step = NodeKey { height, ..node };
+            if self.tier(step).is_fast() {
+                continue;
+            }
+            if self.used(TierId::FAST) == self.fast_limit {
+                return Move::Full;
+            }
+            self.move_to(step, TierId::FAST);
+            moved += 1;
+        }
+        if moved > 0 {
+            Move::Moved(moved)
+        } else {
+            Move::There
+        }
+    }
+
+    fn demote(&self, node: NodeKey) -> Move {
+        if !self.exists(node) {
+            Move::Stale
+        } else if !self.tier(node).is_fast() {
+            Move::There
+        } else if self.has_fast_child(node) {
+            Move::Blocked
+        } else {
+            self.move_to(node, TierId::SLOW);
+            Move::Moved(1)
+        }
+    }
+
+    fn demote_subtree(&self, node: NodeKey) -> Move {
+        if !self.exists(node) {
+            return Move::Stale;
+        }
+        let mut moved = 0;
+        for height in 0..=node.height {
+            let first = self.index(node) * self.fanout.pow((node.height - height).into());
+            let count = self.fanout.pow((node.height - height).into());
+            let width = STRIDE * self.fanout.pow(height.into()) as u64;
+            for index in first..first + count {
+                let key = index as u64 * width;
+                let below = NodeKey { key, height };
+                // Set before checking: the fast nodes above these are slow already or on their way.
+                if self.tier(below).is_fast() {
+                    self.set_tier(below, TierId::SLOW);
+                    lock(&self.state).moves.push((below, TierId::SLOW));
+                    moved += 1;
+                }
+            }
+        }
+        if moved > 0 {
+            Move::Moved(moved)
+        } else {
+            Move::There
+        }
+    }
+
+    fn parent_of(&self, node: NodeKey) -> Option<NodeKey> {
+        let height = node.height + 1;
+        let parent = NodeKey { height, ..node };
+        let width = STRIDE * self.fanout.pow(height.into()) as u64;
+        self.exists(parent).then(|| NodeKey {
+            key: self.index(parent) as u64 * width,
+            height,
+        })
+    }
+
+    fn fence_at(&self, address: usize) -> Option<u64> {
+        (address < self.heats.len()).then(|| Self::leaf(address).key)
+    }
+}
+
+/// Steps workers as threads would, one step at a time, with a time that only it moves.
+pub struct Clockwork {
+    workers: Vec<(Box<dyn Worker>, Waker, Option<Duration>)>,
+    now: Duration,
+}
+
+impl Clockwork {
+    pub fn new(workers: Vec<Box<dyn Worker>>) -> Self {
+        let due_at_once = |worker: Box<dyn Worker>| {
+            let waker = worker.waker();
+            (worker, waker, Some(Duration::ZERO))
+        };
+        Self {
+            workers: workers.into_iter().map(due_at_once).collect(),
+            now: Duration::ZERO,
+        }
+    }
+
+    /// Runs all steps that come due within `time`, and those that they bring about.
+    pub fn run_for(&mut self, tree: &dyn Placed, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let mut idle = true;
+            for (worker, waker, due) in &mut self.workers {
+                if waker.take() || due.is_some_and(|due| due <= self.now) {
+                    idle = false;
+                    *due = match worker.step(tree, self.now) {
+                        Next::After(time) => Some(self.now + time),
+                        Next::WhenWoken => None,
+                    };
+                }
+            }
+            if idle {
+                let next = self.workers.iter().filter_map(|(_, _, due)| *due).min();
+                match next {
+                    Some(next) if next <= end => self.now = next,
+                    _ => break,
+                }
+            }
+        }
+        self.now = end;
+    }
+}

@@ -1,0 +1,123 @@
+//! The demotion executor: Algorithm 1 (`000_72010f975d9cbb45.txt` §4.2.2), and the mending of
+//! boundaries that a full fast tier broke.
+//!
+//! Invariant: a node is tried only after all of its children that were queued before it, for the
+//! queue is served in order and a parent joins it when a child has gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use timberline_sync::epoch;
+
+use super::{Round, Sidle, fast_usage, level_of};
+use crate::workers::{Next, Waker, Worker};
+use crate::{Move, NodeKey, Placed};
+
+/// Nodes a step; a pause or a stop waits no longer than that.
+const BATCH: usize = 64;
+
+pub struct Demoter {
+    sidle: Arc<Sidle>,
+}
+
+impl Demoter {
+    pub fn new(sidle: Arc<Sidle>) -> Self {
+        Self { sidle }
+    }
+
+    /// The loop body of Algorithm 1.
+    fn demote(&self, tree: &dyn Placed, node: NodeKey) {
+        let sidle = &*self.sidle;
+        let is_protected = |height| level_of(tree, height) < sidle.params.load().l_demote;
+        if is_protected(node.height) {
+            return;
+        }
+        match tree.demote(node) {
+            Move::Moved(nodes) => self.count(nodes),
+            Move::There => {}
+            Move::Stale | Move::Blocked => return,
+            // No slow memory: the next would fare no better.
+            Move::Full => return sidle.demotions.clear(),
+        }
+        let has_parent = node.height + 1 < tree.levels();
+        if has_parent
+            && !is_protected(node.height + 1)
+            && let Some(parent) = tree.parent_of(node)
+        {
+            sidle.demotions.push(parent);
+        }
+    }
+
+    /// Makes slow nodes above fast ones fast again or, for want of room, what is below them slow;
+    /// false when neither tier has room.
+    fn mend(&self, tree: &dyn Placed) -> bool {
+        while let Some(node) = self.sidle.broken.pop() {
+            match tree.promote_node(node) {
+                Move::Moved(nodes) => {
+                    let promoted = &self.sidle.promoted;
+                    promoted.fetch_add(nodes as u64, Ordering::Relaxed);
+                }
+                Move::There | Move::Stale | Move::Blocked => {}
+                Move::Full => match tree.demote_subtree(node) {
+                    Move::Moved(nodes) => self.count(nodes),
+                    Move::There | Move::Stale | Move::Blocked => {}
+                    Move::Full => {
+                        self.sidle.broken.push(node);
+                        return false;
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    /// The first optimisation of §4.3: a strain relieved this far needs no more demotions.
+    fn stop_in_time(&self, tree: &dyn Placed) {
+        let sidle = &*self.sidle;
+        if sidle.is_strained() && fast_usage(tree) < sidle.config.low_watermark {
+            sidle.demotions.clear();
+        }
+    }
+
+    fn count(&self, nodes: usize) {
+        let demoted = &self.sidle.demoted;
+        demoted.fetch_add(nodes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Worker for Demoter {
+    fn name(&self) -> &'static str {
+        "sidle-demoter"
+    }
+
+    fn waker(&self) -> Waker {
+        self.sidle.wake_demoter.clone()
+    }
+
+    fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
+        let sidle = &*self.sidle;
+        let mended = self.mend(tree);
+        for _ in 0..BATCH {
+            let Some(node) = sidle.demotions.pop() else {
+                break;
+            };
+            self.demote(tree, node);
+            self.stop_in_time(tree);
+        }
+        // What left fast memory fills it until it is freed; usage is judged after that.
+        epoch::collect();
+        self.stop_in_time(tree);
+        if !sidle.demotions.is_empty() {
+            return Next::After(Duration::ZERO);
+        }
+        if sidle.advance_round(Round::Demote, Round::Over) {
+            sidle.wake_watermark.wake();
+        }
+        if mended {
+            Next::WhenWoken
+        } else {
+            Next::After(sidle.config.trigger_period)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The promotion executor: brings hot leaves to fast memory with their whole paths
+//! (`000_72010f975d9cbb45.txt` §4.2.1).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Sidle, fast_usage};
+use crate::workers::{Next, Waker, Worker};
+use crate::{Move, Placed};
+
+/// Paths a step; a pause or a stop waits no longer than that.
+const BATCH: usize = 64;
+
+pub struct Promoter {
+    sidle: Arc<Sidle>,
+}
+
+impl Promoter {
+    pub fn new(sidle: Arc<Sidle>) -> Self {
+        Self { sidle }
+    }
+}
+
+impl Worker for Promoter {
+    fn name(&self) -> &'static str {
+        "sidle-promoter"
+    }
+
+    fn waker(&self) -> Waker {
+        self.sidle.wake_promoter.clone()
+    }
+
+    fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
+        let sidle = &*self.sidle;
+        for _ in 0..BATCH {
+            // The watermark maintainer wakes this worker when the strain is over.
+            if sidle.is_strained() {
+                return Next::WhenWoken;
+            }
+            let Some(leaf) = sidle.promotions.pop() else {
+                return Next::WhenWoken;
+            };
+            match tree.promote_path(leaf.key) {
+                Move::Moved(nodes) => {
+                    sidle.promoted.fetch_add(nodes as u64, Ordering::Relaxed);
+                }
+                Move::There | Move::Stale | Move::Blocked => {}
+                Move::Full => {
+                    sidle.wake_watermark.wake();
+                    return Next::WhenWoken;
+                }
+            }
+            if fast_usage(tree) > sidle.config.high_watermark {
+                sidle.wake_watermark.wake();
+                break;
+            }
+        }
+        Next::After(Duration::ZERO)
+    }
+}

@@ -1,0 +1,121 @@
+//! The watermark maintainer: keeps the fill of fast memory between two watermarks by steering
+//! allocation and migration (`000_72010f975d9cbb45.txt` §4.3, Figure 13).
+//!
+//! The published loop under strain blocks until demotions are done. Here each turn of that loop is a
+//! step: the demoter wakes this worker when the round is over, and between rounds it can be
+//! paused and stopped.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use timberline_tier::TierId;
+
+use super::{Params, Round, Sidle, SidleConfig, fast_usage, params};
+use crate::Placed;
+use crate::workers::{Next, Waker, Worker};
+
+pub struct Watermark {
+    sidle: Arc<Sidle>,
+    strain: Option<Strain>,
+}
+
+/// An adjustment for strain, under way.
+struct Strain {
+    before: Params,
+    /// The parameters were at their ends when the round began.
+    exhausted: bool,
+    /// Nodes demoted in all when the round began.
+    demoted: u64,
+}
+
+impl Watermark {
+    pub fn new(sidle: Arc<Sidle>) -> Self {
+        let strain = None;
+        Self { sidle, strain }
+    }
+
+    fn begin_strain(&mut self, tree: &dyn Placed) {
+        let sidle = self.sidle.clone();
+        sidle.strained.store(true, Ordering::Release);
+        let before = sidle.params.load().capped(tree.levels());
+        sidle.params.store(before);
+        self.begin_round(tree, before);
+    }
+
+    /// One step harsher, then a scan and its demotions.
+    fn begin_round(&mut self, tree: &dyn Placed, before: Params) {
+        let sidle = &*self.sidle;
+        let now = sidle.params.load();
+        let next = now.strained(l_min(tree));
+        sidle.params.store(next);
+        self.strain = Some(Strain {
+            before,
+            exhausted: next == now,
+            demoted: sidle.demoted.load(Ordering::Relaxed),
+        });
+        sidle.round.store(Round::Scan as u8, Ordering::Release);
+        sidle.wake_trigger.wake();
+    }
+
+    fn end_strain(&self, before: Params) {
+        let sidle = &*self.sidle;
+        sidle.round.store(Round::Over as u8, Ordering::Release);
+        sidle.params.store(sidle.params.load().halfway_to(before));
+        sidle.strained.store(false, Ordering::Release);
+        sidle.wake_promoter.wake();
+    }
+}
+
+impl Worker for Watermark {
+    fn name(&self) -> &'static str {
+        "sidle-watermark"
+    }
+
+    fn waker(&self) -> Waker {
+        self.sidle.wake_watermark.clone()
+    }
+
+    fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
+        let SidleConfig {
+            high_watermark: high,
+            low_watermark: low,
+            watermark_period,
+            ..
+        } = self.sidle.config;
+        let next = Next::After(watermark_period);
+        if tree.fill(TierId::SLOW).limit == 0 {
+            return next;
+        }
+        let usage = fast_usage(tree);
+        match self.strain.take() {
+            None if usage > high => self.begin_strain(tree),
+            None if usage < low => {
+                let params = &self.sidle.params;
+                params.store(params.load().abundant(tree.levels()));
+            }
+            None => {}
+            Some(strain) => {
+                let is_over = self.sidle.is_round(Round::Over);
+                let demoted = self.sidle.demoted.load(Ordering::Relaxed) - strain.demoted;
+                let hopeless = strain.exhausted && demoted == 0;
+                if usage < low || is_over && (usage <= high || hopeless) {
+                    self.end_strain(strain.before);
+                } else if is_over {
+                    self.begin_round(tree, strain.before);
+                } else {
+                    self.strain = Some(strain);
+                }
+            }
+        }
+        next
+    }
+}
+
+/// `L_min` for the tree as it is.
+fn l_min(tree: &dyn Placed) -> u8 {
+    let bytes = tree.node_bytes().max(1);
+    let fast = tree.fill(TierId::FAST);
+    let nodes = (fast.used + tree.fill(TierId::SLOW).used) / bytes;
+    params::l_min(tree.levels(), nodes, fast.limit / bytes)
+}

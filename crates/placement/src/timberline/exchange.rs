@@ -1,0 +1,164 @@
+//! Which leaves change places: the hottest slow ones with the coldest fast ones, as long as it pays.
+//!
+//! Pure arithmetic on heat. Input: how many fast leaves there are of each heat, slow leaves that asked, and
+//! how many slots are free. Output: up to which heat fast leaves go, how many of them, and which slow ones come.
+
+use super::Suggestion;
+use super::heat::{HOTTEST, SAMPLE};
+
+/// How many fast leaves have each heat.
+pub struct Census {
+    leaves: Box<[u32]>,
+    total: usize,
+}
+
+/// What to do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// Demote this many fast leaves…
+    pub demote: usize,
+    /// …of at most this heat.
+    pub coldest: u16,
+    /// Promote this many of the suggestions, from the front of the sorted list.
+    pub promote: usize,
+}
+
+impl Census {
+    /// Counts the heat of fast leaves.
+    pub fn new(heats: impl Iterator<Item = u16>) -> Self {
+        let mut leaves = vec![0; HOTTEST as usize + 1].into_boxed_slice();
+        let mut total = 0;
+        for heat in heats {
+            leaves[heat.min(HOTTEST) as usize] += 1;
+            total += 1;
+        }
+        Census { leaves, total }
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The least heat that at least `nth` leaves (from 1) do not exceed.
+    pub fn nth_coldest(&self, nth: usize) -> u16 {
+        let mut seen = 0;
+        let at_most = |&leaves: &u32| {
+            seen += leaves as usize;
+            seen >= nth
+        };
+        self.leaves
+            .iter()
+            .position(at_most)
+            .unwrap_or(HOTTEST as usize) as u16
+    }
+
+    /// The plan for `asking`, hottest first, with `free` slots to give away, or (if negative) to
+    /// make free first.
+    pub fn plan(&self, asking: &[Suggestion], free: isize) -> Plan {
+        let mut coldest_first = self
+            .leaves
+            .iter()
+            .enumerate()
+            .flat_map(|(heat, &leaves)| std::iter::repeat_n(heat as u16, leaves as usize));
+        let mut plan = Plan::default();
+        for _ in free..0 {
+            let Some(heat) = coldest_first.next() else {
+                return plan;
+            };
+            plan.demote += 1;
+            plan.coldest = heat;
+        }
+        for (index, hot) in asking.iter().enumerate() {
+            if (index as isize) >= free.max(0) {
+                match coldest_first.next() {
+                    Some(cold) if hot.heat >= worth_it(cold) => {
+                        plan.demote += 1;
+                        plan.coldest = cold;
+                    }
+                    _ => break,
+                }
+            }
+            plan.promote += 1;
+        }
+        plan
+    }
+}
+
+/// How hot a slow leaf must be to take the place of a fast one this cold.
+///
+/// Heat is a count of samples, so it is known to its square root at best. Two standard deviations, and three samples
+/// (one is the sample that brought the leaf here) keep equally hot leaves from changing places for ever.
+pub fn worth_it(cold: u16) -> u16 {
+    let samples = f64::from(cold) / f64::from(SAMPLE);
+    let margin = 3.0 + 2.0 * samples.sqrt();
+    (f64::from(cold) + margin * f64::from(SAMPLE)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(heats: &[u16]) -> Vec<Suggestion> {
+        heats
+            .iter()
+            .map(|&heat| Suggestion {
+                fence: heat.into(),
+                heat,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn free_slots_are_given_to_the_hottest() {
+        let census = Census::new([100, 200].into_iter());
+        let plan = census.plan(&asking(&[50, 40, 30]), 2);
+        assert_eq!(
+            plan,
+            Plan {
+                demote: 0,
+                coldest: 0,
+                promote: 2
+            }
+        );
+    }
+
+    #[test]
+    fn places_are_exchanged_as_long_as_it_pays() {
+        let census = Census::new([0, 0, 32, 300].into_iter());
+        let promoted = |heats: &[u16]| census.plan(&asking(heats), 0).promote;
+        // 32 eighths are 4 samples, known to 2: 4 + 2 × 2 + 3 = 11 samples are clearly more.
+        let plan = census.plan(&asking(&[400, 90, 88, 87]), 0);
+        let expected = Plan {
+            demote: 3,
+            coldest: 32,
+            promote: 3,
+        };
+        assert_eq!(plan, expected);
+        assert_eq!(promoted(&[400, 90, 87]), 2);
+        assert_eq!(promoted(&[23]), 0, "three samples are the least");
+        assert_eq!(promoted(&[24]), 1);
+    }
+
+    #[test]
+    fn a_deficit_comes_first() {
+        let census = Census::new([7, 5, 90].into_iter());
+        let plan = |heats: &[u16], free| {
+            let plan = census.plan(&asking(heats), free);
+            (plan.demote, plan.coldest, plan.promote)
+        };
+        assert_eq!(plan(&[], -2), (2, 7, 0));
+        assert_eq!(plan(&[300, 250], -1), (3, 90, 2));
+        assert_eq!(plan(&[], -9), (3, 90, 0), "not more than there are");
+    }
+
+    #[test]
+    fn the_nth_coldest_is_found() {
+        let census = Census::new([5, 3, 9, 3].into_iter());
+        assert_eq!(
+            [1, 2, 3, 4].map(|nth| census.nth_coldest(nth)),
+            [3, 3, 5, 9]
+        );
+        assert_eq!((census.total(), census.nth_coldest(5)), (4, HOTTEST));
+    }
+}

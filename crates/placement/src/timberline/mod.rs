@@ -1,0 +1,189 @@
+//! `timberline`: our placement. SIDLE's skeleton (`000_72010f975d9cbb45.txt` §4) with the parts replaced that
+//! measurement showed to cost or to lose something:
+//!
+//! | SIDLE | here | why |
+//! |---|---|---|
+//! | every access increments a counter in the leaf | one access in 4 to 64 bumps a counter beside the tree, in fast memory ([`heat`]) | a read dirties no line that others read; slow memory is not written to |
+//! | the trigger scans all leaves | promotions come from the samples; only the fast tier's counters are swept | the cost grows with fast memory, not with the data |
+//! | thresholds from a histogram with log2 bins and two target percentages | a hot slow leaf changes places with the coldest fast one if it is clearly hotter ([`exchange`]) | nothing to tune; fast memory is always full of the hottest leaves seen |
+//! | watermarks 85–95 % | a reserve of about 1 % for new inner nodes | the fast memory between the watermarks was lost |
+//! | cooling every 2 s | cooling after so many samples a fast leaf ([`pace`]) | slow traffic is not forgotten faster than it comes |
+//!
+//! The single boundary is kept as there: ancestors are promoted before their leaf, and an inner node
+//! is demoted only when none of its children is fast.
+
+mod exchange;
+mod heat;
+mod mover;
+mod pace;
+
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use timberline_tier::lane::{self, LANES};
+use timberline_tier::{Arenas, ArenasError, TierId};
+
+use crate::workers::Worker;
+use crate::{LeafRef, NewNode, NodeKey, Placement, SELDOM};
+use heat::{HeatTable, SAMPLE};
+use mover::Mover;
+
+/// What can be tuned; the defaults are measured (`docs/design/placement.md`).
+#[derive(Clone, Debug)]
+pub struct TimberlineConfig {
+    /// Accesses a thread lets pass between two samples while placement is in motion.
+    pub densest: u32,
+    /// The same while it is at rest; at most [`SELDOM`].
+    pub sparsest: u32,
+    /// Samples for each fast leaf between two coolings.
+    pub samples_per_cooling: u32,
+    /// The share of fast memory kept free for new inner nodes.
+    pub reserve: f64,
+}
+
+impl Default for TimberlineConfig {
+    fn default() -> Self {
+        TimberlineConfig {
+            densest: 4,
+            sparsest: 64,
+            samples_per_cooling: 8,
+            reserve: 0.005,
+        }
+    }
+}
+
+/// What the threads of one lane saw since the worker last looked. Apart from other lanes', so that no line is
+/// written by two threads.
+#[derive(Default)]
+#[repr(align(128))]
+struct Seen {
+    /// Sampled accesses.
+    samples: AtomicU64,
+    /// Of these, accesses of slow leaves.
+    slow: AtomicU64,
+    /// Slow leaves that seem hot.
+    suggestions: Mutex<Vec<Suggestion>>,
+}
+
+/// A slow leaf that was touched when this hot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Suggestion {
+    fence: u64,
+    heat: u16,
+}
+
+/// More suggestions than this wait for no worker.
+const SUGGESTIONS: usize = 1024;
+
+/// The placement `timberline`. See the [module's text](self).
+pub struct Timberline {
+    config: TimberlineConfig,
+    heat: HeatTable,
+    /// Accesses between two samples, now.
+    interval: AtomicU32,
+    /// A slow leaf below this heat is not worth a suggestion.
+    floor: AtomicU16,
+    /// How many more leaves may be made in fast memory before the worker looks again.
+    allowance: AtomicI64,
+    seen: Box<[Seen]>,
+    broken: Mutex<Vec<NodeKey>>,
+}
+
+impl Timberline {
+    /// A placement for one tree with nodes of `node_bytes` in `arenas`, which the tree is then given.
+    ///
+    /// # Errors
+    /// The heat table does not fit into fast memory.
+    pub fn new(
+        arenas: &Arenas,
+        node_bytes: usize,
+        config: TimberlineConfig,
+    ) -> Result<Arc<Self>, ArenasError> {
+        let heat = HeatTable::new(arenas, node_bytes)?;
+        let nodes = (arenas.usable(TierId::FAST) / node_bytes) as i64;
+        let kept = reserve(nodes as usize, config.reserve) as i64;
+        Ok(Arc::new(Timberline {
+            heat,
+            interval: AtomicU32::new(config.densest),
+            floor: AtomicU16::new(SAMPLE),
+            allowance: AtomicI64::new(nodes - kept),
+            seen: std::iter::repeat_with(Seen::default).take(LANES).collect(),
+            broken: Mutex::default(),
+            config,
+        }))
+    }
+
+    /// The one worker: it exchanges leaves, keeps the reserve, restores the boundary, cools.
+    pub fn workers(self: &Arc<Self>) -> Vec<Box<dyn Worker>> {
+        vec![Box::new(Mover::new(self.clone()))]
+    }
+
+    /// Accesses that a thread lets pass between two samples, now.
+    pub fn interval(&self) -> u32 {
+        self.interval.load(Relaxed)
+    }
+}
+
+/// How many nodes of `nodes` to keep free.
+fn reserve(nodes: usize, share: f64) -> usize {
+    ((nodes as f64 * share) as usize).max(8).min(nodes / 4)
+}
+
+impl Placement for Timberline {
+    fn name(&self) -> &'static str {
+        "timberline"
+    }
+
+    fn place(&self, node: NewNode) -> TierId {
+        if !node.parent.is_fast() {
+            return TierId::SLOW;
+        }
+        // Half of a fast leaf is as hot as the other half. Inner nodes may use the reserve.
+        let fast = match node.height {
+            0 => node.twin.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
+            _ => true,
+        };
+        if fast { TierId::FAST } else { TierId::SLOW }
+    }
+
+    fn touched(&self, leaf: LeafRef<'_>) -> u32 {
+        let heat = self.heat.warm(leaf.address);
+        let seen = &self.seen[lane::assign() % LANES];
+        seen.samples.fetch_add(1, Relaxed);
+        if !leaf.tier.is_fast() {
+            seen.slow.fetch_add(1, Relaxed);
+            // The worker, or a thread of the same lane, may hold the buffer: then not this time.
+            if heat >= self.floor.load(Relaxed)
+                && let Ok(mut suggestions) = seen.suggestions.try_lock()
+                && suggestions.len() < SUGGESTIONS
+            {
+                suggestions.push(Suggestion {
+                    fence: leaf.fence,
+                    heat,
+                });
+            }
+        }
+        self.interval.load(Relaxed).min(SELDOM)
+    }
+
+    fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
+        let half = self.heat.get(left.address) / 2;
+        self.heat.set(left.address, half);
+        self.heat.set(right.address, half);
+    }
+
+    fn leaf_moved(&self, from: LeafRef<'_>, to: LeafRef<'_>) {
+        self.heat.set(to.address, self.heat.get(from.address));
+    }
+
+    fn leaf_freed(&self, address: usize) {
+        self.heat.clear(address);
+    }
+
+    fn boundary_broken(&self, node: NodeKey) {
+        self.broken
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .push(node);
+    }
+}
