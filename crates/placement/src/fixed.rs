@@ -36,8 +36,8 @@ impl Placement for AllSlow {
     }
 }
 
-/// Inner nodes fast, leaves slow. A node below a slow one is slow, so the single boundary holds
-/// also when fast memory ends among the inner nodes.
+/// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory does: once it ends among the
+/// inner nodes, one that is split may get a slow half with fast children, and nobody mends that.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InnerFast;
 

@@ -10,7 +10,7 @@ pub mod sidle;
 mod timberline;
 pub mod workers;
 
-pub use seam::{Fill, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+pub use seam::{Access, Fill, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
 
 pub use fixed::{AllFast, AllSlow, InnerFast, Interleave};
 pub use oracle::{Oracle, arrange};

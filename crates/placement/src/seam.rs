@@ -4,6 +4,11 @@
 //! A placement's workers see the tree only as something [`Placed`]: leaves with heat, and nodes
 //! that move when told. Nodes are named by key ([`NodeKey`]), never by address: between naming
 //! and moving, a node may be split, merged, moved or freed, and a stale name then finds nothing.
+//!
+//! **Locks.** A tree calls [`Placement::leaf_split`], [`Placement::leaf_moved`] and
+//! [`Placement::boundary_broken`] while it holds nodes' locks, and [`Placement::leaf_freed`] from within any
+//! [`pin`](timberline_sync::epoch::pin) of any thread. So these must be brief and call nothing of [`Placed`]; and a
+//! placement must hold none of the locks they take while it pins or calls [`Placed`].
 
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU16;
@@ -45,6 +50,15 @@ pub struct LeafRef<'a> {
     pub heat: &'a AtomicU16,
 }
 
+/// What was done to a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Something that was there was read, changed or removed.
+    Reuse,
+    /// A new record came.
+    Insert,
+}
+
 /// Decides which tier a node is in. One instance serves one tree.
 pub trait Placement: Send + Sync {
     /// The name under which results are reported.
@@ -53,10 +67,10 @@ pub trait Placement: Send + Sync {
     /// The tier for a new node. If that tier is full the tree takes the next slower one.
     fn place(&self, node: NewNode) -> TierId;
 
-    /// A sampled access. Returns how many accesses of this thread to let pass until the next
+    /// A sampled access to a leaf. Returns how many accesses of this thread to let pass until the next
     /// call, at least 1 (every access is reported) and at most [`SELDOM`].
-    fn touched(&self, leaf: LeafRef<'_>) -> u32 {
-        let _ = leaf;
+    fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
+        let _ = (leaf, access);
         SELDOM
     }
 
@@ -153,6 +167,6 @@ pub trait Placed: Send + Sync {
     fn parent_of(&self, node: NodeKey) -> Option<NodeKey>;
 
     /// The lower fence of the leaf that seems to lie at `address`: a hint, which may be stale.
-    /// `None` where no live node lies. `address` must be that of a slot of this tree.
+    /// `None` where no live node lies; a slot that was never used may look like a leaf at 0. `address` must be that of a slot of this tree.
     fn fence_at(&self, address: usize) -> Option<u64>;
 }

@@ -25,8 +25,8 @@
 //! elsewhere, then [`Exclusive::retire`] the node. Every later reader of it gets [`Restart`] and starts
 //! over from the root. Its memory goes to the epoch, as readers may still look at it.
 //!
-//! **To restart** is always allowed and never wrong. Readers can starve under a stream of writers to one
-//! node; a tree bounds that by locking after many restarts.
+//! **To restart** is always allowed and never wrong. Nothing bounds how often: under an unbroken stream of
+//! writers to one node a reader of it starves, though it gives its core away while it waits.
 //!
 //! # Why it works
 //!

@@ -63,7 +63,7 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use crate::workers::{Waker, Worker, lock};
-use crate::{LeafRef, NewNode, NodeKey, Placed, Placement};
+use crate::{Access, LeafRef, NewNode, NodeKey, Placed, Placement};
 use histogram::{Histogram, SharedThresholds};
 use params::{Params, SharedParams};
 use queue::NodeQueue;
@@ -257,7 +257,7 @@ impl Placement for Sidle {
     }
 
     /// Leaf-centric access tracking (§4.1): every access counts.
-    fn touched(&self, leaf: LeafRef<'_>) -> u32 {
+    fn touched(&self, leaf: LeafRef<'_>, _access: Access) -> u32 {
         let hotter = |heat: u16| heat.checked_add(1);
         // It fails only where heat can rise no more.
         let _ = leaf

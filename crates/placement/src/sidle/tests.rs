@@ -74,7 +74,10 @@ fn new_nodes_go_by_layer_and_parent() {
 fn heat_counts_every_access_saturates_and_follows_the_leaf() {
     let (sidle, tree) = (sidle(), FakeTree::uniform(2, 3, 9));
     for _ in 0..3 {
-        assert_eq!(tree.with_leaf(0, |leaf| sidle.touched(leaf)), 1);
+        assert_eq!(
+            tree.with_leaf(0, |leaf| sidle.touched(leaf, Access::Reuse)),
+            1
+        );
     }
     assert_eq!(tree.heat(0), 3);
     tree.with_leaf(0, |left| {
@@ -87,7 +90,7 @@ fn heat_counts_every_access_saturates_and_follows_the_leaf() {
     assert_eq!(tree.heat(2), 2);
     tree.set_heat(0, u16::MAX - 1);
     for _ in 0..3 {
-        tree.with_leaf(0, |leaf| sidle.touched(leaf));
+        tree.with_leaf(0, |leaf| sidle.touched(leaf, Access::Reuse));
     }
     assert_eq!(tree.heat(0), u16::MAX);
 }
@@ -354,7 +357,7 @@ fn in_the_long_run_hot_leaves_are_fast() {
                 (leaf + round as usize) % 7 / 6
             };
             (0..touches).for_each(|_| {
-                tree.with_leaf(leaf, |leaf| sidle.touched(leaf));
+                tree.with_leaf(leaf, |leaf| sidle.touched(leaf, Access::Reuse));
             });
         }
         clockwork.run_for(&tree, Duration::from_millis(100));

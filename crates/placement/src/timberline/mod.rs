@@ -24,16 +24,16 @@ use timberline_tier::lane::{self, LANES};
 use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::workers::Worker;
-use crate::{LeafRef, NewNode, NodeKey, Placement, SELDOM};
+use crate::{Access, LeafRef, NewNode, NodeKey, Placement, SELDOM};
 use heat::{HeatTable, SAMPLE};
 use mover::Mover;
 
 /// What can be tuned; the defaults are measured (`docs/design/placement.md`).
 #[derive(Clone, Debug)]
 pub struct TimberlineConfig {
-    /// Accesses a thread lets pass between two samples while placement is in motion.
+    /// Accesses a thread lets pass between two samples while little is known.
     pub densest: u32,
-    /// The same while it is at rest; at most [`SELDOM`].
+    /// The same once much is known; at most [`SELDOM`].
     pub sparsest: u32,
     /// Samples for each fast leaf between two coolings.
     pub samples_per_cooling: u32,
@@ -46,7 +46,7 @@ impl Default for TimberlineConfig {
         TimberlineConfig {
             densest: 4,
             sparsest: 64,
-            samples_per_cooling: 8,
+            samples_per_cooling: 64,
             reserve: 0.005,
         }
     }
@@ -146,7 +146,11 @@ impl Placement for Timberline {
         if fast { TierId::FAST } else { TierId::SLOW }
     }
 
-    fn touched(&self, leaf: LeafRef<'_>) -> u32 {
+    fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
+        if access == Access::Insert {
+            // Loading data says nothing about what will be read.
+            return self.interval.load(Relaxed).min(SELDOM);
+        }
         let heat = self.heat.warm(leaf.address);
         let seen = &self.seen[lane::assign() % LANES];
         seen.samples.fetch_add(1, Relaxed);

@@ -206,7 +206,10 @@ impl Worker for Mover {
             policy.heat.cool();
             self.uncooled = 0;
         }
-        self.pace.observe(samples, slow, promoted, self.fast_leaves);
+        let fast = self.fast_leaves;
+        for _ in 0..self.pace.observe(samples, slow, promoted, fast) {
+            policy.heat.cool();
+        }
         policy.interval.store(self.pace.interval(), Relaxed);
         Next::After(self.pace.round())
     }

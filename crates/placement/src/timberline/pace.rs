@@ -1,8 +1,10 @@
-//! How densely to sample, how often to look, and when to cool.
+//! How densely to sample, how often to look, and when to forget.
 //!
-//! While leaves change places, or the share of accesses that go slow jumps, samples are dense and
-//! the worker looks often: a hot region that moves is found within a fraction of a second. At rest samples
-//! thin out by half a round, down to one access in 64, and so does the worker's share of the CPU.
+//! Samples are dense while little is known and thin out as more is: the interval grows in
+//! proportion to the samples taken for each fast leaf, down to one access in 64. When the share of accesses
+//! that go slow jumps, the hot set has moved: much of what was known is void, samples are dense again,
+//! and the worker looks often. So a stable hot set costs next to nothing, and a
+//! new one is found within a fraction of a second.
 
 use std::time::Duration;
 
@@ -12,6 +14,10 @@ const BRISK: Duration = Duration::from_millis(20);
 const CALM: Duration = Duration::from_millis(200);
 /// Too few samples to judge by.
 const FEW: u64 = 64;
+/// Samples for each fast leaf that let one more access pass between two samples.
+const THINNING: u64 = 2;
+/// After a jump this share of what was known still counts; heat is halved as often as that takes.
+const KEPT: u64 = 16;
 
 /// See the [module's text](self).
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub struct Pace {
     sparsest: u32,
     interval: u32,
     round: Duration,
+    /// Samples that what is known rests on.
+    known: u64,
     /// The share of samples that were slow, smoothed.
     usual: f64,
     /// Samples not judged yet.
@@ -29,13 +37,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// In motion, between these sampling intervals.
+    /// Nothing known, between these sampling intervals.
     pub fn new(densest: u32, sparsest: u32) -> Self {
         Pace {
             densest,
             sparsest,
             interval: densest,
             round: BRISK,
+            known: 0,
             usual: 1.0,
             samples: 0,
             slow: 0,
@@ -44,32 +53,32 @@ impl Pace {
     }
 
     /// Takes in a round's samples, how many of them were slow, and how many of `fast` leaves were
-    /// just promoted.
-    pub fn observe(&mut self, samples: u64, slow: u64, promoted: usize, fast: usize) {
+    /// just promoted. Returns how often to halve all heat because the hot set has moved.
+    pub fn observe(&mut self, samples: u64, slow: u64, promoted: usize, fast: usize) -> u32 {
         self.samples += samples;
         self.slow += slow;
         self.promoted += promoted;
         if self.samples < FEW {
             self.round = (self.round * 2).min(CALM);
-            return;
+            return 0;
         }
         let share = self.slow as f64 / self.samples as f64;
         let jumped = share > self.usual * 1.25 + 0.05;
         let moving = self.promoted * 200 > fast;
+        self.known += self.samples;
+        self.usual += (share - self.usual) * if jumped { 1.0 } else { 0.2 };
+        (self.samples, self.slow, self.promoted) = (0, 0, 0);
         if jumped {
-            self.interval = self.densest;
-        } else if moving {
-            self.interval = (self.interval / 2).max(self.densest);
-        } else {
-            self.interval = (self.interval * 2).min(self.sparsest);
+            self.known /= KEPT;
         }
+        let thinned = self.known / (THINNING * fast.max(1) as u64);
+        self.interval = (thinned as u32).clamp(self.densest, self.sparsest);
         self.round = if jumped || moving {
             BRISK
         } else {
             (self.round * 2).min(CALM)
         };
-        self.usual += (share - self.usual) * 0.2;
-        (self.samples, self.slow, self.promoted) = (0, 0, 0);
+        if jumped { KEPT.ilog2() } else { 0 }
     }
 
     /// Accesses between two samples.
@@ -89,40 +98,49 @@ mod tests {
 
     fn at_rest() -> Pace {
         let mut pace = Pace::new(4, 64);
-        for _ in 0..40 {
-            pace.observe(1000, 100, 0, 1000);
+        for _ in 0..200 {
+            assert_eq!(pace.observe(1000, 100, 0, 1000), 0);
         }
         pace
     }
 
     #[test]
-    fn it_calms_down_when_nothing_happens() {
-        let pace = at_rest();
-        assert_eq!((pace.interval(), pace.round()), (64, CALM));
+    fn samples_thin_out_as_more_is_known() {
+        let mut pace = Pace::new(4, 64);
+        let mut intervals = Vec::new();
+        for _ in 0..160 {
+            pace.observe(1000, 500, 0, 1000);
+            intervals.push(pace.interval());
+        }
+        assert_eq!((intervals[0], intervals[19], intervals[159]), (4, 10, 64));
+        assert!(intervals.is_sorted());
+        assert_eq!(pace.round(), CALM);
     }
 
     #[test]
     fn a_jump_of_slow_accesses_wakes_it_at_once() {
         let mut pace = at_rest();
-        pace.observe(1000, 160, 0, 1000);
-        assert_eq!(pace.interval(), 64, "noise is not a jump");
-        pace.observe(1000, 900, 0, 1000);
-        assert_eq!((pace.interval(), pace.round()), (4, BRISK));
+        assert_eq!(pace.observe(1000, 160, 0, 1000), 0, "noise is not a jump");
+        assert_eq!(
+            pace.observe(1000, 900, 0, 1000),
+            4,
+            "two to the fourth is forgotten"
+        );
+        assert_eq!((pace.interval(), pace.round()), (6, BRISK));
+        assert_eq!(pace.observe(1000, 900, 0, 1000), 0, "one jump is one jump");
     }
 
     #[test]
-    fn it_stays_awake_while_leaves_change_places() {
+    fn it_looks_often_while_leaves_change_places() {
         let mut pace = at_rest();
-        for _ in 0..5 {
-            pace.observe(1000, 100, 50, 1000);
-        }
-        assert_eq!((pace.interval(), pace.round()), (4, BRISK));
+        pace.observe(1000, 100, 50, 1000);
+        assert_eq!(pace.round(), BRISK);
     }
 
     #[test]
     fn a_few_samples_prove_nothing() {
         let mut pace = at_rest();
-        pace.observe(10, 10, 0, 1000);
+        assert_eq!(pace.observe(10, 10, 0, 1000), 0);
         assert_eq!(pace.interval(), 64);
     }
 }

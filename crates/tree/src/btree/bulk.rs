@@ -1,7 +1,7 @@
 //! Loading sorted input: one descent a leaf instead of one a record.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::iter::Peekable;
 
 use timberline_placement::NodeKey;
 use timberline_sync::Restart;
@@ -39,38 +39,52 @@ impl std::error::Error for BulkError {}
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Inserts ascending records. Into an empty tree, or behind its greatest key, this leaves full
     /// leaves.
+    ///
+    /// Input is pulled ahead, a leaf's worth at a time, while nothing is locked or pinned: it may be slow, and
+    /// may come out of this tree.
     pub fn load(&self, sorted: impl Iterator<Item = Entry>) -> Result<usize, BulkError> {
-        let guard = epoch::pin();
-        let mut input = sorted.peekable();
-        let (mut loaded, mut last) = (0, None);
-        while let Some(&(key, _)) = input.peek() {
-            if last.is_some_and(|last| key <= last) {
-                return Err(BulkError::Unsorted(loaded));
+        let mut sorted = sorted.fuse();
+        let (mut batch, mut last) = (VecDeque::with_capacity(Self::CAPACITY), None);
+        let (mut loaded, mut unsorted) = (0, false);
+        loop {
+            while batch.len() < Self::CAPACITY && !unsorted {
+                let Some(record) = sorted.next() else { break };
+                unsorted = last.is_some_and(|last| record.0 <= last);
+                if !unsorted {
+                    last = Some(record.0);
+                    batch.push_back(record);
+                }
             }
-            let taken = self.retry(|| self.fill_leaf(&mut input, &mut last, &guard));
+            let Some(&(key, _)) = batch.front() else {
+                break;
+            };
+            let guard = epoch::pin();
+            let taken = self.retry(|| self.fill_leaf(&mut batch, &guard));
             loaded += taken;
-            if taken == 0 {
-                let room = self.make_room(NodeKey { key, height: 0 }, &guard);
-                room.map_err(|full| BulkError::Full(loaded, full))?;
+            if taken == 0
+                && let Err(full) = self.make_room(NodeKey { key, height: 0 }, &guard)
+            {
+                drop(guard);
+                if !self.reclaimed() {
+                    return Err(BulkError::Full(loaded, full));
+                }
             }
+        }
+        if unsorted {
+            return Err(BulkError::Unsorted(loaded));
         }
         Ok(loaded)
     }
 
-    /// Puts as many records into the next one's leaf as belong there and fit.
-    fn fill_leaf(
-        &self,
-        input: &mut Peekable<impl Iterator<Item = Entry>>,
-        last: &mut Option<u64>,
-        guard: &Guard,
-    ) -> Result<usize, Restart> {
-        let Some(&(first, _)) = input.peek() else {
+    /// Puts as many records into the first one's leaf as belong there and fit.
+    fn fill_leaf(&self, batch: &mut VecDeque<Entry>, guard: &Guard) -> Result<usize, Restart> {
+        let Some(&(first, _)) = batch.front() else {
             return Ok(0);
         };
         let leaf = self.leaf(first, guard)?.upgrade()?;
         let mut taken = 0;
-        while let Some(&(key, value)) = input.peek() {
-            if !leaf.covers(key) || last.is_some_and(|last| key <= last) {
+        while let Some(&(key, value)) = batch.front() {
+            if !leaf.covers(key) {
                 break;
             }
             match leaf.find(self.search, key) {
@@ -81,9 +95,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                     self.count(1);
                 }
             }
-            *last = Some(key);
             taken += 1;
-            input.next();
+            batch.pop_front();
         }
         Ok(taken)
     }

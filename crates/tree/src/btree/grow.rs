@@ -7,13 +7,13 @@
 //!
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
-use timberline_placement::{NewNode, NodeKey};
+use timberline_placement::{Access, NewNode, NodeKey};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Memory, OutOfMemory, TierId};
+use timberline_tier::{Memory, OutOfMemory};
 
 use super::node::{Body, Link};
-use super::tree::{Held, HeldParent, Parent, Place, Tree};
+use super::tree::{Held, HeldParent, Parent, Place, Tree, address};
 
 enum Put {
     Done(Option<u64>),
@@ -63,13 +63,34 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Inserts or replaces. Returns the value before.
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
-        let guard = epoch::pin();
         loop {
-            match self.retry(|| self.put(key, value, &guard)) {
-                Put::Done(before) => return Ok(before),
-                Put::NoRoom => self.make_room(NodeKey { key, height: 0 }, &guard)?,
+            let outcome = self.try_insert(key, value, &epoch::pin());
+            if outcome.is_ok() || !self.reclaimed() {
+                return outcome;
             }
         }
+    }
+
+    fn try_insert(&self, key: u64, value: u64, guard: &Guard) -> Result<Option<u64>, OutOfMemory> {
+        loop {
+            match self.retry(|| self.put(key, value, guard)) {
+                Put::Done(before) => return Ok(before),
+                Put::NoRoom => self.make_room(NodeKey { key, height: 0 }, guard)?,
+            }
+        }
+    }
+
+    /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The calling thread is not
+    /// pinned, or it would wait for itself.
+    #[cold]
+    pub fn reclaimed(&self) -> bool {
+        let arenas = self.memory().arenas();
+        let before = arenas.used(arenas.slowest());
+        // Garbage is freed when the epoch has moved on twice.
+        (0..3).any(|_| {
+            epoch::pin().flush();
+            arenas.used(arenas.slowest()) < before
+        })
     }
 
     fn put(&self, key: u64, value: u64, guard: &Guard) -> Result<Put, Restart> {
@@ -92,7 +113,11 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 None
             }
         };
-        self.note_unlocked(held);
+        let access = match before {
+            Some(_) => Access::Reuse,
+            None => Access::Insert,
+        };
+        self.note_unlocked(held, access);
         Ok(Put::Done(before))
     }
 
@@ -182,6 +207,9 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             left.set_upper(border - 1);
             right.set_lower(border);
             above.set_key(index.max(neighbour), border);
+            // Where the boundary was broken, it may be at two nodes now, and under other names.
+            self.check_boundary(&left);
+            self.check_boundary(&right);
             return Ok(true);
         }
         Ok(false)
@@ -196,27 +224,29 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     ) -> Result<Result<[Option<Fresh<'_, M, WORDS>>; 2], OutOfMemory>, Restart> {
         let root_height = self.root.read()?.get(|root| root.height())?;
         place.parent.validate()?;
-        let arenas = self.memory().arenas();
+        let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
         let right = NewNode {
             height: at.height,
             level: root_height.saturating_sub(at.height),
             parent: place.parent.tier(self.memory()),
-            twin: arenas.tier_of(place.link.address()),
+            twin: tier_of(place.link),
+        };
+        let Parent::Root(_) = place.parent else {
+            return Ok(Fresh::new(self, right).map(|right| [Some(right), None]));
         };
         let root = NewNode {
             height: at.height + 1,
-            level: 0,
-            parent: TierId::FAST,
-            twin: right.twin,
+            ..right
         };
-        let fresh = || {
-            let new_root = match place.parent {
-                Parent::Root(_) => Some(Fresh::new(self, root)?),
-                Parent::Node(_) => None,
+        Ok(Fresh::new(self, root).and_then(|root| {
+            let parent = root.link.map_or(right.parent, tier_of);
+            let below = NewNode {
+                level: 1,
+                parent,
+                ..right
             };
-            Ok([Some(Fresh::new(self, right)?), new_root])
-        };
-        Ok(fresh())
+            Ok([Some(Fresh::new(self, below)?), Some(root)])
+        }))
     }
 
     fn split<'g>(
@@ -240,7 +270,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             let placement = &self.store.placement;
             placement.leaf_split(self.leaf_ref(old, &left), self.leaf_ref(new, &half));
         } else {
-            self.check_boundary(right, &half);
+            self.check_boundary(&half);
         }
         match parent {
             HeldParent::Node(above) => {
@@ -254,7 +284,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 body.reset(height + 1, 0, u64::MAX);
                 body.push(0, link.to_word());
                 body.push(border, right.to_word());
-                self.check_boundary(root, &body);
+                self.check_boundary(&body);
                 cell.set(root, height + 1);
             }
         }
@@ -273,9 +303,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    /// Tells the placement if a new inner node came to lie below the boundary with children above it.
-    fn check_boundary(&self, link: Link, node: &Held<'_, WORDS>) {
-        let slow = !self.memory().arenas().tier_of(link.address()).is_fast();
+    /// Tells the placement if an inner node came to lie below the boundary with children above it.
+    fn check_boundary(&self, node: &Held<'_, WORDS>) {
+        let tier = self.memory().arenas().tier_of(address(node.of()));
+        let slow = !tier.is_fast();
         if slow && self.has_fast_child(node) {
             let place = NodeKey {
                 key: node.lower(),

@@ -4,6 +4,7 @@
 //! This is group prefetching (Chen, Ailamaki, Gibbons, Mowry, ICDE 2004). A lookup that a writer disturbs
 //! drops out of its group and is done alone.
 
+use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::Snapshot;
 use timberline_sync::epoch::{self, Guard};
@@ -63,7 +64,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         for (index, &key) in keys.iter().enumerate() {
             let found = nodes[index].map(|leaf| {
                 let found = leaf.get(|body| self.look_up(body, key))?;
-                self.note(leaf);
+                self.note(leaf, Access::Reuse);
                 Ok(found)
             });
             values[index] = match found {

@@ -45,6 +45,9 @@ pub struct BTree<K, V, M: Memory = Native, const WORDS: usize = NODE_1K> {
 }
 
 impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
+    /// Bytes of a node.
+    pub const NODE_BYTES: usize = Tree::<M, WORDS>::BYTES;
+
     /// An empty map in `memory`, its nodes placed by `placement`.
     ///
     /// # Errors
@@ -182,6 +185,11 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// Nodes by level and tier, bytes by tier, moves so far. Visits the inner nodes.
     pub fn stats(&self) -> Stats {
         self.tree.stats()
+    }
+
+    /// How many nodes went to faster and to slower memory so far.
+    pub fn moves(&self) -> (u64, u64) {
+        self.tree.moves()
     }
 
     /// The memory that the nodes live in.

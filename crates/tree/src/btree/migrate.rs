@@ -18,7 +18,10 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_tier::{Memory, TierId};
 
 use super::node::{Body, HEADER, Link};
-use super::tree::{HeldParent, Place, Tree};
+use super::tree::{HeldParent, Parent, Place, Tree};
+
+/// The lower fence and link of each child, and the upper fence of the last.
+pub(super) type Children = (Vec<(u64, Link)>, u64);
 
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     fn is_fast(&self, link: Link) -> bool {
@@ -47,7 +50,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         };
         let arenas = self.memory().arenas();
         let from = arenas.tier_of(link.address());
-        if from == to {
+        // Fast enough, or slow enough: with more than two tiers, `to` is the least that is asked.
+        if if to.is_fast() { from <= to } else { from >= to } {
             return Ok(Move::There);
         }
         let blocked = if to < from {
@@ -97,8 +101,15 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         Ok(Move::Moved(1))
     }
 
-    /// The topmost node on the path to `key` that is not fast.
-    fn first_slow(&self, key: u64, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
+    /// The topmost node on the path to a node, itself included, that is not fast.
+    fn first_slow(
+        &self,
+        NodeKey {
+            key,
+            height: lowest,
+        }: NodeKey,
+        guard: &Guard,
+    ) -> Result<Option<NodeKey>, Restart> {
         let root = self.root.read()?;
         let (mut link, height) = root.get(|root| (root.node(), root.height()))?;
         let mut node = link.node::<WORDS>(guard).read()?;
@@ -107,7 +118,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             if !self.is_fast(link) {
                 return Ok(Some(NodeKey { key, height }));
             }
-            if height == 0 {
+            if height <= lowest {
                 break;
             }
             link = node.get(|body| {
@@ -121,12 +132,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         Ok(None)
     }
 
-    /// The (lower fence, link) of each child of the node, and its upper fence.
-    pub(super) fn children(
-        &self,
-        at: NodeKey,
-        guard: &Guard,
-    ) -> Result<Option<(Vec<(u64, Link)>, u64)>, Restart> {
+    /// The children of an inner node.
+    pub(super) fn children(&self, at: NodeKey, guard: &Guard) -> Result<Option<Children>, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(None);
         };
@@ -168,20 +175,32 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
             let (leaves, upper) = match self.retry(|| self.children(parent, &guard)) {
                 Some(found) => found,
                 None => match self.retry(|| self.find(NodeKey { key: 0, height: 0 }, &guard)) {
-                    Some(root) => (vec![(0, root.link)], u64::MAX),
-                    None => return,
+                    Some(Place {
+                        parent: Parent::Root(_),
+                        link,
+                        ..
+                    }) => (vec![(0, link)], u64::MAX),
+                    // It grew in between.
+                    _ => continue,
                 },
             };
-            for (_, link) in leaves {
+            for (key, link) in leaves {
+                let (link, leaf) = match link.node::<WORDS>(&guard).read() {
+                    Ok(leaf) => (link, leaf),
+                    // It moved, or merged: what is in its place now is seen, maybe again.
+                    Err(Restart) => {
+                        let at = NodeKey { key, height: 0 };
+                        match self.retry(|| self.find(at, &guard)) {
+                            Some(place) => (place.link, place.node),
+                            None => continue,
+                        }
+                    }
+                };
                 self.memory().visit(link.address(), HEADER);
-                let leaf = link.node::<WORDS>(&guard).read();
                 // The fence is a hint to whoever visits; a leaf that changed meanwhile was seen anyway.
-                let seen = leaf.map(|leaf| {
-                    let mut flow = ControlFlow::Continue(());
-                    let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));
-                    flow
-                });
-                if seen == Ok(ControlFlow::Break(())) {
+                let mut flow = ControlFlow::Continue(());
+                let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));
+                if flow.is_break() {
                     return;
                 }
             }
@@ -192,11 +211,15 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
         }
     }
 
-    fn promote_path(&self, key: u64) -> Move {
-        let guard = epoch::pin();
+    fn promote_node(&self, node: NodeKey) -> Move {
         let mut moved = 0;
-        while let Some(node) = self.retry(|| self.first_slow(key, &guard)) {
-            match self.relocate(node, TierId::FAST, &guard) {
+        loop {
+            // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
+            let guard = epoch::pin();
+            let Some(slow) = self.retry(|| self.first_slow(node, &guard)) else {
+                break;
+            };
+            match self.relocate(slow, TierId::FAST, &guard) {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
                 // The tree changed in between: look again.
@@ -244,6 +267,16 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
                 other => return other,
             }
         }
+    }
+
+    fn parent_of(&self, NodeKey { key, height }: NodeKey) -> Option<NodeKey> {
+        let guard = epoch::pin();
+        let height = height + 1;
+        let key = self.retry(|| match self.find(NodeKey { key, height }, &guard)? {
+            Some(parent) => parent.node.get(|body| Some(body.lower())),
+            None => Ok(None),
+        })?;
+        Some(NodeKey { key, height })
     }
 
     fn fence_at(&self, address: usize) -> Option<u64> {

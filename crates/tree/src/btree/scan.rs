@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
+use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
@@ -69,7 +70,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         self.retry(|| {
             let leaf = self.leaf(key, &guard)?;
             let fences = leaf.get(|body| self.copy(body, span, into))?;
-            self.note(leaf);
+            self.note(leaf, Access::Reuse);
             Ok(fences)
         })
     }
@@ -149,7 +150,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             }
         };
         let fences = leaf.get(|body| self.copy(body, span, records))?;
-        self.note(leaf);
+        self.note(leaf, Access::Reuse);
         Ok(fences)
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use timberline_placement::{LeafRef, NewNode, NodeKey, Placement};
+use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::shim::pause;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
@@ -265,35 +265,39 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Reports an access to a leaf, if it is this thread's turn.
     #[inline(always)]
-    pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>) {
+    pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
         if M::TIERED {
             let countdown = &self.lanes[lane::current() % LANES].countdown;
             let left = countdown.load(Relaxed).wrapping_sub(1);
             countdown.store(left, Relaxed);
             // Threads that share a lane may take it below zero.
             if left as i32 <= 0 {
-                self.report(leaf);
+                self.report(leaf, access);
             }
         }
     }
 
     /// Unlocks a leaf that was written, and reports the access.
     #[inline(always)]
-    pub fn note_unlocked(&self, held: Held<'_, WORDS>) {
+    pub fn note_unlocked(&self, held: Held<'_, WORDS>, access: Access) {
         let node = held.of();
         drop(held);
         if M::TIERED
             && let Ok(leaf) = node.read()
         {
-            self.note(leaf);
+            self.note(leaf, access);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report(&self, leaf: Snapshot<'_, Body<WORDS>>) {
+    fn report(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
         let link = address(leaf.of());
-        let pass = leaf.get(|body| self.store.placement.touched(self.leaf_ref(link, body)));
+        let pass = leaf.get(|body| {
+            self.store
+                .placement
+                .touched(self.leaf_ref(link, body), access)
+        });
         let countdown = &self.lanes[lane::assign()].countdown;
         countdown.store(pass.unwrap_or(1).max(1), Relaxed);
     }
@@ -325,13 +329,17 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         records.max(0) as usize
     }
 
+    pub fn moves(&self) -> (u64, u64) {
+        (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
+    }
+
     #[inline(always)]
     pub fn get(&self, key: u64) -> Option<u64> {
         let guard = epoch::pin();
         self.retry(|| {
             let leaf = self.leaf(key, &guard)?;
             let found = leaf.get(|body| self.look_up(body, key))?;
-            self.note(leaf);
+            self.note(leaf, Access::Reuse);
             Ok(found)
         })
     }
@@ -362,7 +370,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             match change(before) {
                 Some(after) => {
                     held.set_payload(index, after);
-                    self.note_unlocked(held);
+                    self.note_unlocked(held, Access::Reuse);
                 }
                 None => held.unchanged(),
             }

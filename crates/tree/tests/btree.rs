@@ -1,0 +1,158 @@
+//! The B+tree under the shared suite, at several node sizes, and what only a B+tree has to show.
+
+#[macro_use]
+mod suite;
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use suite::map::Bounds;
+use suite::{TestMap, check, placing, rooms};
+use timberline_placement::{Placed, Placement};
+use timberline_tier::{Arenas, Memory, Native};
+use timberline_tree::btree::{NODE_1K, NODE_256};
+use timberline_tree::{BTree, BulkError, Full, Range, Stats};
+
+/// Body words of the smallest node, 128 bytes: six entries.
+const NODE_128: usize = 12;
+
+type Map<const WORDS: usize> = BTree<u64, u64, Native, WORDS>;
+
+impl<const WORDS: usize> TestMap for Map<WORDS> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        BTree::new(Native(arenas), placement)
+    }
+    fn arenas(&self) -> &Arenas {
+        self.memory().arenas()
+    }
+    fn placed(&self) -> Arc<dyn Placed> {
+        self.placed()
+    }
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+        self.insert(key, value)
+    }
+    fn update(&self, key: u64, value: u64) -> Option<u64> {
+        self.update(key, value)
+    }
+    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
+        self.compare_and_set(key, expected, new)
+    }
+    fn remove(&self, key: u64) -> Option<u64> {
+        self.remove(key)
+    }
+    fn get(&self, key: u64) -> Option<u64> {
+        self.get(key)
+    }
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
+        self.get_many(keys, values);
+    }
+    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.range(bounds)
+    }
+    fn scan(
+        &self,
+        from: u64,
+        limit: usize,
+        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> usize {
+        self.scan(from, limit, visit)
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) {
+        self.clear();
+    }
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+        self.bulk_load(sorted)
+    }
+}
+
+suite_for!(tiny: Map<NODE_128>);
+suite_for!(small: Map<NODE_256>);
+suite_for!(usual: Map<NODE_1K>);
+
+fn typed<K: timberline_tree::Key, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128> {
+    let arenas = rooms::two(2 * rooms::CHUNK, rooms::AMPLE);
+    BTree::new(Native(arenas), placing::shuffle(1).placement).unwrap()
+}
+
+#[test]
+fn maps_and_scans_go_to_other_threads() {
+    fn crosses_threads<T: Send + Sync + 'static>() {}
+    crosses_threads::<BTree<u64, u64>>();
+    crosses_threads::<BTree<i8, f64, Native, NODE_128>>();
+    crosses_threads::<Range<u64, u64, Native, NODE_1K>>();
+    crosses_threads::<Arc<dyn Placed>>();
+}
+
+#[test]
+fn signed_keys_are_ordered_as_numbers() {
+    let map = typed::<i64, i32>();
+    let keys = [i64::MIN, -1_000, -1, 0, 1, 77, i64::MAX];
+    for (index, &key) in keys.iter().enumerate().rev() {
+        map.insert(key, -(index as i32)).unwrap();
+    }
+    assert!(map.iter().map(|(key, _)| key).eq(keys));
+    let negative: Vec<_> = map.range(..0).collect();
+    assert_eq!(negative, [(i64::MIN, 0), (-1_000, -1), (-1, -2)]);
+    assert_eq!(map.range(i64::MAX..).count(), 1);
+    let after = (Bound::Excluded(i64::MAX), Bound::Unbounded);
+    assert_eq!(map.range(after).count(), 0);
+}
+
+#[test]
+fn every_byte_is_a_key() {
+    let map = typed::<u8, f64>();
+    let keys = 0..=u8::MAX;
+    assert_eq!(
+        map.bulk_load(keys.clone().map(|key| (key, f64::from(key) / 2.0))),
+        Ok(256)
+    );
+    assert!(map.iter().rev().map(|(key, _)| key).eq(keys.rev()));
+    assert_eq!(map.range(250..).count(), 6);
+    assert_eq!(
+        map.range((Bound::Excluded(254), Bound::Included(255)))
+            .count(),
+        1
+    );
+    assert_eq!(
+        (map.remove(255), map.get(255), map.len()),
+        (Some(127.5), None, 255)
+    );
+}
+
+#[test]
+fn ascending_loads_leave_full_leaves() {
+    const RECORDS: usize = 62 * 100;
+    for by_insert in [false, true] {
+        let arenas = rooms::two(0, rooms::AMPLE);
+        let map: Map<NODE_1K> = BTree::new(Native(arenas), placing::all_slow(0).placement).unwrap();
+        let records = (0..RECORDS as u64).map(|key| (key, key));
+        if by_insert {
+            for (key, value) in records {
+                map.insert(key, value).unwrap();
+            }
+        } else {
+            assert_eq!(map.bulk_load(records), Ok(RECORDS));
+        }
+        let stats = map.stats();
+        assert_eq!(stats.levels.last().unwrap().slow, RECORDS / 62, "{stats:?}");
+        let per_record = check::in_nodes(&map) as f64 / RECORDS as f64;
+        assert!(per_record < 17.1, "{per_record} bytes a record");
+    }
+}
+
+/// Ascending input leaves the fewest children behind: the height must stay logarithmic all the same.
+#[test]
+fn the_smallest_nodes_make_no_tower() {
+    let map = typed::<u64, u64>();
+    for key in 0..20_000 {
+        map.insert(key, key).unwrap();
+    }
+    let levels = map.placed().levels();
+    assert!(levels <= 8, "{levels} levels");
+}

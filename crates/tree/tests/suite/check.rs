@@ -1,0 +1,129 @@
+//! What must hold of a map at rest.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use timberline_sync::epoch;
+use timberline_tier::TierId;
+
+use super::TestMap;
+use super::placing::Placing;
+
+/// The map's content, seen every way, is the model's.
+pub fn same(map: &impl TestMap, model: &BTreeMap<u64, u64>) {
+    let expected: Vec<_> = model.iter().map(|(&key, &value)| (key, value)).collect();
+    assert_eq!(map.all().collect::<Vec<_>>(), expected, "forward");
+    let mut backward: Vec<_> = map.all().rev().collect();
+    backward.reverse();
+    assert_eq!(backward, expected, "backward");
+    let mut scanned = Vec::new();
+    let seen = map.scan(0, usize::MAX, |key, value| {
+        scanned.push((key, value));
+        ControlFlow::Continue(())
+    });
+    assert_eq!((seen, &scanned), (expected.len(), &expected), "scanned");
+    assert_eq!(map.len(), expected.len(), "counted");
+    for &(key, value) in &expected {
+        assert_eq!(map.get(key), Some(value), "key {key}");
+    }
+}
+
+/// No tier has, or ever had, more than its limit, and nodes lie within what is committed.
+pub fn within_budget(map: &impl TestMap) {
+    let arenas = map.arenas();
+    for tier in (0..arenas.tiers()).map(|tier| TierId(tier as u8)) {
+        let budget = arenas.budget(tier);
+        assert!(budget.peak() <= budget.limit(), "{budget:?}");
+        assert!(arenas.used(tier) <= budget.used(), "{tier:?} {budget:?}");
+    }
+}
+
+/// The nodes add up, and after the placement's workers ran, the single boundary holds.
+pub fn structure(map: &impl TestMap, placing: &Placing) {
+    if let Some(settle) = &placing.settle {
+        settle(&*map.placed());
+        let stats = map.stats();
+        assert_eq!(stats.above_boundary, 0, "{stats:?}");
+    }
+    let stats = map.stats();
+    assert_eq!(stats.records, map.len());
+    assert_eq!(stats.levels.len(), usize::from(map.placed().levels()));
+    let root = stats.levels[0];
+    assert_eq!(root.fast + root.slow, 1, "{stats:?}");
+
+    let leaves = stats.levels.last().unwrap();
+    let (mut fast, mut slow, mut fences) = (0, 0, Vec::new());
+    map.placed().each_leaf(&mut |leaf| {
+        *(if leaf.tier.is_fast() {
+            &mut fast
+        } else {
+            &mut slow
+        }) += 1;
+        assert_eq!(map.placed().fence_at(leaf.address), Some(leaf.fence));
+        fences.push(leaf.fence);
+        ControlFlow::Continue(())
+    });
+    assert_eq!((fast, slow), (leaves.fast, leaves.slow), "each leaf once");
+    assert!(fences.is_sorted_by(|one, two| one < two), "{fences:?}");
+}
+
+/// All of the above.
+pub fn at_rest(map: &impl TestMap, model: &BTreeMap<u64, u64>, placing: &Placing) {
+    same(map, model);
+    structure(map, placing);
+    same(map, model);
+    within_budget(map);
+}
+
+/// A migrator that ran beside the test had something to do.
+pub fn moved_both_ways(map: &impl TestMap) {
+    let stats = map.stats();
+    assert!(stats.promoted > 0 && stats.demoted > 0, "{stats:?}");
+}
+
+/// Reclaims until `done`. Other tests of the process hold the epoch back at times, so this may take
+/// many rounds, but not for ever.
+pub fn reclaim_until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..20_000 {
+        epoch::pin().flush();
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("never reclaimed: {what}");
+}
+
+/// Bytes in nodes, all tiers together.
+pub fn used(map: &impl TestMap) -> usize {
+    let arenas = map.arenas();
+    (0..arenas.tiers())
+        .map(|tier| arenas.used(TierId(tier as u8)))
+        .sum()
+}
+
+/// Bytes in the nodes that the map has by its own count.
+pub fn in_nodes(map: &impl TestMap) -> usize {
+    let stats = map.stats();
+    let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
+    nodes.sum::<usize>() * stats.node_bytes
+}
+
+/// After reclamation, what is used is what the map consists of: nothing leaked.
+pub fn nothing_leaked(map: &impl TestMap) {
+    reclaim_until("nodes of no map", || used(map) == in_nodes(map));
+}
+
+/// Nothing is left but an empty root once everything is removed, and `trim` gives the rest back.
+pub fn comes_back(map: &impl TestMap) {
+    map.clear();
+    assert_eq!((map.len(), map.all().next()), (0, None));
+    let stats = map.stats();
+    assert_eq!(stats.levels.len(), 1, "an empty map is one leaf: {stats:?}");
+    reclaim_until("all but the root", || used(map) == stats.node_bytes);
+    map.arenas().trim();
+    let committed = map.stats();
+    let committed = committed.fast_bytes + committed.slow_bytes;
+    assert!(committed <= super::rooms::CHUNK, "{committed} bytes");
+}

@@ -1,0 +1,182 @@
+//! Full tiers: new nodes go slow, then inserts are refused; nothing else changes, and no budget is
+//! exceeded.
+
+use std::collections::BTreeMap;
+
+use timberline_placement::{Move, NodeKey};
+use timberline_tier::{Arenas, TierId};
+use timberline_tree::Full;
+
+use super::draw::{Draw, seed};
+use super::placing::{self, Placing};
+use super::{TestMap, check, migrator, rooms};
+
+fn make<T: TestMap>(arenas: Arenas, placing: &Placing) -> T {
+    T::make(arenas, placing.placement.clone()).unwrap()
+}
+
+/// Inserts random records until there is no room for one, which is returned.
+fn fill(map: &impl TestMap, model: &mut BTreeMap<u64, u64>, draw: &mut Draw) -> (u64, Full) {
+    for _ in 0..1_000_000 {
+        let (key, value) = (draw.word(), draw.word());
+        match map.insert(key, value) {
+            Ok(before) => assert_eq!(before, model.insert(key, value)),
+            Err(full) => return (key, full),
+        }
+    }
+    panic!("a million records fit");
+}
+
+pub fn a_full_fast_tier_sends_new_nodes_to_the_slow_one<T: TestMap>() {
+    let seed = seed();
+    let limit = 4 * rooms::CHUNK;
+    let placing = placing::fast_first(seed);
+    let map: T = make(rooms::two(limit, rooms::AMPLE), &placing);
+    let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
+    for _ in 0..3_000 {
+        let (key, value) = (draw.word(), draw.word());
+        map.insert(key, value).unwrap();
+        model.insert(key, value);
+    }
+    let stats = map.stats();
+    assert!(stats.slow_bytes > limit, "{stats:?}");
+    assert_eq!(
+        map.arenas().used(TierId::FAST),
+        limit,
+        "fast memory is all used"
+    );
+    check::at_rest(&map, &model, &placing);
+    check::nothing_leaked(&map);
+    check::comes_back(&map);
+}
+
+pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
+    let seed = seed();
+    let placing = placing::fast_first(seed);
+    let map: T = make(rooms::two(4 * rooms::CHUNK, 8 * rooms::CHUNK), &placing);
+    let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
+    for round in 0..3 {
+        let (refused, full) = fill(&map, &mut model, &mut draw);
+        assert_eq!(full.tier, TierId::SLOW);
+        assert_eq!(map.get(refused), None);
+        check::same(&map, &model);
+
+        // No node can move, and trying changes nothing.
+        let placed = map.placed();
+        let root = NodeKey {
+            key: 0,
+            height: placed.levels() - 1,
+        };
+        for key in model.keys().copied().step_by(97) {
+            assert!(matches!(placed.promote_path(key), Move::Full | Move::There));
+        }
+        assert!(
+            matches!(placed.demote_subtree(root), Move::Full | Move::There),
+            "round {round}"
+        );
+        check::same(&map, &model);
+
+        // What needs no node goes on.
+        let present: Vec<u64> = model.keys().copied().collect();
+        for &key in present.iter().step_by(3) {
+            assert_eq!(map.update(key, key), model.insert(key, key));
+            assert_eq!(map.compare_and_set(key, key, 5), Ok(()));
+            assert_eq!(map.insert(key, key), Ok(Some(5)), "replacing needs no room");
+        }
+        let removed = draw.shuffled(present);
+        for key in &removed[..removed.len() * 3 / 4] {
+            assert_eq!(map.remove(*key), model.remove(key));
+        }
+        check::same(&map, &model);
+
+        // And there is room again, as soon as nobody looks at the merged nodes any more.
+        check::reclaim_until("room for the refused record", || {
+            map.insert(refused, 1).is_ok()
+        });
+        model.insert(refused, 1);
+        check::same(&map, &model);
+        check::within_budget(&map);
+    }
+    check::nothing_leaked(&map);
+    check::comes_back(&map);
+}
+
+pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
+    const THREADS: u64 = 3;
+    let seed = seed();
+    let placing = placing::shuffle(seed);
+    let map: T = make(rooms::two(4 * rooms::CHUNK, 16 * rooms::CHUNK), &placing);
+    let work = |thread: u64| {
+        let (mut draw, mut model, mut refused) = (Draw::new(seed, thread), BTreeMap::new(), 0);
+        for _ in 0..30_000 {
+            let key = draw.below(20_000) * THREADS + thread;
+            if draw.once_in(4) {
+                assert_eq!(map.remove(key), model.remove(&key), "{key}");
+                continue;
+            }
+            match map.insert(key, key) {
+                Ok(before) => assert_eq!(before, model.insert(key, key), "{key}"),
+                Err(_) => {
+                    refused += 1;
+                    assert_eq!(map.get(key), model.get(&key).copied(), "{key}");
+                }
+            }
+        }
+        (model, refused)
+    };
+    let moving = Draw::new(seed, 99);
+    let models: Vec<_> = migrator::beside(&*map.placed(), moving, 20_000 * THREADS, || {
+        std::thread::scope(|scope| {
+            let work = &work;
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| scope.spawn(move || work(thread)))
+                .collect();
+            threads.into_iter().map(|it| it.join().unwrap()).collect()
+        })
+    });
+    let mut all = BTreeMap::new();
+    let mut refusals = 0;
+    for (model, refused) in models {
+        all.extend(model);
+        refusals += refused;
+    }
+    assert!(refusals > 0, "the tier was never full");
+    check::same(&map, &all);
+    check::within_budget(&map);
+    check::nothing_leaked(&map);
+    check::comes_back(&map);
+}
+
+pub fn any_budget_down_to_nothing_is_kept<T: TestMap>() {
+    let seed = seed();
+    let none = T::make(rooms::two(0, 0), placing::fast_first(seed).placement);
+    let line = none.err().expect("no node fits into nothing").to_string();
+    assert!(line.contains("is full") && !line.contains('\n'), "{line}");
+
+    let page = rooms::CHUNK;
+    let few = [0, 1, page - 1, page, page + 1, 3 * page];
+    for fast in few {
+        for slow in few {
+            let arenas = || rooms::two(fast, slow);
+            exhaust::<T>(arenas, placing::fast_first(seed), seed);
+            exhaust::<T>(arenas, placing::all_slow(seed), seed);
+        }
+        exhaust::<T>(|| rooms::one(fast), placing::fast_first(seed), seed);
+    }
+}
+
+/// Fills a map if it can be made at all, moves nodes about, and empties it.
+fn exhaust<T: TestMap>(arenas: impl Fn() -> Arenas, placing: Placing, seed: u64) {
+    let Ok(map) = T::make(arenas(), placing.placement.clone()) else {
+        return;
+    };
+    let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
+    fill(&map, &mut model, &mut draw);
+    for _ in 0..50 {
+        migrator::step(&*map.placed(), &mut draw, u64::MAX);
+    }
+    check::same(&map, &model);
+    check::within_budget(&map);
+    check::nothing_leaked(&map);
+    check::comes_back(&map);
+}

@@ -1,0 +1,41 @@
+//! What the suite asks of a map.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use timberline_placement::{Placed, Placement};
+use timberline_tier::Arenas;
+use timberline_tree::{BulkError, Full, Stats};
+
+/// Inclusive, exclusive or no bounds at either end.
+pub type Bounds = (Bound<u64>, Bound<u64>);
+
+/// A concurrent ordered map from words to words, whose nodes live in arenas.
+pub trait TestMap: Sized + Send + Sync {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
+    fn arenas(&self) -> &Arenas;
+    fn placed(&self) -> Arc<dyn Placed>;
+    fn stats(&self) -> Stats;
+
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full>;
+    fn update(&self, key: u64, value: u64) -> Option<u64>;
+    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>>;
+    fn remove(&self, key: u64) -> Option<u64>;
+    fn get(&self, key: u64) -> Option<u64>;
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]);
+    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)>;
+    fn scan(
+        &self,
+        from: u64,
+        limit: usize,
+        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> usize;
+    fn len(&self) -> usize;
+    fn clear(&self);
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError>;
+
+    /// All records, in order.
+    fn all(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.range((Bound::Unbounded, Bound::Unbounded))
+    }
+}

@@ -1,0 +1,65 @@
+//! One suite for any ordered map: what every map must do, whatever its nodes look like.
+//!
+//! A map joins by implementing [`TestMap`] and one line in a test file:
+//! `suite_for!(name: Type)`. Nodes and chunks should be as small as the map allows, so that splits, merges,
+//! epochs and migrations happen on few keys. A placement joins by a line in [`placing::ALL`].
+//!
+//! Every test draws from one seed, which it prints; `TIMBERLINE_SEED=n` repeats a run.
+
+pub mod bulk;
+pub mod check;
+pub mod contended;
+pub mod draw;
+pub mod faults;
+pub mod full;
+pub mod map;
+pub mod migrator;
+pub mod model;
+pub mod moves;
+pub mod own_keys;
+pub mod placing;
+pub mod reclaim;
+pub mod rooms;
+pub mod scans;
+
+pub use map::TestMap;
+
+/// Declares a module with all tests of the suite for one map.
+macro_rules! suite_for {
+    ($name:ident: $map:ty) => {
+        mod $name {
+            use super::*;
+            suite_for! { @ $map:
+                model::agrees_with_a_sorted_map,
+                model::agrees_over_a_long_run,
+                own_keys::threads_with_their_own_keys_lose_nothing,
+                contended::no_increment_is_lost,
+                contended::every_value_comes_out_once,
+                scans::standing_records_are_seen_once_in_order,
+                scans::each_leaf_that_only_moves_is_seen,
+                moves::heat_goes_along_and_the_old_address_is_dead,
+                faults::a_failed_allocation_fails_an_insert_or_nothing,
+                faults::a_failed_allocation_ends_a_bulk_load_cleanly,
+                faults::a_failed_allocation_moves_no_node,
+                full::a_full_fast_tier_sends_new_nodes_to_the_slow_one,
+                full::a_full_slow_tier_refuses_inserts_only,
+                full::threads_meet_a_full_tier_and_lose_nothing,
+                full::any_budget_down_to_nothing_is_kept,
+                reclaim::churn_gives_everything_back,
+                reclaim::memory_stays_bounded_under_churn,
+                bulk::a_bulk_load_is_a_run_of_inserts,
+                bulk::an_unsorted_bulk_load_says_where,
+                bulk::a_bulk_load_may_read_its_own_map,
+                bulk::many_lookups_are_as_many_gets,
+            }
+        }
+    };
+    (@ $map:ty: $($file:ident::$test:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                suite::$file::$test::<$map>();
+            }
+        )*
+    };
+}

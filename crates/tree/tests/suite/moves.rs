@@ -1,0 +1,53 @@
+//! What goes along when a leaf moves, and what stays behind.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+
+use timberline_placement::{Move, Placed};
+use timberline_sync::epoch;
+
+use super::draw::seed;
+use super::{TestMap, check, placing, rooms};
+
+/// Address and heat of each leaf, by its fence.
+fn leaves(placed: &dyn Placed) -> BTreeMap<u64, (usize, u16)> {
+    let mut leaves = BTreeMap::new();
+    placed.each_leaf(&mut |leaf| {
+        leaves.insert(leaf.fence, (leaf.address, leaf.heat.load(Relaxed)));
+        ControlFlow::Continue(())
+    });
+    leaves
+}
+
+pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
+    let placing = placing::all_slow(seed());
+    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let map = T::make(arenas, placing.placement.clone()).unwrap();
+    let model: BTreeMap<u64, u64> = (0..1_000).map(|key| (key, !key)).collect();
+    map.bulk_load(model.clone()).unwrap();
+    let placed = map.placed();
+    let mut next = 0;
+    placed.each_leaf(&mut |leaf| {
+        next += 1;
+        leaf.heat.store(next, Relaxed);
+        ControlFlow::Continue(())
+    });
+
+    // As long as this thread is pinned, no address is used again.
+    let pinned = epoch::pin();
+    let before = leaves(&*placed);
+    for &fence in before.keys() {
+        assert!(matches!(placed.promote_path(fence), Move::Moved(_)));
+    }
+    let after = leaves(&*placed);
+    assert!(before.keys().eq(after.keys()));
+    for (fence, (old, heat)) in before {
+        assert_eq!(after[&fence].1, heat, "heat of the leaf at {fence}");
+        assert_eq!(placed.fence_at(old), None, "where {fence} was");
+        assert_eq!(placed.fence_at(after[&fence].0), Some(fence));
+    }
+    drop(pinned);
+    check::same(&map, &model);
+    check::nothing_leaked(&map);
+}

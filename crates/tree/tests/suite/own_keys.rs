@@ -1,0 +1,62 @@
+//! Threads that share no key share every node: the final content is exactly what each of them did.
+
+use std::collections::BTreeMap;
+
+use super::draw::{Draw, seed};
+use super::{TestMap, check, migrator, placing, rooms};
+
+const THREADS: u64 = 3;
+const KEYS: u64 = 2_000;
+const STEPS: usize = 40_000;
+
+/// Random operations on the keys that are `thread` modulo [`THREADS`], checked against a model.
+fn work(map: &impl TestMap, thread: u64, mut draw: Draw) -> BTreeMap<u64, u64> {
+    let mut model = BTreeMap::new();
+    for step in 0..STEPS {
+        let key = draw.below(KEYS / THREADS) * THREADS + thread;
+        let value = draw.word();
+        // Waves of growth and shrinkage.
+        let removing = 2 + 4 * (step / 5_000 % 2) as u64;
+        match draw.below(10) {
+            n if n < removing => assert_eq!(map.remove(key), model.remove(&key), "{key}"),
+            8 => {
+                let before = model.get_mut(&key).map(|v| std::mem::replace(v, value));
+                assert_eq!(map.update(key, value), before, "{key}");
+            }
+            9 => assert_eq!(map.get(key), model.get(&key).copied(), "{key}"),
+            _ => assert_eq!(
+                map.insert(key, value),
+                Ok(model.insert(key, value)),
+                "{key}"
+            ),
+        }
+    }
+    model
+}
+
+pub fn threads_with_their_own_keys_lose_nothing<T: TestMap>() {
+    let seed = seed();
+    for &make in placing::ALL {
+        let placing = make(seed);
+        let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
+        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let moving = Draw::new(seed, 99);
+        let model = migrator::beside(&*map.placed(), moving, KEYS, || {
+            std::thread::scope(|scope| {
+                let map = &map;
+                let threads: Vec<_> = (0..THREADS)
+                    .map(|thread| scope.spawn(move || work(map, thread, Draw::new(seed, thread))))
+                    .collect();
+                let models = threads.into_iter().map(|thread| thread.join().unwrap());
+                models.fold(BTreeMap::new(), |mut all, model| {
+                    all.extend(model);
+                    all
+                })
+            })
+        });
+        check::moved_both_ways(&map);
+        check::at_rest(&map, &model, &placing);
+        check::nothing_leaked(&map);
+        check::comes_back(&map);
+    }
+}

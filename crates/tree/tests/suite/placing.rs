@@ -1,0 +1,100 @@
+//! The placements that maps are tested under.
+
+use std::sync::{Arc, Mutex};
+
+use timberline_placement::{AllSlow, Interleave, NewNode, NodeKey, Placed, Placement};
+use timberline_tier::TierId;
+
+use super::draw::Draw;
+
+/// A placement, and how it treats the single boundary.
+pub struct Placing {
+    pub placement: Arc<dyn Placement>,
+    /// What its workers do to restore the boundary once the map is quiet; `None` for a placement that keeps none.
+    pub settle: Option<Settle>,
+}
+
+type Settle = Box<dyn Fn(&dyn Placed) + Send + Sync>;
+
+/// Makes a placement from a seed.
+pub type Make = fn(u64) -> Placing;
+
+/// All placements that maps are tested under.
+pub const ALL: &[Make] = &[shuffle, interleave];
+
+/// The one for tests that need just any: new nodes go to random tiers.
+pub fn shuffle(seed: u64) -> Placing {
+    Shuffle::placing(seed, 2)
+}
+
+/// New nodes stay fast as long as there is room.
+pub fn fast_first(seed: u64) -> Placing {
+    Shuffle::placing(seed, u64::MAX)
+}
+
+/// New nodes are slow, whatever is above them.
+pub fn all_slow(_: u64) -> Placing {
+    Placing {
+        placement: Arc::new(AllSlow),
+        settle: None,
+    }
+}
+
+/// Every other new node is slow, whatever is above it.
+fn interleave(_: u64) -> Placing {
+    Placing {
+        placement: Arc::new(Interleave::new(0.5)),
+        settle: None,
+    }
+}
+
+/// Puts new nodes anywhere that keeps the single boundary: one in `slow_once_in` goes slow
+/// although it might be fast.
+struct Shuffle {
+    draw: Mutex<Draw>,
+    slow_once_in: u64,
+    broken: Mutex<Vec<NodeKey>>,
+}
+
+impl Shuffle {
+    fn placing(seed: u64, slow_once_in: u64) -> Placing {
+        let this = Arc::new(Shuffle {
+            draw: Mutex::new(Draw::new(seed, 0x5f)),
+            slow_once_in,
+            broken: Mutex::default(),
+        });
+        let placement = this.clone();
+        let settle = move |placed: &dyn Placed| {
+            let broken = std::mem::take(&mut *this.broken.lock().unwrap());
+            for node in broken {
+                placed.demote_subtree(node);
+            }
+        };
+        Placing {
+            placement,
+            settle: Some(Box::new(settle)),
+        }
+    }
+}
+
+impl Placement for Shuffle {
+    fn name(&self) -> &'static str {
+        "shuffle"
+    }
+
+    fn place(&self, node: NewNode) -> TierId {
+        // An inner node takes over children of its twin, which may be fast.
+        let children_may_be_fast = node.height > 0 && node.twin.is_fast();
+        if !node.parent.is_fast() {
+            return TierId::SLOW;
+        }
+        if !children_may_be_fast && self.draw.lock().unwrap().once_in(self.slow_once_in) {
+            return TierId::SLOW;
+        }
+        TierId::FAST
+    }
+
+    fn boundary_broken(&self, node: NodeKey) {
+        self.broken.lock().unwrap().push(node);
+    }
+}
