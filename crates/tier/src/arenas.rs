@@ -516,7 +516,11 @@ mod tests {
         };
         arenas.allocate(TierId::FAST, 1024).unwrap();
         let census = arenas.census(TierId::FAST).unwrap();
-        let expected = PageCensus { pages: 16, misplaced: 0, absent: 0 };
+        let expected = PageCensus {
+            pages: 16,
+            misplaced: 0,
+            absent: 0,
+        };
         assert_eq!(census, expected);
     }
 

@@ -4,22 +4,29 @@
 /// Bytes in a cache line.
 pub const LINE: usize = 64;
 
+/// Asks the CPU for `lines` lines from the one at `address` on. Never faults.
+#[inline(always)]
+pub fn prefetch_lines(address: usize, lines: usize) {
+    for line in 0..lines {
+        prefetch_line(address + line * LINE);
+    }
+}
+
 /// Asks the CPU for the lines that hold `bytes` bytes from `address` on. Never faults.
 #[inline(always)]
 pub fn prefetch(address: usize, bytes: usize) {
+    let first = address & !(LINE - 1);
+    prefetch_lines(first, (address + bytes - first).div_ceil(LINE));
+}
+
+#[inline(always)]
+fn prefetch_line(address: usize) {
     #[cfg(target_arch = "x86_64")]
     {
-        let mut line = address & !(LINE - 1);
-        while line < address + bytes {
-            // SAFETY: a prefetch of any address, mapped or not, has no architectural effect.
-            unsafe {
-                core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
-                    line as *const i8,
-                );
-            }
-            line += LINE;
-        }
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of any address, mapped or not, has no architectural effect.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address as *const i8) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (address, bytes);
+    let _ = address;
 }

@@ -4,6 +4,7 @@
 mod arenas;
 mod budget;
 mod chunks;
+pub mod emulator;
 pub mod hint;
 mod id;
 pub mod lane;

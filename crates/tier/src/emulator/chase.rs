@@ -1,0 +1,292 @@
+//! A pointer chase: what one dependent visit after another takes in a tier.
+//!
+//! Every step's address comes out of the line that the step before read, so that nothing overlaps:
+//! the time of a step is the latency of memory. The chain is one random cycle over all of its
+//! memory: no line comes again before every other one has, and no hardware prefetcher can guess.
+//! Where a step reads several lines it asks for all of them first, as a tree does with a node.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use crate::hint::{self, LINE};
+use crate::{Memory, OutOfMemory, TierId};
+
+/// Bytes taken from the arenas at once: their largest slot.
+const SLOT: usize = 64 << 10;
+
+/// A chain of pointers through memory of one tier, and a place in it.
+pub struct Chase<'m, M: Memory> {
+    memory: &'m M,
+    slots: Vec<NonNull<u8>>,
+    /// Lines that each step reads.
+    lines: usize,
+    at: usize,
+}
+
+impl<'m, M: Memory> Chase<'m, M> {
+    /// A chain through `bytes` bytes of `tier` (rounded up to 64 KiB), whose steps visit `lines`
+    /// lines each: a power of two up to a page's 64. Equal seeds make equal chains.
+    ///
+    /// # Errors
+    /// The tier has not that much memory left.
+    pub fn new(
+        memory: &'m M,
+        tier: TierId,
+        bytes: usize,
+        lines: usize,
+        seed: u64,
+    ) -> Result<Self, OutOfMemory> {
+        assert!(
+            lines.is_power_of_two() && lines * LINE <= 4096,
+            "steps of {lines} lines"
+        );
+        let mut chase = Chase {
+            memory,
+            slots: Vec::new(),
+            lines,
+            at: 0,
+        };
+        for _ in 0..bytes.div_ceil(SLOT).max(1) {
+            let slot = memory.arenas().allocate(tier, SLOT)?;
+            chase.slots.push(slot);
+        }
+        chase.link(seed);
+        Ok(chase)
+    }
+
+    /// How many steps lead back to where they began.
+    pub fn cycle(&self) -> usize {
+        self.slots.len() * (SLOT / (self.lines * LINE))
+    }
+
+    /// Goes so many steps.
+    pub fn run(&mut self, steps: u64) {
+        let bytes = self.lines * LINE;
+        let mut at = self.at;
+        for _ in 0..steps {
+            hint::prefetch(at, bytes);
+            let next = self.read(at);
+            self.memory.visit(at, bytes);
+            // The further lines hold zeros. Adding them makes the next step wait for them.
+            let zeros = (LINE..bytes).step_by(LINE);
+            at = next + zeros.map(|line| self.read(at + line)).sum::<usize>();
+        }
+        self.at = at;
+    }
+
+    /// Goes so many steps and returns what one took, in nanoseconds.
+    pub fn time(&mut self, steps: u64) -> f64 {
+        let start = Instant::now();
+        self.run(steps);
+        start.elapsed().as_nanos() as f64 / steps as f64
+    }
+
+    fn link(&mut self, seed: u64) {
+        let per_slot = SLOT / (self.lines * LINE);
+        let address = |index: usize| {
+            let slot = self.slots[index / per_slot].as_ptr() as usize;
+            slot + (index % per_slot) * self.lines * LINE
+        };
+        let mut order: Vec<u32> = (0..self.cycle() as u32).collect();
+        let mut random = seed;
+        for last in (1..order.len()).rev() {
+            order.swap(last, below(&mut random, last + 1));
+        }
+        let nexts = order.iter().cycle().skip(1);
+        for (&from, &to) in order.iter().zip(nexts) {
+            let from = address(from as usize);
+            self.write(from, address(to as usize));
+            (1..self.lines).for_each(|line| self.write(from + line * LINE, 0));
+        }
+        self.at = address(order[0] as usize);
+    }
+
+    #[inline(always)]
+    fn read(&self, at: usize) -> usize {
+        debug_assert_eq!(at % LINE, 0);
+        // SAFETY: `at` starts a line of one of our slots: `link` wrote nothing else, and the slots
+        // are ours, mapped and unshared until we drop. Volatile, for it is the read that counts.
+        unsafe { (at as *const usize).read_volatile() }
+    }
+
+    fn write(&self, at: usize, word: usize) {
+        // SAFETY: as in `read`; nothing refers to the slots' memory.
+        unsafe { (at as *mut usize).write(word) }
+    }
+}
+
+impl<M: Memory> Drop for Chase<'_, M> {
+    fn drop(&mut self) {
+        for slot in self.slots.drain(..) {
+            self.memory.arenas().free(slot, SLOT);
+        }
+        self.memory.arenas().trim();
+    }
+}
+
+/// Nanoseconds a step, over several rounds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    /// The round in the middle.
+    pub median: f64,
+    /// The fastest round.
+    pub min: f64,
+    /// The slowest round.
+    pub max: f64,
+}
+
+/// What a turn of a [`race`] takes at most, in nanoseconds: short against a time slice of the
+/// scheduler.
+const TURN_NS: f64 = 250_000.0;
+
+/// Times several chases against each other. In each round every one goes `steps` steps, in short
+/// turns of equally many, one chase after the other, so that what disturbs the machine disturbs
+/// them alike: a chase with fewer steps a turn would find less of its page tables in the real
+/// cache. A round's figure is the median of its turns: turns that were interrupted do not count.
+/// One more round at the start is not counted at all.
+pub fn race<M: Memory>(chases: &mut [Chase<'_, M>], rounds: usize, steps: u64) -> Vec<Spread> {
+    let slowest = chases.iter_mut().map(|chase| chase.time(steps));
+    let slowest = slowest.fold(1.0, f64::max);
+    let steps_a_turn = ((TURN_NS / slowest) as u64).clamp(1, steps.max(1));
+    let mut figures = vec![Vec::with_capacity(rounds); chases.len()];
+    for _ in 0..rounds {
+        let mut times = vec![Vec::new(); chases.len()];
+        for _ in 0..steps.div_ceil(steps_a_turn) {
+            for (chase, times) in chases.iter_mut().zip(&mut times) {
+                times.push(chase.time(steps_a_turn));
+            }
+        }
+        for (figures, times) in figures.iter_mut().zip(times) {
+            figures.push(Spread::of(times).median);
+        }
+    }
+    figures.into_iter().map(Spread::of).collect()
+}
+
+impl Spread {
+    fn of(mut times: Vec<f64>) -> Spread {
+        times.sort_by(f64::total_cmp);
+        let at = |index: usize| times.get(index).copied().unwrap_or(f64::NAN);
+        Spread {
+            median: at(times.len() / 2),
+            min: at(0),
+            max: at(times.len().saturating_sub(1)),
+        }
+    }
+}
+
+/// The next number below `bound` of the SplitMix64 sequence at `state`. `bound` is so small
+/// against 2^64 that the remainder's unevenness does not matter.
+fn below(state: &mut u64, bound: usize) -> usize {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulator::{self, Base, CacheSize, Emulated, Extra, LineCounts, Profile};
+    use crate::{Arenas, ArenasConfig, Plain};
+
+    fn arenas() -> Arenas {
+        Arenas::new(&ArenasConfig::two_tiers(4 << 20, 4 << 20)).unwrap()
+    }
+
+    #[test]
+    fn a_cycle_visits_every_line_once_and_ends_where_it_began() {
+        let memory = Plain(arenas());
+        let mut chase = Chase::new(&memory, TierId::SLOW, 1 << 20, 4, 9).unwrap();
+        let start = chase.at;
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..chase.cycle() {
+            assert!(seen.insert(chase.at));
+            chase.run(1);
+        }
+        assert_eq!((chase.at, seen.len()), (start, (1 << 20) / 256));
+        drop(chase);
+        assert_eq!(memory.0.used(TierId::SLOW), 0, "the memory is given back");
+    }
+
+    #[test]
+    fn a_step_is_charged_what_the_profile_says() {
+        for (name, latency_ns, line_ns) in [
+            ("cxl", 110, 4),
+            ("cxl-fpga", 350, 33),
+            ("us1", 900, 0),
+            ("rdma", 1900, 0),
+        ] {
+            let profile = Profile::parse(name).unwrap();
+            let memory = Emulated::new(arenas(), profile, Base::default());
+            for (tier, lines) in [(0, 1), (0, 16), (1, 1), (1, 16)] {
+                let mut chase = Chase::new(&memory, TierId(tier), 2 << 20, lines, 5).unwrap();
+                emulator::set_thread_cache(CacheSize::default());
+                let before = emulator::thread_counts();
+                let steps = chase.cycle() as u64 / 8;
+                chase.run(steps);
+                let counts = emulator::thread_counts() - before;
+                let read = steps * lines as u64;
+                let (fast, slow) = if tier == 0 { (read, 0) } else { (0, read) };
+                let step_ns = latency_ns + line_ns * (lines as u64 - 1);
+                let charged_ps = if tier == 0 { 0 } else { steps * step_ns * 1000 };
+                let cached = 0;
+                assert_eq!(
+                    counts,
+                    LineCounts {
+                        fast,
+                        slow,
+                        cached,
+                        charged_ps,
+                        waited_ps: 0
+                    }
+                );
+                let Extra {
+                    latency_ps,
+                    line_ps,
+                } = memory.extra(TierId(1));
+                assert_eq!((latency_ps, line_ps), (latency_ns * 1000, line_ns * 1000));
+            }
+        }
+    }
+
+    #[test]
+    fn a_race_goes_all_rounds_and_gives_its_middle() {
+        let memory = Emulated::new(arenas(), Profile::parse("cxl").unwrap(), Base::default());
+        let chain = |tier| Chase::new(&memory, tier, 64 << 10, 1, 5).unwrap();
+        let before = emulator::thread_counts();
+        let spreads = race(&mut [chain(TierId::FAST), chain(TierId::SLOW)], 3, 100);
+        let counts = emulator::thread_counts() - before;
+        assert!(counts.fast + counts.slow + counts.cached >= 2 * 4 * 100);
+        assert_eq!(spreads.len(), 2);
+        let of = |times: &[f64]| Spread::of(times.to_vec());
+        let expected = Spread {
+            median: 2.0,
+            min: 1.0,
+            max: 9.0,
+        };
+        assert_eq!(of(&[9.0, 1.0, 2.0]), expected);
+        assert!(of(&[]).median.is_nan());
+    }
+
+    #[test]
+    fn a_chain_within_the_cache_is_free_from_the_second_cycle_on() {
+        let memory = Emulated::new(arenas(), Profile::parse("us10").unwrap(), Base::default());
+        emulator::set_thread_cache(CacheSize::default());
+        let mut chase = Chase::new(&memory, TierId::SLOW, 64 << 10, 1, 5).unwrap();
+        let steps = chase.cycle() as u64;
+        chase.run(steps);
+        let before = emulator::thread_counts();
+        chase.run(steps);
+        let counts = emulator::thread_counts() - before;
+        assert_eq!(
+            counts,
+            LineCounts {
+                cached: steps,
+                ..LineCounts::default()
+            }
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! What a thread's visits came to: the figures that repeat to the digit.
+
+use std::ops::{Add, AddAssign, Sub};
+
+/// Lines read through the emulator by one thread, and what they were charged.
+///
+/// All but [`waited_ps`](Self::waited_ps) follow from the sequence of visits alone: for one seed
+/// and one thread that starts with an empty cache, they repeat to the digit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LineCounts {
+    /// Lines of tier 0 that the modelled cache did not hold.
+    pub fast: u64,
+    /// Lines of all other tiers that it did not hold.
+    pub slow: u64,
+    /// Lines that it held.
+    pub cached: u64,
+    /// Time charged to visits by definition, in picoseconds, however long the spinning took.
+    pub charged_ps: u64,
+    /// Time waited for prefetches that were not there yet, in picoseconds. It depends on how
+    /// much other work was done meanwhile, so it does not repeat.
+    pub waited_ps: u64,
+}
+
+impl LineCounts {
+    /// Time charged to visits by definition, in whole nanoseconds.
+    pub fn charged_ns(&self) -> u64 {
+        self.charged_ps / 1000
+    }
+
+    /// The share of tier 0 among the lines that memory was asked for; `None` if it was not asked.
+    pub fn fast_share(&self) -> Option<f64> {
+        let asked = self.fast + self.slow;
+        (asked > 0).then(|| self.fast as f64 / asked as f64)
+    }
+}
+
+/// What was counted between two snapshots.
+impl Sub for LineCounts {
+    type Output = LineCounts;
+
+    fn sub(self, earlier: LineCounts) -> LineCounts {
+        LineCounts {
+            fast: self.fast - earlier.fast,
+            slow: self.slow - earlier.slow,
+            cached: self.cached - earlier.cached,
+            charged_ps: self.charged_ps - earlier.charged_ps,
+            waited_ps: self.waited_ps - earlier.waited_ps,
+        }
+    }
+}
+
+/// What two threads, or two slices of time, counted together.
+impl Add for LineCounts {
+    type Output = LineCounts;
+
+    fn add(self, other: LineCounts) -> LineCounts {
+        LineCounts {
+            fast: self.fast + other.fast,
+            slow: self.slow + other.slow,
+            cached: self.cached + other.cached,
+            charged_ps: self.charged_ps + other.charged_ps,
+            waited_ps: self.waited_ps + other.waited_ps,
+        }
+    }
+}
+
+impl AddAssign for LineCounts {
+    fn add_assign(&mut self, other: LineCounts) {
+        *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_add_up() {
+        let early = LineCounts {
+            fast: 1,
+            slow: 2,
+            cached: 3,
+            charged_ps: 4_999,
+            waited_ps: 5,
+        };
+        let late = LineCounts {
+            fast: 4,
+            slow: 8,
+            cached: 9,
+            charged_ps: 9_999,
+            waited_ps: 6,
+        };
+        let slice = late - early;
+        assert_eq!(early + slice, late);
+        assert_eq!(slice.charged_ns(), 5);
+        assert_eq!(slice.fast_share(), Some(3.0 / 9.0));
+        assert_eq!(LineCounts::default().fast_share(), None);
+    }
+}

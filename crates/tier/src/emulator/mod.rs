@@ -1,0 +1,381 @@
+//! An emulator of slower memory, for machines that have one kind only.
+//!
+//! [`Emulated`] is a [`Memory`] whose tiers from 1 on are as slow as a [`Profile`] says. Nothing
+//! but time and counts differs from [`Native`](crate::Native): nodes are in the same arenas.
+//!
+//! *Which lines are charged.* A modelled cache, one for each thread, decides which lines of a
+//! visit have to come from memory; the page map says from which tier. Lines of tier 0 are counted
+//! and cost what they cost. Of a visit's lines from slower tiers, the first one costs the tier's
+//! extra latency, whether [`visit`](Memory::visit) or a [`touch`](Memory::touch) that continues it
+//! comes upon it, and each further one its extra line cost.
+//!
+//! *Prefetch.* A prefetch of missing lines starts a timer with the full latency of its slowest
+//! line, and the first visit to any of them waits for what is left of it. A line that was
+//! prefetched is counted then, as what it was then, and not again when it is visited. As many
+//! prefetches can be under way as the profile says; one more waits for the oldest.
+//!
+//! *Counts and time.* [`thread_counts`] are exact: what was read from where, and what that is
+//! charged by definition. The charged time is also spun, so that clocks see it; time spun is noisy.
+//!
+//! *What is not modelled:* bandwidth shared between threads, writes going back, the limit on lines
+//! in flight within one visit, and that the real machine's cache is not the modelled one: a line
+//! that the model misses may be a real hit, which is then charged the difference between tiers
+//! only.
+
+mod base;
+mod cache;
+mod chase;
+mod counts;
+mod in_flight;
+mod page_map;
+mod profile;
+mod thread;
+mod tsc;
+mod ways;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+pub use base::{Base, MeasureError};
+pub use cache::{BadCacheSize, CacheSize};
+pub use chase::{Chase, Spread, race};
+pub use counts::LineCounts;
+pub use profile::{Cost, Extra, Profile, Slowness, UnknownProfile};
+
+use crate::hint::{self, LINE};
+use crate::{Arenas, Memory, TierId};
+use cache::SPAN_LINES;
+use in_flight::PIECE;
+use page_map::PageMap;
+use thread::Thread;
+use tsc::Tsc;
+
+/// Debts below this are kept until there is more to spin for: reading the clock takes as long.
+const SPIN_FROM_PS: i64 = 40_000;
+
+/// The most that a spin which ended late is made good for. What is later than this was not the
+/// spin but another thread on this CPU, and not this memory's doing.
+const MOST_CREDIT_PS: i64 = 40_000;
+
+/// Line numbers of the next emulated memory; see [`SPAN_LINES`].
+static NEXT_SPAN: AtomicU64 = AtomicU64::new(SPAN_LINES);
+
+/// Memory whose tiers from 1 on are slower than they are. See the [module's text](self).
+pub struct Emulated {
+    /// The first address of the arenas, and how many bytes they are.
+    start: usize,
+    bytes: usize,
+    /// The number of the first line in every thread's cache.
+    span: u64,
+    charging: AtomicBool,
+    pages: PageMap,
+    /// By tier: what a missing line adds, and in all costs.
+    extras: Box<[Extra]>,
+    totals: Box<[Extra]>,
+    base_line_ps: u64,
+    in_flight: usize,
+    tsc: Tsc,
+    arenas: Arenas,
+    profile: Profile,
+    base: Base,
+}
+
+/// What one visit is charged.
+#[derive(Default)]
+struct Bill {
+    extra_ps: u64,
+    /// When it began to wait for its first slow line, so that the model's work on further lines
+    /// falls into the wait; 0 if it has none to wait for.
+    since: u64,
+    /// Slow lines after the first one.
+    further: u64,
+}
+
+/// What this thread has read through emulated memories since it began.
+pub fn thread_counts() -> LineCounts {
+    thread::with(|thread| thread.counts).unwrap_or_default()
+}
+
+/// Gives this thread an empty modelled cache of this size, and forgets its prefetches and debts.
+/// A run that is to repeat to the digit starts with this. Counts go on.
+pub fn set_thread_cache(size: CacheSize) {
+    thread::with(|thread| {
+        thread.cache = cache::LineCache::new(size);
+        thread.in_flight.clear();
+        thread.debt_ps = 0;
+    });
+}
+
+impl Emulated {
+    /// The memory of these arenas, tier 0 costing `base` and the others what `profile` makes of
+    /// it. The first one made takes some 30 ms to calibrate the clock.
+    pub fn new(arenas: Arenas, profile: Profile, base: Base) -> Emulated {
+        let range = arenas.range();
+        let lines = (range.len() / LINE) as u64;
+        let tiers = (0..arenas.tiers()).map(|tier| TierId(tier as u8));
+        let extras: Box<[Extra]> = tiers.map(|tier| profile.extra(tier, base)).collect();
+        let base_line_ps = (base.line_ns * 1000.0) as u64;
+        let total = |extra: &Extra| Extra {
+            latency_ps: extra.latency_ps + (base.latency_ns * 1000.0) as u64,
+            line_ps: extra.line_ps + base_line_ps,
+        };
+        Emulated {
+            start: range.start,
+            bytes: range.len(),
+            span: NEXT_SPAN.fetch_add(lines.next_multiple_of(SPAN_LINES), Relaxed),
+            charging: AtomicBool::new(true),
+            pages: PageMap::of(&arenas),
+            totals: extras.iter().map(total).collect(),
+            extras,
+            base_line_ps,
+            in_flight: profile.in_flight(),
+            tsc: Tsc::get(),
+            arenas,
+            profile,
+            base,
+        }
+    }
+
+    /// The profile that is emulated.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The costs of tier 0.
+    pub fn base(&self) -> Base {
+        self.base
+    }
+
+    /// What the lines of a tier are charged.
+    ///
+    /// # Panics
+    /// If the arenas have no such tier.
+    pub fn extra(&self, tier: TierId) -> Extra {
+        self.extras[tier.index()]
+    }
+
+    /// Charges and counts visits, or lets them pass for nothing, as when data is loaded that a
+    /// run is then measured on. Charging is on at first.
+    pub fn set_charging(&self, charging: bool) {
+        self.charging.store(charging, Relaxed);
+    }
+
+    /// Whether visits are charged.
+    #[inline(always)]
+    pub fn is_charging(&self) -> bool {
+        self.charging.load(Relaxed)
+    }
+
+    /// The tier that the 4 KiB page with this address is charged as.
+    ///
+    /// # Panics
+    /// If the address is not in the arenas.
+    pub fn page_tier(&self, address: usize) -> TierId {
+        self.pages
+            .tier_of_line((self.offset(address) / LINE) as u64)
+    }
+
+    /// From now on charges the 4 KiB page with this address as memory of `tier`, whichever arena
+    /// it is in. For schemes that move pages.
+    ///
+    /// # Panics
+    /// If the address is not in the arenas, or they have no such tier.
+    pub fn set_page_tier(&self, address: usize, tier: TierId) {
+        assert!(
+            tier.index() < self.extras.len(),
+            "there is no tier {}",
+            tier.0
+        );
+        self.pages.set(self.offset(address), tier);
+    }
+
+    fn offset(&self, address: usize) -> usize {
+        assert!(
+            self.arenas.range().contains(&address),
+            "{address:#x} is in no arena"
+        );
+        address - self.start
+    }
+
+    /// The lines of these bytes, counted from the start of the arenas. What is outside them (the
+    /// address may come from a read that is about to fail its validation) is left out.
+    #[inline(always)]
+    fn lines(&self, address: usize, bytes: usize) -> (u64, u64) {
+        let offset = address.wrapping_sub(self.start);
+        if offset >= self.bytes || bytes == 0 {
+            return (0, 0);
+        }
+        let end = offset.saturating_add(bytes).min(self.bytes);
+        ((offset / LINE) as u64, end.div_ceil(LINE) as u64)
+    }
+
+    /// Not inlined: a tree has many visits, and its code should not grow by this at each.
+    #[inline(never)]
+    fn read(&self, address: usize, bytes: usize, begins: bool) {
+        thread::with(|thread| {
+            thread.latency_due |= begins;
+            self.read_by(thread, address, bytes);
+        });
+    }
+
+    #[inline(always)]
+    fn read_by(&self, thread: &mut Thread, address: usize, bytes: usize) {
+        let (first, end) = self.lines(address, bytes);
+        let mut bill = Bill::default();
+        if thread.in_flight.is_empty() {
+            for line in first..end {
+                self.read_line(thread, line, &mut bill);
+            }
+        } else {
+            self.read_awaited(thread, first, end, &mut bill);
+        }
+        if bill.extra_ps > 0 {
+            self.charge(thread, bill);
+        }
+    }
+
+    /// Reads a line and puts what it costs on the bill.
+    #[inline(always)]
+    fn read_line(&self, thread: &mut Thread, line: u64, bill: &mut Bill) {
+        if thread.cache.read(self.span, line) {
+            thread.counts.cached += 1;
+            return;
+        }
+        let tier = self.pages.tier_of_line(line);
+        if tier.is_fast() {
+            thread.counts.fast += 1;
+            return;
+        }
+        thread.counts.slow += 1;
+        let extra = &self.extras[tier.index()];
+        if thread.latency_due {
+            thread.latency_due = false;
+            bill.since = self.tsc.now();
+            bill.extra_ps += extra.latency_ps;
+        } else {
+            bill.extra_ps += extra.line_ps;
+            bill.further += 1;
+        }
+    }
+
+    /// As [`read_line`](Self::read_line) for several, some of which may be under way.
+    #[inline(never)]
+    fn read_awaited(&self, thread: &mut Thread, first: u64, end: u64, bill: &mut Bill) {
+        for first in (first..end).step_by(PIECE as usize) {
+            let count = PIECE.min(end - first);
+            let arrival = thread.in_flight.claim(self.span + first, count);
+            self.wait(thread, arrival.ready);
+            for line in 0..count {
+                let awaited = arrival.lines >> line & 1 == 1;
+                // A line that was thrown out before its first use is missing once more.
+                if !(awaited && thread.cache.holds(self.span, first + line)) {
+                    self.read_line(thread, first + line, bill);
+                }
+            }
+        }
+    }
+
+    /// Asks for lines, at most [`PIECE`].
+    fn request(&self, thread: &mut Thread, first: u64, count: u64) {
+        let mut missing = 0;
+        let mut latency_ps = 0;
+        let mut lines_ps = 0;
+        for line in 0..count {
+            if thread.cache.holds(self.span, first + line) {
+                continue;
+            }
+            thread.cache.read(self.span, first + line);
+            missing |= 1 << line;
+            let tier = self.pages.tier_of_line(first + line);
+            if tier.is_fast() {
+                thread.counts.fast += 1;
+            } else {
+                thread.counts.slow += 1;
+                let total = &self.totals[tier.index()];
+                // The first line's own cost is in the latency.
+                lines_ps += if latency_ps == 0 { 0 } else { total.line_ps };
+                latency_ps = latency_ps.max(total.latency_ps);
+            }
+        }
+        if missing == 0 {
+            return;
+        }
+        let ready = thread.in_flight.make_room(self.in_flight);
+        self.wait(thread, ready);
+        // Lines of tier 0 take the time that they take; the real prefetch is under way.
+        let ready = match latency_ps {
+            0 => 0,
+            _ => self.tsc.now() + self.tsc.ticks(latency_ps + lines_ps),
+        };
+        thread.in_flight.start(self.span + first, missing, ready);
+    }
+
+    /// Waits until `ready`, unless that is 0.
+    #[inline(always)]
+    fn wait(&self, thread: &mut Thread, ready: u64) {
+        if ready != 0 {
+            thread.counts.waited_ps += self.tsc.wait_until(ready);
+        }
+    }
+
+    #[inline]
+    fn charge(&self, thread: &mut Thread, bill: Bill) {
+        thread.counts.charged_ps += bill.extra_ps;
+        thread.debt_ps += bill.extra_ps as i64;
+        if bill.since != 0 {
+            // The real memory brings the further lines while this spins for the first one. What
+            // they take is to come after, so the spin is longer by it.
+            thread.debt_ps += (bill.further * self.base_line_ps) as i64;
+        }
+        if thread.debt_ps >= SPIN_FROM_PS {
+            let start = if bill.since == 0 {
+                self.tsc.now()
+            } else {
+                bill.since
+            };
+            let spun = self.tsc.spin(start, thread.debt_ps as u64) as i64;
+            thread.debt_ps = (thread.debt_ps - spun).max(-MOST_CREDIT_PS);
+        }
+    }
+}
+
+impl Memory for Emulated {
+    #[inline(always)]
+    fn arenas(&self) -> &Arenas {
+        &self.arenas
+    }
+
+    #[inline(always)]
+    fn visit(&self, address: usize, bytes: usize) {
+        if self.is_charging() {
+            self.read(address, bytes, true);
+        }
+    }
+
+    #[inline(always)]
+    fn touch(&self, address: usize, bytes: usize) {
+        if self.is_charging() {
+            self.read(address, bytes, false);
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, address: usize, bytes: usize) {
+        let (first, end) = self.lines(address, bytes);
+        if first < end {
+            hint::prefetch(
+                self.start + first as usize * LINE,
+                (end - first) as usize * LINE,
+            );
+        }
+        if self.is_charging() {
+            thread::with(|thread| {
+                for first in (first..end).step_by(PIECE as usize) {
+                    self.request(thread, first, PIECE.min(end - first));
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

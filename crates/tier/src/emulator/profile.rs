@@ -1,0 +1,236 @@
+//! Profiles: how much slower the emulated tiers are than tier 0, each taken from a paper's testbed.
+//!
+//! | profile | latency | bandwidth | source |
+//! |---|---|---|---|
+//! | `cxl` | 2.1× | 0.6× | `000_72010f975d9cbb45.txt` §2, Figure 1(c) |
+//! | `cxl-fpga` | 4.5× | 0.15× (40 of 260 GB/s) | `002_b4f9f6415070cba5.txt` §4.2, §4.4, §5.2 |
+//! | `us1` … `us10` | 1 … 10 µs | as tier 0 | `004_5d045c5d1aff9643.txt` Table 1, §4 |
+//! | `rdma` | 2 µs | 100 Gbit/s | `001_c510e0a2a55a6531.txt` §3, §7.1 |
+//!
+//! The microsecond profiles leave bandwidth alone because their source provides enough devices for
+//! it not to count, and allow 10 prefetches in flight, the source's depth P.
+
+use std::fmt;
+
+use super::base::Base;
+use crate::TierId;
+
+/// A cost, relative to the same cost in tier 0 or in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cost {
+    /// So many times tier 0's.
+    Times(f64),
+    /// So many nanoseconds in all, tier 0's part included.
+    Ns(f64),
+}
+
+impl Cost {
+    /// What it adds to `base_ns`, in picoseconds; 0 where it is not slower.
+    fn extra_ps(self, base_ns: f64) -> u64 {
+        let total = match self {
+            Cost::Times(ratio) => ratio * base_ns,
+            Cost::Ns(ns) => ns,
+        };
+        ((total - base_ns).max(0.0) * 1000.0).round() as u64
+    }
+}
+
+/// How slow one tier is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Slowness {
+    /// From asking for a line to having it.
+    pub latency: Cost,
+    /// For each further line that was asked for at the same time: the inverse of bandwidth.
+    pub line: Cost,
+    /// Prefetches that a thread can have under way at once.
+    pub in_flight: usize,
+}
+
+/// What one tier adds to the costs of this machine's memory, in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extra {
+    /// Added to the first missing line of a visit.
+    pub latency_ps: u64,
+    /// Added to each further missing line of the same visit.
+    pub line_ps: u64,
+}
+
+/// The slownesses of tiers 1, 2, …; the last one stands for all tiers after it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    name: String,
+    tiers: Vec<Slowness>,
+}
+
+/// A name that is no profile's; its `Display` lists those that are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownProfile(String);
+
+impl fmt::Display for UnknownProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unknown profile {:?}: possible are cxl, cxl-fpga, us1 to us10, rdma, or one for each \
+             tier from 1 on, such as cxl+us5",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownProfile {}
+
+impl Profile {
+    /// The profile of this name, or of several names joined by `+`: one for each tier from 1 on.
+    ///
+    /// # Errors
+    /// A name that is not in the [module's table](self).
+    pub fn parse(name: &str) -> Result<Profile, UnknownProfile> {
+        let tiers: Option<Vec<Slowness>> = name.split('+').map(named).collect();
+        let tiers = tiers.ok_or_else(|| UnknownProfile(name.to_owned()))?;
+        Ok(Profile {
+            name: name.to_owned(),
+            tiers,
+        })
+    }
+
+    /// A profile of one's own; `tiers` are 1, 2, … and the last one stands for all after it.
+    ///
+    /// # Panics
+    /// If `tiers` is empty, or one allows no prefetch in flight.
+    pub fn new(name: &str, tiers: Vec<Slowness>) -> Profile {
+        assert!(
+            !tiers.is_empty() && tiers.iter().all(|tier| tier.in_flight > 0),
+            "{tiers:?}"
+        );
+        Profile {
+            name: name.to_owned(),
+            tiers,
+        }
+    }
+
+    /// Its name, as given to [`Profile::parse`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How slow a tier is; `None` for tier 0, which is as fast as this machine's memory.
+    pub fn slowness(&self, tier: TierId) -> Option<&Slowness> {
+        let index = tier.index().checked_sub(1)?;
+        self.tiers.get(index).or(self.tiers.last())
+    }
+
+    /// What a tier adds to costs of `base`.
+    pub fn extra(&self, tier: TierId, base: Base) -> Extra {
+        self.slowness(tier)
+            .map_or_else(Extra::default, |slow| Extra {
+                latency_ps: slow.latency.extra_ps(base.latency_ns),
+                line_ps: slow.line.extra_ps(base.line_ns),
+            })
+    }
+
+    /// Prefetches that a thread can have under way at once: the least of all tiers' limits.
+    pub fn in_flight(&self) -> usize {
+        self.tiers
+            .iter()
+            .map(|tier| tier.in_flight)
+            .min()
+            .unwrap_or(1)
+    }
+}
+
+fn named(name: &str) -> Option<Slowness> {
+    use Cost::{Ns, Times};
+    let slowness = |latency, line, in_flight| {
+        Some(Slowness {
+            latency,
+            line,
+            in_flight,
+        })
+    };
+    match name {
+        // 16 in flight: about as many lines as a core of such servers can wait for at once.
+        "cxl" => slowness(Times(2.1), Times(1.0 / 0.6), 16),
+        "cxl-fpga" => slowness(Times(4.5), Times(260.0 / 40.0), 16),
+        // 64 bytes at 12.5 GB/s.
+        "rdma" => slowness(Ns(2000.0), Ns(5.12), 16),
+        _ => {
+            let digits = name
+                .strip_prefix("us")
+                .filter(|digits| !digits.starts_with(['0', '+']))?;
+            let us = digits
+                .parse::<u8>()
+                .ok()
+                .filter(|us| (1..=10).contains(us))?;
+            slowness(Ns(f64::from(us) * 1000.0), Times(1.0), 10)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Base = Base {
+        latency_ns: 100.0,
+        line_ns: 6.0,
+    };
+
+    fn extra(name: &str, tier: u8) -> Extra {
+        Profile::parse(name).unwrap().extra(TierId(tier), BASE)
+    }
+
+    #[test]
+    fn ratios_and_absolute_costs_add_what_is_missing() {
+        assert_eq!(
+            extra("cxl", 1),
+            Extra {
+                latency_ps: 110_000,
+                line_ps: 4_000
+            }
+        );
+        assert_eq!(
+            extra("cxl-fpga", 1),
+            Extra {
+                latency_ps: 350_000,
+                line_ps: 33_000
+            }
+        );
+        assert_eq!(
+            extra("us10", 1),
+            Extra {
+                latency_ps: 9_900_000,
+                line_ps: 0
+            }
+        );
+        assert_eq!(
+            extra("rdma", 1),
+            Extra {
+                latency_ps: 1_900_000,
+                line_ps: 0
+            }
+        );
+        assert_eq!(extra("us10", 0), Extra::default());
+    }
+
+    #[test]
+    fn each_tier_has_its_own_and_the_last_one_goes_on() {
+        assert_eq!(extra("cxl+us5", 1), extra("cxl", 1));
+        assert_eq!(extra("cxl+us5", 2), extra("us5", 1));
+        assert_eq!(extra("cxl+us5", 3), extra("us5", 1));
+        assert_eq!(Profile::parse("cxl+us5").unwrap().in_flight(), 10);
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known_ones() {
+        for name in [
+            "", "CXL", "us0", "us11", "us+1", "us01", "us", "cxl+", "dram",
+        ] {
+            let line = Profile::parse(name).unwrap_err().to_string();
+            assert!(
+                line.contains(&format!("{name:?}")) && line.contains("cxl-fpga"),
+                "{line}"
+            );
+            assert!(!line.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The emulator as a tree sees it: what is counted and charged, and what is not.
+
+use super::*;
+use crate::ArenasConfig;
+
+const NONE: LineCounts = LineCounts {
+    fast: 0,
+    slow: 0,
+    cached: 0,
+    charged_ps: 0,
+    waited_ps: 0,
+};
+
+/// `cxl` over the default base: 110 ns for the first line, 4 ns for each further one.
+fn cxl() -> Emulated {
+    emulated("cxl")
+}
+
+fn emulated(profile: &str) -> Emulated {
+    let arenas = Arenas::new(&ArenasConfig::two_tiers(4 << 20, 4 << 20)).unwrap();
+    Emulated::new(arenas, Profile::parse(profile).unwrap(), Base::default())
+}
+
+fn start_of(memory: &Emulated, tier: TierId) -> usize {
+    memory.arenas().range_of(tier).start
+}
+
+/// What this thread counts during `work`, without what the clock makes of it.
+fn counted(work: impl FnOnce()) -> LineCounts {
+    let before = thread_counts();
+    work();
+    LineCounts {
+        waited_ps: 0,
+        ..thread_counts() - before
+    }
+}
+
+fn is_waited_for(work: impl FnOnce()) -> bool {
+    let before = thread_counts();
+    work();
+    (thread_counts() - before).waited_ps > 0
+}
+
+#[test]
+fn the_first_missing_line_costs_latency_and_further_ones_bandwidth() {
+    let memory = cxl();
+    let slow = start_of(&memory, TierId::SLOW);
+    assert_eq!(
+        counted(|| memory.visit(slow, 8 * LINE)),
+        LineCounts {
+            slow: 8,
+            charged_ps: 110_000 + 7 * 4_000,
+            ..NONE
+        }
+    );
+    assert_eq!(
+        counted(|| memory.touch(slow + 8 * LINE, 1)),
+        LineCounts {
+            slow: 1,
+            charged_ps: 4_000,
+            ..NONE
+        }
+    );
+    assert_eq!(
+        counted(|| memory.visit(slow, 9 * LINE)),
+        LineCounts { cached: 9, ..NONE }
+    );
+    assert_eq!(
+        counted(|| memory.touch(slow + 9 * LINE, LINE)),
+        LineCounts {
+            slow: 1,
+            charged_ps: 110_000,
+            ..NONE
+        },
+        "the visit found all its lines in the cache; this is the first that it waits for"
+    );
+    assert_eq!(
+        counted(|| memory.visit(slow + 9 * LINE, 3 * LINE)),
+        LineCounts {
+            slow: 2,
+            cached: 1,
+            charged_ps: 110_000 + 4_000,
+            ..NONE
+        }
+    );
+}
+
+#[test]
+fn fast_lines_are_counted_and_cost_nothing() {
+    let memory = cxl();
+    let fast = start_of(&memory, TierId::FAST);
+    assert_eq!(
+        counted(|| memory.visit(fast + 60, 8)),
+        LineCounts { fast: 2, ..NONE }
+    );
+    assert_eq!(
+        counted(|| memory.touch(fast, 1)),
+        LineCounts { cached: 1, ..NONE }
+    );
+}
+
+#[test]
+fn a_page_can_be_in_another_tier_than_its_arena() {
+    let memory = cxl();
+    let page = start_of(&memory, TierId::FAST) + 5 * 4096;
+    assert_eq!(memory.page_tier(page + 4095), TierId::FAST);
+    memory.set_page_tier(page + 100, TierId::SLOW);
+    assert_eq!(memory.page_tier(page + 4095), TierId::SLOW);
+    assert_eq!(memory.page_tier(page + 4096), TierId::FAST);
+    assert_eq!(memory.page_tier(page - 1), TierId::FAST);
+    assert_eq!(
+        counted(|| memory.visit(page - 2 * LINE, 4096 + 4 * LINE)),
+        LineCounts {
+            fast: 4,
+            slow: 64,
+            charged_ps: 110_000 + 63 * 4_000,
+            ..NONE
+        }
+    );
+    memory.set_page_tier(page, TierId::FAST);
+    assert_eq!(memory.page_tier(page), TierId::FAST);
+    let slow = start_of(&memory, TierId::SLOW);
+    memory.set_page_tier(slow, TierId::FAST);
+    assert_eq!(
+        counted(|| memory.visit(slow, 1)),
+        LineCounts { fast: 1, ..NONE }
+    );
+}
+
+#[test]
+fn a_prefetched_line_is_counted_once_and_charged_to_nobody() {
+    let memory = cxl();
+    let slow = start_of(&memory, TierId::SLOW);
+    memory.visit(slow + LINE, 1);
+    let prefetched = counted(|| memory.prefetch(slow, 4 * LINE));
+    assert_eq!(prefetched, LineCounts { slow: 3, ..NONE });
+    assert_eq!(
+        counted(|| memory.prefetch(slow, 4 * LINE)),
+        NONE,
+        "it is under way"
+    );
+    assert_eq!(
+        counted(|| memory.visit(slow, 3 * LINE)),
+        LineCounts { cached: 1, ..NONE },
+        "the line that was there before"
+    );
+    assert_eq!(counted(|| memory.touch(slow + 3 * LINE, 1)), NONE);
+    assert_eq!(
+        counted(|| memory.visit(slow, 4 * LINE)),
+        LineCounts { cached: 4, ..NONE }
+    );
+
+    let fast = start_of(&memory, TierId::FAST);
+    assert_eq!(
+        counted(|| memory.prefetch(fast, LINE)),
+        LineCounts { fast: 1, ..NONE }
+    );
+    assert_eq!(counted(|| memory.visit(fast, LINE)), NONE);
+}
+
+#[test]
+fn a_visit_waits_once_and_only_for_what_is_left() {
+    let memory = emulated("us10");
+    let slow = start_of(&memory, TierId::SLOW);
+    memory.prefetch(slow, 2 * LINE);
+    // A page-faulting first run of this code may well take 10 µs, so only the second is judged:
+    // what is left after at least the whole latency is nothing.
+    memory.visit(slow, LINE);
+    assert!(
+        !is_waited_for(|| memory.touch(slow + LINE, LINE)),
+        "the first line waited for both"
+    );
+
+    memory.prefetch(slow + 4 * LINE, LINE);
+    memory.tsc.spin(memory.tsc.now(), 10_000_000 + 1_000_000);
+    assert!(
+        !is_waited_for(|| memory.visit(slow + 4 * LINE, LINE)),
+        "it was there long ago"
+    );
+}
+
+#[test]
+fn one_prefetch_too_many_takes_the_place_of_the_oldest() {
+    let memory = emulated("us1");
+    let slow = start_of(&memory, TierId::SLOW);
+    let at = |node: usize| slow + node * 1024;
+    for node in 0..10 {
+        memory.prefetch(at(node), LINE);
+    }
+    let eleventh = counted(|| memory.prefetch(at(10), LINE));
+    assert_eq!(eleventh, LineCounts { slow: 1, ..NONE });
+    assert_eq!(
+        counted(|| memory.visit(at(0), LINE)),
+        LineCounts { cached: 1, ..NONE },
+        "it is there, and no longer expected"
+    );
+    for node in 1..11 {
+        assert_eq!(counted(|| memory.visit(at(node), LINE)), NONE);
+    }
+}
+
+#[test]
+fn a_line_thrown_out_before_its_use_is_missing_again() {
+    let memory = cxl();
+    set_thread_cache(CacheSize::new(1024).unwrap());
+    let slow = start_of(&memory, TierId::SLOW);
+    let fast = start_of(&memory, TierId::FAST);
+    memory.prefetch(slow, LINE);
+    memory.visit(fast, 16 * LINE);
+    assert_eq!(
+        counted(|| memory.visit(slow, LINE)),
+        LineCounts {
+            slow: 1,
+            charged_ps: 110_000,
+            ..NONE
+        }
+    );
+}
+
+#[test]
+fn nothing_is_charged_while_charging_is_off() {
+    let memory = cxl();
+    let slow = start_of(&memory, TierId::SLOW);
+    memory.set_charging(false);
+    assert!(!memory.is_charging());
+    let off = counted(|| {
+        memory.visit(slow, 4096);
+        memory.touch(slow, 4096);
+        memory.prefetch(slow, 4096);
+    });
+    assert_eq!(off, NONE);
+    memory.set_charging(true);
+    assert_eq!(
+        counted(|| memory.visit(slow, 4096)).slow,
+        64,
+        "the cache has seen nothing of it"
+    );
+}
+
+#[test]
+fn threads_have_caches_and_counts_of_their_own() {
+    let memory = cxl();
+    let slow = start_of(&memory, TierId::SLOW);
+    let before = thread_counts();
+    memory.visit(slow, LINE);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(thread_counts(), NONE);
+            memory.visit(slow, LINE);
+            assert_eq!(
+                thread_counts(),
+                LineCounts {
+                    slow: 1,
+                    charged_ps: 110_000,
+                    ..NONE
+                }
+            );
+        });
+    });
+    assert_eq!((thread_counts() - before).slow, 1);
+}
+
+#[test]
+fn addresses_outside_the_arenas_are_let_pass() {
+    let memory = cxl();
+    let range = memory.arenas().range();
+    let outside = counted(|| {
+        for address in [0, range.start - 1, range.end, usize::MAX] {
+            memory.visit(address, 4096);
+            memory.prefetch(address & !4095, 4096);
+        }
+        memory.visit(range.start, 0);
+    });
+    assert_eq!(outside, NONE);
+    assert_eq!(counted(|| memory.visit(range.end - 1, 4096)).slow, 1);
+    assert_eq!(
+        counted(|| memory.visit(range.end - 128, usize::MAX)).slow,
+        1
+    );
+}
+
+/// Two memories at different addresses, one after the other on one thread.
+#[test]
+fn one_sequence_of_visits_repeats_to_the_digit() {
+    let run = |seed: u64| {
+        let memory = cxl();
+        set_thread_cache(CacheSize::new(64 << 10).unwrap());
+        let range = memory.arenas().range();
+        let mut random = seed;
+        counted(|| {
+            for _ in 0..5000 {
+                random = random
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                let node = (random >> 40) as usize % (range.len() / 1024 / 32);
+                match random >> 33 & 3 {
+                    0 => memory.prefetch(range.start + node * 1024, 3 * LINE),
+                    1 => memory.touch(range.start + node * 1024 + 4 * LINE, LINE),
+                    _ => memory.visit(range.start + node * 1024, 5 * LINE),
+                }
+            }
+        })
+    };
+    let first = run(42);
+    let between = cxl();
+    let second = run(42);
+    drop(between);
+    assert_eq!(first, second);
+    assert!(
+        first.cached > 1000 && first.fast + first.slow > 1000,
+        "{first:?}"
+    );
+    assert_ne!(first, run(43));
+}
+
+/// Arenas whose tiers need not start at a multiple of anything but a page.
+#[test]
+fn three_tiers_cost_what_each_says() {
+    let mut config = ArenasConfig::two_tiers(64 << 10, 64 << 10);
+    config.chunk_bytes = 4096;
+    config.tiers.push(config.tiers[1].clone());
+    let profile = Profile::parse("cxl+us2").unwrap();
+    let memory = Emulated::new(Arenas::new(&config).unwrap(), profile, Base::default());
+    for (tier, latency_ps) in [(0, 0), (1, 110_000), (2, 1_900_000)] {
+        let start = start_of(&memory, TierId(tier));
+        assert_eq!(counted(|| memory.visit(start, 1)).charged_ps, latency_ps);
+    }
+}

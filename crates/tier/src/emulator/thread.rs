@@ -1,0 +1,114 @@
+//! What each thread has to itself: its modelled cache, its prefetches under way, its counts.
+//!
+//! A thread has one of these for all emulated memories, as it has one CPU cache. It is made at the
+//! thread's first visit and freed at its end; between, finding it costs one read of a thread-local
+//! pointer and one branch. The pointer has no destructor, so it can be read at any moment of a
+//! thread's end; the owner beside it has one, and clears the pointer first. Visits after that
+//! (another thread-local's destructor may make some) are not charged.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ptr;
+
+use super::cache::{CacheSize, LineCache};
+use super::counts::LineCounts;
+use super::in_flight::InFlight;
+
+/// One thread's part of the emulator.
+pub struct Thread {
+    pub cache: LineCache,
+    pub in_flight: InFlight,
+    pub counts: LineCounts,
+    /// The current visit has not yet been charged for a missing line of a slower tier.
+    pub latency_due: bool,
+    /// Charged and not yet spun, in picoseconds; negative after a spin that ended late.
+    pub debt_ps: i64,
+}
+
+struct Owner(Cell<*mut Thread>);
+
+thread_local! {
+    static CURRENT: Cell<*mut Thread> = const { Cell::new(ptr::null_mut()) };
+    static OWNER: Owner = const { Owner(Cell::new(ptr::null_mut())) };
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null_mut());
+        let thread = self.0.get();
+        if !thread.is_null() {
+            // SAFETY: it came from `Box::into_raw` in `make`, once, and with `CURRENT` cleared
+            // nothing finds it any more.
+            drop(unsafe { Box::from_raw(thread) });
+        }
+    }
+}
+
+/// Lets `work` use this thread's part. `None` if the thread has given it up at its end.
+///
+/// `work` must not call this again: it would hold a second exclusive reference. It is private to
+/// the emulator, whose work calls nothing outside it.
+#[inline(always)]
+pub fn with<R>(work: impl FnOnce(&mut Thread) -> R) -> Option<R> {
+    let mut thread = CURRENT.get();
+    if thread.is_null() {
+        thread = make()?;
+    }
+    // SAFETY: a pointer in `CURRENT` is valid until the owner's destructor clears it; only this
+    // thread has it, and as `work` does not come back here, the reference is the only one.
+    Some(work(unsafe { &mut *thread }))
+}
+
+#[cold]
+fn make() -> Option<*mut Thread> {
+    OWNER
+        .try_with(|owner| {
+            let thread = Box::into_raw(Box::new(Thread {
+                cache: LineCache::new(CacheSize::default()),
+                in_flight: InFlight::default(),
+                counts: LineCounts::default(),
+                latency_due: false,
+                debt_ps: 0,
+            }));
+            owner.0.set(thread);
+            CURRENT.set(thread);
+            thread
+        })
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_finds_its_own_again_and_no_other() {
+        with(|thread| thread.counts.fast += 3);
+        assert_eq!(with(|thread| thread.counts.fast), Some(3));
+        std::thread::spawn(|| assert_eq!(with(|thread| thread.counts.fast), Some(0)))
+            .join()
+            .unwrap();
+    }
+
+    #[test]
+    fn visits_of_a_dying_thread_are_let_pass() {
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                with(|thread| thread.counts.fast += 1);
+            }
+        }
+        thread_local! {
+            static BEFORE: Late = const { Late };
+            static AFTER: Late = const { Late };
+        }
+        // One is destroyed before the owner and one after it, whichever order the platform has.
+        std::thread::spawn(|| {
+            BEFORE.with(|_| ());
+            with(|thread| thread.counts.fast += 1);
+            AFTER.with(|_| ());
+        })
+        .join()
+        .unwrap();
+    }
+}
