@@ -1,4 +1,7 @@
-//! (being built)
+//! The instruments: workloads and traces, placements compared side by side, and the report.
+
 pub mod report;
+pub mod run;
+pub mod substrate;
 pub mod trace;
 pub mod workload;

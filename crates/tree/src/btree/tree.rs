@@ -246,7 +246,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Has the CPU fetch what a search in this node will read.
     #[inline(always)]
     pub fn ask_for(&self, link: Link) {
-        hint::prefetch(link.address(), HEADER + 8 * Self::CAPACITY);
+        hint::prefetch_lines(
+            link.address(),
+            (HEADER + 8 * Self::CAPACITY).div_ceil(hint::LINE),
+        );
     }
 
     /// Tells the memory that a node's header and keys are read.

@@ -62,12 +62,10 @@ impl Search {
         let (mut start, mut rest) = (0, count);
         while rest > WINDOW {
             let half = rest / 2;
-            // In bounds: start + half < start + rest <= count.
-            start += if keys[start + half - 1].load(Relaxed) < key {
-                half
-            } else {
-                0
-            };
+            // SAFETY: start + half <= start + rest <= count <= keys.len().
+            let middle = unsafe { keys.get_unchecked(start + half - 1) };
+            let smaller = middle.load(Relaxed) < key;
+            start += if smaller { half } else { 0 };
             rest -= half;
         }
         let first = start.min(keys.len() - WINDOW);
@@ -81,10 +79,9 @@ impl Search {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => unsafe { avx512(window, key) },
         };
-        // Lanes before `start` hold smaller keys, lanes after `count` hold leftovers.
+        // Lanes before `start` hold smaller keys and count, lanes from `count` on hold leftovers.
         let end = (count - first).min(WINDOW);
-        let lanes = less & (u32::MAX << (start - first)) & !(u32::MAX << end);
-        start + lanes.count_ones() as usize
+        first + (less & ((1 << end) - 1)).count_ones() as usize
     }
 }
 

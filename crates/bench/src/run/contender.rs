@@ -1,0 +1,158 @@
+//! A map with its placement, workers and memory: one of those that take turns.
+
+use std::sync::Arc;
+
+use timberline_placement::workers::Workers;
+use timberline_placement::{
+    AllFast, AllSlow, InnerFast, Interleave, Oracle, Placement, Sidle, SidleConfig, Timberline,
+    TimberlineConfig,
+};
+use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
+use timberline_tree::BTree;
+
+use crate::report::{LevelFill, Outcome};
+
+/// The map that is measured.
+pub type Map<M> = BTree<u64, u64, M>;
+
+/// See the [module's text](self).
+pub struct Contender<M: Memory> {
+    /// The placement's name.
+    pub name: &'static str,
+    /// Its map.
+    pub map: Map<M>,
+    workers: Workers,
+    budget: usize,
+}
+
+/// The bytes that a contender may use.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Bytes of the whole tree in fast memory.
+    pub tree: usize,
+    /// The fast budget.
+    pub fast: usize,
+    /// The slow limit.
+    pub slow: usize,
+    /// The NUMA nodes of the two tiers; empty where memory is emulated.
+    pub nodes: [Vec<u32>; 2],
+}
+
+impl<M: Memory> Contender<M> {
+    /// An empty map placed by the placement of this name.
+    ///
+    /// # Errors
+    /// One line: arenas that can't be had, or a budget too small for the placement's tables.
+    pub fn new(
+        name: &'static str,
+        sizes: &Sizes,
+        memory: impl FnOnce(Arenas) -> M,
+    ) -> Result<Self, String> {
+        let (fast, slow) = match name {
+            "all-fast" => (sizes.fast + sizes.slow, 0),
+            "all-slow" => (0, sizes.fast + sizes.slow),
+            _ => (sizes.fast, sizes.slow),
+        };
+        let mut config = ArenasConfig::two_tiers(fast, slow);
+        let limits = [fast, slow];
+        config.tiers = limits
+            .into_iter()
+            .zip(sizes.nodes.clone())
+            .map(|(limit, nodes)| TierConfig { limit, nodes })
+            .collect();
+        let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
+        let mut workers = Vec::new();
+        let placement: Arc<dyn Placement> = match name {
+            "all-fast" => Arc::new(AllFast),
+            "all-slow" => Arc::new(AllSlow),
+            "interleave" => Arc::new(Interleave::new(
+                sizes.fast as f64 / sizes.tree.max(1) as f64,
+            )),
+            "inner-fast" => Arc::new(InnerFast),
+            "oracle" => Arc::new(Oracle),
+            "sidle" => {
+                let sidle = Sidle::new(SidleConfig::default());
+                workers = sidle.workers();
+                sidle
+            }
+            "timberline" => {
+                let node = Map::<M>::NODE_BYTES;
+                let ours = Timberline::new(&arenas, node, TimberlineConfig::default());
+                let ours = ours.map_err(|error| error.to_string())?;
+                workers = ours.workers();
+                ours
+            }
+            other => unreachable!("placement names are checked: {other}"),
+        };
+        let map = Map::new(memory(arenas), placement).map_err(|error| error.to_string())?;
+        let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
+        Ok(Contender {
+            name,
+            map,
+            workers,
+            budget: fast,
+        })
+    }
+
+    /// Lets the workers run, until the guard's end.
+    pub fn resume(&self) {
+        self.workers.resume();
+    }
+
+    /// Stops the workers between two steps.
+    pub fn pause(&self) {
+        self.workers.pause();
+    }
+
+    /// CPU time of the workers so far, s.
+    pub fn worker_seconds(&self) -> f64 {
+        self.workers
+            .cpu_time()
+            .iter()
+            .map(|(_, time)| time.as_secs_f64())
+            .sum()
+    }
+
+    /// A worker that panicked, if any did.
+    pub fn panicked(&self) -> Option<String> {
+        self.workers.panicked()
+    }
+
+    /// Committed bytes, fast and slow.
+    pub fn committed(&self) -> (usize, usize) {
+        let arenas = self.map.memory().arenas();
+        (
+            arenas.budget(TierId::FAST).used(),
+            arenas.budget(TierId::SLOW).used(),
+        )
+    }
+
+    /// Fills in what the map itself tells.
+    pub fn describe(&self, outcome: &mut Outcome) {
+        let stats = self.map.stats();
+        let arenas = self.map.memory().arenas();
+        let peak = arenas.budget(TierId::FAST).peak();
+        outcome.index = "btree".into();
+        outcome.placement = self.name.into();
+        outcome.fast_bytes = stats.fast_bytes as u64;
+        outcome.slow_bytes = stats.slow_bytes as u64;
+        outcome.fast_bytes_peak = peak as u64;
+        outcome.fast_budget_bytes = self.budget as u64;
+        outcome.over_budget_bytes = peak.saturating_sub(self.budget) as u64;
+        let bytes = (stats.fast_bytes + stats.slow_bytes) as f64;
+        outcome.bytes_per_record = bytes / stats.records.max(1) as f64;
+        let node = stats.node_bytes as u64;
+        let levels = stats
+            .levels
+            .iter()
+            .enumerate()
+            .map(|(level, fill)| LevelFill {
+                level: level as u8,
+                nodes_fast: fill.fast as u64,
+                nodes_slow: fill.slow as u64,
+                bytes_fast: fill.fast as u64 * node,
+                bytes_slow: fill.slow as u64 * node,
+            });
+        outcome.levels = levels.collect();
+    }
+}

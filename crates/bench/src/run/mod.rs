@@ -1,0 +1,17 @@
+//! Runs workloads on placements, side by side.
+//!
+//! All maps of a workload are loaded first; then they take turns on the same threads, A B C A B C …, so that whatever
+//! disturbs the machine disturbs all of them. The workers of a map that is not its turn are paused.
+//! Round `i` of one placement is comparable with round `i` of another.
+
+mod contender;
+mod count;
+mod crew;
+mod plan;
+mod recovery;
+mod runner;
+mod source;
+
+pub use plan::{BadPlan, Budget, PLACEMENTS, Plan, What, placements};
+pub use runner::run;
+pub use source::{Requests, Source};

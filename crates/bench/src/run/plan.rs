@@ -1,0 +1,219 @@
+//! What a run is to do, checked before anything is built.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::source::Requests;
+
+/// The placements that can be compared, in the order of the report.
+pub const PLACEMENTS: [&str; 7] = [
+    "all-fast",
+    "all-slow",
+    "interleave",
+    "inner-fast",
+    "oracle",
+    "sidle",
+    "timberline",
+];
+
+/// Something asked for is not possible. One line that names it and what is possible.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadPlan(pub String);
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadPlan {}
+
+/// How much fast memory a placement may use.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Budget {
+    /// A share of the tree's bytes.
+    Ratio(f64),
+    /// So many bytes.
+    Bytes(usize),
+}
+
+impl Budget {
+    /// Reads `20%`, `64M`, `1.5G`, `4096` (bytes).
+    ///
+    /// # Errors
+    /// It is none of these.
+    pub fn parse(text: &str) -> Result<Budget, BadPlan> {
+        let bad = || {
+            BadPlan(format!(
+                "bad budget `{text}`: give a share of the tree such as `20%` (above 0, up to 100%), or bytes such \
+                 as `64M` or `1.5G`"
+            ))
+        };
+        let number = |digits: &str| {
+            let number = digits.parse::<f64>().map_err(|_| bad())?;
+            if number.is_finite() && number > 0.0 {
+                Ok(number)
+            } else {
+                Err(bad())
+            }
+        };
+        if let Some(percent) = text.strip_suffix('%') {
+            let ratio = number(percent)? / 100.0;
+            return if ratio <= 1.0 {
+                Ok(Budget::Ratio(ratio))
+            } else {
+                Err(bad())
+            };
+        }
+        let scale = |suffix| match suffix {
+            'K' | 'k' => Some(1u64 << 10),
+            'M' | 'm' => Some(1 << 20),
+            'G' | 'g' => Some(1 << 30),
+            'T' | 't' => Some(1 << 40),
+            _ => None,
+        };
+        let (digits, unit) = match text.chars().last().and_then(scale) {
+            Some(unit) => (&text[..text.len() - 1], unit),
+            None => (text, 1),
+        };
+        let bytes = number(digits)? * unit as f64;
+        if bytes < 1.0 || bytes > (1u64 << 60) as f64 {
+            Err(bad())
+        } else {
+            Ok(Budget::Bytes(bytes as usize))
+        }
+    }
+
+    /// The budget in bytes for a tree of `tree` bytes.
+    pub fn bytes(self, tree: usize) -> usize {
+        match self {
+            Budget::Ratio(ratio) => (tree as f64 * ratio) as usize,
+            Budget::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// One line of the comparison: what is asked of every map.
+#[derive(Clone)]
+pub struct What {
+    /// The requests.
+    pub requests: Requests,
+    /// Whether they add records.
+    pub grows: bool,
+}
+
+/// What to run.
+#[derive(Clone)]
+pub struct Plan {
+    /// The workloads, one after the other.
+    pub what: Vec<What>,
+    /// The placements, side by side: names of [`PLACEMENTS`].
+    pub placements: Vec<&'static str>,
+    /// Request threads.
+    pub threads: usize,
+    /// Measured time of a placement in a round.
+    pub slice: Duration,
+    /// Rounds.
+    pub rounds: usize,
+    /// Unmeasured time of a placement that adapts, before the first round.
+    pub warmup: Duration,
+    /// The fast budget.
+    pub budget: Budget,
+    /// Moves the hot region so often (in a placement's own measured time); one long round then.
+    pub shift_every: Option<Duration>,
+    /// Makes all of it repeatable.
+    pub seed: u64,
+    /// The NUMA nodes of the two tiers; empty for any.
+    pub nodes: [Vec<u32>; 2],
+}
+
+/// The placements of a list of names, in the order of [`PLACEMENTS`], each once.
+///
+/// # Errors
+/// One that is unknown, or none.
+pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
+    let possible = PLACEMENTS.join(", ");
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !PLACEMENTS.contains(&name.as_str()))
+    {
+        return Err(BadPlan(format!(
+            "unknown placement `{unknown}`; possible: {possible}"
+        )));
+    }
+    let chosen = PLACEMENTS
+        .into_iter()
+        .filter(|known| names.iter().any(|name| name == known));
+    let chosen: Vec<_> = chosen.collect();
+    if chosen.is_empty() {
+        Err(BadPlan(format!("no placement given; possible: {possible}")))
+    } else {
+        Ok(chosen)
+    }
+}
+
+impl Plan {
+    /// Checks what can be known before loading: that the machine's memory can hold the maps.
+    ///
+    /// # Errors
+    /// One line with what is needed and what is there.
+    pub fn check(&self, available: u64) -> Result<(), BadPlan> {
+        // A tree of random 16-byte records is three quarters full at least; inserts may add as much again.
+        let map = |what: &What| what.requests.records() * 24 * if what.grows { 2 } else { 1 };
+        let largest = self.what.iter().map(map).max().unwrap_or(0);
+        let needed = largest * self.placements.len() as u64;
+        if let Budget::Bytes(bytes) = self.budget
+            && bytes as u64 > available
+        {
+            return Err(BadPlan(format!(
+                "a budget of {bytes} bytes is more than the {available} bytes of memory that are free"
+            )));
+        }
+        if needed > available {
+            return Err(BadPlan(format!(
+                "{} maps need about {} MiB, and {} MiB are free: lower --records (to {}), or compare fewer \
+                 --placements",
+                self.placements.len(),
+                needed >> 20,
+                available >> 20,
+                available / 24 / self.placements.len() as u64,
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_shares_or_bytes() {
+        assert_eq!(Budget::parse("20%"), Ok(Budget::Ratio(0.2)));
+        assert_eq!(Budget::parse("100%"), Ok(Budget::Ratio(1.0)));
+        assert_eq!(Budget::parse("4096"), Ok(Budget::Bytes(4096)));
+        assert_eq!(Budget::parse("1.5G"), Ok(Budget::Bytes(3 << 29)));
+        assert_eq!(Budget::Ratio(0.25).bytes(1000), 250);
+        for bad in [
+            "", "%", "0%", "101%", "-5%", "nan%", "1X", "M", "0", "9999999T", "½G",
+        ] {
+            let error = Budget::parse(bad).unwrap_err().to_string();
+            assert!(
+                error.contains(bad) && error.contains("20%") && !error.contains('\n'),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_placements_are_named_with_the_known() {
+        let error = placements(&["tpp2".into()]).unwrap_err().to_string();
+        assert!(
+            error.contains("`tpp2`") && error.contains("timberline"),
+            "{error}"
+        );
+        assert!(placements(&[]).is_err());
+        let chosen = placements(&["timberline".into(), "all-fast".into(), "timberline".into()]);
+        assert_eq!(chosen.unwrap(), ["all-fast", "timberline"]);
+    }
+}

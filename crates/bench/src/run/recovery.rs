@@ -1,0 +1,103 @@
+//! How fast a placement recovers when the hot region moves.
+
+use std::time::Duration;
+
+use crate::report::{Outcome, Sample, median};
+
+/// Time before a shift whose level counts as what was regained.
+const LEVEL: f64 = 2.0;
+/// Back means: this share of the level before.
+const BACK: f64 = 0.9;
+/// Samples that must together be back, so that one lucky sample does not count.
+const SUSTAINED: usize = 3;
+
+/// Fills in the time from each shift until `regained` is back to 90 % of its level, from the series of
+/// the outcomes of one workload. Outcomes without references, or that never were above `interleave`, get none.
+pub fn fill(outcomes: &mut [Outcome], every: Duration) {
+    let throughput = |placement: &str| {
+        let outcome = outcomes
+            .iter()
+            .find(|outcome| outcome.placement == placement)?;
+        median(
+            &outcome
+                .series
+                .iter()
+                .map(|sample| sample.ops_per_s)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let (Some(all_fast), Some(interleave)) = (throughput("all-fast"), throughput("interleave"))
+    else {
+        return;
+    };
+    if all_fast <= interleave {
+        return;
+    }
+    let regained = |sample: &Sample| (sample.ops_per_s - interleave) / (all_fast - interleave);
+    for outcome in outcomes {
+        let series: Vec<(f64, f64)> = outcome
+            .series
+            .iter()
+            .map(|sample| (sample.at_s, regained(sample)))
+            .collect();
+        let mut times = recoveries(&series, every.as_secs_f64());
+        times.sort_by(f64::total_cmp);
+        outcome.recovery_s = median(&times);
+        outcome.recovery_s_max = times.last().copied();
+    }
+}
+
+/// The time from each shift until the series is back, s; as long as the whole interval where it is not.
+fn recoveries(series: &[(f64, f64)], every: f64) -> Vec<f64> {
+    let end = series.last().map_or(0.0, |&(at, _)| at);
+    let shifts = (1..)
+        .map(|nth| f64::from(nth) * every)
+        .take_while(|at| at + LEVEL < end);
+    let mut times = Vec::new();
+    for shift in shifts {
+        let between =
+            |from: f64, to: f64| series.iter().filter(move |&&(at, _)| at > from && at <= to);
+        let before: Vec<f64> = between(shift - LEVEL, shift)
+            .map(|&(_, regained)| regained)
+            .collect();
+        let Some(level) = median(&before).filter(|&level| level > 0.0) else {
+            continue;
+        };
+        let after: Vec<(f64, f64)> = between(shift, shift + every).copied().collect();
+        let back = after.windows(SUSTAINED).find(|window| {
+            window.iter().map(|&(_, regained)| regained).sum::<f64>() / SUSTAINED as f64
+                >= BACK * level
+        });
+        // A sample covers the time before it: it was back when the first of them began.
+        let tick = after.first().map_or(0.0, |&(at, _)| at - shift);
+        times.push(back.map_or(every, |window| window[0].0 - shift - tick));
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recovery_is_counted_from_the_shift() {
+        // Level 0.9 until 5 s, nothing for 1.2 s, then 0.9 again.
+        let level = |at: f64| if (5.05..6.25).contains(&at) { 0.0 } else { 0.9 };
+        let series: Vec<_> = (1..=100)
+            .map(|tick| f64::from(tick) / 10.0)
+            .map(|at| (at, level(at)))
+            .collect();
+        let times = recoveries(&series, 5.0);
+        assert_eq!(times.len(), 1);
+        assert!((times[0] - 1.2).abs() < 1e-9, "{times:?}");
+    }
+
+    #[test]
+    fn what_never_recovers_takes_the_whole_interval() {
+        let series: Vec<_> = (1..=100)
+            .map(|tick| f64::from(tick) / 10.0)
+            .map(|at| (at, if at <= 5.0 { 0.9 } else { 0.1 }))
+            .collect();
+        assert_eq!(recoveries(&series, 5.0), [5.0]);
+    }
+}

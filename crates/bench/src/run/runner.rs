@@ -1,0 +1,359 @@
+//! Loads the maps of a workload and lets them take turns.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use timberline_placement::arrange;
+use timberline_tier::emulator::LineCounts;
+use timberline_tier::{Arenas, TierId};
+
+use super::contender::{Contender, Sizes};
+use super::count::leaf_accesses;
+use super::crew::{Glance, slice};
+use super::plan::{Plan, What};
+use super::source::Source;
+use crate::report::{Outcome, Sample, fill_comparisons, progress::Progress};
+use crate::substrate::Substrate;
+
+/// Warm-up of a placement that does not adapt: enough to fill the caches.
+const CACHES: Duration = Duration::from_millis(500);
+/// Nodes of fast memory that the oracle leaves free for inner nodes to come.
+const ORACLE_KEEPS: usize = 8;
+
+/// A contender with what was measured of it so far.
+struct Entry<'a, M: Substrate> {
+    contender: Contender<M>,
+    sources: Vec<Source<'a>>,
+    rounds: Vec<f64>,
+    seconds: f64,
+    ops: u64,
+    lines: LineCounts,
+    latencies: Histogram<u64>,
+    worker_seconds: f64,
+    cpu_seconds: f64,
+    series: Vec<Sample>,
+    moves: (u64, u64),
+}
+
+/// Runs the plan. What was measured before `interrupted` became true is returned all the same.
+///
+/// # Errors
+/// One line: memory that can't be had, or a map that lost records.
+pub fn run<M: Substrate>(
+    plan: &Plan,
+    memory: &dyn Fn(Arenas) -> M,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Outcome>, String> {
+    let mut outcomes = Vec::new();
+    for what in &plan.what {
+        if interrupted.load(Relaxed) {
+            break;
+        }
+        outcomes.extend(run_one(plan, what, memory, progress, interrupted)?);
+    }
+    progress.finish();
+    fill_comparisons(&mut outcomes);
+    Ok(outcomes)
+}
+
+fn run_one<M: Substrate>(
+    plan: &Plan,
+    what: &What,
+    memory: &dyn Fn(Arenas) -> M,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Vec<Outcome>, String> {
+    let name = what.requests.name();
+    let (tree, mut entries) = load_all(plan, what, memory, progress, interrupted)?;
+    let length = plan.slice;
+    for entry in &mut entries {
+        let adapts = matches!(entry.contender.name, "sidle" | "timberline");
+        let warmup = if adapts {
+            plan.warmup
+        } else {
+            CACHES.min(plan.warmup)
+        };
+        progress.phase(&format!("{name}: warming {}", entry.contender.name), None);
+        entry.turn(plan, what, warmup, false, progress, interrupted)?;
+    }
+    for round in 1..=plan.rounds {
+        for entry in &mut entries {
+            if interrupted.load(Relaxed) {
+                break;
+            }
+            let placement = entry.contender.name;
+            progress.phase(
+                &format!("{name}: {placement} {round}/{}", plan.rounds),
+                None,
+            );
+            entry.turn(plan, what, length, true, progress, interrupted)?;
+        }
+    }
+    let budget = plan.budget.bytes(tree) as f64 / tree.max(1) as f64;
+    let measured = entries.into_iter().filter(|entry| entry.ops > 0);
+    let mut outcomes: Vec<Outcome> = measured
+        .map(|entry| entry.outcome(plan, what, budget))
+        .collect();
+    if let Some(every) = plan.shift_every {
+        super::recovery::fill(&mut outcomes, every);
+    }
+    Ok(outcomes)
+}
+
+/// Loads every contender with the same records, the all-fast one first: its bytes are the tree's.
+fn load_all<'a, M: Substrate>(
+    plan: &Plan,
+    what: &'a What,
+    memory: &dyn Fn(Arenas) -> M,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<(usize, Vec<Entry<'a, M>>), String> {
+    let records = what.requests.records() as usize;
+    let guess = records * 64 + (64 << 20);
+    let sizes = Sizes {
+        tree: guess,
+        fast: guess,
+        slow: 0,
+        nodes: plan.nodes.clone(),
+    };
+    let reference = load(
+        "all-fast",
+        &sizes,
+        plan,
+        what,
+        memory,
+        progress,
+        interrupted,
+    )?;
+    let tree = reference.contender.committed().0;
+    let fast = plan.budget.bytes(tree);
+    let slow = tree + tree / if what.grows { 2 } else { 10 } + (8 << 20);
+    let sizes = Sizes {
+        tree,
+        fast,
+        slow,
+        nodes: plan.nodes.clone(),
+    };
+    let mut entries = vec![reference];
+    for &placement in plan.placements.iter().filter(|&&name| name != "all-fast") {
+        if interrupted.load(Relaxed) {
+            break;
+        }
+        let entry = load(placement, &sizes, plan, what, memory, progress, interrupted)?;
+        if placement == "oracle" {
+            progress.phase(
+                &format!("{}: counting for oracle", what.requests.name()),
+                None,
+            );
+            let placed = entry.contender.map.placed();
+            let passes = (2 * records as u64).clamp(2_000_000, 60_000_000);
+            let stats = entry.contender.map.stats();
+            let leaves = stats
+                .levels
+                .last()
+                .map_or(1, |level| level.fast + level.slow);
+            let per_leaf = stats.records / leaves.max(1);
+            let (seed, threads) = (plan.seed, plan.threads);
+            let requests = &what.requests;
+            let counts = leaf_accesses(&*placed, requests, seed, threads, passes, per_leaf);
+            arrange(&*placed, &counts, ORACLE_KEEPS);
+        }
+        entries.push(entry);
+    }
+    if !plan.placements.contains(&"all-fast") {
+        entries.remove(0);
+    }
+    Ok((tree, entries))
+}
+
+fn load<'a, M: Substrate>(
+    placement: &'static str,
+    sizes: &Sizes,
+    plan: &Plan,
+    what: &'a What,
+    memory: &dyn Fn(Arenas) -> M,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Entry<'a, M>, String> {
+    let records = what.requests.records();
+    progress.phase(
+        &format!("{}: loading {placement}", what.requests.name()),
+        Some(records),
+    );
+    let contender = Contender::new(placement, sizes, memory)?;
+    contender.map.memory().charge(false);
+    contender.resume();
+    let start = Instant::now();
+    let threads = plan.threads;
+    let loaded = |thread| -> Result<(), String> {
+        for (done, key) in what.requests.load(plan.seed, thread, threads).enumerate() {
+            contender
+                .map
+                .insert(key, key)
+                .map_err(|full| format!("loading {placement}: {full}"))?;
+            if done % (1 << 14) == 0 {
+                if interrupted.load(Relaxed) {
+                    return Ok(());
+                }
+                if thread == 0 {
+                    let done = (done * threads) as u64;
+                    progress.advance(done, done as f64 / start.elapsed().as_secs_f64(), None);
+                }
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let loaders: Vec<_> = (0..threads)
+            .map(|thread| {
+                let loaded = &loaded;
+                scope.spawn(move || loaded(thread))
+            })
+            .collect();
+        loaders
+            .into_iter()
+            .try_for_each(|loader| loader.join().expect("a loader"))
+    })?;
+    contender.pause();
+    let sources = (0..threads).map(|thread| what.requests.source(plan.seed, thread, threads));
+    Ok(Entry {
+        sources: sources.collect(),
+        contender,
+        rounds: Vec::new(),
+        seconds: 0.0,
+        ops: 0,
+        lines: LineCounts::default(),
+        latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
+        worker_seconds: 0.0,
+        cpu_seconds: 0.0,
+        series: Vec::new(),
+        moves: (0, 0),
+    })
+}
+
+impl<M: Substrate> Entry<'_, M> {
+    /// This map's turn.
+    fn turn(
+        &mut self,
+        plan: &Plan,
+        what: &What,
+        length: Duration,
+        measured: bool,
+        progress: &dyn Progress,
+        interrupted: &AtomicBool,
+    ) -> Result<(), String> {
+        let Entry {
+            contender,
+            sources,
+            series,
+            ..
+        } = self;
+        let placed = contender.map.placed();
+        let start_of_round = self.seconds;
+        let mut last = Glance::default();
+        let mut shifted = 0;
+        what.requests.set_hot_epoch(0);
+        let fast_bytes = || placed.fill(TierId::FAST).used as u64;
+        let glance = |now: Glance| {
+            let (fast, slow) = (now.fast - last.fast, now.slow - last.slow);
+            let ops_per_s = (now.ops - last.ops) as f64 / (now.at - last.at).max(1e-9);
+            let fast_share = crate::report::fast_share(fast, slow);
+            progress.advance(now.ops, ops_per_s, fast_share);
+            if measured {
+                let (promoted, demoted) = contender.map.moves();
+                let at_s = start_of_round + now.at;
+                let fast_bytes = fast_bytes();
+                series.push(Sample {
+                    at_s,
+                    ops_per_s,
+                    fast_share,
+                    fast_bytes,
+                    promoted,
+                    demoted,
+                });
+                if let Some(every) = plan.shift_every {
+                    let epoch = (now.at / every.as_secs_f64()) as u64;
+                    if epoch > shifted {
+                        shifted = epoch;
+                        what.requests.set_hot_epoch(epoch);
+                    }
+                }
+            }
+            last = now;
+        };
+        let moves = contender.map.moves();
+        let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
+        contender.map.memory().charge(true);
+        contender.resume();
+        let slice = slice(&contender.map, sources, length, interrupted, glance);
+        contender.pause();
+        contender.map.memory().charge(false);
+        if let Some(panic) = contender.panicked() {
+            return Err(format!("a worker of {} panicked: {panic}", contender.name));
+        }
+        if slice.lost > 0 {
+            let (lost, name) = (slice.lost, contender.name);
+            return Err(format!(
+                "{name} is broken: {lost} of {} requests missed a record",
+                slice.ops
+            ));
+        }
+        if measured {
+            let after = contender.map.moves();
+            self.moves.0 += after.0 - moves.0;
+            self.moves.1 += after.1 - moves.1;
+            self.worker_seconds += contender.worker_seconds() - worker;
+            self.cpu_seconds += process_cpu_seconds() - cpu;
+            self.rounds.push(slice.ops as f64 / slice.seconds);
+            self.seconds += slice.seconds;
+            self.ops += slice.ops;
+            self.lines = self.lines + slice.lines;
+            self.latencies.add(&slice.latencies).expect("same bounds");
+        }
+        Ok(())
+    }
+
+    fn outcome(self, plan: &Plan, what: &What, budget: f64) -> Outcome {
+        let mut outcome = Outcome {
+            workload: what.requests.name().into(),
+            records: what.requests.records(),
+            threads: plan.threads,
+            seconds: self.seconds,
+            fast_budget_ratio: match self.contender.name {
+                "all-fast" => 1.0,
+                "all-slow" => 0.0,
+                _ => budget,
+            },
+            promoted: self.moves.0,
+            demoted: self.moves.1,
+            worker_cpu_ratio: self.worker_seconds / self.cpu_seconds.max(1e-9),
+            emulated: M::EMULATED,
+            series: self.series,
+            ..Outcome::default()
+        };
+        outcome.set_rounds(self.rounds);
+        outcome.set_latencies(&self.latencies);
+        let LineCounts {
+            fast, slow, cached, ..
+        } = self.lines;
+        outcome.set_lines(fast, slow, cached, self.ops);
+        self.contender.describe(&mut outcome);
+        outcome
+    }
+}
+
+/// User and system time of this process so far, to a hundredth of a second.
+fn process_cpu_seconds() -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields 14 and 15; the second, a name in parentheses, may hold spaces.
+    let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    ticks / TICKS_PER_SECOND
+}
