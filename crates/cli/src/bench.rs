@@ -1,0 +1,343 @@
+//! `timberline bench`: what placed memory wins back, on this machine, in one command.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use timberline_bench::report::{Machine, Meta, Outcome, Report, table, utc_date};
+use timberline_bench::run::{self, Budget, Plan, Requests, What};
+use timberline_bench::trace::{Trace, TraceFormat};
+use timberline_bench::workload::{Distribution, KeySpace, Workload};
+use timberline_tier::Native;
+use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::topology::Topology;
+
+use crate::tiers::Nodes;
+use crate::{Failure, bars};
+
+/// Arguments of `bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Records to load
+    #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
+    records: u64,
+    /// Request threads [default: one a core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Workloads to run, one after the other: hs-a…d, ycsb-a…f
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "hs-c,ycsb-c",
+        value_name = "NAMES"
+    )]
+    workloads: Vec<String>,
+    /// Other request distribution for all workloads, e.g. `zipfian:0.8`, `uniform`, `hotspot:0.05:0.9`
+    #[arg(long, value_name = "SPEC")]
+    distribution: Option<String>,
+    /// Placements to compare side by side
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "all-fast,interleave,inner-fast,oracle,sidle,timberline",
+        value_name = "NAMES"
+    )]
+    placements: Vec<String>,
+    /// Fast memory: a share of the tree's bytes (`20%`) or bytes (`64M`)
+    #[arg(long, default_value = "20%", value_name = "BUDGET")]
+    budget: String,
+    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
+    #[arg(long, default_value = "cxl", value_name = "NAME")]
+    profile: String,
+    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
+    #[arg(long, value_name = "NS")]
+    base_ns: Option<f64>,
+    /// Use this machine's own memory tiers instead of the emulator
+    #[arg(long)]
+    native: bool,
+    #[command(flatten)]
+    nodes: Nodes,
+    /// Measured seconds of a placement in each round
+    #[arg(long, default_value_t = 1.0, value_name = "S")]
+    seconds: f64,
+    /// Rounds, in each of which all placements take turns
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    /// Unmeasured seconds before, for placements that adapt
+    #[arg(long, default_value_t = 4.0, value_name = "S")]
+    warmup: f64,
+    /// Move the hot region every so many seconds; measures one long round
+    #[arg(long, value_name = "S")]
+    shift_every: Option<f64>,
+    /// Replay this trace instead of a workload
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How the trace is written [default: by its name], e.g. `csv:key=lbn,op=op,read=28,write=2a`, `u32`, `lines`
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    trace_format: Option<String>,
+    /// Seed of all requests
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    seed: u64,
+    /// A fast look: 200k records, short rounds
+    #[arg(long)]
+    quick: bool,
+    /// Write the figures here as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report here as a self-contained page
+    #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
+    html: PathBuf,
+    /// Show no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Reads `2M`, `200k`, `1000`.
+fn count(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no count: give a number from 1 on, such as 2M, 200k or 5000");
+    let (digits, unit) = match text.chars().last() {
+        Some('k' | 'K') => (&text[..text.len() - 1], 1_000),
+        Some('m' | 'M') => (&text[..text.len() - 1], 1_000_000),
+        Some('g' | 'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
+}
+
+fn seconds(name: &str, seconds: f64, least: f64) -> Result<Duration, Failure> {
+    if (least..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(Failure::Impossible(format!(
+            "--{name} {seconds}: give seconds from {least} to 86400"
+        )))
+    }
+}
+
+impl Args {
+    fn plan(&self, topology: &Topology) -> Result<Plan, Failure> {
+        let threads = self.threads.unwrap_or_else(cores);
+        if !(1..=1024).contains(&threads) {
+            return Err(Failure::Impossible(format!(
+                "--threads {threads}: give 1 to 1024"
+            )));
+        }
+        if !(1..=10_000).contains(&self.rounds) {
+            return Err(Failure::Impossible(format!(
+                "--rounds {}: give 1 to 10000",
+                self.rounds
+            )));
+        }
+        let slice = seconds("seconds", self.seconds, 0.05)?;
+        let shift_every = self
+            .shift_every
+            .map(|every| seconds("shift-every", every, 0.5))
+            .transpose()?;
+        let node_of = |tier| match self.native {
+            true => topology.tier_nodes(tier).to_vec(),
+            false => Vec::new(),
+        };
+        Ok(Plan {
+            what: self.what(threads)?,
+            placements: run::placements(&self.placements).map_err(Failure::impossible)?,
+            threads,
+            slice,
+            rounds: if shift_every.is_some() {
+                1
+            } else {
+                self.rounds
+            },
+            warmup: seconds("warmup", self.warmup, 0.0)?,
+            budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
+            shift_every,
+            seed: self.seed,
+            nodes: [node_of(0), node_of(1)],
+        })
+    }
+
+    fn what(&self, threads: usize) -> Result<Vec<What>, Failure> {
+        if let Some(path) = &self.trace {
+            return Ok(vec![What {
+                requests: self.open_trace(path, threads)?,
+                grows: false,
+            }]);
+        }
+        let records = if self.quick {
+            self.records.min(200_000)
+        } else {
+            self.records
+        };
+        let space = KeySpace::new(records).map_err(Failure::impossible)?;
+        let distribution = self
+            .distribution
+            .as_deref()
+            .map(Distribution::parse)
+            .transpose();
+        let distribution = distribution.map_err(Failure::impossible)?;
+        let mut what = Vec::new();
+        for name in &self.workloads {
+            let mut workload = Workload::parse(name).map_err(Failure::impossible)?;
+            if let Some(distribution) = distribution {
+                workload = workload.with_distribution(distribution);
+            }
+            let grows = workload.mix().inserts();
+            what.push(What {
+                requests: Requests::Stream {
+                    workload,
+                    space: space.clone(),
+                },
+                grows,
+            });
+        }
+        Ok(what)
+    }
+
+    fn open_trace(&self, path: &Path, threads: usize) -> Result<Requests, Failure> {
+        let format = match &self.trace_format {
+            Some(text) => TraceFormat::parse(text),
+            None => TraceFormat::guess(path),
+        };
+        let trace = format.and_then(|format| Trace::open(path, &format));
+        let trace = trace.map_err(Failure::impossible)?;
+        if trace.len() < threads {
+            let requests = trace.len();
+            return Err(Failure::Impossible(format!(
+                "{}: {requests} requests are too few for {threads} threads: lower --threads",
+                path.display()
+            )));
+        }
+        Ok(Requests::Trace(Arc::new(trace)))
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
+    let topology = args.nodes.apply(topology)?;
+    if args.native && topology.tier_nodes(1).is_empty() {
+        return Err(Failure::Impossible(
+            "--native needs two memory tiers and this machine has one (see `timberline tiers`): run without \
+             --native for emulated slow memory, or name them with --fast-nodes and --slow-nodes"
+                .into(),
+        ));
+    }
+    let mut plan = args.plan(&topology)?;
+    if args.quick {
+        plan.slice = plan.slice.min(Duration::from_millis(300));
+        plan.warmup = plan.warmup.min(Duration::from_millis(1500));
+        plan.rounds = plan.rounds.min(3);
+    }
+    plan.check(available(&topology))
+        .map_err(Failure::impossible)?;
+    let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
+
+    let progress = bars::for_stderr(args.quiet);
+    let date = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let (base_latency_ns, results) = if args.native {
+        let results = run::run(&plan, &Native, &*progress, &interrupted);
+        (0.0, results)
+    } else {
+        let base = match args.base_ns {
+            Some(ns) => Base {
+                latency_ns: ns,
+                ..Base::default()
+            },
+            None => {
+                progress.phase("measuring this machine's memory", None);
+                Base::measure().map_err(Failure::failed)?
+            }
+        };
+        let emulated = |arenas| Emulated::new(arenas, profile.clone(), base);
+        (
+            base.latency_ns,
+            run::run(&plan, &emulated, &*progress, &interrupted),
+        )
+    };
+    let results = results.map_err(Failure::Failed)?;
+    let mut notes = Vec::new();
+    if interrupted.load(Relaxed) {
+        notes.push("Interrupted: figures are of what was measured until then.".to_string());
+    }
+    if results.is_empty() {
+        eprintln!("interrupted before anything was measured");
+        return Ok(());
+    }
+    let meta = Meta {
+        date: utc_date(date),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        machine: Machine::here(),
+        profile: if args.native {
+            "native".into()
+        } else {
+            profile.name().to_string()
+        },
+        base_latency_ns,
+        emulated: !args.native,
+        seed: plan.seed,
+        versions: [("timberline".into(), env!("CARGO_PKG_VERSION").into())].into(),
+        notes,
+    };
+    write(args, Report { meta, results })
+}
+
+/// Bytes of memory that maps could take.
+fn available(topology: &Topology) -> u64 {
+    let free = topology.tiers().iter().map(|tier| tier.free_bytes).sum();
+    let limit = topology
+        .memory_limit()
+        .map(|limit| limit.bytes.saturating_sub(limit.used_bytes.unwrap_or(0)));
+    limit.map_or(free, |limit| limit.min(free))
+}
+
+fn write(args: &Args, report: Report) -> Result<(), Failure> {
+    println!("{}", table::render(&report));
+    print_recoveries(&report.results);
+    let failed = |path: &Path, error| Failure::Failed(format!("{}: {error}", path.display()));
+    if let Some(path) = &args.json {
+        report
+            .write_json(path)
+            .map_err(|error| failed(path, error))?;
+    }
+    report
+        .write_html(&args.html)
+        .map_err(|error| failed(&args.html, error))?;
+    println!("The report: {}", args.html.display());
+    Ok(())
+}
+
+fn print_recoveries(results: &[Outcome]) {
+    for outcome in results {
+        if let (Some(median), Some(longest)) = (outcome.recovery_s, outcome.recovery_s_max) {
+            println!(
+                "{}, {}: back to 90 % of what was regained {median:.1} s after the hot region moved (at most {longest:.1} s)",
+                outcome.workload, outcome.placement
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_units() {
+        assert_eq!(count("2M"), Ok(2_000_000));
+        assert_eq!(count("200k"), Ok(200_000));
+        assert_eq!(count("7"), Ok(7));
+        for bad in ["", "0", "-1", "2X", "99999999999999G", "M"] {
+            assert!(count(bad).unwrap_err().contains("2M"), "{bad}");
+        }
+    }
+}

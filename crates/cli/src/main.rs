@@ -1,0 +1,69 @@
+//! The `timberline` command: see what memory a machine has, measure it, compare placements on it.
+//!
+//! Exit code 0: done. 1: a run failed. 2: something asked for is not possible; one line says what, and what is.
+
+mod bars;
+mod bench;
+mod measure;
+mod tiers;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Ordered indexes that live across memory tiers.
+#[derive(Parser)]
+#[command(name = "timberline", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show this machine's memory tiers, and why they are ranked so
+    Tiers(tiers::Args),
+    /// Measure the latency of each tier of a profile with a pointer chase
+    Measure(measure::Args),
+    /// Compare placements side by side
+    Bench(Box<bench::Args>),
+}
+
+/// Why a command ended without doing what it was asked.
+pub enum Failure {
+    /// What was asked is not possible.
+    Impossible(String),
+    /// It went wrong while running.
+    Failed(String),
+}
+
+impl Failure {
+    /// Turns an error about what was asked into its one line.
+    pub fn impossible(error: impl std::fmt::Display) -> Failure {
+        Failure::Impossible(error.to_string())
+    }
+
+    /// Turns an error of a run into its one line.
+    pub fn failed(error: impl std::fmt::Display) -> Failure {
+        Failure::Failed(error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Tiers(args) => tiers::run(&args),
+        Command::Measure(args) => measure::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Impossible(line)) => {
+            eprintln!("error: {line}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(line)) => {
+            eprintln!("error: {line}");
+            ExitCode::FAILURE
+        }
+    }
+}

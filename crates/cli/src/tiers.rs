@@ -1,0 +1,57 @@
+//! `timberline tiers`: what memory is there, in which order, and why.
+
+use std::path::PathBuf;
+
+use timberline_tier::topology::{NodeList, Topology};
+
+use crate::Failure;
+
+/// Arguments of `tiers`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Where `/sys` and `/proc` lie; another root shows a recorded machine
+    #[arg(long, default_value = "/", value_name = "DIR")]
+    root: PathBuf,
+    #[command(flatten)]
+    nodes: Nodes,
+}
+
+/// The user's word on which NUMA nodes are fast and slow.
+#[derive(clap::Args, Clone)]
+pub struct Nodes {
+    /// NUMA nodes to use as fast memory, e.g. `0` or `0-1`
+    #[arg(long, value_name = "NODES", default_value = "")]
+    fast_nodes: String,
+    /// NUMA nodes to use as slow memory, e.g. `2`
+    #[arg(long, value_name = "NODES", default_value = "")]
+    slow_nodes: String,
+}
+
+impl Nodes {
+    /// This machine's tiers, as the user wants them.
+    pub fn apply(&self, topology: Topology) -> Result<Topology, Failure> {
+        let list = |text: &str| text.parse::<NodeList>().map_err(Failure::impossible);
+        let (fast, slow) = (list(&self.fast_nodes)?, list(&self.slow_nodes)?);
+        topology
+            .with_override(&fast, &slow)
+            .map_err(Failure::impossible)
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let found = Topology::discover(&args.root).map_err(Failure::impossible)?;
+    let topology = args.nodes.apply(found)?;
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&topology).map_err(Failure::failed)?
+        );
+    } else {
+        println!("{topology}");
+    }
+    Ok(())
+}
