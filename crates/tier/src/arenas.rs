@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::TierId;
 use crate::budget::Budget;
 use crate::chunks::{CLASSES, Chunks, class_of, size_of_class};
-use crate::lane::{self, LANES};
+use crate::lane::PerLane;
 use crate::os::{self, PAGE, Reservation};
 
 /// How to make an [`Arenas`].
@@ -119,9 +119,8 @@ impl std::error::Error for ArenasError {}
 /// Slots a thread takes from the chunks at once, and twice the most it keeps.
 const BATCH: usize = 16;
 
-#[repr(align(128))]
-#[derive(Default)]
-struct Cache(Mutex<[Vec<usize>; CLASSES]>);
+/// Free slots that a lane's threads keep for themselves, by class.
+type Cache = Mutex<[Vec<usize>; CLASSES]>;
 
 struct Tier {
     span: Range<usize>,
@@ -131,7 +130,7 @@ struct Tier {
     /// Bytes in slots that are handed out.
     used: AtomicUsize,
     chunks: Mutex<Chunks>,
-    caches: Box<[Cache]>,
+    caches: PerLane<Cache>,
     /// Allocations until the one that is made to fail; 0: none.
     fails_in: AtomicU64,
 }
@@ -196,7 +195,7 @@ impl Arenas {
                 budget: Budget::new(tier.limit),
                 used: AtomicUsize::new(0),
                 chunks: Mutex::new(Chunks::new(chunk, count)),
-                caches: std::iter::repeat_with(Cache::default).take(LANES).collect(),
+                caches: PerLane::default(),
                 fails_in: AtomicU64::new(0),
             });
             start += bytes;
@@ -250,7 +249,7 @@ impl Arenas {
         let this = &self.tiers[self.tier_of(address).index()];
         this.used.fetch_sub(size, Relaxed);
         let class = class_of(size);
-        let mut cache = lock(&this.caches[lane::assign()].0);
+        let mut cache = lock(this.caches.assigned());
         cache[class].push(address - this.span.start);
         if cache[class].len() > 2 * BATCH {
             let returned: Vec<usize> = cache[class].drain(..BATCH).collect();
@@ -377,7 +376,7 @@ impl Arenas {
         };
         let more: Vec<usize> = (1..BATCH).map_while(|_| chunks.take(class)).collect();
         drop(chunks);
-        lock(&tier.caches[lane::assign()].0)[class].extend(more.into_iter().rev());
+        lock(tier.caches.assigned())[class].extend(more.into_iter().rev());
         Some(first)
     }
 
@@ -413,8 +412,8 @@ impl Arenas {
     }
 
     fn flush(&self, tier: &Tier) {
-        for cache in &tier.caches {
-            let cached = std::mem::take(&mut *lock(&cache.0));
+        for cache in tier.caches.iter() {
+            let cached = std::mem::take(&mut *lock(cache));
             self.put(tier, cached.into_iter().flatten().collect());
         }
     }
@@ -422,7 +421,7 @@ impl Arenas {
 
 impl Tier {
     fn take_cached(&self, class: usize) -> Option<usize> {
-        lock(&self.caches[lane::assign()].0)[class].pop()
+        lock(self.caches.assigned())[class].pop()
     }
 
     fn must_fail(&self) -> bool {

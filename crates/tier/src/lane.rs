@@ -3,6 +3,8 @@
 //! Lanes are not unique: there are [`LANES`] of them and any number of threads. State kept per
 //! lane must stay correct when two threads share one; it is just slower then.
 
+#![allow(unsafe_code)]
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -32,6 +34,46 @@ pub fn assign() -> usize {
     })
 }
 
+/// A `T` for each lane, so far apart that no two share a line (or a pair that is fetched together).
+#[derive(Debug)]
+pub struct PerLane<T>([Apart<T>; LANES]);
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart<T>(T);
+
+impl<T> PerLane<T> {
+    /// One made by `make` for each lane.
+    pub fn new(mut make: impl FnMut() -> T) -> Self {
+        PerLane(std::array::from_fn(|_| Apart(make())))
+    }
+
+    /// This thread's. Threads that have no lane yet share one.
+    #[inline(always)]
+    pub fn mine(&self) -> &T {
+        // SAFETY: `current` is below LANES: 0, or what `assign` made of a remainder.
+        let Apart(mine) = unsafe { self.0.get_unchecked(current()) };
+        mine
+    }
+
+    /// This thread's, after giving it a lane of its own.
+    pub fn assigned(&self) -> &T {
+        assign();
+        self.mine()
+    }
+
+    /// All lanes'.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|Apart(lane)| lane)
+    }
+}
+
+impl<T: Default> Default for PerLane<T> {
+    fn default() -> Self {
+        PerLane::new(T::default)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +88,18 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn threads_with_lanes_have_places_of_their_own() {
+        let lanes = PerLane::new(|| AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| lanes.assigned().fetch_add(1, Relaxed));
+            }
+        });
+        let counts: Vec<usize> = lanes.iter().map(|count| count.load(Relaxed)).collect();
+        assert_eq!(counts.iter().sum::<usize>(), 4);
+        assert_eq!((counts.len(), counts[0]), (LANES, 0));
     }
 }

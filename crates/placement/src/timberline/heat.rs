@@ -53,14 +53,15 @@ impl HeatTable {
 
     /// Sets the heat of a leaf, at least 1.
     pub fn set(&self, address: usize, heat: u16) {
-        let entry = self.stamp.load(Relaxed) << HEAT_BITS | heat.clamp(1, HOTTEST);
-        self.entries.entry(address).store(entry, Relaxed);
+        let entry = self.entries.entry(address);
+        entry.store(self.encode(heat), Relaxed);
     }
 
     /// Adds a sampled access. Returns the heat with it.
     pub fn warm(&self, address: usize) -> u16 {
-        let heat = (self.get(address) + SAMPLE).min(HOTTEST);
-        self.set(address, heat);
+        let entry = self.entries.entry(address);
+        let heat = (self.decode(entry.load(Relaxed)) + SAMPLE).min(HOTTEST);
+        entry.store(self.encode(heat), Relaxed);
         heat
     }
 
@@ -96,6 +97,10 @@ impl HeatTable {
     /// The address of a tier's `index`th slot.
     pub fn address(&self, tier: TierId, index: usize) -> usize {
         self.entries.address(tier, index)
+    }
+
+    fn encode(&self, heat: u16) -> u16 {
+        self.stamp.load(Relaxed) << HEAT_BITS | heat.clamp(1, HOTTEST)
     }
 
     fn decode(&self, entry: u16) -> u16 {

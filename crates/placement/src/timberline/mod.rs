@@ -20,7 +20,7 @@ mod pace;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use timberline_tier::lane::{self, LANES};
+use timberline_tier::lane::PerLane;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::workers::Worker;
@@ -52,10 +52,8 @@ impl Default for TimberlineConfig {
     }
 }
 
-/// What the threads of one lane saw since the worker last looked. Apart from other lanes', so that no line is
-/// written by two threads.
+/// What the threads of one lane saw since the worker last looked.
 #[derive(Default)]
-#[repr(align(128))]
 struct Seen {
     /// Sampled accesses.
     samples: AtomicU64,
@@ -85,7 +83,7 @@ pub struct Timberline {
     floor: AtomicU16,
     /// How many more leaves may be made in fast memory before the worker looks again.
     allowance: AtomicI64,
-    seen: Box<[Seen]>,
+    seen: PerLane<Seen>,
     broken: Mutex<Vec<NodeKey>>,
 }
 
@@ -107,7 +105,7 @@ impl Timberline {
             interval: AtomicU32::new(config.densest),
             floor: AtomicU16::new(SAMPLE),
             allowance: AtomicI64::new(nodes - kept),
-            seen: std::iter::repeat_with(Seen::default).take(LANES).collect(),
+            seen: PerLane::default(),
             broken: Mutex::default(),
             config,
         }))
@@ -122,6 +120,12 @@ impl Timberline {
     pub fn interval(&self) -> u32 {
         self.interval.load(Relaxed)
     }
+}
+
+/// Counts one more. Threads that share a lane may lose a count, and the worker's reset one; a locked add costs
+/// more than that is worth.
+fn bump(count: &AtomicU64) {
+    count.store(count.load(Relaxed) + 1, Relaxed);
 }
 
 /// How many nodes of `nodes` to keep free.
@@ -152,10 +156,10 @@ impl Placement for Timberline {
             return self.interval.load(Relaxed).min(SELDOM);
         }
         let heat = self.heat.warm(leaf.address);
-        let seen = &self.seen[lane::assign() % LANES];
-        seen.samples.fetch_add(1, Relaxed);
+        let seen = self.seen.assigned();
+        bump(&seen.samples);
         if !leaf.tier.is_fast() {
-            seen.slow.fetch_add(1, Relaxed);
+            bump(&seen.slow);
             // The worker, or a thread of the same lane, may hold the buffer: then not this time.
             if heat >= self.floor.load(Relaxed)
                 && let Ok(mut suggestions) = seen.suggestions.try_lock()

@@ -47,7 +47,7 @@ impl Mover {
     /// Suggestions since the last round, each leaf once, hottest first.
     fn suggestions(&self) -> Vec<Suggestion> {
         let mut all = Vec::new();
-        for seen in &self.policy.seen {
+        for seen in self.policy.seen.iter() {
             all.append(&mut seen.suggestions.lock().unwrap_or_else(|e| e.into_inner()));
         }
         all.sort_unstable_by_key(|s| (s.fence, std::cmp::Reverse(s.heat)));

@@ -83,7 +83,7 @@ impl Profile {
     /// The profile of this name, or of several names joined by `+`: one for each tier from 1 on.
     ///
     /// # Errors
-    /// A name that is not in the [module's table](self).
+    /// A name that is no profile's.
     pub fn parse(name: &str) -> Result<Profile, UnknownProfile> {
         let tiers: Option<Vec<Slowness>> = name.split('+').map(named).collect();
         let tiers = tiers.ok_or_else(|| UnknownProfile(name.to_owned()))?;

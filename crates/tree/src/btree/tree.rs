@@ -11,7 +11,7 @@ use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::shim::pause;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
-use timberline_tier::lane::{self, LANES};
+use timberline_tier::lane::PerLane;
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
 use super::node::{Body, HEADER, Link, Search};
@@ -45,7 +45,6 @@ impl Root {
 }
 
 /// What a thread writes without disturbing others.
-#[repr(align(128))]
 struct Lane {
     /// Accesses until the placement is told of one.
     countdown: AtomicU32,
@@ -58,7 +57,7 @@ pub(super) struct Tree<M: Memory, const WORDS: usize> {
     pub store: Arc<Store<M>>,
     pub root: Versioned<Root>,
     pub search: Search,
-    lanes: Box<[Lane; LANES]>,
+    lanes: PerLane<Lane>,
     /// Nodes moved to faster and to slower memory.
     pub promoted: AtomicU64,
     pub demoted: AtomicU64,
@@ -129,7 +128,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 height: AtomicU64::new(0),
             }),
             search: Search::detect(),
-            lanes: Box::new(std::array::from_fn(|_| lane())),
+            lanes: PerLane::new(lane),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
         };
@@ -270,7 +269,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     #[inline(always)]
     pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
         if M::TIERED {
-            let countdown = &self.lanes[lane::current() % LANES].countdown;
+            let countdown = &self.lanes.mine().countdown;
             let left = countdown.load(Relaxed).wrapping_sub(1);
             countdown.store(left, Relaxed);
             // Threads that share a lane may take it below zero.
@@ -301,7 +300,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 .placement
                 .touched(self.leaf_ref(link, body), access)
         });
-        let countdown = &self.lanes[lane::assign()].countdown;
+        let countdown = &self.lanes.assigned().countdown;
         countdown.store(pass.unwrap_or(1).max(1), Relaxed);
     }
 
@@ -318,9 +317,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Counts records that came or went.
     pub fn count(&self, change: i64) {
-        self.lanes[lane::assign()]
-            .records
-            .fetch_add(change, Relaxed);
+        self.lanes.assigned().records.fetch_add(change, Relaxed);
     }
 
     pub fn len(&self) -> usize {
