@@ -9,7 +9,8 @@ use timberline_tier::TierId;
 
 use crate::{Move, NewNode, NodeKey, Placed, Placement};
 
-/// See the [module's text](self).
+/// The limit that other placements are held against: nodes are placed once, by [`arrange`], with the true
+/// frequencies known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Oracle;
 

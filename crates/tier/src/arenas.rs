@@ -135,7 +135,8 @@ struct Tier {
     fails_in: AtomicU64,
 }
 
-/// The arenas of all tiers. See the [module's text](self).
+/// The memory of one tree: an arena for each tier, side by side in one reserved address range. Committed bytes
+/// never exceed a tier's limit; freed memory stays mapped, so a stale read never faults.
 pub struct Arenas {
     range: Reservation,
     span: Range<usize>,

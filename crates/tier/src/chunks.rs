@@ -90,7 +90,7 @@ impl Chunks {
             free: slots,
             bits: vec![u64::MAX; slots.div_ceil(64)],
         };
-        if slots % 64 != 0 {
+        if !slots.is_multiple_of(64) {
             *chunk.bits.last_mut().expect("slots > 0") = (1 << (slots % 64)) - 1;
         }
         self.partial[class].push(index);

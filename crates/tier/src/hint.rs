@@ -8,7 +8,7 @@ pub const LINE: usize = 64;
 #[inline(always)]
 pub fn prefetch_lines(address: usize, lines: usize) {
     for line in 0..lines {
-        prefetch_line(address + line * LINE);
+        prefetch_line(address.wrapping_add(line * LINE));
     }
 }
 
@@ -16,7 +16,7 @@ pub fn prefetch_lines(address: usize, lines: usize) {
 #[inline(always)]
 pub fn prefetch(address: usize, bytes: usize) {
     let first = address & !(LINE - 1);
-    prefetch_lines(first, (address + bytes - first).div_ceil(LINE));
+    prefetch_lines(first, (address - first + bytes).div_ceil(LINE));
 }
 
 #[inline(always)]

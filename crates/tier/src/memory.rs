@@ -24,7 +24,7 @@ pub trait Memory: Send + Sync + 'static {
         let _ = (address, bytes);
     }
 
-    /// The same visit reads `bytes` more at `address`: bandwidth only.
+    /// The same visit reads `bytes` more at `address`: bandwidth only, unless it missed nothing so far.
     #[inline(always)]
     fn touch(&self, address: usize, bytes: usize) {
         let _ = (address, bytes);

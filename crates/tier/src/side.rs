@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU16;
 use crate::os::{PAGE, Reservation};
 use crate::{Arenas, ArenasError, TierId};
 
-/// See the [module's text](self).
+/// Two bytes of fast memory for every slot of a tree's arenas, found by the slot's address.
 pub struct SideTable {
     table: Reservation,
     span: Range<usize>,

@@ -78,17 +78,6 @@ fn scaled(value: f64) -> (f64, &'static str) {
     }
 }
 
-/// A latency given in ns.
-pub fn nanos(ns: u64) -> String {
-    let value = ns as f64;
-    match ns {
-        0..=999 => format!("{ns} ns"),
-        1_000..=999_499 => format!("{:.*} µs", decimals(value / 1e3), value / 1e3),
-        999_500..=999_499_999 => format!("{:.*} ms", decimals(value / 1e6), value / 1e6),
-        _ => format!("{:.*} s", decimals(value / 1e9), value / 1e9),
-    }
-}
-
 /// Latencies given in ns, in µs.
 pub fn micros<const N: usize>(ns: [u64; N]) -> String {
     ns.map(|ns| format!("{:.*}", decimals(ns as f64 / 1e3).min(2), ns as f64 / 1e3))
@@ -143,10 +132,6 @@ mod tests {
         );
         assert_eq!(rate(2_340_000.0), "2.34 Mops/s");
         assert_eq!(rate(0.0), "0.00 ops/s");
-        assert_eq!(nanos(312), "312 ns");
-        assert_eq!(nanos(1_940), "1.94 µs");
-        assert_eq!(nanos(999_600), "1.00 ms");
-        assert_eq!(nanos(2_500_000_000), "2.50 s");
         assert_eq!(micros([0, 312, 1_940, 31_940]), "0.00/0.31/1.94/31.9");
         assert_eq!(percent(0.0042), "0.4 %");
         assert_eq!(percent(0.2), "20 %");

@@ -2,6 +2,7 @@
 //! requests.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use timberline_placement::Placed;
 
@@ -9,7 +10,7 @@ use super::source::Requests;
 use crate::workload::Op;
 
 /// Counts the accesses of `passes` requests to each leaf, as pairs of lower fence and count. `per_leaf`
-/// is how many records a leaf holds, for requests that run over several.
+/// is how many records a leaf holds, for requests that run over several. Ends early once `interrupted`.
 pub fn leaf_accesses(
     tree: &dyn Placed,
     requests: &Requests,
@@ -17,6 +18,7 @@ pub fn leaf_accesses(
     threads: usize,
     passes: u64,
     per_leaf: usize,
+    interrupted: &AtomicBool,
 ) -> Vec<(u64, u64)> {
     let mut fences = Vec::new();
     tree.each_leaf(&mut |leaf| {
@@ -27,7 +29,10 @@ pub fn leaf_accesses(
     let count = |thread: usize| {
         let mut counts = vec![0u64; fences.len()];
         let mut source = requests.source(seed, thread, threads);
-        for _ in 0..passes / threads as u64 {
+        for pass in 0..passes / threads as u64 {
+            if pass % 4096 == 0 && interrupted.load(Relaxed) {
+                break;
+            }
             let request = source.next();
             let first = fences
                 .partition_point(|&fence| fence <= request.key)

@@ -150,7 +150,7 @@ impl Slice {
     fn add(&mut self, other: Slice) {
         self.ops += other.ops;
         self.seconds = self.seconds.max(other.seconds);
-        self.lines = self.lines + other.lines;
+        self.lines += other.lines;
         self.latencies.add(&other.latencies).expect("same bounds");
         self.lost += other.lost;
         self.refused += other.refused;

@@ -34,6 +34,8 @@ struct Entry<'a, M: Substrate> {
     cpu_seconds: f64,
     series: Vec<Sample>,
     moves: (u64, u64),
+    /// Inserts that found memory full; what they were to add is missing later.
+    refused: u64,
 }
 
 /// Runs the plan. What was measured before `interrupted` became true is returned all the same.
@@ -67,6 +69,10 @@ fn run_one<M: Substrate>(
 ) -> Result<Vec<Outcome>, String> {
     let name = what.requests.name();
     let (tree, mut entries) = load_all(plan, what, memory, progress, interrupted)?;
+    if interrupted.load(Relaxed) {
+        // Maps that are half loaded would miss records.
+        return Ok(Vec::new());
+    }
     let length = plan.slice;
     for entry in &mut entries {
         let adapts = matches!(entry.contender.name, "sidle" | "timberline");
@@ -142,7 +148,7 @@ fn load_all<'a, M: Substrate>(
             break;
         }
         let entry = load(placement, &sizes, plan, what, memory, progress, interrupted)?;
-        if placement == "oracle" {
+        if placement == "oracle" && !interrupted.load(Relaxed) {
             progress.phase(
                 &format!("{}: counting for oracle", what.requests.name()),
                 None,
@@ -157,7 +163,15 @@ fn load_all<'a, M: Substrate>(
             let per_leaf = stats.records / leaves.max(1);
             let (seed, threads) = (plan.seed, plan.threads);
             let requests = &what.requests;
-            let counts = leaf_accesses(&*placed, requests, seed, threads, passes, per_leaf);
+            let counts = leaf_accesses(
+                &*placed,
+                requests,
+                seed,
+                threads,
+                passes,
+                per_leaf,
+                interrupted,
+            );
             arrange(&*placed, &counts, ORACLE_KEEPS);
         }
         entries.push(entry);
@@ -230,6 +244,7 @@ fn load<'a, M: Substrate>(
         cpu_seconds: 0.0,
         series: Vec::new(),
         moves: (0, 0),
+        refused: 0,
     })
 }
 
@@ -248,6 +263,7 @@ impl<M: Substrate> Entry<'_, M> {
             contender,
             sources,
             series,
+            refused,
             ..
         } = self;
         let placed = contender.map.placed();
@@ -293,8 +309,14 @@ impl<M: Substrate> Entry<'_, M> {
         if let Some(panic) = contender.panicked() {
             return Err(format!("a worker of {} panicked: {panic}", contender.name));
         }
+        *refused += slice.refused;
         if slice.lost > 0 {
             let (lost, name) = (slice.lost, contender.name);
+            if *refused > 0 {
+                return Err(format!(
+                    "{name}: memory is full and inserts were refused: give fewer --seconds, or more --records"
+                ));
+            }
             return Err(format!(
                 "{name} is broken: {lost} of {} requests missed a record",
                 slice.ops
@@ -309,7 +331,7 @@ impl<M: Substrate> Entry<'_, M> {
             self.rounds.push(slice.ops as f64 / slice.seconds);
             self.seconds += slice.seconds;
             self.ops += slice.ops;
-            self.lines = self.lines + slice.lines;
+            self.lines += slice.lines;
             self.latencies.add(&slice.latencies).expect("same bounds");
         }
         Ok(())

@@ -81,8 +81,12 @@ impl Requests {
 }
 
 impl Source<'_> {
-    /// The next request.
+    /// The next request; there always is one.
     #[inline]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "endless: an Option would be checked for nothing"
+    )]
     pub fn next(&mut self) -> Request {
         match self {
             Source::Stream(stream) => stream.next(),

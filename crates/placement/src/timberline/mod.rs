@@ -73,7 +73,8 @@ struct Suggestion {
 /// More suggestions than this wait for no worker.
 const SUGGESTIONS: usize = 1024;
 
-/// The placement `timberline`. See the [module's text](self).
+/// The placement `timberline`: sampled heat beside the tree, and hot slow leaves that change places with cold
+/// fast ones. `docs/design/placement.md` tells how and why.
 pub struct Timberline {
     config: TimberlineConfig,
     heat: HeatTable,
