@@ -1,5 +1,6 @@
 //! `timberline bench`: what placed memory wins back, on this machine, in one command.
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -236,6 +237,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
     let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
+    if let Some(ns) = args.base_ns
+        && !(1.0..=100_000.0).contains(&ns)
+    {
+        return Err(Failure::Impossible(format!(
+            "--base-ns {ns}: give nanoseconds from 1 to 100000"
+        )));
+    }
+    for path in args.json.iter().chain([&args.html]) {
+        check_writable(path)?;
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
@@ -300,20 +311,45 @@ fn available(topology: &Topology) -> u64 {
     limit.map_or(free, |limit| limit.min(free))
 }
 
+/// Finds out before a run of minutes, not after it, that its figures have nowhere to go. Leaves what is
+/// there as it is.
+fn check_writable(path: &Path) -> Result<(), Failure> {
+    let is_new = !path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| {
+        Failure::Impossible(format!(
+            "can't write to {}: {error}; give a file in a directory that exists and is yours",
+            path.display()
+        ))
+    })?;
+    if is_new {
+        // What is left over is an empty file.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
 fn write(args: &Args, report: Report) -> Result<(), Failure> {
     println!("{}", table::render(&report));
     print_recoveries(&report.results);
-    let failed = |path: &Path, error| Failure::Failed(format!("{}: {error}", path.display()));
+    print_misplaced(&report.results);
     if let Some(path) = &args.json {
-        report
-            .write_json(path)
-            .map_err(|error| failed(path, error))?;
+        report.write_json(path).map_err(Failure::failed)?;
     }
-    report
-        .write_html(&args.html)
-        .map_err(|error| failed(&args.html, error))?;
+    report.write_html(&args.html).map_err(Failure::failed)?;
     println!("The report: {}", args.html.display());
     Ok(())
+}
+
+fn print_misplaced(results: &[Outcome]) {
+    for outcome in results {
+        if let Some(pages @ 1..) = outcome.misplaced_pages {
+            println!(
+                "{}, {}: the kernel put {pages} pages on another NUMA node than asked for",
+                outcome.workload, outcome.placement
+            );
+        }
+    }
 }
 
 fn print_recoveries(results: &[Outcome]) {

@@ -99,6 +99,8 @@ pub struct Outcome {
     pub fast_budget_bytes: u64,
     /// How far the peak was above the budget: 0, or something is broken.
     pub over_budget_bytes: u64,
+    /// Pages that the kernel put on another NUMA node than their tier is bound to; `null` where no tier is bound.
+    pub misplaced_pages: Option<u64>,
     /// Bytes of both tiers over the records in the map.
     pub bytes_per_record: f64,
 

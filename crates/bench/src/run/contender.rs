@@ -23,6 +23,8 @@ pub struct Contender<M: Memory> {
     pub map: Map<M>,
     workers: Workers,
     budget: usize,
+    /// Whether its tiers are bound to NUMA nodes.
+    bound: bool,
 }
 
 /// The bytes that a contender may use.
@@ -91,6 +93,7 @@ impl<M: Memory> Contender<M> {
             map,
             workers,
             budget: fast,
+            bound: sizes.nodes.iter().any(|nodes| !nodes.is_empty()),
         })
     }
 
@@ -127,6 +130,17 @@ impl<M: Memory> Contender<M> {
         )
     }
 
+    /// Pages that are not where their tier is bound; `None` where none is, or the kernel does not tell.
+    fn misplaced_pages(&self) -> Option<u64> {
+        if !self.bound {
+            return None;
+        }
+        let arenas = self.map.memory().arenas();
+        let tiers = [TierId::FAST, TierId::SLOW].into_iter();
+        let censuses = tiers.map(|tier| arenas.census(tier).ok());
+        censuses.map(|census| Some(census?.misplaced as u64)).sum()
+    }
+
     /// Fills in what the map itself tells.
     pub fn describe(&self, outcome: &mut Outcome) {
         let stats = self.map.stats();
@@ -138,6 +152,7 @@ impl<M: Memory> Contender<M> {
         outcome.slow_bytes = stats.slow_bytes as u64;
         outcome.fast_bytes_peak = peak as u64;
         outcome.fast_budget_bytes = self.budget as u64;
+        outcome.misplaced_pages = self.misplaced_pages();
         outcome.over_budget_bytes = peak.saturating_sub(self.budget) as u64;
         let bytes = (stats.fast_bytes + stats.slow_bytes) as f64;
         outcome.bytes_per_record = bytes / stats.records.max(1) as f64;

@@ -12,7 +12,7 @@ const BACK: f64 = 0.9;
 const SUSTAINED: usize = 3;
 
 /// Fills in the time from each shift until `regained` is back to 90 % of its level, from the series of
-/// the outcomes of one workload. Outcomes without references, or that never were above `interleave`, get none.
+/// the outcomes of one workload. Without both references, or for them, there is none.
 pub fn fill(outcomes: &mut [Outcome], every: Duration) {
     let throughput = |placement: &str| {
         let outcome = outcomes
@@ -34,7 +34,9 @@ pub fn fill(outcomes: &mut [Outcome], every: Duration) {
         return;
     }
     let regained = |sample: &Sample| (sample.ops_per_s - interleave) / (all_fast - interleave);
-    for outcome in outcomes {
+    let compared =
+        |outcome: &&mut Outcome| !["all-fast", "interleave"].contains(&outcome.placement.as_str());
+    for outcome in outcomes.iter_mut().filter(compared) {
         let series: Vec<(f64, f64)> = outcome
             .series
             .iter()
