@@ -39,7 +39,8 @@
 //!   in the word, and fails.
 //!
 //! **Equal versions mean equal contents**, also across reuse of memory: a node built where another
-//! was retired continues its version ([`Versioned::claim`]) instead of starting at zero. The version has 62
+//! was retired continues its version ([`Versioned::claim`]) instead of starting at zero. (Only memory that was given
+//! back to the system in between starts at zero again; the epoch keeps readers from seeing that.) The version has 62
 //! bits and does not wrap in practice.
 
 use std::fmt;

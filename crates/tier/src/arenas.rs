@@ -178,7 +178,12 @@ impl Arenas {
             .iter()
             .map(|tier| tier.limit.div_ceil(chunk) + SPARE);
         let counts: Vec<usize> = counts.collect();
-        let total = counts.iter().sum::<usize>() * chunk;
+        let sum = counts
+            .iter()
+            .try_fold(0usize, |sum, &count| sum.checked_add(count));
+        let total = sum
+            .and_then(|sum| sum.checked_mul(chunk))
+            .ok_or_else(|| ArenasError::Reserve(usize::MAX, io::ErrorKind::OutOfMemory.into()))?;
         let range = Reservation::new(total, chunk).map_err(|e| ArenasError::Reserve(total, e))?;
         let span = range.base()..range.base() + total;
 
@@ -213,13 +218,18 @@ impl Arenas {
         })
     }
 
-    /// A slot of `size` bytes (a power of two from 64 to 65,536), aligned to its size up to a
-    /// page. Its content is undefined but initialised.
+    /// A slot of `size` bytes (a power of two from 64 to 65,536, no larger than a chunk), aligned to its size up
+    /// to a page. Its content is undefined but initialised.
     ///
     /// # Errors
     /// The tier is full.
     pub fn allocate(&self, tier: TierId, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let class = class_of(size);
+        assert!(
+            size <= self.chunk_bytes,
+            "slots of {size} bytes in chunks of {}",
+            self.chunk_bytes
+        );
         let this = &self.tiers[tier.index()];
         let full = OutOfMemory {
             tier,
@@ -243,9 +253,10 @@ impl Arenas {
 
     /// Gives a slot back.
     ///
-    /// # Panics
-    /// If it is outside the arenas. A slot freed twice is caught when its batch is returned.
-    pub fn free(&self, slot: NonNull<u8>, size: usize) {
+    /// # Safety
+    /// The slot was handed out by these arenas, for this size, was not given back since, and nobody uses it any more.
+    #[allow(unsafe_code)]
+    pub unsafe fn free(&self, slot: NonNull<u8>, size: usize) {
         let address = slot.as_ptr() as usize;
         let this = &self.tiers[self.tier_of(address).index()];
         this.used.fetch_sub(size, Relaxed);
@@ -389,9 +400,8 @@ impl Arenas {
             return None;
         }
         let start = tier.span.start - self.span.start + offset;
-        if self.huge_pages && bytes == self.chunk_bytes {
-            self.range.prefer_huge_pages(start, bytes);
-        }
+        let huge = self.huge_pages && bytes == self.chunk_bytes;
+        self.range.use_huge_pages(start, self.chunk_bytes, huge);
         if self.range.commit(start, bytes).is_err() {
             self.range.decommit(start, bytes);
             tier.budget.release(bytes);
@@ -468,7 +478,7 @@ mod tests {
         let budget = arenas.budget(TierId::FAST);
         assert!(budget.used() <= limit && limit - budget.used() < 4096);
         for slot in slots {
-            arenas.free(slot, 1024);
+            free(&arenas, slot, 1024);
         }
         arenas.trim();
         assert_eq!(
@@ -483,13 +493,51 @@ mod tests {
         );
     }
 
+    /// What `smaps` says is resident in a range, in bytes.
+    fn resident(range: Range<usize>) -> usize {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let (mut inside, mut bytes) = (false, 0);
+        for line in smaps.lines() {
+            let start = line
+                .split_once('-')
+                .and_then(|(start, _)| usize::from_str_radix(start, 16).ok());
+            if let Some(start) = start {
+                inside = range.contains(&start);
+            } else if let (true, Some(rss)) = (inside, line.strip_prefix("Rss:")) {
+                bytes += rss
+                    .trim()
+                    .trim_end_matches(" kB")
+                    .parse::<usize>()
+                    .unwrap_or(0)
+                    * 1024;
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn huge_pages_commit_no_more_than_was_charged() {
+        // Two whole chunks and three pages; the ranges change their roles from round to round.
+        let limit = (4 << 20) + 3 * PAGE;
+        let arenas = Arenas::new(&ArenasConfig::one_tier(limit)).unwrap();
+        for round in 0..3 {
+            let slots = fill(&arenas, TierId::FAST, 1024);
+            assert_eq!(resident(arenas.range()), limit, "round {round}");
+            for slot in slots.into_iter().rev() {
+                free(&arenas, slot, 1024);
+            }
+            arenas.trim();
+            assert_eq!(resident(arenas.range()), 0, "round {round}");
+        }
+    }
+
     #[test]
     fn slots_kept_by_another_thread_are_found_when_memory_is_short() {
         let arenas = small(64 << 10, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let slot = arenas.allocate(TierId::FAST, 4096).unwrap();
-                arenas.free(slot, 4096);
+                free(&arenas, slot, 4096);
             });
         });
         assert_eq!(fill(&arenas, TierId::FAST, 4096).len(), 16);
@@ -548,13 +596,19 @@ mod tests {
                         }
                         for slot in held {
                             assert_eq!(read(slot), thread, "round {round}");
-                            arenas.free(slot, 512);
+                            free(arenas, slot, 512);
                         }
                     }
                 });
             }
         });
         assert_eq!(arenas.used(TierId::FAST), 0);
+    }
+
+    #[allow(unsafe_code)]
+    fn free(arenas: &Arenas, slot: NonNull<u8>, size: usize) {
+        // SAFETY: the tests free each slot once, with the size it was allocated with.
+        unsafe { arenas.free(slot, size) };
     }
 
     #[allow(unsafe_code)]

@@ -15,7 +15,7 @@ pub struct Budget {
 
 impl Budget {
     /// A budget of `limit` bytes, nothing used.
-    pub const fn new(limit: usize) -> Self {
+    pub(crate) const fn new(limit: usize) -> Self {
         Budget {
             limit,
             used: AtomicUsize::new(0),
@@ -24,7 +24,7 @@ impl Budget {
     }
 
     /// Takes `bytes`, or nothing and `false` where that would pass the limit.
-    pub fn charge(&self, bytes: usize) -> bool {
+    pub(crate) fn charge(&self, bytes: usize) -> bool {
         let taken = self.used.fetch_update(Relaxed, Relaxed, |used| {
             used.checked_add(bytes).filter(|&sum| sum <= self.limit)
         });
@@ -36,7 +36,7 @@ impl Budget {
 
     /// Takes as much as is left, at most `most`, in whole multiples of `unit`. Returns the bytes
     /// taken, which may be 0.
-    pub fn charge_up_to(&self, most: usize, unit: usize) -> usize {
+    pub(crate) fn charge_up_to(&self, most: usize, unit: usize) -> usize {
         loop {
             let room = self.limit - self.used();
             let bytes = room.min(most) / unit * unit;
@@ -47,7 +47,7 @@ impl Budget {
     }
 
     /// Gives back `bytes` taken before.
-    pub fn release(&self, bytes: usize) {
+    pub(crate) fn release(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "released {bytes} of {before} bytes");
     }

@@ -68,10 +68,16 @@ impl Reservation {
         check(result)
     }
 
-    /// Asks for 2 MiB pages in a range. A kernel without them says no; nothing else changes then.
-    pub fn prefer_huge_pages(&self, offset: usize, bytes: usize) {
+    /// Asks for 2 MiB pages in a range, or forbids them: where only a part is to be committed, one such page
+    /// would commit the rest too. A kernel without them says no; nothing else changes then.
+    pub fn use_huge_pages(&self, offset: usize, bytes: usize, huge: bool) {
+        let advice = if huge {
+            libc::MADV_HUGEPAGE
+        } else {
+            libc::MADV_NOHUGEPAGE
+        };
         // SAFETY: advice about a range of ours.
-        unsafe { libc::madvise((self.base + offset) as *mut _, bytes, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise((self.base + offset) as *mut _, bytes, advice) };
     }
 
     /// Puts zeroed memory behind a range now, so that being out of memory is an error here

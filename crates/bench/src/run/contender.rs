@@ -22,7 +22,8 @@ pub struct Contender<M: Memory> {
     /// Its map.
     pub map: Map<M>,
     workers: Workers,
-    budget: usize,
+    /// The fast budget; `all-fast` has none.
+    budget: Option<usize>,
     /// Whether its tiers are bound to NUMA nodes.
     bound: bool,
 }
@@ -92,7 +93,7 @@ impl<M: Memory> Contender<M> {
             name,
             map,
             workers,
-            budget: fast,
+            budget: Some(fast).filter(|_| name != "all-fast"),
             bound: sizes.nodes.iter().any(|nodes| !nodes.is_empty()),
         })
     }
@@ -151,9 +152,10 @@ impl<M: Memory> Contender<M> {
         outcome.fast_bytes = stats.fast_bytes as u64;
         outcome.slow_bytes = stats.slow_bytes as u64;
         outcome.fast_bytes_peak = peak as u64;
-        outcome.fast_budget_bytes = self.budget as u64;
+        outcome.fast_budget_bytes = self.budget.unwrap_or(0) as u64;
         outcome.misplaced_pages = self.misplaced_pages();
-        outcome.over_budget_bytes = peak.saturating_sub(self.budget) as u64;
+        let over = |budget| peak.saturating_sub(budget) as u64;
+        outcome.over_budget_bytes = self.budget.map_or(0, over);
         let bytes = (stats.fast_bytes + stats.slow_bytes) as f64;
         outcome.bytes_per_record = bytes / stats.records.max(1) as f64;
         let node = stats.node_bytes as u64;

@@ -153,13 +153,22 @@ pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
 }
 
 impl Plan {
+    /// Bytes that a workload's inserts may add to a map during the run.
+    pub fn growth(&self, what: &What) -> usize {
+        // One request in twenty inserts a record of 20 bytes; three million requests a second and thread.
+        const BYTES_A_SECOND: f64 = 3e6 / 20.0 * 20.0;
+        let seconds = self.warmup.as_secs_f64() + self.slice.as_secs_f64() * self.rounds as f64;
+        let grown = seconds * self.threads as f64 * BYTES_A_SECOND;
+        if what.grows { grown as usize } else { 0 }
+    }
+
     /// Checks what can be known before loading: that the machine's memory can hold the maps.
     ///
     /// # Errors
     /// One line with what is needed and what is there.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
-        // A tree of random 16-byte records is three quarters full at least; inserts may add as much again.
-        let map = |what: &What| what.requests.records() * 24 * if what.grows { 2 } else { 1 };
+        // A tree of random 16-byte records is three quarters full at least.
+        let map = |what: &What| what.requests.records() * 24 + self.growth(what) as u64;
         let largest = self.what.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
         if let Budget::Bytes(bytes) = self.budget

@@ -135,7 +135,7 @@ fn load_all<'a, M: Substrate>(
     )?;
     let tree = reference.contender.committed().0;
     let fast = plan.budget.bytes(tree);
-    let slow = tree + tree / if what.grows { 2 } else { 10 } + (8 << 20);
+    let slow = tree + tree / 10 + (8 << 20) + plan.growth(what);
     let sizes = Sizes {
         tree,
         fast,

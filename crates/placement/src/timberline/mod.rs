@@ -105,7 +105,8 @@ impl Timberline {
             heat,
             interval: AtomicU32::new(config.densest),
             floor: AtomicU16::new(SAMPLE),
-            allowance: AtomicI64::new(nodes - kept),
+            // One node in about 45 is an inner one; those come with the leaves.
+            allowance: AtomicI64::new(nodes - kept - nodes / 32),
             seen: PerLane::default(),
             broken: Mutex::default(),
             config,

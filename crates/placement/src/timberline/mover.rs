@@ -59,7 +59,7 @@ impl Mover {
     fn exchange(&mut self, tree: &dyn Placed) -> usize {
         let policy = self.policy.clone();
         let asking = self.suggestions();
-        let census = Census::new(policy.heat.sweep(TierId::FAST).map(|(_, heat)| heat));
+        let census = self.census();
         self.fast_leaves = census.total();
         let fill = tree.fill(TierId::FAST);
         let nodes = fill.limit / tree.node_bytes();
@@ -97,8 +97,14 @@ impl Mover {
                 break;
             }
         }
-        if plan.demote < (-free).max(0) as usize {
-            self.demote_inner(tree, (-free) as usize - plan.demote);
+        // Leaves ask, but fast memory holds no leaf to exchange: cold inner nodes are in the way.
+        let stuck = match plan.demote == self.fast_leaves {
+            true => asking.len() - plan.promote,
+            false => 0,
+        };
+        let short = ((-free).max(0) as usize).saturating_sub(plan.demote);
+        if short > 0 || stuck > 0 {
+            self.demote_inner(tree, short.max(stuck.min(BATCH)));
         }
         // The next suggestion must beat what will then be among the coldest hundredth.
         let room = free - (plan.promote as isize - plan.demote as isize);
@@ -134,15 +140,16 @@ impl Mover {
     }
 
     fn demote(&self, tree: &dyn Placed, address: usize) -> bool {
-        let moved = tree
-            .fence_at(address)
-            .map(|key| tree.demote(NodeKey { key, height: 0 }));
-        match moved {
+        let fence = tree.fence_at(address);
+        match fence.map(|key| tree.demote(NodeKey { key, height: 0 })) {
             Some(Move::Moved(_)) => true,
             Some(Move::Full | Move::Blocked) => false,
-            // The table said leaf, the tree says no: a sample came in while the slot was freed.
             Some(Move::There | Move::Stale) | None => {
-                self.policy.heat.clear(address);
+                // The table said leaf, the tree says no: a sample came in while the slot was freed. Or the leaf has
+                // another fence since; then it is still there.
+                if tree.fence_at(address) == fence {
+                    self.policy.heat.clear(address);
+                }
                 false
             }
         }
@@ -170,15 +177,30 @@ impl Mover {
         epoch::collect();
     }
 
-    /// Makes fast again what has fast children, or else makes those slow.
-    fn restore_boundary(&self, tree: &dyn Placed) {
-        let broken =
-            std::mem::take(&mut *self.policy.broken.lock().unwrap_or_else(|e| e.into_inner()));
+    /// Makes fast again what has fast children; where fast memory has no room even after the coldest leaves left it,
+    /// makes those children slow.
+    fn restore_boundary(&mut self, tree: &dyn Placed) {
+        let policy = self.policy.clone();
+        let broken = std::mem::take(&mut *policy.broken.lock().unwrap_or_else(|e| e.into_inner()));
         for node in broken {
-            if let Move::Full = tree.promote_node(node) {
+            let mut outcome = tree.promote_node(node);
+            if outcome == Move::Full {
+                let plan = self.census().plan(&[], -(BATCH as isize));
+                for address in self.victims(&plan) {
+                    self.demote(tree, address);
+                }
+                epoch::collect();
+                outcome = tree.promote_node(node);
+            }
+            if outcome == Move::Full {
                 tree.demote_subtree(node);
             }
         }
+    }
+
+    /// The heat of all fast leaves.
+    fn census(&self) -> Census {
+        Census::new(self.policy.heat.sweep(TierId::FAST).map(|(_, heat)| heat))
     }
 }
 
@@ -212,5 +234,81 @@ impl Worker for Mover {
         }
         policy.interval.store(self.pace.interval(), Relaxed);
         Next::After(self.pace.round())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Clockwork, FakeTree};
+    use crate::timberline::TimberlineConfig;
+    use crate::{LeafRef, Placement};
+    use std::sync::atomic::AtomicU16;
+    use timberline_tier::{Arenas, ArenasConfig};
+
+    /// The placement of a tree that is not there: what it believes of leaves is up to the test.
+    fn policy() -> (Arenas, Arc<Timberline>) {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+        let policy = Timberline::new(&arenas, 1024, TimberlineConfig::default()).unwrap();
+        (arenas, policy)
+    }
+
+    fn ask(policy: &Timberline, arenas: &Arenas, n: usize, samples: usize) {
+        let heat = AtomicU16::new(0);
+        let leaf = LeafRef {
+            address: arenas.range_of(TierId::SLOW).start + 1024 * n,
+            tier: TierId::SLOW,
+            fence: FakeTree::leaf(n).key,
+            heat: &heat,
+        };
+        for _ in 0..samples {
+            policy.touched(leaf, crate::Access::Reuse);
+        }
+    }
+
+    fn run(policy: &Arc<Timberline>, tree: &FakeTree) {
+        Clockwork::new(policy.workers()).run_for(tree, Duration::ZERO);
+    }
+
+    #[test]
+    fn hot_leaves_come_with_their_paths_and_leave_the_reserve() {
+        let (arenas, policy) = policy();
+        // Room for 16 of 1 + 4 + 16 + 64 nodes; a quarter is kept.
+        let tree = FakeTree::uniform(4, 4, 16);
+        for n in 0..64 {
+            ask(&policy, &arenas, n, 4);
+        }
+        ask(&policy, &arenas, 40, 40);
+        run(&policy, &tree);
+        assert!(tree.tier(FakeTree::leaf(40)).is_fast(), "the hottest");
+        assert!(tree.has_single_boundary());
+        assert!(tree.fill(TierId::FAST).used <= tree.fill(TierId::FAST).limit);
+    }
+
+    #[test]
+    fn an_entry_without_a_leaf_is_cleared() {
+        let (arenas, policy) = policy();
+        let slot = arenas.range_of(TierId::FAST).start;
+        policy.heat.set(slot, 8);
+        // Fast memory is over its reserve, so the coldest entry is to go; the tree knows no such leaf.
+        let tree = FakeTree::uniform(2, 4, 5);
+        tree.set_all(TierId::FAST);
+        run(&policy, &tree);
+        assert_eq!(policy.heat.get(slot), 0);
+    }
+
+    #[test]
+    fn a_broken_boundary_is_mended_upwards_or_downwards() {
+        for (limit, root_is_fast) in [(16, true), (4, false)] {
+            let (_arenas, policy) = policy();
+            let tree = FakeTree::uniform(2, 4, limit);
+            let root = NodeKey { key: 0, height: 1 };
+            tree.set_all(TierId::FAST);
+            tree.set_tier(root, TierId::SLOW);
+            policy.boundary_broken(root);
+            run(&policy, &tree);
+            assert!(tree.has_single_boundary());
+            assert_eq!(tree.tier(root).is_fast(), root_is_fast, "room for {limit}");
+        }
     }
 }

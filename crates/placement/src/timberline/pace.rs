@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use crate::SELDOM;
+
 /// The worker's round while placement is in motion.
 const BRISK: Duration = Duration::from_millis(20);
 /// The longest round at rest.
@@ -37,11 +39,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing known, between these sampling intervals.
+    /// Nothing known, between these sampling intervals (which are cut to fit 1 to [`SELDOM`]).
     pub fn new(densest: u32, sparsest: u32) -> Self {
+        let densest = densest.clamp(1, SELDOM);
         Pace {
             densest,
-            sparsest,
+            sparsest: sparsest.clamp(densest, SELDOM),
             interval: densest,
             round: BRISK,
             known: 0,
@@ -72,7 +75,8 @@ impl Pace {
             self.known /= KEPT;
         }
         let thinned = self.known / (THINNING * fast.max(1) as u64);
-        self.interval = (thinned as u32).clamp(self.densest, self.sparsest);
+        let within = thinned.clamp(self.densest.into(), self.sparsest.into());
+        self.interval = within as u32;
         self.round = if jumped || moving {
             BRISK
         } else {

@@ -119,7 +119,8 @@ impl<'m, M: Memory> Chase<'m, M> {
 impl<M: Memory> Drop for Chase<'_, M> {
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
-            self.memory.arenas().free(slot, SLOT);
+            // SAFETY: allocated by `new` with this size, and freed only here.
+            unsafe { self.memory.arenas().free(slot, SLOT) };
         }
         self.memory.arenas().trim();
     }

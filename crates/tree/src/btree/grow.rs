@@ -7,8 +7,11 @@
 //!
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
+use std::sync::atomic::Ordering::Relaxed;
 use timberline_placement::{Access, NewNode, NodeKey};
+
 use timberline_sync::epoch::{self, Guard};
+use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, OutOfMemory};
 
@@ -81,16 +84,20 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The calling thread is not
-    /// pinned, or it would wait for itself.
+    /// pinned, or it would wait for itself. Others may be pinned and off their cores, so this waits a little.
     #[cold]
     pub fn reclaimed(&self) -> bool {
-        let arenas = self.memory().arenas();
-        let before = arenas.used(arenas.slowest());
-        // Garbage is freed when the epoch has moved on twice.
-        (0..3).any(|_| {
-            epoch::pin().flush();
-            arenas.used(arenas.slowest()) < before
-        })
+        let retired = || self.store.retired.load(Relaxed);
+        let before = retired();
+        before > 0
+            && (0..64).any(|attempt| {
+                epoch::pin().flush();
+                let freed = retired() < before;
+                if !freed {
+                    pause(attempt);
+                }
+                freed
+            })
     }
 
     fn put(&self, key: u64, value: u64, guard: &Guard) -> Result<Put, Restart> {

@@ -14,7 +14,7 @@ use super::tree::Tree;
 use super::{BulkError, NODE_1K, Stats};
 use crate::{Key, Value};
 
-/// The memory of the map is used up; the map is as it was.
+/// The slow tier is used up; the map is as it was. (New nodes fall from fast to slow memory, never the other way.)
 pub type Full = OutOfMemory;
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves.

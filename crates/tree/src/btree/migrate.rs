@@ -280,6 +280,11 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
     }
 
     fn fence_at(&self, address: usize) -> Option<u64> {
+        // Safe code may ask for any address; only a slot's is followed.
+        let range = self.memory().arenas().range();
+        if !range.contains(&address) || !(address - range.start).is_multiple_of(Self::BYTES) {
+            return None;
+        }
         let guard = epoch::pin();
         let node = Link::from_word(address as u64)
             .node::<WORDS>(&guard)

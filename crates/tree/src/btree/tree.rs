@@ -5,7 +5,7 @@
 //! parent descends again, which also finds out whether the node is still there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
@@ -20,6 +20,8 @@ use super::node::{Body, HEADER, Link, Search};
 pub(super) struct Store<M> {
     pub memory: M,
     pub placement: Arc<dyn Placement>,
+    /// Nodes that are retired and not freed yet.
+    pub retired: AtomicUsize,
 }
 
 /// The root's address and height, guarded like a node: it is the root's parent.
@@ -122,7 +124,11 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             records: AtomicI64::new(0),
         };
         let tree = Tree {
-            store: Arc::new(Store { memory, placement }),
+            store: Arc::new(Store {
+                memory,
+                placement,
+                retired: AtomicUsize::new(0),
+            }),
             root: Versioned::new(Root {
                 node: AtomicU64::new(0),
                 height: AtomicU64::new(0),
@@ -149,7 +155,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         &self.store.memory
     }
 
-    /// Memory for a node where the placement wants it, or in the next slower tier with room.
+    /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
+    /// what is left there is the placement's to give, for inner nodes and for promotions.
     pub fn allocate(&self, new: NewNode) -> Result<Link, OutOfMemory> {
         let arenas = self.memory().arenas();
         let mut tier = self.store.placement.place(new).min(arenas.slowest());
@@ -164,18 +171,31 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Frees a node that was never linked.
     pub fn discard(&self, link: Link) {
-        self.memory().arenas().free(link.slot(), Self::BYTES);
+        link.free::<WORDS>(self.memory().arenas());
     }
 
     /// Frees a node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
+        self.store.retired.fetch_add(1, Relaxed);
         let store = self.store.clone();
         guard.defer(move || {
             if height == 0 {
                 store.placement.leaf_freed(link.address());
             }
-            store.memory.arenas().free(link.slot(), Self::BYTES);
+            link.free::<WORDS>(store.memory.arenas());
+            store.retired.fetch_sub(1, Relaxed);
         });
+        // A full bag waits for its thread to fill another: where memory is short, others need it now.
+        if self.is_short() {
+            guard.flush();
+        }
+    }
+
+    /// Whether the slowest tier is nearly full.
+    fn is_short(&self) -> bool {
+        let arenas = self.memory().arenas();
+        let slowest = arenas.slowest();
+        arenas.used(slowest) > arenas.usable(slowest) / 16 * 15
     }
 
     /// The leaf that covers `key`.
@@ -376,6 +396,13 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             }
             Ok(Some(before))
         })
+    }
+}
+
+impl<M: Memory, const WORDS: usize> Drop for Tree<M, WORDS> {
+    /// What waits for the epoch keeps the arenas mapped. What other threads hold back stays until they pin again.
+    fn drop(&mut self) {
+        epoch::collect();
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::Versioned;
 use timberline_sync::epoch::Guard;
+use timberline_tier::Arenas;
 
 pub use search::Search;
 
@@ -66,9 +67,13 @@ impl Link {
         self.0
     }
 
-    /// The slot to give back to the arena.
-    pub fn slot(self) -> NonNull<u8> {
-        NonNull::new(self.0 as *mut u8).expect("no node lies at 0")
+    /// Gives the node's slot back to its arena. The node is unlinked (or never was linked) and nobody can
+    /// look at it any more.
+    pub fn free<const WORDS: usize>(self, arenas: &Arenas) {
+        let slot = NonNull::new(self.0 as *mut u8).expect("no node lies at 0");
+        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by whoever
+        // failed to link it, or by the one who unlinked it, when the epoch says that all others are gone.
+        unsafe { arenas.free(slot, Body::<WORDS>::BYTES) };
     }
 
     /// Where it leads.
@@ -82,8 +87,8 @@ impl Link {
     #[inline(always)]
     pub fn node<const WORDS: usize>(self, _pinned: &Guard) -> &Node<WORDS> {
         // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
-        // aligned to 64 bytes), validated before they leave the node they were read from, and
-        // arenas stay mapped while a tree or a deferred free needs them. A slot is not reused
+        // aligned to 64 bytes), validated before they leave the node they were read from (or, in
+        // `fence_at`, checked to be such a slot, whatever lies there now), and arenas stay mapped while a tree or a deferred free needs them. A slot is not reused
         // while a thread is pinned that may have seen a link to it. All fields are atomics.
         unsafe { &*(self.0 as *const Node<WORDS>) }
     }
