@@ -35,13 +35,26 @@ pub fn arrange(tree: &dyn Placed, accesses: &[(u64, u64)], reserve: usize) -> us
     let mut ranked = accesses.to_vec();
     ranked.sort_unstable_by_key(|&(fence, count)| (std::cmp::Reverse(count), fence));
     // Demote all first: what stays in the way of a hotter leaf is not known before.
+    let before = tree.fill(TierId::FAST).used;
+    let mut demoted = 0;
     for &(fence, _) in &ranked {
-        tree.demote(NodeKey {
+        let leaf = NodeKey {
             key: fence,
             height: 0,
-        });
+        };
+        if let Move::Moved(nodes) = tree.demote(leaf) {
+            demoted += nodes;
+        }
     }
-    timberline_sync::epoch::collect();
+    // Their memory comes back once no thread is pinned any more that was meanwhile.
+    let left = before.saturating_sub(demoted * tree.node_bytes());
+    for _ in 0..10_000 {
+        if tree.fill(TierId::FAST).used <= left {
+            break;
+        }
+        timberline_sync::epoch::collect();
+        std::thread::yield_now();
+    }
     let mut placed = 0;
     for &(fence, _) in &ranked {
         let fill = tree.fill(TierId::FAST);

@@ -19,6 +19,8 @@ const NODE_128: usize = 12;
 type Map<const WORDS: usize> = BTree<u64, u64, Native, WORDS>;
 
 impl<const WORDS: usize> TestMap for Map<WORDS> {
+    const NODE_BYTES: usize = Self::NODE_BYTES;
+
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
         BTree::new(Native(arenas), placement)
     }

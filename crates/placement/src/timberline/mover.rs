@@ -108,7 +108,8 @@ impl Mover {
         }
         // The next suggestion must beat what will then be among the coldest hundredth.
         let room = free - (plan.promote as isize - plan.demote as isize);
-        let floor = match room > 0 {
+        let floor = match room > 0 || plan.demote == self.fast_leaves {
+            // With no fast leaf to beat, any may ask.
             true => super::SAMPLE,
             false => worth_it(census.nth_coldest(1 + plan.demote + self.fast_leaves / 100)),
         };

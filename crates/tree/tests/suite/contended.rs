@@ -15,9 +15,7 @@ pub fn no_increment_is_lost<T: TestMap>() {
     const ROUNDS: u64 = 300;
     let seed = seed();
     for &make in placing::ALL {
-        let placing = make(seed);
-        let arenas = rooms::two(2 * rooms::CHUNK, rooms::AMPLE);
-        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let (map, placing) = placing::map::<T>(make, seed, 2 * rooms::CHUNK, rooms::AMPLE);
         for counter in 0..COUNTERS {
             map.insert(counter * APART, 0).unwrap();
         }
@@ -104,9 +102,7 @@ fn exchange(map: &impl TestMap, thread: u64) -> Ledger {
 pub fn every_value_comes_out_once<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
-        let placing = make(seed);
-        let arenas = rooms::two(rooms::CHUNK, rooms::AMPLE);
-        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let (map, placing) = placing::map::<T>(make, seed, rooms::CHUNK, rooms::AMPLE);
         let moving = Draw::new(seed, 99);
         let ledgers: Vec<Ledger> = migrator::beside(&*map.placed(), moving, SHARED, || {
             std::thread::scope(|scope| {

@@ -12,6 +12,9 @@ pub type Bounds = (Bound<u64>, Bound<u64>);
 
 /// A concurrent ordered map from words to words, whose nodes live in arenas.
 pub trait TestMap: Sized + Send + Sync {
+    /// Bytes of a node.
+    const NODE_BYTES: usize;
+
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
     fn arenas(&self) -> &Arenas;
     fn placed(&self) -> Arc<dyn Placed>;

@@ -2,12 +2,14 @@
 //!
 //! A map joins by implementing [`TestMap`] and one line in a test file:
 //! `suite_for!(name: Type)`. Nodes and chunks should be as small as the map allows, so that splits, merges,
-//! epochs and migrations happen on few keys. A placement joins by a line in [`placing::ALL`].
+//! epochs and migrations happen on few keys. A placement joins by a line in [`placing::ALL`], and one
+//! with workers by another in [`moving::ALL`].
 //!
 //! Every test draws from one seed, which it prints; `TIMBERLINE_SEED=n` repeats a run.
 
 pub mod bulk;
 pub mod check;
+pub mod clockwork;
 pub mod contended;
 pub mod draw;
 pub mod faults;
@@ -16,11 +18,13 @@ pub mod map;
 pub mod migrator;
 pub mod model;
 pub mod moves;
+pub mod moving;
 pub mod own_keys;
 pub mod placing;
 pub mod reclaim;
 pub mod rooms;
 pub mod scans;
+pub mod workers;
 
 pub use map::TestMap;
 
@@ -51,6 +55,11 @@ macro_rules! suite_for {
                 bulk::an_unsorted_bulk_load_says_where,
                 bulk::a_bulk_load_may_read_its_own_map,
                 bulk::many_lookups_are_as_many_gets,
+                workers::hot_leaves_become_fast_wherever_they_are,
+                workers::growth_beyond_the_budget_keeps_it,
+                workers::restless_workers_lose_nothing_and_keep_the_budget,
+                workers::a_worker_that_panics_takes_nothing_with_it,
+                workers::workers_stop_at_any_moment,
             }
         }
     };

@@ -184,12 +184,7 @@ fn apply(map: &impl TestMap, model: &mut BTreeMap<u64, u64>, op: &Op) {
 
 /// Fast memory for about a third of the nodes that a list of operations makes.
 fn make<T: TestMap>(make: placing::Make, seed: u64) -> (T, Placing) {
-    let placing = make(seed);
-    let map = T::make(
-        rooms::two(2 * rooms::CHUNK, rooms::AMPLE),
-        placing.placement.clone(),
-    );
-    (map.unwrap(), placing)
+    placing::map(make, seed, 2 * rooms::CHUNK, rooms::AMPLE)
 }
 
 pub fn agrees_with_a_sorted_map<T: TestMap>() {

@@ -37,9 +37,7 @@ fn work(map: &impl TestMap, thread: u64, mut draw: Draw) -> BTreeMap<u64, u64> {
 pub fn threads_with_their_own_keys_lose_nothing<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
-        let placing = make(seed);
-        let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
-        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let (map, placing) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
         let moving = Draw::new(seed, 99);
         let model = migrator::beside(&*map.placed(), moving, KEYS, || {
             std::thread::scope(|scope| {

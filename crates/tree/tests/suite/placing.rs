@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use timberline_placement::{AllSlow, Interleave, NewNode, NodeKey, Placed, Placement};
-use timberline_tier::TierId;
+use timberline_placement::{AllSlow, InnerFast, Interleave, NewNode, NodeKey, Placed, Placement};
+use timberline_tier::{Arenas, TierId};
 
 use super::draw::Draw;
+use super::{TestMap, moving, rooms};
 
 /// A placement, and how it treats the single boundary.
 pub struct Placing {
@@ -16,11 +17,49 @@ pub struct Placing {
 
 type Settle = Box<dyn Fn(&dyn Placed) + Send + Sync>;
 
-/// Makes a placement from a seed.
-pub type Make = fn(u64) -> Placing;
+/// What a placement is made for.
+pub struct Room {
+    pub seed: u64,
+    /// Bytes for nodes in fast memory.
+    pub fast: usize,
+    /// Bytes for nodes in slow memory.
+    pub slow: usize,
+    pub node_bytes: usize,
+}
+
+/// Makes a placement and the arenas it is for.
+pub type Make = fn(&Room) -> (Arenas, Placing);
 
 /// All placements that maps are tested under.
-pub const ALL: &[Make] = &[shuffle, interleave];
+pub const ALL: &[Make] = &[
+    |room| (room.arenas(), shuffle(room.seed)),
+    |room| (room.arenas(), interleave(room.seed)),
+    |room| (room.arenas(), inner_fast(room.seed)),
+    |room| (room.arenas(), moving::sidle().placing()),
+    |room| {
+        let (arenas, policy) = moving::timberline(room);
+        (arenas, policy.placing())
+    },
+];
+
+/// A map under a placement, with so many bytes for its nodes.
+pub fn map<T: TestMap>(make: Make, seed: u64, fast: usize, slow: usize) -> (T, Placing) {
+    let node_bytes = T::NODE_BYTES;
+    let room = Room {
+        seed,
+        fast,
+        slow,
+        node_bytes,
+    };
+    let (arenas, placing) = make(&room);
+    (T::make(arenas, placing.placement.clone()).unwrap(), placing)
+}
+
+impl Room {
+    pub fn arenas(&self) -> Arenas {
+        rooms::two(self.fast, self.slow)
+    }
+}
 
 /// The one for tests that need just any: new nodes go to random tiers.
 pub fn shuffle(seed: u64) -> Placing {
@@ -44,6 +83,14 @@ pub fn all_slow(_: u64) -> Placing {
 fn interleave(_: u64) -> Placing {
     Placing {
         placement: Arc::new(Interleave::new(0.5)),
+        settle: None,
+    }
+}
+
+/// Leaves are slow. Once fast memory ends among the inner nodes, nobody mends the boundary.
+fn inner_fast(_: u64) -> Placing {
+    Placing {
+        placement: Arc::new(InnerFast),
         settle: None,
     }
 }

@@ -9,9 +9,7 @@ pub fn churn_gives_everything_back<T: TestMap>() {
     const KEYS: u64 = 1_500;
     let seed = seed();
     for &make in placing::ALL {
-        let placing = make(seed);
-        let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
-        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
         migrator::beside(&*map.placed(), Draw::new(seed, 99), KEYS, || {
             std::thread::scope(|scope| {
                 for thread in 0..2 {

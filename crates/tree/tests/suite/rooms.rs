@@ -16,6 +16,19 @@ pub fn two(fast: usize, slow: usize) -> Arenas {
     Arenas::new(&config).unwrap()
 }
 
+/// As [`two`], with so much more fast memory as a table of two bytes for each node-sized slot takes.
+pub fn two_and_table(fast: usize, slow: usize, node_bytes: usize) -> Arenas {
+    let mut table = 0;
+    loop {
+        let arenas = two(fast + table, slow);
+        let needed = (arenas.range().len() / node_bytes * 2).next_multiple_of(CHUNK);
+        if needed <= table {
+            return arenas;
+        }
+        table = needed;
+    }
+}
+
 /// Fast memory only.
 pub fn one(bytes: usize) -> Arenas {
     let mut config = ArenasConfig::one_tier(bytes);

@@ -82,9 +82,7 @@ fn churn(map: &impl TestMap, mut draw: Draw, stop: &AtomicBool) {
 pub fn standing_records_are_seen_once_in_order<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
-        let placing = make(seed);
-        let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
-        let map = T::make(arenas, placing.placement.clone()).unwrap();
+        let (map, placing) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
         for key in (0..KEYS).step_by(APART as usize) {
             map.insert(key, value(key)).unwrap();
         }

@@ -1,0 +1,366 @@
+//! The runner on tiny inputs: every placement under every workload, traces, shifts, interruptions; and counts
+//! that repeat to the digit.
+//!
+//! Memory is emulated at the costs of a made-up machine, so nothing is measured first. No test looks at how
+//! fast anything was.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use timberline_bench::report::Outcome;
+use timberline_bench::report::progress::{Progress, Silent};
+use timberline_bench::run::{Budget, PLACEMENTS, Plan, Requests, What, run};
+use timberline_bench::trace::{Trace, TraceFormat};
+use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
+use timberline_placement::{
+    AllFast, AllSlow, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
+};
+use timberline_tier::emulator::{Base, Emulated, LineCounts, Profile, thread_counts};
+use timberline_tier::{Arenas, ArenasConfig, Native};
+use timberline_tree::BTree;
+
+fn cxl(arenas: Arenas) -> Emulated {
+    Emulated::new(arenas, Profile::parse("cxl").unwrap(), Base::default())
+}
+
+fn stream(name: &str, records: u64) -> What {
+    let workload = Workload::parse(name).unwrap();
+    let grows = workload.mix().inserts();
+    let space = KeySpace::new(records).unwrap();
+    let requests = Requests::Stream { workload, space };
+    What { requests, grows }
+}
+
+/// All placements, for moments.
+fn plan(what: Vec<What>) -> Plan {
+    Plan {
+        what,
+        placements: PLACEMENTS.to_vec(),
+        threads: 2,
+        slice: Duration::from_millis(50),
+        rounds: 1,
+        warmup: Duration::from_millis(20),
+        budget: Budget::Ratio(0.2),
+        shift_every: None,
+        seed: 42,
+        nodes: [Vec::new(), Vec::new()],
+    }
+}
+
+fn run_emulated(plan: &Plan) -> Vec<Outcome> {
+    run(plan, &cxl, &Silent, &AtomicBool::new(false)).unwrap()
+}
+
+fn of<'a>(outcomes: &'a [Outcome], placement: &str) -> &'a Outcome {
+    let mut outcomes = outcomes.iter();
+    outcomes.find(|it| it.placement == placement).unwrap()
+}
+
+/// What must be true of every outcome, whatever was run.
+fn plausible(outcome: &Outcome) {
+    let name = format!("{} on {}", outcome.placement, outcome.workload);
+    assert_eq!(outcome.over_budget_bytes, 0, "{name}");
+    let has_budget = outcome.placement != "all-fast";
+    assert!(
+        !has_budget || outcome.fast_bytes_peak <= outcome.fast_budget_bytes,
+        "{name}"
+    );
+    assert!(outcome.fast_bytes <= outcome.fast_bytes_peak, "{name}");
+    assert!(outcome.ops_per_s > 0.0 && outcome.seconds > 0.0, "{name}");
+    assert!(outcome.ops_per_s_min <= outcome.ops_per_s_max, "{name}");
+    let percentiles = [
+        outcome.p50_ns,
+        outcome.p90_ns,
+        outcome.p99_ns,
+        outcome.p999_ns,
+    ];
+    assert!(percentiles[0] > 0 && percentiles.is_sorted(), "{name}");
+    assert!(outcome.bytes_per_record > 16.0, "{name}");
+    assert!((0.0..=1.0).contains(&outcome.worker_cpu_ratio), "{name}");
+
+    let level = |fast: bool| -> u64 {
+        let levels = outcome.levels.iter();
+        levels
+            .map(|it| if fast { it.bytes_fast } else { it.bytes_slow })
+            .sum()
+    };
+    assert!(level(true) <= outcome.fast_bytes, "{name}");
+    assert!(level(false) <= outcome.slow_bytes, "{name}");
+    assert!(!outcome.series.is_empty(), "{name}");
+    match outcome.placement.as_str() {
+        "all-fast" => assert_eq!((outcome.slow_bytes, outcome.lines_slow_per_op), (0, 0.0)),
+        "all-slow" => assert_eq!((outcome.fast_bytes, outcome.lines_fast_per_op), (0, 0.0)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_placement_runs_every_workload() {
+    let workloads = Workload::names().map(|name| stream(name, 2_000));
+    let outcomes = run_emulated(&plan(workloads.collect()));
+    let names: Vec<_> = outcomes
+        .iter()
+        .map(|it| (&*it.workload, &*it.placement))
+        .collect();
+    let expected = Workload::names().flat_map(|workload| PLACEMENTS.map(|it| (workload, it)));
+    assert_eq!(names, expected.collect::<Vec<_>>());
+    for outcome in &outcomes {
+        plausible(outcome);
+        let lines = outcome.lines_fast_per_op + outcome.lines_slow_per_op;
+        assert!(
+            lines + outcome.lines_cached_per_op > 1.0,
+            "lines are counted"
+        );
+        assert!(outcome.emulated);
+        assert_eq!((outcome.records, outcome.threads), (2_000, 2));
+        assert_eq!(outcome.rounds.len(), 1);
+        let is_static = !matches!(&*outcome.placement, "sidle" | "timberline");
+        assert!(!is_static || (outcome.promoted, outcome.demoted) == (0, 0));
+    }
+}
+
+#[test]
+fn real_memory_is_run_the_same_way() {
+    let plan = plan(vec![stream("hs-a", 2_000), stream("ycsb-e", 2_000)]);
+    let outcomes = run(&plan, &Native, &Silent, &AtomicBool::new(false)).unwrap();
+    assert_eq!(outcomes.len(), 2 * PLACEMENTS.len());
+    for outcome in &outcomes {
+        plausible(outcome);
+        assert!(!outcome.emulated);
+        assert_eq!(outcome.fast_share, None, "nothing is counted");
+    }
+}
+
+#[test]
+fn any_budget_is_kept() {
+    for budget in [
+        Budget::Ratio(0.03),
+        Budget::Ratio(0.5),
+        Budget::Ratio(1.0),
+        Budget::Bytes(300_000),
+    ] {
+        let mut plan = plan(vec![stream("hs-d", 2_000)]);
+        plan.budget = budget;
+        run_emulated(&plan).iter().for_each(plausible);
+    }
+}
+
+/// A budget that holds no heat table is said to be too small, not run over.
+#[test]
+fn a_budget_too_small_is_one_line() {
+    let mut plan = plan(vec![stream("hs-c", 2_000)]);
+    plan.budget = Budget::Bytes(4096);
+    let line = run(&plan, &cxl, &Silent, &AtomicBool::new(false)).unwrap_err();
+    assert!(line.contains("4096") && !line.contains('\n'), "{line}");
+}
+
+/// The hot leaves are more than the modelled cache holds: what it does hold is no matter of placement, and the
+/// oracle counts accesses, not misses.
+#[test]
+fn the_oracle_meets_fast_memory_most() {
+    let records = 250_000;
+    let space = KeySpace::new(records).unwrap();
+    let distribution = Distribution::parse("hotspot:0.2:0.9").unwrap();
+    let workload = Workload::parse("hs-c")
+        .unwrap()
+        .with_distribution(distribution);
+    let requests = Requests::Stream { workload, space };
+    let hot = What {
+        requests,
+        grows: false,
+    };
+    let mut plan = plan(vec![hot, stream("ycsb-c", records)]);
+    plan.placements = vec!["all-fast", "all-slow", "interleave", "inner-fast", "oracle"];
+    plan.budget = Budget::Ratio(0.25);
+    let outcomes = run_emulated(&plan);
+    for outcomes in outcomes.chunks(plan.placements.len()) {
+        outcomes.iter().for_each(plausible);
+        let share = |placement| of(outcomes, placement).fast_share.unwrap();
+        assert_eq!((share("all-fast"), share("all-slow")), (1.0, 0.0));
+        let shares = ["oracle", "interleave", "inner-fast"].map(share);
+        let limit = 1.2 * shares[1].max(shares[2]);
+        assert!(shares[0] >= limit, "{}: {shares:?}", outcomes[0].workload);
+    }
+}
+
+#[test]
+fn a_moving_hot_region_has_recoveries() {
+    let mut plan = plan(vec![stream("hs-c", 20_000)]);
+    plan.placements = vec!["all-fast", "interleave", "timberline"];
+    plan.shift_every = Some(Duration::from_millis(500));
+    // A shift counts when the run goes on for two seconds after it.
+    plan.slice = Duration::from_millis(2_600);
+    let outcomes = run_emulated(&plan);
+    outcomes.iter().for_each(plausible);
+    let times = outcomes
+        .iter()
+        .flat_map(|it| [it.recovery_s, it.recovery_s_max]);
+    for time in times.flatten() {
+        assert!((0.0..=0.5).contains(&time), "{time}");
+    }
+    for outcome in &outcomes {
+        assert_eq!(
+            outcome.recovery_s.is_some(),
+            outcome.recovery_s_max.is_some()
+        );
+    }
+}
+
+/// Writes a trace, reads it, and removes the file again.
+fn trace(name: &str, content: &[u8]) -> Trace {
+    let file = format!("timberline-run-{}-{name}", std::process::id());
+    let path: PathBuf = std::env::temp_dir().join(file);
+    std::fs::write(&path, content).unwrap();
+    let format = TraceFormat::guess(&path).unwrap();
+    let trace = Trace::open(&path, &format);
+    std::fs::remove_file(&path).unwrap();
+    trace.unwrap()
+}
+
+#[test]
+fn a_trace_is_replayed_over_its_own_keys() {
+    let keys = (0..3_000u32).map(|n| n * n % 1_009);
+    let bytes: Vec<u8> = keys.flat_map(u32::to_le_bytes).collect();
+    let trace = trace("squares.u32", &bytes);
+    let records = trace.keys().len() as u64;
+    let requests = Requests::Trace(Arc::new(trace));
+    let mut plan = plan(vec![What {
+        requests,
+        grows: false,
+    }]);
+    plan.threads = 3;
+    let outcomes = run_emulated(&plan);
+    assert_eq!(outcomes.len(), PLACEMENTS.len());
+    for outcome in &outcomes {
+        plausible(outcome);
+        assert_eq!((&*outcome.workload, outcome.records), ("trace", records));
+    }
+}
+
+/// Interrupts when a phase begins whose name has `at` in it.
+struct InterruptAt<'a> {
+    at: &'static str,
+    interrupted: &'a AtomicBool,
+    finished: AtomicUsize,
+}
+
+impl Progress for InterruptAt<'_> {
+    fn phase(&self, name: &str, _: Option<u64>) {
+        if name.contains(self.at) {
+            self.interrupted.store(true, Relaxed);
+        }
+    }
+    fn advance(&self, _: u64, _: f64, _: Option<f64>) {}
+    fn finish(&self) {
+        self.finished.fetch_add(1, Relaxed);
+    }
+}
+
+/// The placements of the outcomes of a long run that is interrupted at a phase.
+fn interrupted_at(at: &'static str) -> Vec<(String, usize)> {
+    let mut plan = plan(vec![stream("hs-c", 50_000), stream("ycsb-d", 2_000)]);
+    plan.placements = vec!["interleave", "oracle", "timberline"];
+    plan.rounds = 1_000_000;
+    let interrupted = AtomicBool::new(false);
+    let progress = InterruptAt {
+        at,
+        interrupted: &interrupted,
+        finished: AtomicUsize::new(0),
+    };
+    let outcomes = run(&plan, &cxl, &progress, &interrupted).unwrap();
+    assert_eq!(progress.finished.load(Relaxed), 1);
+    outcomes.iter().for_each(plausible);
+    assert!(outcomes.iter().all(|it| it.workload == "hs-c"));
+    let outcomes = outcomes.into_iter();
+    outcomes.map(|it| (it.placement, it.rounds.len())).collect()
+}
+
+#[test]
+fn an_interruption_keeps_what_was_measured() {
+    let all = ["interleave", "oracle", "timberline"];
+    let rounds = interrupted_at("hs-c: interleave 4/");
+    assert!(rounds.iter().map(|(name, _)| &**name).eq(all), "{rounds:?}");
+    assert!(
+        rounds.iter().all(|&(_, rounds)| (3..=4).contains(&rounds)),
+        "{rounds:?}"
+    );
+    let rounds = interrupted_at("hs-c: timberline 1/");
+    assert!(rounds.len() >= 2 && rounds[0].1 == 1, "{rounds:?}");
+}
+
+/// A map that is half loaded is not asked for the rest, nor called broken.
+#[test]
+fn an_interruption_before_the_first_round_leaves_nothing() {
+    for at in [
+        "loading all-fast",
+        "loading oracle",
+        "counting",
+        "loading timberline",
+    ] {
+        assert_eq!(interrupted_at(at), [], "{at}");
+    }
+}
+
+/// Does one request, and says whether it found what must be there.
+fn execute<P: timberline_tier::Memory>(map: &BTree<u64, u64, P>, request: Request) -> bool {
+    let Request { op, key } = request;
+    match op {
+        Op::Read => map.get(key).is_some(),
+        Op::Update => map.update(key, key).is_some(),
+        Op::Insert => map.insert(key, key).unwrap().is_none(),
+        Op::Scan(records) => map.scan(key, records.into(), |_, _| ControlFlow::Continue(())) > 0,
+        Op::ReadModifyWrite => {
+            let value = map.get(key).unwrap();
+            map.update(key, value + 1).is_some()
+        }
+    }
+}
+
+/// Makes a placement for these arenas.
+type Place = fn(&Arenas) -> Arc<dyn Placement>;
+
+/// The lines that a thread touches for the same requests on a new map.
+fn counts(workload: &str, place: Place) -> LineCounts {
+    let count = || {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 16 << 20)).unwrap();
+        let placement = place(&arenas);
+        let map: BTree<u64, u64, Emulated> = BTree::new(cxl(arenas), placement).unwrap();
+        let What { requests, .. } = stream(workload, 60_000);
+        let before = thread_counts();
+        for key in requests.load(7, 0, 1) {
+            map.insert(key, key).unwrap();
+        }
+        let mut source = requests.source(7, 0, 1);
+        for _ in 0..30_000 {
+            assert!(execute(&map, source.next()));
+        }
+        thread_counts() - before
+    };
+    // A thread of its own has a modelled cache of its own, empty at first.
+    std::thread::scope(|scope| scope.spawn(count).join().unwrap())
+}
+
+#[test]
+fn counts_repeat_to_the_digit() {
+    let placements: [Place; 5] = [
+        |_| Arc::new(AllFast),
+        |_| Arc::new(AllSlow),
+        |_| Arc::new(InnerFast),
+        |_| Arc::new(Interleave::new(0.1)),
+        |arenas| {
+            let node = BTree::<u64, u64, Emulated>::NODE_BYTES;
+            Timberline::new(arenas, node, TimberlineConfig::default()).unwrap()
+        },
+    ];
+    for workload in ["ycsb-a", "hs-d", "ycsb-e", "ycsb-f"] {
+        for place in placements {
+            let (one, two) = (counts(workload, place), counts(workload, place));
+            let lines = |it: LineCounts| (it.fast, it.slow, it.cached);
+            assert_eq!(lines(one), lines(two), "{workload}");
+            assert!(one.fast + one.slow > 0, "{workload}");
+        }
+    }
+}

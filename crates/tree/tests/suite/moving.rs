@@ -1,0 +1,77 @@
+//! The placements that move nodes, their workers stepped by hand or running as threads.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use timberline_placement::workers::Worker;
+use timberline_placement::{Placed, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig};
+use timberline_tier::Arenas;
+
+use super::clockwork::Clockwork;
+use super::placing::{Placing, Room};
+use super::rooms;
+
+/// A placement and how to make its workers.
+pub struct Policy {
+    pub placement: Arc<dyn Placement>,
+    pub workers: Box<dyn Fn() -> Vec<Box<dyn Worker>> + Send + Sync>,
+    /// What it believes, for the message of a test that fails.
+    pub beliefs: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+/// Makes one for a map.
+pub type Make = fn(&Room) -> (Arenas, Policy);
+
+/// All of them.
+pub const ALL: &[Make] = &[|room| (room.arenas(), sidle()), timberline];
+
+/// SIDLE as published.
+pub fn sidle() -> Policy {
+    sidle_with(SidleConfig::default())
+}
+
+/// SIDLE with other periods.
+pub fn sidle_with(config: SidleConfig) -> Policy {
+    let sidle = Sidle::new(config);
+    let believing = sidle.clone();
+    Policy {
+        placement: sidle.clone(),
+        beliefs: Box::new(move || format!("{:?}", believing.snapshot())),
+        workers: Box::new(move || sidle.workers()),
+    }
+}
+
+/// Ours, with fast memory for its table on top of the nodes'.
+pub fn timberline(room: &Room) -> (Arenas, Policy) {
+    let arenas = rooms::two_and_table(room.fast, room.slow, room.node_bytes);
+    let ours = Timberline::new(&arenas, room.node_bytes, TimberlineConfig::default()).unwrap();
+    let believing = ours.clone();
+    let policy = Policy {
+        placement: ours.clone(),
+        beliefs: Box::new(move || format!("samples one in {}", believing.interval())),
+        workers: Box::new(move || ours.workers()),
+    };
+    (arenas, policy)
+}
+
+/// Time in which workers come to rest once nothing happens any more: several periods of each.
+const A_WHILE: Duration = Duration::from_secs(3);
+
+impl Policy {
+    /// The workers under a clock of the test's own.
+    pub fn clockwork(&self) -> Clockwork {
+        Clockwork::new((self.workers)())
+    }
+
+    /// For tests that know nothing of workers: they run when the map is to settle.
+    pub fn placing(self) -> Placing {
+        let clockwork = Mutex::new(self.clockwork());
+        let settle = move |placed: &dyn Placed| {
+            clockwork.lock().unwrap().run_for(placed, A_WHILE);
+        };
+        Placing {
+            placement: self.placement,
+            settle: Some(Box::new(settle)),
+        }
+    }
+}
