@@ -107,7 +107,7 @@ pub struct Outcome {
     /// Whether the slow tier's slowness was emulated.
     pub emulated: bool,
 
-    /// Share of what slow memory costs that was won back, from medians: 0 is `interleave`, 1 `all-fast`.
+    /// Share of what slow memory costs that was won back: 0 is `interleave`, 1 `all-fast`. The median of the rounds.
     pub regained: Option<f64>,
     /// The smallest `regained` of a round.
     pub regained_min: Option<f64>,
@@ -117,11 +117,11 @@ pub struct Outcome {
     pub regained_to_oracle: Option<f64>,
     /// `fast_share` over the oracle's `fast_share`.
     pub fast_share_to_oracle: Option<f64>,
-    /// Median throughput over `interleave`'s.
+    /// Throughput over `interleave`'s: the median of the rounds.
     pub ratio_to_interleave: Option<f64>,
-    /// Median throughput over `all-fast`'s.
+    /// Throughput over `all-fast`'s, likewise.
     pub ratio_to_all_fast: Option<f64>,
-    /// Median throughput over `oracle`'s.
+    /// Throughput over `oracle`'s, likewise.
     pub ratio_to_oracle: Option<f64>,
 
     /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the median
