@@ -60,7 +60,7 @@ pub struct Args {
     #[command(flatten)]
     nodes: Nodes,
     /// Measured seconds of a placement in each round
-    #[arg(long, default_value_t = 1.0, value_name = "S")]
+    #[arg(long, default_value_t = 0.6, value_name = "S")]
     seconds: f64,
     /// Rounds, in each of which all placements take turns
     #[arg(long, default_value_t = 5, value_name = "N")]
