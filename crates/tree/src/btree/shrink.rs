@@ -36,12 +36,9 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Removes a record from its leaf. Returns its value and how many are left there.
     fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
-        let leaf = self.leaf(key, guard)?;
-        let found = leaf.get(|body| {
-            self.visit(body);
-            body.find(self.search, key).ok()
-        })?;
-        let Some(index) = found else { return Ok(None) };
+        let Some((leaf, index)) = self.record(key, guard)? else {
+            return Ok(None);
+        };
         let held = leaf.upgrade()?;
         self.touch(&held, index);
         let value = held.payload(index);

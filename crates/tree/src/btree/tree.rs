@@ -373,17 +373,28 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         Some(body.payload(index))
     }
 
+    /// The leaf of a present record, and the record's index there.
+    pub fn record<'g>(
+        &'g self,
+        key: u64,
+        guard: &'g Guard,
+    ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
+        let leaf = self.leaf(key, guard)?;
+        let found = leaf.get(|body| {
+            self.visit(body);
+            body.find(self.search, key).ok()
+        })?;
+        Ok(found.map(|index| (leaf, index)))
+    }
+
     /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
     /// `change` returning `None` leaves the record alone.
     pub fn modify(&self, key: u64, mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
         let guard = epoch::pin();
         self.retry(|| {
-            let leaf = self.leaf(key, &guard)?;
-            let found = leaf.get(|body| {
-                self.visit(body);
-                body.find(self.search, key).ok()
-            })?;
-            let Some(index) = found else { return Ok(None) };
+            let Some((leaf, index)) = self.record(key, &guard)? else {
+                return Ok(None);
+            };
             let held = leaf.upgrade()?;
             self.touch(&held, index);
             let before = held.payload(index);
