@@ -16,6 +16,16 @@ const PLACEMENTS: [(&str, f64, f64); 7] = [
     ("timberline", 5.45, 0.89),
 ];
 
+/// The same report, had the slow memory been real.
+pub fn on_real_memory() -> Report {
+    let mut report = report();
+    report.meta.emulated = false;
+    for outcome in &mut report.results {
+        outcome.emulated = false;
+    }
+    report
+}
+
 /// Two workloads, seven placements, three rounds.
 pub fn report() -> Report {
     run(&["hs-c", "ycsb-a"])

@@ -202,12 +202,7 @@ mod tests {
 
     #[test]
     fn real_memory_is_not_called_emulated() {
-        let mut report = samples::report();
-        report.meta.emulated = false;
-        report
-            .results
-            .iter_mut()
-            .for_each(|outcome| outcome.emulated = false);
+        let report = samples::on_real_memory();
         assert!(!render(&report).to_lowercase().contains("emulated"));
     }
 

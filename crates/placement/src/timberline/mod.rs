@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use timberline_tier::lane::PerLane;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
-use crate::workers::Worker;
+use crate::workers::{Worker, lock};
 use crate::{Access, LeafRef, NewNode, NodeKey, Placement, SELDOM};
 use heat::{HeatTable, SAMPLE};
 use mover::Mover;
@@ -191,9 +191,6 @@ impl Placement for Timberline {
     }
 
     fn boundary_broken(&self, node: NodeKey) {
-        self.broken
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(node);
+        lock(&self.broken).push(node);
     }
 }

@@ -13,7 +13,7 @@ use timberline_tier::TierId;
 use super::exchange::{Census, Plan, worth_it};
 use super::pace::Pace;
 use super::{Seen, Suggestion, Timberline, reserve};
-use crate::workers::{Next, Worker};
+use crate::workers::{Next, Worker, lock};
 use crate::{Move, NodeKey, Placed};
 
 /// Moves before the memory of demoted nodes is asked back: small enough for the reserve to last.
@@ -48,7 +48,7 @@ impl Mover {
     fn suggestions(&self) -> Vec<Suggestion> {
         let mut all = Vec::new();
         for seen in self.policy.seen.iter() {
-            all.append(&mut seen.suggestions.lock().unwrap_or_else(|e| e.into_inner()));
+            all.append(&mut lock(&seen.suggestions));
         }
         all.sort_unstable_by_key(|s| (s.fence, std::cmp::Reverse(s.heat)));
         all.dedup_by_key(|s| s.fence);
@@ -182,7 +182,7 @@ impl Mover {
     /// makes those children slow.
     fn restore_boundary(&mut self, tree: &dyn Placed) {
         let policy = self.policy.clone();
-        let broken = std::mem::take(&mut *policy.broken.lock().unwrap_or_else(|e| e.into_inner()));
+        let broken = std::mem::take(&mut *lock(&policy.broken));
         for node in broken {
             let mut outcome = tree.promote_node(node);
             if outcome == Move::Full {
