@@ -1,5 +1,7 @@
 //! Arenas: slots, budgets to the page, what the kernel really commits.
 
+use std::os::unix::fs::FileExt;
+
 use super::*;
 
 fn small(fast: usize, slow: usize) -> Arenas {
@@ -46,26 +48,17 @@ fn a_full_tier_is_full_to_the_page() {
     );
 }
 
-/// What `smaps` says is resident in a range, in bytes.
+/// Bytes of a range that have memory behind them, page by page. (`smaps` would count neighbours too:
+/// the kernel joins mappings that lie side by side.)
 fn resident(range: Range<usize>) -> usize {
-    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    let (mut inside, mut bytes) = (false, 0);
-    for line in smaps.lines() {
-        let start = line
-            .split_once('-')
-            .and_then(|(start, _)| usize::from_str_radix(start, 16).ok());
-        if let Some(start) = start {
-            inside = range.contains(&start);
-        } else if let (true, Some(rss)) = (inside, line.strip_prefix("Rss:")) {
-            bytes += rss
-                .trim()
-                .trim_end_matches(" kB")
-                .parse::<usize>()
-                .unwrap_or(0)
-                * 1024;
-        }
-    }
-    bytes
+    const PRESENT: u64 = 1 << 63;
+    let mut entries = vec![0; range.len() / PAGE * size_of::<u64>()];
+    let pagemap = std::fs::File::open("/proc/self/pagemap").unwrap();
+    let offset = range.start / PAGE * size_of::<u64>();
+    pagemap.read_exact_at(&mut entries, offset as u64).unwrap();
+    let (entries, _) = entries.as_chunks();
+    let present = |&&entry: &&[u8; 8]| u64::from_ne_bytes(entry) & PRESENT != 0;
+    entries.iter().filter(present).count() * PAGE
 }
 
 #[test]
