@@ -11,7 +11,7 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use crate::workers::{Next, Waker, Worker, lock};
-use crate::{Fill, LeafRef, Move, NodeKey, Placed};
+use crate::{Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 
 /// Keys from one leaf's lower fence to the next.
 const STRIDE: u64 = 10;
@@ -50,17 +50,14 @@ impl FakeTree {
 
     /// The n-th leaf's name.
     pub fn leaf(n: usize) -> NodeKey {
-        NodeKey {
-            key: n as u64 * STRIDE,
-            height: 0,
-        }
+        NodeKey::of_word(n as u64 * STRIDE, 0)
     }
 
     pub fn with_leaf<T>(&self, n: usize, visit: impl FnOnce(LeafRef<'_>) -> T) -> T {
         visit(LeafRef {
             address: n,
-            tier: self.tier(Self::leaf(n)),
-            fence: Self::leaf(n).key,
+            tier: self.tier(&Self::leaf(n)),
+            fence: Fence::of_word(Self::leaf(n).key.word()),
             heat: &self.heats[n],
         })
     }
@@ -73,12 +70,12 @@ impl FakeTree {
         self.heats[n].store(heat, Ordering::Relaxed);
     }
 
-    pub fn tier(&self, node: NodeKey) -> TierId {
+    pub fn tier(&self, node: &NodeKey) -> TierId {
         lock(&self.state).tiers[usize::from(node.height)][self.index(node)]
     }
 
     /// Sets a tier without asking, recording or checking.
-    pub fn set_tier(&self, node: NodeKey, tier: TierId) {
+    pub fn set_tier(&self, node: &NodeKey, tier: TierId) {
         lock(&self.state).tiers[usize::from(node.height)][self.index(node)] = tier;
     }
 
@@ -103,17 +100,17 @@ impl FakeTree {
         })
     }
 
-    fn index(&self, node: NodeKey) -> usize {
-        (node.key / STRIDE) as usize / self.fanout.pow(node.height.into())
+    fn index(&self, node: &NodeKey) -> usize {
+        (node.key.word() / STRIDE) as usize / self.fanout.pow(node.height.into())
     }
 
-    fn exists(&self, node: NodeKey) -> bool {
+    fn exists(&self, node: &NodeKey) -> bool {
         let state = lock(&self.state);
         let level = state.tiers.get(usize::from(node.height));
         level.is_some_and(|level| self.index(node) < level.len())
     }
 
-    fn has_fast_child(&self, node: NodeKey) -> bool {
+    fn has_fast_child(&self, node: &NodeKey) -> bool {
         let Some(below) = node.height.checked_sub(1) else {
             return false;
         };
@@ -123,9 +120,9 @@ impl FakeTree {
         children.iter().any(|tier| tier.is_fast())
     }
 
-    fn move_to(&self, node: NodeKey, tier: TierId) {
+    fn move_to(&self, node: &NodeKey, tier: TierId) {
         self.set_tier(node, tier);
-        lock(&self.state).moves.push((node, tier));
+        lock(&self.state).moves.push((node.clone(), tier));
         assert!(self.has_single_boundary(), "moving {node:?} to {tier:?}");
     }
 
@@ -139,6 +136,10 @@ impl FakeTree {
 impl Placed for FakeTree {
     fn levels(&self) -> u8 {
         lock(&self.state).tiers.len() as u8
+    }
+
+    fn level_of(&self, node: &NodeKey) -> u8 {
+        self.levels() - 1 - node.height
     }
 
     fn node_bytes(&self) -> usize {
@@ -165,20 +166,20 @@ impl Placed for FakeTree {
         }
     }
 
-    fn promote_node(&self, node: NodeKey) -> Move {
+    fn promote_node(&self, node: &NodeKey) -> Move {
         if !self.exists(node) {
             return Move::Stale;
         }
         let mut moved = 0;
         for height in (node.height..self.levels()).rev() {
-            let step = NodeKey { height, ..node };
-            if self.tier(step).is_fast() {
+            let step = NodeKey::of_word(node.key.word(), height);
+            if self.tier(&step).is_fast() {
                 continue;
             }
             if self.used(TierId::FAST) == self.fast_limit {
                 return Move::Full;
             }
-            self.move_to(step, TierId::FAST);
+            self.move_to(&step, TierId::FAST);
             moved += 1;
         }
         if moved > 0 {
@@ -188,7 +189,7 @@ impl Placed for FakeTree {
         }
     }
 
-    fn demote(&self, node: NodeKey) -> Move {
+    fn demote(&self, node: &NodeKey) -> Move {
         if !self.exists(node) {
             Move::Stale
         } else if !self.tier(node).is_fast() {
@@ -201,7 +202,7 @@ impl Placed for FakeTree {
         }
     }
 
-    fn demote_subtree(&self, node: NodeKey) -> Move {
+    fn demote_subtree(&self, node: &NodeKey) -> Move {
         if !self.exists(node) {
             return Move::Stale;
         }
@@ -211,11 +212,10 @@ impl Placed for FakeTree {
             let count = self.fanout.pow((node.height - height).into());
             let width = STRIDE * self.fanout.pow(height.into()) as u64;
             for index in first..first + count {
-                let key = index as u64 * width;
-                let below = NodeKey { key, height };
+                let below = NodeKey::of_word(index as u64 * width, height);
                 // Set before checking: the fast nodes above these are slow already or on their way.
-                if self.tier(below).is_fast() {
-                    self.set_tier(below, TierId::SLOW);
+                if self.tier(&below).is_fast() {
+                    self.set_tier(&below, TierId::SLOW);
                     lock(&self.state).moves.push((below, TierId::SLOW));
                     moved += 1;
                 }
@@ -228,17 +228,40 @@ impl Placed for FakeTree {
         }
     }
 
-    fn parent_of(&self, node: NodeKey) -> Option<NodeKey> {
+    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
         let height = node.height + 1;
-        let parent = NodeKey { height, ..node };
+        let parent = NodeKey::of_word(node.key.word(), height);
         let width = STRIDE * self.fanout.pow(height.into()) as u64;
-        self.exists(parent).then(|| NodeKey {
-            key: self.index(parent) as u64 * width,
-            height,
-        })
+        self.exists(&parent)
+            .then(|| NodeKey::of_word(self.index(&parent) as u64 * width, height))
     }
 
-    fn fence_at(&self, address: usize) -> Option<u64> {
+    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        self.each_leaf(&mut |leaf| {
+            if leaf.tier.is_fast() && *leaf.fence.to_bytes() >= *from {
+                visit(leaf)
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+    }
+
+    fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
+        let state = lock(&self.state);
+        let inner = 1..state.tiers.len().saturating_sub(1);
+        let lowest = inner
+            .into_iter()
+            .find(|&height| state.tiers[height].iter().any(|tier| tier.is_fast()))?;
+        let level = &state.tiers[lowest];
+        let start = draw as usize % level.len();
+        let index = (start..level.len() + start)
+            .map(|index| index % level.len())
+            .find(|&index| level[index].is_fast())?;
+        let width = STRIDE * self.fanout.pow(lowest as u32) as u64;
+        Some(NodeKey::of_word(index as u64 * width, lowest as u8))
+    }
+
+    fn fence_at(&self, address: usize) -> Option<KeyBytes> {
         (address < self.heats.len()).then(|| Self::leaf(address).key)
     }
 }

@@ -4,13 +4,15 @@
 #[cfg(test)]
 mod fake;
 mod fixed;
+mod name;
 mod oracle;
 mod seam;
 pub mod sidle;
 mod timberline;
 pub mod workers;
 
-pub use seam::{Access, Fill, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+pub use name::{Fence, KeyBytes, NodeKey};
+pub use seam::{Access, Fill, LeafRef, Move, NewNode, Placed, Placement, SELDOM};
 
 pub use fixed::{AllFast, AllSlow, InnerFast, Interleave};
 pub use oracle::{Oracle, arrange};

@@ -7,7 +7,7 @@
 
 use timberline_tier::TierId;
 
-use crate::{Move, NewNode, NodeKey, Placed, Placement};
+use crate::{KeyBytes, Move, NewNode, NodeKey, Placed, Placement};
 
 /// The limit that other placements are held against: nodes are placed once, by [`arrange`], with the true
 /// frequencies known.
@@ -31,18 +31,14 @@ impl Placement for Oracle {
 /// Places the leaves of a quiet tree: those with the most accesses are fast, as many as fit while `reserve`
 /// nodes' worth of fast memory stays free. `accesses` are pairs of a leaf's lower fence and how
 /// often it is accessed. Returns how many leaves are fast.
-pub fn arrange(tree: &dyn Placed, accesses: &[(u64, u64)], reserve: usize) -> usize {
-    let mut ranked = accesses.to_vec();
-    ranked.sort_unstable_by_key(|&(fence, count)| (std::cmp::Reverse(count), fence));
+pub fn arrange(tree: &dyn Placed, accesses: Vec<(KeyBytes, u64)>, reserve: usize) -> usize {
+    let mut ranked = accesses;
+    ranked.sort_unstable_by(|one, two| two.1.cmp(&one.1).then_with(|| one.0.cmp(&two.0)));
     // Demote all first: what stays in the way of a hotter leaf is not known before.
     let before = tree.fill(TierId::FAST).used;
     let mut demoted = 0;
-    for &(fence, _) in &ranked {
-        let leaf = NodeKey {
-            key: fence,
-            height: 0,
-        };
-        if let Move::Moved(nodes) = tree.demote(leaf) {
+    for (fence, _) in &ranked {
+        if let Move::Moved(nodes) = tree.demote(&NodeKey::leaf(fence.clone())) {
             demoted += nodes;
         }
     }
@@ -56,7 +52,7 @@ pub fn arrange(tree: &dyn Placed, accesses: &[(u64, u64)], reserve: usize) -> us
         std::thread::yield_now();
     }
     let mut placed = 0;
-    for &(fence, _) in &ranked {
+    for (fence, _) in ranked {
         let fill = tree.fill(TierId::FAST);
         if fill.used + (reserve + 1) * tree.node_bytes() > fill.limit {
             break;

@@ -15,14 +15,7 @@ use std::sync::atomic::AtomicU16;
 
 use timberline_tier::TierId;
 
-/// Names the node at `height` on the path to `key` (0 is a leaf).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeKey {
-    /// Any key the node covers; by convention its lower fence.
-    pub key: u64,
-    /// Steps above the leaves.
-    pub height: u8,
-}
+use crate::{Fence, KeyBytes, NodeKey};
 
 /// A node about to be made.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +38,7 @@ pub struct LeafRef<'a> {
     /// Its tier.
     pub tier: TierId,
     /// Its lower fence (inclusive).
-    pub fence: u64,
+    pub fence: Fence<'a>,
     /// Two bytes in its header, for placements that keep heat there.
     pub heat: &'a AtomicU16,
 }
@@ -136,10 +129,13 @@ pub enum Move {
 
 /// What a tree lets a placement's workers see and do. All of it may run beside any operation.
 pub trait Placed: Send + Sync {
-    /// Levels of the tree, leaves included; at least 1.
+    /// Levels of the tree, leaves included; at least 1. Where paths differ in length, those of the longest.
     fn levels(&self) -> u8;
 
-    /// Bytes of a node.
+    /// The steps from the root to a node: 0 for the root.
+    fn level_of(&self, node: &NodeKey) -> u8;
+
+    /// Bytes of a node; of a leaf, on average, where they differ.
     fn node_bytes(&self) -> usize;
 
     /// How full a tier is.
@@ -148,25 +144,33 @@ pub trait Placed: Send + Sync {
     /// Visits all leaves in key order. A leaf that splits or moves meanwhile is seen once or twice.
     fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
 
-    /// Moves the slow nodes on the path to `key` to the fast tier, ancestors first, so that the
+    /// Visits the fast leaves whose fence is `from` or greater, in key order, through fast nodes only: where the single boundary holds, it
+    /// meets all of them, and costs nothing for slow ones.
+    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
+
+    /// A fast inner node without fast inner nodes below it, other than the root: one of many, chosen by `draw`. `None` where the walk
+    /// found none.
+    fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey>;
+
+    /// Moves the slow nodes on the path to a leaf to the fast tier, ancestors first, so that the
     /// single boundary holds at every moment.
-    fn promote_path(&self, key: u64) -> Move {
-        self.promote_node(NodeKey { key, height: 0 })
+    fn promote_path(&self, leaf: KeyBytes) -> Move {
+        self.promote_node(&NodeKey::leaf(leaf))
     }
 
     /// Moves one node and its slow ancestors to the fast tier, ancestors first.
-    fn promote_node(&self, node: NodeKey) -> Move;
+    fn promote_node(&self, node: &NodeKey) -> Move;
 
     /// Moves one node to the slow tier, unless a child of it is fast.
-    fn demote(&self, node: NodeKey) -> Move;
+    fn demote(&self, node: &NodeKey) -> Move;
 
     /// Demotes all fast nodes below `node`, then `node` itself.
-    fn demote_subtree(&self, node: NodeKey) -> Move;
+    fn demote_subtree(&self, node: &NodeKey) -> Move;
 
     /// The parent of a node, named by the parent's lower fence; `None` for the root and above.
-    fn parent_of(&self, node: NodeKey) -> Option<NodeKey>;
+    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey>;
 
     /// The lower fence of the leaf that seems to lie at `address`: a hint, which may be stale.
-    /// `None` where no live node lies; a slot that was never used may look like a leaf at 0. `address` must be that of a slot of this tree.
-    fn fence_at(&self, address: usize) -> Option<u64>;
+    /// `None` where no live leaf seems to lie; a slot that was never used may look like a leaf at 0. `address` must be that of a slot of this tree.
+    fn fence_at(&self, address: usize) -> Option<KeyBytes>;
 }

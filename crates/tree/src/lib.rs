@@ -4,7 +4,11 @@
 //! leaf was touched, and moves a node when told. It knows no policy.
 
 pub mod btree;
+mod error;
+mod key;
 mod word;
 
-pub use btree::{BTree, BulkError, Full, LevelFill, Range, Stats};
+pub use btree::{BTree, BulkError, LevelFill, Range, Stats};
+pub use error::{Full, InsertError, MAX_KEY, MAX_VALUE};
+pub use key::ByteKey;
 pub use word::{Key, Value};

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_placement::Placed;
+use timberline_placement::{KeyBytes, Placed};
 
 use super::source::Requests;
 use crate::workload::Op;
@@ -19,10 +19,10 @@ pub fn leaf_accesses(
     passes: u64,
     per_leaf: usize,
     interrupted: &AtomicBool,
-) -> Vec<(u64, u64)> {
-    let mut fences = Vec::new();
+) -> Vec<(KeyBytes, u64)> {
+    let mut fences: Vec<KeyBytes> = Vec::new();
     tree.each_leaf(&mut |leaf| {
-        fences.push(leaf.fence);
+        fences.push(leaf.fence.to_bytes());
         ControlFlow::Continue(())
     });
     fences.dedup();
@@ -35,7 +35,7 @@ pub fn leaf_accesses(
             }
             let request = source.next();
             let first = fences
-                .partition_point(|&fence| fence <= request.key)
+                .partition_point(|fence| **fence <= request.key.to_be_bytes()[..])
                 .saturating_sub(1);
             let leaves = match request.op {
                 Op::Scan(records) => 1 + records as usize / per_leaf.max(1),
@@ -56,10 +56,7 @@ pub fn leaf_accesses(
             .map(|counter| counter.join().expect("counting"))
             .collect()
     });
-    let sum = |leaf: usize| partial.iter().map(|counts| counts[leaf]).sum();
-    fences
-        .iter()
-        .enumerate()
-        .map(|(leaf, &fence)| (fence, sum(leaf)))
-        .collect()
+    let sum = |leaf: usize| -> u64 { partial.iter().map(|counts| counts[leaf]).sum() };
+    let sums: Vec<u64> = (0..fences.len()).map(sum).collect();
+    fences.into_iter().zip(sums).collect()
 }

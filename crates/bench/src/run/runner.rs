@@ -172,7 +172,7 @@ fn load_all<'a, M: Substrate>(
                 per_leaf,
                 interrupted,
             );
-            arrange(&*placed, &counts, ORACLE_KEEPS);
+            arrange(&*placed, counts, ORACLE_KEEPS);
         }
         entries.push(entry);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use timberline_sync::epoch;
 
-use super::{Round, Sidle, fast_usage, level_of};
+use super::{Round, Sidle, fast_usage};
 use crate::workers::{Next, Waker, Worker};
 use crate::{Move, NodeKey, Placed};
 
@@ -29,21 +29,19 @@ impl Demoter {
     /// The loop body of Algorithm 1.
     fn demote(&self, tree: &dyn Placed, node: NodeKey) {
         let sidle = &*self.sidle;
-        let is_protected = |height| level_of(tree, height) < sidle.params.load().l_demote;
-        if is_protected(node.height) {
+        let is_protected = |node| tree.level_of(node) < sidle.params.load().l_demote;
+        if is_protected(&node) {
             return;
         }
-        match tree.demote(node) {
+        match tree.demote(&node) {
             Move::Moved(nodes) => self.count(nodes),
             Move::There => {}
             Move::Stale | Move::Blocked => return,
             // No slow memory: the next would fare no better.
             Move::Full => return sidle.demotions.clear(),
         }
-        let has_parent = node.height + 1 < tree.levels();
-        if has_parent
-            && !is_protected(node.height + 1)
-            && let Some(parent) = tree.parent_of(node)
+        if let Some(parent) = tree.parent_of(&node)
+            && !is_protected(&parent)
         {
             sidle.demotions.push(parent);
         }
@@ -53,13 +51,13 @@ impl Demoter {
     /// false when neither tier has room.
     fn mend(&self, tree: &dyn Placed) -> bool {
         while let Some(node) = self.sidle.broken.pop() {
-            match tree.promote_node(node) {
+            match tree.promote_node(&node) {
                 Move::Moved(nodes) => {
                     let promoted = &self.sidle.promoted;
                     promoted.fetch_add(nodes as u64, Ordering::Relaxed);
                 }
                 Move::There | Move::Stale | Move::Blocked => {}
-                Move::Full => match tree.demote_subtree(node) {
+                Move::Full => match tree.demote_subtree(&node) {
                     Move::Moved(nodes) => self.count(nodes),
                     Move::There | Move::Stale | Move::Blocked => {}
                     Move::Full => {

@@ -288,8 +288,3 @@ impl Placement for Sidle {
 fn fast_usage(tree: &dyn Placed) -> f64 {
     tree.fill(TierId::FAST).ratio()
 }
-
-/// The level of nodes at `height`, counted down from the root's 0.
-fn level_of(tree: &dyn Placed, height: u8) -> u8 {
-    (tree.levels() - 1).saturating_sub(height)
-}

@@ -21,7 +21,7 @@ impl NodeQueue {
     /// Adds a node unless it is there.
     pub fn push(&self, node: NodeKey) {
         let mut waiting = lock(&self.0);
-        if waiting.names.insert(node) {
+        if waiting.names.insert(node.clone()) {
             waiting.order.push_back(node);
         }
     }
@@ -49,17 +49,17 @@ mod tests {
     #[test]
     fn keeps_order_and_no_node_twice() {
         let queue = NodeQueue::default();
-        let [a, b] = [1, 2].map(|key| NodeKey { key, height: 0 });
-        let above = NodeKey { key: 1, height: 1 };
-        for node in [a, b, a, above, b] {
-            queue.push(node);
+        let [a, b] = [1, 2].map(|key| NodeKey::of_word(key, 0));
+        let above = NodeKey::of_word(1, 1);
+        for node in [&a, &b, &a, &above, &b] {
+            queue.push(node.clone());
         }
-        assert_eq!(queue.pop(), Some(a));
-        queue.push(a);
+        assert_eq!(queue.pop(), Some(a.clone()));
+        queue.push(a.clone());
         let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        assert_eq!(rest, [b, above, a]);
+        assert_eq!(rest, [b, above, a.clone()]);
         assert!(queue.is_empty());
-        queue.push(a);
+        queue.push(a.clone());
         queue.clear();
         assert_eq!(queue.pop(), None);
         queue.push(a);

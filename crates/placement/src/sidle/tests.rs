@@ -22,7 +22,7 @@ fn params(l_fast: u8, l_demote: u8, p_hot: u8, p_cold: u8) -> Params {
 }
 
 fn node(key: u64, height: u8) -> NodeKey {
-    NodeKey { key, height }
+    NodeKey::of_word(key, height)
 }
 
 /// Two scans: the first fills the histogram, the second judges by it.
@@ -109,12 +109,16 @@ fn algorithm_1_demotes_in_the_published_order() {
     for l_demote in [0, 1] {
         tree.set_all(TierId::FAST);
         sidle.params.store(params(3, l_demote, 5, 80));
-        [a, b, c]
-            .iter()
-            .for_each(|&leaf| sidle.demotions.push(leaf));
+        for leaf in [&a, &b, &c] {
+            sidle.demotions.push(leaf.clone());
+        }
         demoter::Demoter::new(sidle.clone()).step(&tree, NOW);
-        assert_eq!(demotions(&tree), [a, b, c, e], "L_demote {l_demote}");
-        for fast in [d, f, root] {
+        assert_eq!(
+            demotions(&tree),
+            [&a, &b, &c, &e].map(NodeKey::clone),
+            "L_demote {l_demote}"
+        );
+        for fast in [&d, &f, &root] {
             assert!(tree.tier(fast).is_fast(), "{fast:?}");
         }
         assert!(sidle.demotions.is_empty());
@@ -128,7 +132,9 @@ fn nodes_above_l_demote_stay() {
     let demoted = |l_demote| {
         tree.set_all(TierId::FAST);
         sidle.params.store(params(3, l_demote, 5, 80));
-        leaves.iter().for_each(|&leaf| sidle.demotions.push(leaf));
+        leaves
+            .iter()
+            .for_each(|leaf| sidle.demotions.push(leaf.clone()));
         demoter::Demoter::new(sidle.clone()).step(&tree, NOW);
         demotions(&tree).len()
     };
@@ -138,8 +144,8 @@ fn nodes_above_l_demote_stay() {
 #[test]
 fn the_trigger_queues_hot_slow_and_cold_fast_leaves() {
     let (sidle, tree) = (sidle(), FakeTree::uniform(3, 2, 7));
-    tree.promote_node(FakeTree::leaf(0));
-    tree.promote_node(FakeTree::leaf(1));
+    tree.promote_node(&FakeTree::leaf(0));
+    tree.promote_node(&FakeTree::leaf(1));
     for (leaf, heat) in [(0, 0), (1, 200), (2, 3), (3, 300)] {
         tree.set_heat(leaf, heat);
     }
@@ -216,8 +222,8 @@ fn cooling_halves_heat_and_shifts_bins_and_thresholds() {
 #[test]
 fn cold_slow_leaves_free_their_ancestors() {
     let (sidle, tree) = (sidle(), FakeTree::uniform(3, 4, 21));
-    (0..4).for_each(|n| tree.set_tier(node(n * 40, 1), TierId::FAST));
-    tree.set_tier(node(0, 2), TierId::FAST);
+    (0..4).for_each(|n| tree.set_tier(&node(n * 40, 1), TierId::FAST));
+    tree.set_tier(&node(0, 2), TierId::FAST);
     sidle.params.store(params(3, 2, 5, 80));
     let mut trigger = trigger::Trigger::new(sidle.clone());
     let mut demoter = demoter::Demoter::new(sidle.clone());
@@ -237,7 +243,7 @@ fn cold_slow_leaves_free_their_ancestors() {
 fn strained_tree() -> FakeTree {
     let tree = FakeTree::uniform(4, 4, 40);
     for leaf in 0.. {
-        if tree.promote_node(FakeTree::leaf(leaf)) == crate::Move::Full {
+        if tree.promote_node(&FakeTree::leaf(leaf)) == crate::Move::Full {
             break;
         }
     }
@@ -330,15 +336,15 @@ fn between_the_watermarks_nothing_changes() {
 fn a_broken_boundary_is_mended_upwards_or_downwards() {
     for room in [7, 3] {
         let (sidle, tree) = (sidle(), FakeTree::uniform(3, 2, room));
-        tree.set_tier(node(0, 2), TierId::FAST);
-        tree.set_tier(node(0, 0), TierId::FAST);
-        tree.set_tier(node(10, 0), TierId::FAST);
+        tree.set_tier(&node(0, 2), TierId::FAST);
+        tree.set_tier(&node(0, 0), TierId::FAST);
+        tree.set_tier(&node(10, 0), TierId::FAST);
         sidle.boundary_broken(node(0, 1));
         assert!(sidle.wake_demoter.take());
         demoter::Demoter::new(sidle.clone()).step(&tree, NOW);
         assert!(tree.has_single_boundary());
-        assert_eq!(tree.tier(node(0, 0)).is_fast(), room == 7);
-        assert!(tree.tier(node(0, 2)).is_fast());
+        assert_eq!(tree.tier(&node(0, 0)).is_fast(), room == 7);
+        assert!(tree.tier(&node(0, 2)).is_fast());
     }
 }
 
@@ -365,7 +371,7 @@ fn in_the_long_run_hot_leaves_are_fast() {
         if round == 299 || round == 599 {
             for leaf in hot {
                 assert!(
-                    tree.tier(FakeTree::leaf(leaf)).is_fast(),
+                    tree.tier(&FakeTree::leaf(leaf)).is_fast(),
                     "leaf {leaf}, {round}"
                 );
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Histogram, Round, Sidle, level_of};
+use super::{Histogram, Round, Sidle};
 use crate::workers::{Next, Waker, Worker, lock};
 use crate::{NodeKey, Placed};
 
@@ -34,25 +34,26 @@ impl Trigger {
         sidle.update_thresholds();
         let thresholds = sidle.thresholds.load();
         let l_demote = sidle.params.load().l_demote;
-        let leaves_may_go = level_of(tree, 0) >= l_demote;
-        let parents_may_go = tree.levels() > 1 && level_of(tree, 1) >= l_demote;
         let mut found = Histogram::default();
         tree.each_leaf(&mut |leaf| {
             let heat = leaf.heat.load(Ordering::Relaxed);
             found.add(heat);
-            let node = NodeKey {
-                key: leaf.fence,
-                height: 0,
-            };
-            let is_fast = leaf.tier.is_fast();
+            let name = || NodeKey::leaf(leaf.fence.to_bytes());
+            let (is_cold, is_fast) = (thresholds.is_cold(heat), leaf.tier.is_fast());
             if thresholds.is_hot(heat) && !is_fast && !sidle.is_strained() {
-                sidle.promotions.push(node);
-            } else if thresholds.is_cold(heat) && is_fast && leaves_may_go {
-                sidle.demotions.push(node);
-            } else if thresholds.is_cold(heat) && !is_fast && parents_may_go {
+                sidle.promotions.push(name());
+            } else if is_cold && is_fast {
+                let leaf = name();
+                if l_demote == 0 || tree.level_of(&leaf) >= l_demote {
+                    sidle.demotions.push(leaf);
+                }
+            } else if is_cold {
                 self.cold_slow += 1;
                 if self.cold_slow.is_multiple_of(SLOW_STRIDE) {
-                    sidle.demotions.push(node);
+                    let leaf = name();
+                    if tree.level_of(&leaf) > l_demote {
+                        sidle.demotions.push(leaf);
+                    }
                 }
             }
             ControlFlow::Continue(())

@@ -99,12 +99,13 @@ pub fn worth_it(cold: u16) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyBytes;
 
     fn asking(heats: &[u16]) -> Vec<Suggestion> {
         heats
             .iter()
             .map(|&heat| Suggestion {
-                fence: heat.into(),
+                fence: KeyBytes::of_word(heat.into()),
                 heat,
             })
             .collect()

@@ -24,7 +24,7 @@ use timberline_tier::lane::PerLane;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::workers::{Worker, lock};
-use crate::{Access, LeafRef, NewNode, NodeKey, Placement, SELDOM};
+use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM};
 use heat::{HeatTable, SAMPLE};
 use mover::Mover;
 
@@ -64,9 +64,9 @@ struct Seen {
 }
 
 /// A slow leaf that was touched when this hot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Suggestion {
-    fence: u64,
+    fence: KeyBytes,
     heat: u16,
 }
 
@@ -168,7 +168,7 @@ impl Placement for Timberline {
                 && suggestions.len() < SUGGESTIONS
             {
                 suggestions.push(Suggestion {
-                    fence: leaf.fence,
+                    fence: leaf.fence.to_bytes(),
                     heat,
                 });
             }

@@ -27,8 +27,8 @@ pub struct Mover {
     hand: usize,
     uncooled: u64,
     fast_leaves: usize,
-    /// A sequence of keys, for picking inner nodes where no leaf is left to demote.
-    key: u64,
+    /// A sequence of draws, for picking inner nodes where no leaf is left to demote.
+    draw: u64,
 }
 
 impl Mover {
@@ -40,7 +40,7 @@ impl Mover {
             hand: 0,
             uncooled: 0,
             fast_leaves: 0,
-            key: 0,
+            draw: 0,
         }
     }
 
@@ -50,8 +50,8 @@ impl Mover {
         for seen in self.policy.seen.iter() {
             all.append(&mut lock(&seen.suggestions));
         }
-        all.sort_unstable_by_key(|s| (s.fence, std::cmp::Reverse(s.heat)));
-        all.dedup_by_key(|s| s.fence);
+        all.sort_unstable_by(|one, two| one.fence.cmp(&two.fence).then(two.heat.cmp(&one.heat)));
+        all.dedup_by(|later, kept| later.fence == kept.fence);
         all.sort_by_key(|s| std::cmp::Reverse(s.heat));
         all
     }
@@ -84,7 +84,7 @@ impl Mover {
             let mut batch = 0;
             for suggestion in hot.by_ref().take(BATCH.max(free.max(0) as usize)) {
                 batch += 1;
-                match tree.promote_path(suggestion.fence) {
+                match tree.promote_path(suggestion.fence.clone()) {
                     Move::Moved(_) => promoted += 1,
                     Move::Full => {
                         full = true;
@@ -142,7 +142,7 @@ impl Mover {
 
     fn demote(&self, tree: &dyn Placed, address: usize) -> bool {
         let fence = tree.fence_at(address);
-        match fence.map(|key| tree.demote(NodeKey { key, height: 0 })) {
+        match fence.clone().map(|key| tree.demote(&NodeKey::leaf(key))) {
             Some(Move::Moved(_)) => true,
             Some(Move::Full | Move::Blocked) => false,
             Some(Move::There | Move::Stale) | None => {
@@ -160,19 +160,17 @@ impl Mover {
     /// their children is fast. Those that are needed come back with their hot leaves.
     fn demote_inner(&mut self, tree: &dyn Placed, wanted: usize) {
         let mut demoted = 0;
-        for height in 1..tree.levels().saturating_sub(1) {
-            for _ in 0..4 * wanted {
-                if demoted == wanted {
-                    return epoch::collect();
-                }
-                // Weyl's sequence: equidistributed, no state but a word.
-                self.key = self.key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                if let Move::Moved(_) = tree.demote(NodeKey {
-                    key: self.key,
-                    height,
-                }) {
-                    demoted += 1;
-                }
+        for _ in 0..4 * wanted {
+            if demoted == wanted {
+                break;
+            }
+            // Weyl's sequence: equidistributed, no state but a word.
+            self.draw = self.draw.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let Some(inner) = tree.lowest_fast_inner(self.draw) else {
+                continue;
+            };
+            if let Move::Moved(_) = tree.demote(&inner) {
+                demoted += 1;
             }
         }
         epoch::collect();
@@ -184,17 +182,17 @@ impl Mover {
         let policy = self.policy.clone();
         let broken = std::mem::take(&mut *lock(&policy.broken));
         for node in broken {
-            let mut outcome = tree.promote_node(node);
+            let mut outcome = tree.promote_node(&node);
             if outcome == Move::Full {
                 let plan = self.census().plan(&[], -(BATCH as isize));
                 for address in self.victims(&plan) {
                     self.demote(tree, address);
                 }
                 epoch::collect();
-                outcome = tree.promote_node(node);
+                outcome = tree.promote_node(&node);
             }
             if outcome == Move::Full {
-                tree.demote_subtree(node);
+                tree.demote_subtree(&node);
             }
         }
     }
@@ -241,6 +239,7 @@ impl Worker for Mover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Fence;
     use crate::fake::{Clockwork, FakeTree};
     use crate::timberline::TimberlineConfig;
     use crate::{LeafRef, Placement};
@@ -259,7 +258,7 @@ mod tests {
         let leaf = LeafRef {
             address: arenas.range_of(TierId::SLOW).start + 1024 * n,
             tier: TierId::SLOW,
-            fence: FakeTree::leaf(n).key,
+            fence: Fence::of_word(FakeTree::leaf(n).key.word()),
             heat: &heat,
         };
         for _ in 0..samples {
@@ -281,7 +280,7 @@ mod tests {
         }
         ask(&policy, &arenas, 40, 40);
         run(&policy, &tree);
-        assert!(tree.tier(FakeTree::leaf(40)).is_fast(), "the hottest");
+        assert!(tree.tier(&FakeTree::leaf(40)).is_fast(), "the hottest");
         assert!(tree.has_single_boundary());
         assert!(tree.fill(TierId::FAST).used <= tree.fill(TierId::FAST).limit);
     }
@@ -303,13 +302,13 @@ mod tests {
         for (limit, root_is_fast) in [(16, true), (4, false)] {
             let (_arenas, policy) = policy();
             let tree = FakeTree::uniform(2, 4, limit);
-            let root = NodeKey { key: 0, height: 1 };
+            let root = NodeKey::of_word(0, 1);
             tree.set_all(TierId::FAST);
-            tree.set_tier(root, TierId::SLOW);
-            policy.boundary_broken(root);
+            tree.set_tier(&root, TierId::SLOW);
+            policy.boundary_broken(root.clone());
             run(&policy, &tree);
             assert!(tree.has_single_boundary());
-            assert_eq!(tree.tier(root).is_fast(), root_is_fast, "room for {limit}");
+            assert_eq!(tree.tier(&root).is_fast(), root_is_fast, "room for {limit}");
         }
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use timberline_placement::NodeKey;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::{Memory, OutOfMemory};
 
 use super::scan::Entry;
-use super::tree::Tree;
+use super::tree::{At, Tree};
 
 /// Why a bulk load ended early. All records before are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +61,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             let taken = self.retry(|| self.fill_leaf(&mut batch, &guard));
             loaded += taken;
             if taken == 0
-                && let Err(full) = self.make_room(NodeKey { key, height: 0 }, &guard)
+                && let Err(full) = self.make_room(At::leaf(key), &guard)
             {
                 drop(guard);
                 if !self.reclaimed() {

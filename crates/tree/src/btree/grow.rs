@@ -8,7 +8,7 @@
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
 use std::sync::atomic::Ordering::Relaxed;
-use timberline_placement::{Access, NewNode, NodeKey};
+use timberline_placement::{Access, NewNode};
 
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::shim::pause;
@@ -16,7 +16,7 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, OutOfMemory};
 
 use super::node::{Body, Link};
-use super::tree::{Held, HeldParent, Parent, Place, Tree, address};
+use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
 
 enum Put {
     Done(Option<u64>),
@@ -78,7 +78,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         loop {
             match self.retry(|| self.put(key, value, guard)) {
                 Put::Done(before) => return Ok(before),
-                Put::NoRoom => self.make_room(NodeKey { key, height: 0 }, guard)?,
+                Put::NoRoom => self.make_room(At::leaf(key), guard)?,
             }
         }
     }
@@ -130,13 +130,13 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Makes the node at `place` (and, where needed, its ancestors) able to take another entry. Others
     /// may fill it again at once.
-    pub fn make_room(&self, place: NodeKey, guard: &Guard) -> Result<(), OutOfMemory> {
+    pub fn make_room(&self, place: At, guard: &Guard) -> Result<(), OutOfMemory> {
         loop {
             match self.retry(|| self.try_make_room(place, guard))? {
                 Room::Made => return Ok(()),
                 Room::ParentFull => {
                     self.make_room(
-                        NodeKey {
+                        At {
                             key: place.key,
                             height: place.height + 1,
                         },
@@ -147,11 +147,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    fn try_make_room(
-        &self,
-        at: NodeKey,
-        guard: &Guard,
-    ) -> Result<Result<Room, OutOfMemory>, Restart> {
+    fn try_make_room(&self, at: At, guard: &Guard) -> Result<Result<Room, OutOfMemory>, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(Ok(Room::Made));
         };
@@ -226,7 +222,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     #[allow(clippy::type_complexity)]
     fn fresh_nodes(
         &self,
-        at: NodeKey,
+        at: At,
         place: &Place<'_, WORDS>,
     ) -> Result<Result<[Option<Fresh<'_, M, WORDS>>; 2], OutOfMemory>, Restart> {
         let root_height = self.root.read()?.get(|root| root.height())?;
@@ -315,11 +311,11 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let tier = self.memory().arenas().tier_of(address(node.of()));
         let slow = !tier.is_fast();
         if slow && self.has_fast_child(node) {
-            let place = NodeKey {
+            let place = At {
                 key: node.lower(),
                 height: node.height(),
             };
-            self.store.placement.boundary_broken(place);
+            self.store.placement.boundary_broken(place.name());
         }
     }
 

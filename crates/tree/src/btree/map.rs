@@ -6,16 +6,13 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
-use timberline_tier::{Memory, Native, OutOfMemory};
+use timberline_tier::{Memory, Native};
 
 use super::many::GROUP;
 use super::scan::{Range, Span};
 use super::tree::Tree;
 use super::{BulkError, NODE_1K, Stats};
-use crate::{Key, Value};
-
-/// The slow tier is used up; the map is as it was. (New nodes fall from fast to slow memory, never the other way.)
-pub type Full = OutOfMemory;
+use crate::{Full, Key, Value};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves.
 ///

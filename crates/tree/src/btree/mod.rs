@@ -22,7 +22,7 @@ mod stats;
 mod tree;
 
 pub use bulk::BulkError;
-pub use map::{BTree, Full};
+pub use map::BTree;
 pub use scan::Range;
 pub use stats::{LevelFill, Stats};
 

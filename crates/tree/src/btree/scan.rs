@@ -16,7 +16,7 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
 use super::node::Body;
-use super::tree::{Parent, Tree};
+use super::tree::{At, Parent, Tree};
 use crate::{Key, Value};
 
 /// A record as words.
@@ -140,11 +140,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 leaf
             }
             _ => {
-                let leaf = timberline_placement::NodeKey {
-                    key: span.first,
-                    height: 0,
-                };
-                let place = self.find(leaf, guard)?.expect("every tree has leaves");
+                let place = self.find(At::leaf(span.first), guard)?;
+                let place = place.expect("every tree has leaves");
                 *path = Some(place.parent);
                 place.node
             }

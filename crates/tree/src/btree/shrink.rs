@@ -6,16 +6,16 @@
 //! leaf. Nodes of different tiers merge into the left one, or into the right one where that would put fast
 //! children below a slow node.
 
-use timberline_placement::{Access, NodeKey};
+use timberline_placement::Access;
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::node::Body;
-use super::tree::{Parent, Place, Tree};
+use super::tree::{At, Parent, Place, Tree};
 
 /// What may be underfull after a merge: the parent (or the new root), a child at the seam.
-type Next = [Option<NodeKey>; 2];
+type Next = [Option<At>; 2];
 const NOTHING: Next = [None, None];
 
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
@@ -29,7 +29,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let guard = epoch::pin();
         let (value, left) = self.retry(|| self.take(key, &guard))?;
         if left < Self::UNDERFULL {
-            self.shrink(NodeKey { key, height: 0 }, &guard);
+            self.shrink(At::leaf(key), &guard);
         }
         Some(value)
     }
@@ -50,7 +50,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     /// Merges an underfull node, and then whatever became underfull, or got a neighbour, by that.
-    fn shrink(&self, mut place: NodeKey, guard: &Guard) {
+    fn shrink(&self, mut place: At, guard: &Guard) {
         loop {
             let [parent, seam] = self.retry(|| self.try_shrink(place, guard));
             if let Some(seam) = seam {
@@ -64,7 +64,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     /// Returns the nodes to look at next.
-    fn try_shrink(&self, at: NodeKey, guard: &Guard) -> Result<Next, Restart> {
+    fn try_shrink(&self, at: At, guard: &Guard) -> Result<Next, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(NOTHING);
         };
@@ -76,7 +76,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             Parent::Root(_) => return Ok(NOTHING),
             Parent::Node(above) => above,
         };
-        let parent = NodeKey {
+        let parent = At {
             key: at.key,
             height: at.height + 1,
         };
@@ -89,7 +89,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         for left in [right, index.checked_sub(1)].into_iter().flatten() {
             if let Some(seam) = self.merge(above, left, guard)? {
                 let height = at.height.checked_sub(1);
-                let child = height.map(|height| NodeKey { key: seam, height });
+                let child = height.map(|height| At { key: seam, height });
                 // The parent lost an entry; it may be underfull, or a root with one child.
                 return Ok([Some(parent), child]);
             }
@@ -134,7 +134,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Makes the only child of the root the root.
     fn drop_level(
         &self,
-        at: NodeKey,
+        at: At,
         Place { parent, link, node }: Place<'_, WORDS>,
         guard: &Guard,
     ) -> Result<Next, Restart> {
@@ -146,7 +146,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         cell.set(root.child(0), at.height - 1);
         root.retire();
         self.reclaim(link, at.height, guard);
-        let child = NodeKey {
+        let child = At {
             key: at.key,
             height: at.height - 1,
         };

@@ -1,10 +1,10 @@
 //! What a tree consists of: nodes by level and tier.
 
-use timberline_placement::{NodeKey, Placed};
+use timberline_placement::Placed;
 use timberline_sync::epoch;
 use timberline_tier::{Memory, TierId};
 
-use super::tree::Tree;
+use super::tree::{At, Tree};
 
 /// The nodes of one level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,7 +56,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let top = stats.levels.len() - 1;
         let root = {
             let guard = epoch::pin();
-            let root = NodeKey {
+            let root = At {
                 key: 0,
                 height: top as u8,
             };
@@ -70,7 +70,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             let mut key = 0;
             loop {
                 let guard = epoch::pin();
-                let at = NodeKey {
+                let at = At {
                     key,
                     height: height as u8,
                 };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement};
+use timberline_placement::{Access, Fence, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::shim::pause;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
@@ -63,6 +63,35 @@ pub(super) struct Tree<M: Memory, const WORDS: usize> {
     /// Nodes moved to faster and to slower memory.
     pub promoted: AtomicU64,
     pub demoted: AtomicU64,
+}
+
+/// A [`NodeKey`] of a tree of words.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub key: u64,
+    /// Steps above the leaves.
+    pub height: u8,
+}
+
+impl At {
+    /// The leaf that covers `key`.
+    pub fn leaf(key: u64) -> At {
+        At { key, height: 0 }
+    }
+
+    /// The node's name for those who know no words.
+    pub fn name(self) -> NodeKey {
+        NodeKey::of_word(self.key, self.height)
+    }
+}
+
+impl From<&NodeKey> for At {
+    fn from(name: &NodeKey) -> At {
+        At {
+            key: name.key.word(),
+            height: name.height,
+        }
+    }
 }
 
 /// Where a node hangs.
@@ -226,7 +255,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// The node at `height` on the path to `key`, and its parent. `Ok(None)`: the tree is lower.
     pub fn find<'g>(
         &'g self,
-        NodeKey { key, height }: NodeKey,
+        At { key, height }: At,
         guard: &'g Guard,
     ) -> Result<Option<Place<'g, WORDS>>, Restart> {
         let root = self.root.read()?;
@@ -330,7 +359,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         LeafRef {
             address,
             tier,
-            fence: body.lower(),
+            fence: Fence::of_word(body.lower()),
             heat: body.heat(),
         }
     }

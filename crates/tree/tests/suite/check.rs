@@ -60,8 +60,9 @@ pub fn structure(map: &impl TestMap, placing: &Placing) {
         } else {
             &mut slow
         }) += 1;
-        assert_eq!(map.placed().fence_at(leaf.address), Some(leaf.fence));
-        fences.push(leaf.fence);
+        let fence = leaf.fence.to_bytes();
+        assert_eq!(map.placed().fence_at(leaf.address), Some(fence.clone()));
+        fences.push(fence);
         ControlFlow::Continue(())
     });
     assert_eq!((fast, slow), (leaves.fast, leaves.slow), "each leaf once");

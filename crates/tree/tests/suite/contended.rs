@@ -26,7 +26,7 @@ pub fn no_increment_is_lost<T: TestMap>() {
             }
         };
         let moving = Draw::new(seed, 99);
-        migrator::beside(&*map.placed(), moving, COUNTERS * APART, || {
+        migrator::beside(&map, moving, COUNTERS * APART, || {
             let done = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let churn = scope.spawn(|| {
@@ -104,7 +104,7 @@ pub fn every_value_comes_out_once<T: TestMap>() {
     for &make in placing::ALL {
         let (map, placing) = placing::map::<T>(make, seed, rooms::CHUNK, rooms::AMPLE);
         let moving = Draw::new(seed, 99);
-        let ledgers: Vec<Ledger> = migrator::beside(&*map.placed(), moving, SHARED, || {
+        let ledgers: Vec<Ledger> = migrator::beside(&map, moving, SHARED, || {
             std::thread::scope(|scope| {
                 let map = &map;
                 let threads: Vec<_> = (0..THREADS)

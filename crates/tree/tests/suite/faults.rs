@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use timberline_placement::{Move, NodeKey};
+use timberline_placement::Move;
 use timberline_tier::TierId;
 use timberline_tree::BulkError;
 
 use super::draw::{Draw, seed};
 use super::placing::{self, Placing};
-use super::{TestMap, check, rooms};
+use super::{TestMap, check, names, rooms};
 
 /// More than a run below allocates in a tier.
 const LAST: u64 = 100;
@@ -94,10 +94,7 @@ pub fn a_failed_allocation_moves_no_node<T: TestMap>() {
         map.insert(key, value).unwrap();
     }
     let placed = map.placed();
-    let root = NodeKey {
-        key: 0,
-        height: placed.levels() - 1,
-    };
+    let root = names::root(&*placed);
     let fast = || {
         map.stats()
             .levels
@@ -108,26 +105,26 @@ pub fn a_failed_allocation_moves_no_node<T: TestMap>() {
     let mut draw = Draw::new(seed, 0);
     for nth in 1..=u64::from(placed.levels()) {
         assert!(matches!(
-            placed.demote_subtree(root),
+            placed.demote_subtree(&root),
             Move::Moved(_) | Move::There
         ));
         assert_eq!(fast(), 0);
         let key = draw.below(records);
         map.arenas().fail_nth(TierId::FAST, nth);
-        assert_eq!(placed.promote_path(key), Move::Full);
+        assert_eq!(placed.promote_path(T::leaf_of(key).key), Move::Full);
         assert_eq!(fast() as u64, nth - 1, "what moved before stays moved");
         check::at_rest(&map, &model, &placing);
         let rest = usize::from(placed.levels()) - fast();
-        assert_eq!(placed.promote_path(key), Move::Moved(rest));
-        assert_eq!(placed.promote_path(key), Move::There);
+        assert_eq!(placed.promote_path(T::leaf_of(key).key), Move::Moved(rest));
+        assert_eq!(placed.promote_path(T::leaf_of(key).key), Move::There);
     }
     for nth in 1..=LAST {
         for key in (0..records).step_by(7) {
-            placed.promote_path(key);
+            placed.promote_path(T::leaf_of(key).key);
         }
         let before = fast();
         map.arenas().fail_nth(TierId::SLOW, nth);
-        let outcome = placed.demote_subtree(root);
+        let outcome = placed.demote_subtree(&root);
         map.arenas().fail_nth(TierId::SLOW, 0);
         match outcome {
             Move::Full => assert_eq!((before - fast()) as u64, nth - 1),

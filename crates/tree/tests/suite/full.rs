@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use timberline_placement::{Move, NodeKey};
+use timberline_placement::Move;
 use timberline_tier::{Arenas, TierId};
 use timberline_tree::Full;
 
 use super::draw::{Draw, seed};
 use super::placing::{self, Placing};
-use super::{TestMap, check, migrator, rooms};
+use super::{TestMap, check, migrator, names, rooms};
 
 fn make<T: TestMap>(arenas: Arenas, placing: &Placing) -> T {
     T::make(arenas, placing.placement.clone()).unwrap()
@@ -63,17 +63,16 @@ pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
 
         // Unless nodes below slow ones left room in fast memory, none can move, and trying changes nothing.
         let placed = map.placed();
-        let root = NodeKey {
-            key: 0,
-            height: placed.levels() - 1,
-        };
         check::nothing_leaked(&map);
         let fast = map.arenas().budget(TierId::FAST).limit();
         if map.arenas().used(TierId::FAST) == fast {
             for key in model.keys().copied().step_by(97) {
-                assert!(matches!(placed.promote_path(key), Move::Full | Move::There));
+                assert!(matches!(
+                    placed.promote_path(T::leaf_of(key).key),
+                    Move::Full | Move::There
+                ));
             }
-            let demoted = placed.demote_subtree(root);
+            let demoted = placed.demote_subtree(&names::root(&*placed));
             assert!(matches!(demoted, Move::Full | Move::There), "round {round}");
         }
         check::same(&map, &model);
@@ -127,7 +126,7 @@ pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
         (model, refused)
     };
     let moving = Draw::new(seed, 99);
-    let models: Vec<_> = migrator::beside(&*map.placed(), moving, 20_000 * THREADS, || {
+    let models: Vec<_> = migrator::beside(&map, moving, 20_000 * THREADS, || {
         std::thread::scope(|scope| {
             let work = &work;
             let threads: Vec<_> = (0..THREADS)
@@ -175,7 +174,7 @@ fn exhaust<T: TestMap>(arenas: impl Fn() -> Arenas, placing: Placing, seed: u64)
     let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
     fill(&map, &mut model, &mut draw);
     for _ in 0..50 {
-        migrator::step(&*map.placed(), &mut draw, u64::MAX);
+        migrator::step(&map, &mut draw, u64::MAX);
     }
     check::same(&map, &model);
     check::within_budget(&map);

@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use timberline_placement::{Placed, Placement};
+use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_tier::Arenas;
 use timberline_tree::{BulkError, Full, Stats};
 
@@ -16,6 +16,10 @@ pub trait TestMap: Sized + Send + Sync {
     const NODE_BYTES: usize;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
+    /// The name of the leaf that covers `key`.
+    fn leaf_of(key: u64) -> NodeKey {
+        NodeKey::of_word(key, 0)
+    }
     fn arenas(&self) -> &Arenas;
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;

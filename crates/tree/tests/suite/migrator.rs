@@ -4,39 +4,37 @@ use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_placement::{NodeKey, Placed};
 use timberline_sync::epoch;
 
 use super::draw::Draw;
+use super::{TestMap, names};
 
 /// One random move among keys below `keys`.
-pub fn step(placed: &dyn Placed, draw: &mut Draw, keys: u64) {
-    let node = NodeKey {
-        key: draw.below(keys),
-        height: draw.below(placed.levels().into()) as u8,
-    };
+pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
+    let placed = map.placed();
+    let leaf = T::leaf_of(draw.below(keys));
     match draw.below(8) {
-        0..4 => placed.promote_path(node.key),
-        4..7 => placed.demote(node),
-        _ => placed.demote_subtree(node),
+        0..4 => placed.promote_path(leaf.key),
+        4..7 => placed.demote(&names::on_path(&*placed, leaf, draw)),
+        _ => placed.demote_subtree(&names::on_path(&*placed, leaf, draw)),
     };
 }
 
 /// Moves nodes until told to stop.
-fn run(placed: &dyn Placed, draw: &mut Draw, keys: u64, stop: &AtomicBool) {
+fn run(map: &impl TestMap, draw: &mut Draw, keys: u64, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
-        step(placed, draw, keys);
+        step(map, draw, keys);
         if draw.once_in(16) {
             epoch::pin().flush();
         }
         if draw.once_in(256) {
-            placed.each_leaf(&mut |_| ControlFlow::Continue(()));
+            map.placed().each_leaf(&mut |_| ControlFlow::Continue(()));
         }
     }
 }
 
 /// Runs `work` while nodes move, and stops that even if `work` panics.
-pub fn beside<R>(placed: &dyn Placed, mut draw: Draw, keys: u64, work: impl FnOnce() -> R) -> R {
+pub fn beside<R>(map: &impl TestMap, mut draw: Draw, keys: u64, work: impl FnOnce() -> R) -> R {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -47,10 +45,10 @@ pub fn beside<R>(placed: &dyn Placed, mut draw: Draw, keys: u64, work: impl FnOn
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..50 {
-                step(placed, &mut draw, keys);
+                step(map, &mut draw, keys);
             }
             moving.wait();
-            run(placed, &mut draw, keys, &stop);
+            run(map, &mut draw, keys, &stop);
         });
         let _stopping = Stop(&stop);
         moving.wait();

@@ -19,6 +19,7 @@ pub mod migrator;
 pub mod model;
 pub mod moves;
 pub mod moving;
+pub mod names;
 pub mod own_keys;
 pub mod placing;
 pub mod reclaim;

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{Move, Placed};
+use timberline_placement::{KeyBytes, Move, Placed};
 use timberline_sync::epoch;
 
 use super::draw::seed;
 use super::{TestMap, check, placing, rooms};
 
 /// Address and heat of each leaf, by its fence.
-fn leaves(placed: &dyn Placed) -> BTreeMap<u64, (usize, u16)> {
+fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, (usize, u16)> {
     let mut leaves = BTreeMap::new();
     placed.each_leaf(&mut |leaf| {
-        leaves.insert(leaf.fence, (leaf.address, leaf.heat.load(Relaxed)));
+        leaves.insert(
+            leaf.fence.to_bytes(),
+            (leaf.address, leaf.heat.load(Relaxed)),
+        );
         ControlFlow::Continue(())
     });
     leaves
@@ -37,14 +40,14 @@ pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
     // As long as this thread is pinned, no address is used again.
     let pinned = epoch::pin();
     let before = leaves(&*placed);
-    for &fence in before.keys() {
-        assert!(matches!(placed.promote_path(fence), Move::Moved(_)));
+    for fence in before.keys() {
+        assert!(matches!(placed.promote_path(fence.clone()), Move::Moved(_)));
     }
     let after = leaves(&*placed);
     assert!(before.keys().eq(after.keys()));
     for (fence, (old, heat)) in before {
-        assert_eq!(after[&fence].1, heat, "heat of the leaf at {fence}");
-        assert_eq!(placed.fence_at(old), None, "where {fence} was");
+        assert_eq!(after[&fence].1, heat, "heat of the leaf at {fence:?}");
+        assert_eq!(placed.fence_at(old), None, "where {fence:?} was");
         assert_eq!(placed.fence_at(after[&fence].0), Some(fence));
     }
     drop(pinned);

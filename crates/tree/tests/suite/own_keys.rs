@@ -39,7 +39,7 @@ pub fn threads_with_their_own_keys_lose_nothing<T: TestMap>() {
     for &make in placing::ALL {
         let (map, placing) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
         let moving = Draw::new(seed, 99);
-        let model = migrator::beside(&*map.placed(), moving, KEYS, || {
+        let model = migrator::beside(&map, moving, KEYS, || {
             std::thread::scope(|scope| {
                 let map = &map;
                 let threads: Vec<_> = (0..THREADS)

@@ -114,7 +114,7 @@ impl Shuffle {
         let settle = move |placed: &dyn Placed| {
             let broken = std::mem::take(&mut *this.broken.lock().unwrap());
             for node in broken {
-                placed.demote_subtree(node);
+                placed.demote_subtree(&node);
             }
         };
         Placing {

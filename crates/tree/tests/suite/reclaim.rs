@@ -10,7 +10,7 @@ pub fn churn_gives_everything_back<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
         let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
-        migrator::beside(&*map.placed(), Draw::new(seed, 99), KEYS, || {
+        migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
             std::thread::scope(|scope| {
                 for thread in 0..2 {
                     let (map, mut draw) = (&map, Draw::new(seed, thread));
@@ -45,7 +45,7 @@ pub fn memory_stays_bounded_under_churn<T: TestMap>() {
     let map = T::make(arenas, placing.placement.clone()).unwrap();
     let mut draw = Draw::new(seed, 0);
     let mut needed = 0;
-    migrator::beside(&*map.placed(), Draw::new(seed, 99), WINDOW * SLIDES, || {
+    migrator::beside(&map, Draw::new(seed, 99), WINDOW * SLIDES, || {
         for key in 0..WINDOW * SLIDES {
             map.insert(key, key).unwrap();
             if key >= WINDOW {

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use timberline_placement::KeyBytes;
+
 use super::draw::{Draw, seed};
-use super::{TestMap, check, migrator, placing, rooms};
+use super::{TestMap, check, migrator, names, placing, rooms};
 
 /// One record in `APART` stands; those between come and go.
 const APART: u64 = 4;
@@ -87,7 +89,7 @@ pub fn standing_records_are_seen_once_in_order<T: TestMap>() {
             map.insert(key, value(key)).unwrap();
         }
         let moving = Draw::new(seed, 99);
-        migrator::beside(&*map.placed(), moving, KEYS, || {
+        migrator::beside(&map, moving, KEYS, || {
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let churning = scope.spawn(|| churn(&map, Draw::new(seed, 98), &stop));
@@ -121,20 +123,13 @@ pub fn each_leaf_that_only_moves_is_seen<T: TestMap>() {
     let map = T::make(arenas, placing::shuffle(seed).placement).unwrap();
     map.bulk_load((0..KEYS).map(|key| (key, key))).unwrap();
     let placed = map.placed();
-    let fences = || {
-        let mut seen = Vec::new();
-        placed.each_leaf(&mut |leaf| {
-            seen.push(leaf.fence);
-            ControlFlow::Continue(())
-        });
-        seen
-    };
-    let expected: BTreeSet<u64> = fences().into_iter().collect();
-    migrator::beside(&*placed, Draw::new(seed, 99), KEYS, || {
+    let fences = || names::fences(&*placed);
+    let expected: BTreeSet<KeyBytes> = fences().into_iter().collect();
+    migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
         for round in 0..500 {
             let seen = fences();
             assert!(seen.len() <= 2 * expected.len(), "seen once or twice");
-            let seen: BTreeSet<u64> = seen.into_iter().collect();
+            let seen: BTreeSet<KeyBytes> = seen.into_iter().collect();
             assert!(
                 seen == expected,
                 "round {round}: {:?} missed",

@@ -12,7 +12,7 @@ use timberline_placement::{Placed, SidleConfig};
 use super::draw::{Draw, seed};
 use super::moving::{self, Policy};
 use super::placing::Room;
-use super::{TestMap, check, rooms};
+use super::{TestMap, check, names, rooms};
 
 /// Four to five hundred leaves, whatever the size of a node.
 const fn records<T: TestMap>() -> u64 {
@@ -57,7 +57,8 @@ fn request<T: TestMap>(map: &T, draw: &mut Draw, hot: &Range<u64>) {
 fn fast_shares(placed: &dyn Placed, hot: &Range<u64>) -> (f64, f64) {
     let mut counts = [[0usize; 2]; 2];
     placed.each_leaf(&mut |leaf| {
-        counts[usize::from(hot.contains(&leaf.fence))][usize::from(leaf.tier.is_fast())] += 1;
+        counts[usize::from(hot.contains(&leaf.fence.to_bytes().word()))]
+            [usize::from(leaf.tier.is_fast())] += 1;
         ControlFlow::Continue(())
     });
     let share = |[slow, fast]: [usize; 2]| fast as f64 / (slow + fast).max(1) as f64;
@@ -251,8 +252,8 @@ impl Worker for Clumsy {
     }
 
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
-        tree.promote_path(0);
-        tree.each_leaf(&mut |leaf| panic!("dropped the leaf at {}", leaf.fence));
+        tree.promote_path(names::fences(tree)[0].clone());
+        tree.each_leaf(&mut |leaf| panic!("dropped the leaf at {}", leaf.fence.to_bytes().word()));
         Next::WhenWoken
     }
 }
