@@ -6,6 +6,7 @@
 pub mod btree;
 mod error;
 mod key;
+mod store;
 mod word;
 
 pub use btree::{BTree, BulkError, LevelFill, Range, Stats};

@@ -64,7 +64,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 && let Err(full) = self.make_room(At::leaf(key), &guard)
             {
                 drop(guard);
-                if !self.reclaimed() {
+                if !self.store.reclaimed() {
                     return Err(BulkError::Full(loaded, full));
                 }
             }

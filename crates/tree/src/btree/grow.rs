@@ -7,11 +7,8 @@
 //!
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
-use std::sync::atomic::Ordering::Relaxed;
 use timberline_placement::{Access, NewNode};
-
 use timberline_sync::epoch::{self, Guard};
-use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, OutOfMemory};
 
@@ -68,7 +65,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         loop {
             let outcome = self.try_insert(key, value, &epoch::pin());
-            if outcome.is_ok() || !self.reclaimed() {
+            if outcome.is_ok() || !self.store.reclaimed() {
                 return outcome;
             }
         }
@@ -81,23 +78,6 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 Put::NoRoom => self.make_room(At::leaf(key), guard)?,
             }
         }
-    }
-
-    /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The calling thread is not
-    /// pinned, or it would wait for itself. Others may be pinned and off their cores, so this waits a little.
-    #[cold]
-    pub fn reclaimed(&self) -> bool {
-        let retired = || self.store.retired.load(Relaxed);
-        let before = retired();
-        before > 0
-            && (0..64).any(|attempt| {
-                epoch::pin().flush();
-                let freed = retired() < before;
-                if !freed {
-                    pause(attempt);
-                }
-                freed
-            })
     }
 
     fn put(&self, key: u64, value: u64, guard: &Guard) -> Result<Put, Restart> {

@@ -10,7 +10,6 @@
 //! is demoted.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::Restart;
@@ -92,12 +91,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         old.retire();
         *fresh = None;
         self.reclaim(link, height, guard);
-        let moves = if to < from {
-            &self.promoted
-        } else {
-            &self.demoted
-        };
-        moves.fetch_add(1, Relaxed);
+        self.store.count_move(from, to);
         Ok(Move::Moved(1))
     }
 
@@ -227,14 +221,7 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
     }
 
     fn fill(&self, tier: TierId) -> Fill {
-        let arenas = self.memory().arenas();
-        if tier > arenas.slowest() {
-            return Fill::default();
-        }
-        Fill {
-            used: arenas.used(tier),
-            limit: arenas.usable(tier),
-        }
+        self.store.fill(tier)
     }
 
     fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {

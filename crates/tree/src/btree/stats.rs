@@ -2,7 +2,7 @@
 
 use timberline_placement::Placed;
 use timberline_sync::epoch;
-use timberline_tier::{Memory, TierId};
+use timberline_tier::Memory;
 
 use super::tree::{At, Tree};
 
@@ -40,17 +40,17 @@ pub struct Stats {
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Visits all inner nodes, but no leaf: a leaf's address tells its tier.
     pub fn stats(&self) -> Stats {
-        use std::sync::atomic::Ordering::Relaxed;
         let arenas = self.memory().arenas();
-        let committed = |tier: u8| arenas.budget(TierId(tier)).used();
+        let (fast_bytes, slow_bytes) = self.store.committed();
+        let (promoted, demoted) = self.store.moves();
         let mut stats = Stats {
             records: self.len(),
             levels: vec![LevelFill::default(); self.levels().into()],
             node_bytes: Self::BYTES,
-            fast_bytes: committed(0),
-            slow_bytes: (1..arenas.tiers() as u8).map(committed).sum(),
-            promoted: self.promoted.load(Relaxed),
-            demoted: self.demoted.load(Relaxed),
+            fast_bytes,
+            slow_bytes,
+            promoted,
+            demoted,
             above_boundary: 0,
         };
         let top = stats.levels.len() - 1;

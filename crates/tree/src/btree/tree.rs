@@ -5,24 +5,15 @@
 //! parent descends again, which also finds out whether the node is still there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
-use timberline_sync::shim::pause;
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
-use timberline_tier::lane::PerLane;
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
 use super::node::{Body, HEADER, Link, Search};
-
-/// What nodes need, alive until the last of them is freed.
-pub(super) struct Store<M> {
-    pub memory: M,
-    pub placement: Arc<dyn Placement>,
-    /// Nodes that are retired and not freed yet.
-    pub retired: AtomicUsize,
-}
+use crate::store::{self, Store};
 
 /// The root's address and height, guarded like a node: it is the root's parent.
 #[repr(align(128))]
@@ -46,23 +37,11 @@ impl Root {
     }
 }
 
-/// What a thread writes without disturbing others.
-struct Lane {
-    /// Accesses until the placement is told of one.
-    countdown: AtomicU32,
-    /// Records inserted less records removed by threads of this lane.
-    records: AtomicI64,
-}
-
 /// A concurrent B+tree from words to words. See [`BTree`](super::BTree) for its typed face.
 pub(super) struct Tree<M: Memory, const WORDS: usize> {
     pub store: Arc<Store<M>>,
     pub root: Versioned<Root>,
     pub search: Search,
-    lanes: PerLane<Lane>,
-    /// Nodes moved to faster and to slower memory.
-    pub promoted: AtomicU64,
-    pub demoted: AtomicU64,
 }
 
 /// A [`NodeKey`] of a tree of words.
@@ -148,24 +127,13 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// An empty tree.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, OutOfMemory> {
-        let lane = || Lane {
-            countdown: AtomicU32::new(1),
-            records: AtomicI64::new(0),
-        };
         let tree = Tree {
-            store: Arc::new(Store {
-                memory,
-                placement,
-                retired: AtomicUsize::new(0),
-            }),
+            store: Store::new(memory, placement),
             root: Versioned::new(Root {
                 node: AtomicU64::new(0),
                 height: AtomicU64::new(0),
             }),
             search: Search::detect(),
-            lanes: PerLane::new(lane),
-            promoted: AtomicU64::new(0),
-            demoted: AtomicU64::new(0),
         };
         let new = NewNode {
             height: 0,
@@ -184,18 +152,9 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         &self.store.memory
     }
 
-    /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
-    /// what is left there is the placement's to give, for inner nodes and for promotions.
+    /// Memory for a node: see [`Store::allocate`].
     pub fn allocate(&self, new: NewNode) -> Result<Link, OutOfMemory> {
-        let arenas = self.memory().arenas();
-        let mut tier = self.store.placement.place(new).min(arenas.slowest());
-        loop {
-            match arenas.allocate(tier, Self::BYTES) {
-                Ok(slot) => return Ok(Link::to_slot(slot)),
-                Err(full) if tier == arenas.slowest() => return Err(full),
-                Err(_) => tier.0 += 1,
-            }
-        }
+        self.store.allocate(new, Self::BYTES).map(Link::to_slot)
     }
 
     /// Frees a node that was never linked.
@@ -205,26 +164,12 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Frees a node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
-        self.store.retired.fetch_add(1, Relaxed);
-        let store = self.store.clone();
-        guard.defer(move || {
+        self.store.reclaim(guard, move |store| {
             if height == 0 {
                 store.placement.leaf_freed(link.address());
             }
-            link.free::<WORDS>(store.memory.arenas());
-            store.retired.fetch_sub(1, Relaxed);
+            link.free::<WORDS>(store.arenas());
         });
-        // A full bag waits for its thread to fill another: where memory is short, others need it now.
-        if self.is_short() {
-            guard.flush();
-        }
-    }
-
-    /// Whether the slowest tier is nearly full.
-    fn is_short(&self) -> bool {
-        let arenas = self.memory().arenas();
-        let slowest = arenas.slowest();
-        arenas.used(slowest) > arenas.usable(slowest) / 16 * 15
     }
 
     /// The leaf that covers `key`.
@@ -281,14 +226,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Runs an optimistic attempt until no writer gets in between.
     #[inline(always)]
-    pub fn retry<R>(&self, mut attempt: impl FnMut() -> Result<R, Restart>) -> R {
-        for tries in 0.. {
-            if let Ok(result) = attempt() {
-                return result;
-            }
-            pause(tries);
-        }
-        unreachable!("retried forever")
+    pub fn retry<R>(&self, attempt: impl FnMut() -> Result<R, Restart>) -> R {
+        store::retry(attempt)
     }
 
     /// Has the CPU fetch what a search in this node will read.
@@ -317,14 +256,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Reports an access to a leaf, if it is this thread's turn.
     #[inline(always)]
     pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
-        if M::TIERED {
-            let countdown = &self.lanes.mine().countdown;
-            let left = countdown.load(Relaxed).wrapping_sub(1);
-            countdown.store(left, Relaxed);
-            // Threads that share a lane may take it below zero.
-            if left as i32 <= 0 {
-                self.report(leaf, access);
-            }
+        if self.store.report_is_due() {
+            self.report(leaf, access);
         }
     }
 
@@ -344,13 +277,9 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     #[inline(never)]
     fn report(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
         let link = address(leaf.of());
-        let pass = leaf.get(|body| {
-            self.store
-                .placement
-                .touched(self.leaf_ref(link, body), access)
+        self.store.report(access, |touched| {
+            leaf.get(|body| touched(self.leaf_ref(link, body)))
         });
-        let countdown = &self.lanes.assigned().countdown;
-        countdown.store(pass.unwrap_or(1).max(1), Relaxed);
     }
 
     /// A leaf as a placement sees it.
@@ -366,20 +295,15 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// Counts records that came or went.
     pub fn count(&self, change: i64) {
-        self.lanes.assigned().records.fetch_add(change, Relaxed);
+        self.store.count(change);
     }
 
     pub fn len(&self) -> usize {
-        let records: i64 = self
-            .lanes
-            .iter()
-            .map(|lane| lane.records.load(Relaxed))
-            .sum();
-        records.max(0) as usize
+        self.store.records()
     }
 
     pub fn moves(&self) -> (u64, u64) {
-        (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
+        self.store.moves()
     }
 
     #[inline(always)]

@@ -1,0 +1,196 @@
+//! What every map keeps beside its nodes: their memory, the placement, what waits to be freed, and counters that
+//! threads write without disturbing each other.
+//!
+//! A map holds its store by an [`Arc`], and so does every node that is retired and not freed yet: arenas
+//! stay mapped until the last node is gone.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use timberline_placement::{Access, Fill, LeafRef, NewNode, Placement};
+use timberline_sync::Restart;
+use timberline_sync::epoch::{self, Guard};
+use timberline_sync::shim::pause;
+use timberline_tier::lane::PerLane;
+use timberline_tier::{Arenas, Memory, OutOfMemory, TierId};
+
+/// What nodes need, alive until the last of them is freed.
+pub(crate) struct Store<M> {
+    pub memory: M,
+    pub placement: Arc<dyn Placement>,
+    /// Nodes that are retired and not freed yet.
+    retired: AtomicUsize,
+    lanes: PerLane<Lane>,
+    /// Nodes moved to faster and to slower memory.
+    promoted: AtomicU64,
+    demoted: AtomicU64,
+}
+
+/// What a thread writes without disturbing others.
+struct Lane {
+    /// Accesses until the placement is told of one.
+    countdown: AtomicU32,
+    /// Records inserted less records removed by threads of this lane.
+    records: AtomicI64,
+}
+
+impl<M: Memory> Store<M> {
+    /// A store without nodes.
+    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Arc<Self> {
+        let lane = || Lane {
+            countdown: AtomicU32::new(1),
+            records: AtomicI64::new(0),
+        };
+        Arc::new(Store {
+            memory,
+            placement,
+            retired: AtomicUsize::new(0),
+            lanes: PerLane::new(lane),
+            promoted: AtomicU64::new(0),
+            demoted: AtomicU64::new(0),
+        })
+    }
+
+    /// The arenas that nodes lie in.
+    #[inline(always)]
+    pub fn arenas(&self) -> &Arenas {
+        self.memory.arenas()
+    }
+
+    /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
+    /// what is left there is the placement's to give, for inner nodes and for promotions.
+    pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let arenas = self.arenas();
+        let mut tier = self.placement.place(new).min(arenas.slowest());
+        loop {
+            match arenas.allocate(tier, bytes) {
+                Ok(slot) => return Ok(slot),
+                Err(full) if tier == arenas.slowest() => return Err(full),
+                Err(_) => tier.0 += 1,
+            }
+        }
+    }
+
+    /// Runs `free` once nobody can look at a node any more that is unlinked and retired.
+    pub fn reclaim(self: &Arc<Self>, guard: &Guard, free: impl FnOnce(&Store<M>) + Send + 'static) {
+        self.retired.fetch_add(1, Relaxed);
+        let store = self.clone();
+        guard.defer(move || {
+            free(&store);
+            store.retired.fetch_sub(1, Relaxed);
+        });
+        // A full bag waits for its thread to fill another: where memory is short, others need it now.
+        if self.is_short() {
+            guard.flush();
+        }
+    }
+
+    /// Whether the slowest tier is nearly full.
+    fn is_short(&self) -> bool {
+        let arenas = self.arenas();
+        let slowest = arenas.slowest();
+        arenas.used(slowest) > arenas.usable(slowest) / 16 * 15
+    }
+
+    /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The calling thread is not
+    /// pinned, or it would wait for itself. Others may be pinned and off their cores, so this waits a little.
+    #[cold]
+    pub fn reclaimed(&self) -> bool {
+        let retired = || self.retired.load(Relaxed);
+        let before = retired();
+        before > 0
+            && (0..64).any(|attempt| {
+                epoch::pin().flush();
+                let freed = retired() < before;
+                if !freed {
+                    pause(attempt);
+                }
+                freed
+            })
+    }
+
+    /// Whether it is this thread's turn to tell the placement of an access to a leaf. If so, [`Store::report`] is
+    /// called next.
+    #[inline(always)]
+    pub fn report_is_due(&self) -> bool {
+        M::TIERED && {
+            let countdown = &self.lanes.mine().countdown;
+            let left = countdown.load(Relaxed).wrapping_sub(1);
+            countdown.store(left, Relaxed);
+            // Threads that share a lane may take it below zero.
+            left as i32 <= 0
+        }
+    }
+
+    /// Tells the placement of an access, through a leaf that `with_leaf` shows to its argument, and lets as many
+    /// accesses pass as that answers. Where `with_leaf` fails, the next one is due.
+    #[cold]
+    #[inline(never)]
+    pub fn report(
+        &self,
+        access: Access,
+        with_leaf: impl FnOnce(&dyn Fn(LeafRef<'_>) -> u32) -> Result<u32, Restart>,
+    ) {
+        let pass = with_leaf(&|leaf| self.placement.touched(leaf, access));
+        let countdown = &self.lanes.assigned().countdown;
+        countdown.store(pass.unwrap_or(1).max(1), Relaxed);
+    }
+
+    /// Counts records that came or went.
+    pub fn count(&self, change: i64) {
+        self.lanes.assigned().records.fetch_add(change, Relaxed);
+    }
+
+    /// How many records there are; exact when nobody writes.
+    pub fn records(&self) -> usize {
+        let records = self.lanes.iter().map(|lane| lane.records.load(Relaxed));
+        records.sum::<i64>().max(0) as usize
+    }
+
+    /// Counts a node that moved.
+    pub fn count_move(&self, from: TierId, to: TierId) {
+        let moves = if to < from {
+            &self.promoted
+        } else {
+            &self.demoted
+        };
+        moves.fetch_add(1, Relaxed);
+    }
+
+    /// How many nodes moved to faster and to slower memory so far.
+    pub fn moves(&self) -> (u64, u64) {
+        (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
+    }
+
+    /// How full a tier is.
+    pub fn fill(&self, tier: TierId) -> Fill {
+        let arenas = self.arenas();
+        if tier > arenas.slowest() {
+            return Fill::default();
+        }
+        Fill {
+            used: arenas.used(tier),
+            limit: arenas.usable(tier),
+        }
+    }
+
+    /// Bytes committed in the fast tier (tables included) and in slower ones.
+    pub fn committed(&self) -> (usize, usize) {
+        let arenas = self.arenas();
+        let committed = |tier: usize| arenas.budget(TierId(tier as u8)).used();
+        (committed(0), (1..arenas.tiers()).map(committed).sum())
+    }
+}
+
+/// Runs an optimistic attempt until no writer gets in between.
+#[inline(always)]
+pub(crate) fn retry<R>(mut attempt: impl FnMut() -> Result<R, Restart>) -> R {
+    for tries in 0.. {
+        if let Ok(result) = attempt() {
+            return result;
+        }
+        pause(tries);
+    }
+    unreachable!("retried forever")
+}
