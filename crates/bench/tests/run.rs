@@ -38,6 +38,7 @@ fn stream(name: &str, records: u64) -> What {
 fn plan(what: Vec<What>) -> Plan {
     Plan {
         what,
+        indexes: vec!["btree"],
         placements: PLACEMENTS.to_vec(),
         threads: 2,
         slice: Duration::from_millis(50),

@@ -37,6 +37,14 @@ pub struct Args {
     /// Other request distribution for all workloads, e.g. `zipfian:0.8`, `uniform`, `hotspot:0.05:0.9`
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
+    /// Maps to measure, one after the other: btree
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "btree",
+        value_name = "NAMES"
+    )]
+    index: Vec<String>,
     /// Placements to compare side by side
     #[arg(
         long,
@@ -142,6 +150,7 @@ impl Args {
         };
         Ok(Plan {
             what: self.what(threads)?,
+            indexes: run::indexes(&self.index).map_err(Failure::impossible)?,
             placements: run::placements(&self.placements).map_err(Failure::impossible)?,
             threads,
             slice,

@@ -8,19 +8,16 @@ use timberline_placement::{
     TimberlineConfig,
 };
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
-use timberline_tree::BTree;
 
+use super::index::PlacedIndex;
 use crate::report::{LevelFill, Outcome};
 
-/// The map that is measured.
-pub type Map<M> = BTree<u64, u64, M>;
-
 /// See the [module's text](self).
-pub struct Contender<M: Memory> {
+pub struct Contender<I: PlacedIndex> {
     /// The placement's name.
     pub name: &'static str,
     /// Its map.
-    pub map: Map<M>,
+    pub map: I,
     workers: Workers,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
@@ -41,7 +38,7 @@ pub struct Sizes {
     pub nodes: [Vec<u32>; 2],
 }
 
-impl<M: Memory> Contender<M> {
+impl<I: PlacedIndex> Contender<I> {
     /// An empty map placed by the placement of this name.
     ///
     /// # Errors
@@ -49,7 +46,7 @@ impl<M: Memory> Contender<M> {
     pub fn new(
         name: &'static str,
         sizes: &Sizes,
-        memory: impl FnOnce(Arenas) -> M,
+        memory: impl FnOnce(Arenas) -> I::Memory,
     ) -> Result<Self, String> {
         let (fast, slow) = match name {
             "all-fast" => (sizes.fast + sizes.slow, 0),
@@ -79,7 +76,7 @@ impl<M: Memory> Contender<M> {
                 sidle
             }
             "timberline" => {
-                let node = Map::<M>::NODE_BYTES;
+                let node = I::NODE_BYTES;
                 let ours = Timberline::new(&arenas, node, TimberlineConfig::default());
                 let ours = ours.map_err(|error| error.to_string())?;
                 workers = ours.workers();
@@ -87,7 +84,7 @@ impl<M: Memory> Contender<M> {
             }
             other => unreachable!("placement names are checked: {other}"),
         };
-        let map = Map::new(memory(arenas), placement).map_err(|error| error.to_string())?;
+        let map = I::new(memory(arenas), placement)?;
         let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
         Ok(Contender {
             name,
@@ -147,7 +144,7 @@ impl<M: Memory> Contender<M> {
         let stats = self.map.stats();
         let arenas = self.map.memory().arenas();
         let peak = arenas.budget(TierId::FAST).peak();
-        outcome.index = "btree".into();
+        outcome.index = I::NAME.into();
         outcome.placement = self.name.into();
         outcome.fast_bytes = stats.fast_bytes as u64;
         outcome.slow_bytes = stats.slow_bytes as u64;

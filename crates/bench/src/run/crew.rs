@@ -1,15 +1,13 @@
 //! The request threads: run one map for a while and count.
 
 use std::hint::black_box;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use timberline_tier::Memory;
 use timberline_tier::emulator::{LineCounts, thread_counts};
 
-use super::contender::Map;
+use super::index::Index;
 use super::source::Source;
 use crate::workload::{Op, Request};
 
@@ -59,8 +57,8 @@ pub struct Glance {
 }
 
 /// Runs the sources, one a thread, for `length` or until `interrupted`. `glance` is called every [`TICK`].
-pub fn slice<M: Memory>(
-    map: &Map<M>,
+pub fn slice(
+    map: &impl Index,
     sources: &mut [Source<'_>],
     length: Duration,
     interrupted: &AtomicBool,
@@ -104,12 +102,7 @@ pub fn slice<M: Memory>(
     whole
 }
 
-fn work<M: Memory>(
-    map: &Map<M>,
-    source: &mut Source<'_>,
-    meter: &Meter,
-    stop: &AtomicBool,
-) -> Slice {
+fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {
     let mut slice = Slice::nothing();
     let (start, lines) = (Instant::now(), thread_counts());
     while !stop.load(Relaxed) {
@@ -157,25 +150,21 @@ impl Slice {
     }
 
     #[inline(always)]
-    fn execute<M: Memory>(&mut self, map: &Map<M>, Request { op, key }: Request) {
+    fn execute(&mut self, map: &impl Index, Request { op, key }: Request) {
         let found = match op {
             Op::Read => map.get(key).is_some(),
-            Op::Update => map.update(key, key).is_some(),
+            Op::Update => map.update(key, key),
             Op::Insert => {
                 self.refused += u64::from(map.insert(key, key).is_err());
                 true
             }
             Op::Scan(records) => {
-                let mut sum = 0u64;
-                let seen = map.scan(key, records.into(), |_, value| {
-                    sum = sum.wrapping_add(value);
-                    ControlFlow::Continue(())
-                });
+                let (seen, sum) = map.scan(key, records.into());
                 black_box(sum);
                 seen > 0
             }
             Op::ReadModifyWrite => match map.get(key) {
-                Some(value) => map.update(key, value.wrapping_add(1)).is_some(),
+                Some(value) => map.update(key, value.wrapping_add(1)),
                 None => false,
             },
         };

@@ -7,11 +7,13 @@
 mod contender;
 mod count;
 mod crew;
+mod index;
 mod plan;
 mod recovery;
 mod runner;
 mod source;
 
-pub use plan::{BadPlan, Budget, PLACEMENTS, Plan, What, placements};
+pub use index::{Index, PlacedIndex};
+pub use plan::{BadPlan, Budget, INDEXES, PLACEMENTS, Plan, What, indexes, placements};
 pub use runner::run;
 pub use source::{Requests, Source};

@@ -16,6 +16,9 @@ pub const PLACEMENTS: [&str; 7] = [
     "timberline",
 ];
 
+/// The maps that can be measured.
+pub const INDEXES: [&str; 1] = ["btree"];
+
 /// Something asked for is not possible. One line that names it and what is possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadPlan(pub String);
@@ -107,6 +110,8 @@ pub struct What {
 pub struct Plan {
     /// The workloads, one after the other.
     pub what: Vec<What>,
+    /// The maps, one after the other: names of [`INDEXES`].
+    pub indexes: Vec<&'static str>,
     /// The placements, side by side: names of [`PLACEMENTS`].
     pub placements: Vec<&'static str>,
     /// Request threads.
@@ -132,21 +137,32 @@ pub struct Plan {
 /// # Errors
 /// One that is unknown, or none.
 pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
-    let possible = PLACEMENTS.join(", ");
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| !PLACEMENTS.contains(&name.as_str()))
-    {
+    choose("placement", &PLACEMENTS, names)
+}
+
+/// The maps of a list of names, in the order of [`INDEXES`], each once.
+///
+/// # Errors
+/// One that is unknown, or none.
+pub fn indexes(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
+    choose("index", &INDEXES, names)
+}
+
+fn choose(
+    what: &str,
+    known: &[&'static str],
+    names: &[String],
+) -> Result<Vec<&'static str>, BadPlan> {
+    let possible = known.join(", ");
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(BadPlan(format!(
-            "unknown placement `{unknown}`; possible: {possible}"
+            "unknown {what} `{unknown}`; possible: {possible}"
         )));
     }
-    let chosen = PLACEMENTS
-        .into_iter()
-        .filter(|known| names.iter().any(|name| name == known));
-    let chosen: Vec<_> = chosen.collect();
+    let is_named = |known: &&'static str| names.iter().any(|name| name == known);
+    let chosen: Vec<_> = known.iter().copied().filter(is_named).collect();
     if chosen.is_empty() {
-        Err(BadPlan(format!("no placement given; possible: {possible}")))
+        Err(BadPlan(format!("no {what} given; possible: {possible}")))
     } else {
         Ok(chosen)
     }

@@ -7,10 +7,12 @@ use hdrhistogram::Histogram;
 use timberline_placement::arrange;
 use timberline_tier::emulator::LineCounts;
 use timberline_tier::{Arenas, TierId};
+use timberline_tree::BTree;
 
 use super::contender::{Contender, Sizes};
 use super::count::leaf_accesses;
 use super::crew::{Glance, slice};
+use super::index::PlacedIndex;
 use super::plan::{Plan, What};
 use super::source::Source;
 use crate::report::{Outcome, Sample, fill_comparisons, progress::Progress};
@@ -22,8 +24,8 @@ const CACHES: Duration = Duration::from_millis(500);
 const ORACLE_KEEPS: usize = 8;
 
 /// A contender with what was measured of it so far.
-struct Entry<'a, M: Substrate> {
-    contender: Contender<M>,
+struct Entry<'a, I: PlacedIndex> {
+    contender: Contender<I>,
     sources: Vec<Source<'a>>,
     rounds: Vec<f64>,
     seconds: f64,
@@ -49,26 +51,32 @@ pub fn run<M: Substrate>(
     interrupted: &AtomicBool,
 ) -> Result<Vec<Outcome>, String> {
     let mut outcomes = Vec::new();
-    for what in &plan.what {
-        if interrupted.load(Relaxed) {
-            break;
+    for &index in &plan.indexes {
+        let run_one = match index {
+            "btree" => run_one::<BTree<u64, u64, M>>,
+            other => unreachable!("index names are checked: {other}"),
+        };
+        for what in &plan.what {
+            if interrupted.load(Relaxed) {
+                break;
+            }
+            outcomes.extend(run_one(plan, what, memory, progress, interrupted)?);
         }
-        outcomes.extend(run_one(plan, what, memory, progress, interrupted)?);
     }
     progress.finish();
     fill_comparisons(&mut outcomes);
     Ok(outcomes)
 }
 
-fn run_one<M: Substrate>(
+fn run_one<I: PlacedIndex>(
     plan: &Plan,
     what: &What,
-    memory: &dyn Fn(Arenas) -> M,
+    memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Outcome>, String> {
     let name = what.requests.name();
-    let (tree, mut entries) = load_all(plan, what, memory, progress, interrupted)?;
+    let (tree, mut entries) = load_all::<I>(plan, what, memory, progress, interrupted)?;
     if interrupted.load(Relaxed) {
         // Maps that are half loaded would miss records.
         return Ok(Vec::new());
@@ -109,13 +117,13 @@ fn run_one<M: Substrate>(
 }
 
 /// Loads every contender with the same records, the all-fast one first: its bytes are the tree's.
-fn load_all<'a, M: Substrate>(
+fn load_all<'a, I: PlacedIndex>(
     plan: &Plan,
     what: &'a What,
-    memory: &dyn Fn(Arenas) -> M,
+    memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<(usize, Vec<Entry<'a, M>>), String> {
+) -> Result<(usize, Vec<Entry<'a, I>>), String> {
     let records = what.requests.records() as usize;
     let guess = records * 64 + (64 << 20);
     let sizes = Sizes {
@@ -124,7 +132,7 @@ fn load_all<'a, M: Substrate>(
         slow: 0,
         nodes: plan.nodes.clone(),
     };
-    let reference = load(
+    let reference: Entry<'a, I> = load(
         "all-fast",
         &sizes,
         plan,
@@ -147,7 +155,8 @@ fn load_all<'a, M: Substrate>(
         if interrupted.load(Relaxed) {
             break;
         }
-        let entry = load(placement, &sizes, plan, what, memory, progress, interrupted)?;
+        let entry: Entry<'a, I> =
+            load(placement, &sizes, plan, what, memory, progress, interrupted)?;
         if placement == "oracle" && !interrupted.load(Relaxed) {
             progress.phase(
                 &format!("{}: counting for oracle", what.requests.name()),
@@ -182,21 +191,21 @@ fn load_all<'a, M: Substrate>(
     Ok((tree, entries))
 }
 
-fn load<'a, M: Substrate>(
+fn load<'a, I: PlacedIndex>(
     placement: &'static str,
     sizes: &Sizes,
     plan: &Plan,
     what: &'a What,
-    memory: &dyn Fn(Arenas) -> M,
+    memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<Entry<'a, M>, String> {
+) -> Result<Entry<'a, I>, String> {
     let records = what.requests.records();
     progress.phase(
         &format!("{}: loading {placement}", what.requests.name()),
         Some(records),
     );
-    let contender = Contender::new(placement, sizes, memory)?;
+    let contender = Contender::<I>::new(placement, sizes, memory)?;
     contender.map.memory().charge(false);
     contender.resume();
     let start = Instant::now();
@@ -248,7 +257,7 @@ fn load<'a, M: Substrate>(
     })
 }
 
-impl<M: Substrate> Entry<'_, M> {
+impl<I: PlacedIndex> Entry<'_, I> {
     /// This map's turn.
     fn turn(
         &mut self,
@@ -351,7 +360,7 @@ impl<M: Substrate> Entry<'_, M> {
             promoted: self.moves.0,
             demoted: self.moves.1,
             worker_cpu_ratio: self.worker_seconds / self.cpu_seconds.max(1e-9),
-            emulated: M::EMULATED,
+            emulated: I::Memory::EMULATED,
             series: self.series,
             ..Outcome::default()
         };
