@@ -8,7 +8,7 @@
 //! A bag waits until it is full. Whoever counts on getting memory back (a full tier, a worker that just
 //! demoted) calls [`collect`].
 
-pub use crossbeam_epoch::{Guard, pin};
+pub use crossbeam_epoch::{Guard, is_pinned, pin};
 
 /// Frees what can be freed by now. The calling thread must not be pinned, or it waits for itself.
 ///

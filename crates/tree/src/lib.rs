@@ -7,6 +7,7 @@ pub mod btree;
 mod error;
 mod key;
 mod store;
+pub mod traverse;
 mod word;
 
 pub use btree::{BTree, BulkError, LevelFill, Range, Stats};

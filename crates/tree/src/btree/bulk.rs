@@ -80,7 +80,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let Some(&(first, _)) = batch.front() else {
             return Ok(0);
         };
-        let leaf = self.leaf(first, guard)?.upgrade()?;
+        let leaf = self.leaf(first, guard).upgrade()?;
         let mut taken = 0;
         while let Some(&(key, value)) = batch.front() {
             if !leaf.covers(key) {

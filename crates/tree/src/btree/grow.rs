@@ -81,7 +81,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     fn put(&self, key: u64, value: u64, guard: &Guard) -> Result<Put, Restart> {
-        let leaf = self.leaf(key, guard)?;
+        let leaf = self.leaf(key, guard);
         let (found, count) = leaf.get(|body| {
             self.visit(body);
             (body.find(self.search, key), body.count())

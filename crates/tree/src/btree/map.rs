@@ -8,10 +8,10 @@ use std::sync::Arc;
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Memory, Native};
 
-use super::many::GROUP;
 use super::scan::{Range, Span};
 use super::tree::Tree;
 use super::{BulkError, NODE_1K, Stats};
+use crate::traverse::DEPTH;
 use crate::{Full, Key, Value};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves.
@@ -67,24 +67,59 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
         self.get(key).is_some()
     }
 
-    /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. Lookups overlap in groups of
-    /// 16, which hides much of slow memory's latency. Each is linearizable on its own.
+    /// The value of `key`, as a future that yields wherever it would wait for memory; an executor that polls about 16 of
+    /// them in turn hides much of slow memory's latency. Nothing is allocated.
+    ///
+    /// From its first poll to its last the future holds the epoch back (no node is freed meanwhile), so poll it to its
+    /// end soon, and let an executor run dry now and then. It is not `Send`: the hold is the thread's.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// # use std::sync::Arc;
+    /// # use timberline_placement::AllFast;
+    /// # use timberline_tier::{Arenas, ArenasConfig, Native};
+    /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
+    /// # let map: timberline_tree::BTree<u64, u64> = timberline_tree::BTree::new(Native(arenas), Arc::new(AllFast))?;
+    /// map.insert(3, 33)?;
+    /// let (mut three, mut four) = (pin!(map.get_async(3)), pin!(map.get_async(4)));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// let (mut found, mut missed) = (Poll::Pending, Poll::Pending);
+    /// while found.is_pending() || missed.is_pending() {
+    ///     if found.is_pending() {
+    ///         found = three.as_mut().poll(&mut context);
+    ///     }
+    ///     if missed.is_pending() {
+    ///         missed = four.as_mut().poll(&mut context);
+    ///     }
+    /// }
+    /// assert_eq!((found, missed), (Poll::Ready(Some(33)), Poll::Ready(None)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn get_async(&self, key: K) -> Option<V> {
+        self.tree.get_async(key.to_word()).await.map(V::from_word)
+    }
+
+    /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. [`DEPTH`] lookups are under way
+    /// at a time, which hides much of slow memory's latency. Each is linearizable on its own.
     ///
     /// # Panics
     /// If the slices differ in length.
     pub fn get_many(&self, keys: &[K], values: &mut [Option<V>]) {
+        self.get_many_deep(keys, values, DEPTH);
+    }
+
+    /// As [`get_many`](Self::get_many), with `depth` lookups at a time, made to lie within 1 and
+    /// [`MAX_DEPTH`](crate::traverse::MAX_DEPTH). Memory of high latency that takes many prefetches wants more.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn get_many_deep(&self, keys: &[K], values: &mut [Option<V>], depth: usize) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
-        let (mut words, mut found) = ([0; GROUP], [None; GROUP]);
-        for (keys, values) in keys.chunks(GROUP).zip(values.chunks_mut(GROUP)) {
-            for (word, key) in words.iter_mut().zip(keys) {
-                *word = key.to_word();
-            }
-            self.tree
-                .get_group(&words[..keys.len()], &mut found[..keys.len()]);
-            for (value, found) in values.iter_mut().zip(found) {
-                *value = found.map(V::from_word);
-            }
-        }
+        let words = keys.iter().map(|key| key.to_word());
+        self.tree.get_each(words, depth, |index, found| {
+            values[index] = found.map(V::from_word);
+        });
     }
 
     /// Inserts a record, or replaces the value of a present one. Returns the value before.

@@ -3,7 +3,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `node/` | a node's layout, and search in it |
-//! | `tree.rs` | the descent, and operations that make no node |
+//! | `descent.rs` | the way from the root to a leaf |
+//! | `tree.rs` | the parts, and operations that make no node |
 //! | `grow.rs`, `shrink.rs` | structure modifications |
 //! | `migrate.rs` | moving nodes between tiers |
 //! | `scan.rs`, `many.rs`, `bulk.rs` | many records at once |
@@ -11,6 +12,7 @@
 //! | `map.rs` | the typed face, [`BTree`] |
 
 mod bulk;
+mod descent;
 mod grow;
 mod many;
 mod map;

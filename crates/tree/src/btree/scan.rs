@@ -68,7 +68,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     fn copy_leaf(&self, key: u64, span: Span, into: &mut Vec<Entry>) -> (u64, u64) {
         let guard = epoch::pin();
         self.retry(|| {
-            let leaf = self.leaf(key, &guard)?;
+            let leaf = self.leaf(key, &guard);
             let fences = leaf.get(|body| self.copy(body, span, into))?;
             self.note(leaf, Access::Reuse);
             Ok(fences)

@@ -12,8 +12,10 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
+use super::descent::{AT_ONCE, Descent, Lookup};
 use super::node::{Body, HEADER, Link, Search};
 use crate::store::{self, Store};
+use crate::traverse::run;
 
 /// The root's address and height, guarded like a node: it is the root's parent.
 #[repr(align(128))]
@@ -174,27 +176,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// The leaf that covers `key`.
     #[inline(always)]
-    pub fn leaf<'g>(
-        &'g self,
-        key: u64,
-        guard: &'g Guard,
-    ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
-        let root = self.root.read()?;
-        let (link, height) = root.get(|root| (root.node(), root.height()))?;
-        self.ask_for(link);
-        let mut node = link.node(guard).read()?;
-        root.validate()?;
-        for _ in 0..height {
-            let link = node.get(|body| {
-                self.visit(body);
-                body.child(body.child_for(self.search, key))
-            })?;
-            self.ask_for(link);
-            let child = link.node(guard).read()?;
-            node.validate()?;
-            node = child;
-        }
-        Ok(node)
+    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard) -> Snapshot<'g, Body<WORDS>> {
+        run(Descent::<_, _, AT_ONCE>::new(self, key, guard))
     }
 
     /// The node at `height` on the path to `key`, and its parent. `Ok(None)`: the tree is lower.
@@ -308,13 +291,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     #[inline(always)]
     pub fn get(&self, key: u64) -> Option<u64> {
-        let guard = epoch::pin();
-        self.retry(|| {
-            let leaf = self.leaf(key, &guard)?;
-            let found = leaf.get(|body| self.look_up(body, key))?;
-            self.note(leaf, Access::Reuse);
-            Ok(found)
-        })
+        run(Lookup::<_, _, AT_ONCE>::new(self, key, &epoch::pin()))
     }
 
     /// A record's value, from a leaf that may be changing.
@@ -332,7 +309,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         key: u64,
         guard: &'g Guard,
     ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
-        let leaf = self.leaf(key, guard)?;
+        let leaf = self.leaf(key, guard);
         let found = leaf.get(|body| {
             self.visit(body);
             body.find(self.search, key).ok()

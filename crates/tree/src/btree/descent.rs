@@ -1,0 +1,142 @@
+//! The way from the root to a leaf, as a [`Traversal`]: one node a step.
+//!
+//! A step goes as the protocol in [`timberline_sync::version`] says: child's pointer from the parent's validated read,
+//! child's snapshot, parent validated again. The root cell is the root's parent, and done in one step with it.
+
+use std::task::Poll;
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_sync::shim::pause;
+use timberline_sync::{Restart, Snapshot, Versioned};
+use timberline_tier::Memory;
+
+use super::node::{Body, Link};
+use super::tree::{Root, Tree};
+use crate::traverse::Traversal;
+
+/// The next node follows at once: hinting at its lines makes one wait of several.
+pub(super) const AT_ONCE: bool = false;
+/// Other work comes first: the memory is asked for the next node, which an emulated one takes its time for.
+pub(super) const LATER: bool = true;
+
+/// Looks for the leaf that covers a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
+pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool> {
+    tree: &'t Tree<M, WORDS>,
+    root: &'t Versioned<Root>,
+    guard: &'t Guard,
+    key: u64,
+    /// The last node, its child that covers the key, and the child's height. `None` at the start.
+    below: Option<(Snapshot<'t, Body<WORDS>>, Link, u8)>,
+    restarts: u32,
+}
+
+impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, WHEN> {
+    #[inline(always)]
+    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard) -> Self {
+        Descent {
+            tree,
+            root: &tree.root,
+            guard,
+            key,
+            below: None,
+            restarts: 0,
+        }
+    }
+
+    /// Goes back to the root: what was read on the way is not so any more.
+    // Inlined, so that the state is never in memory where it can be in registers.
+    #[inline(always)]
+    pub fn start_over(&mut self) {
+        pause(self.restarts);
+        self.restarts += 1;
+        self.below = None;
+    }
+
+    /// The leaf, if the next node is it.
+    #[inline(always)]
+    fn advance(&mut self) -> Result<Option<Snapshot<'t, Body<WORDS>>>, Restart> {
+        let (node, height) = match self.below {
+            None => {
+                let root = self.root.read()?;
+                let (link, height) = root.get(|root| (root.node(), root.height()))?;
+                let node = link.node(self.guard).read()?;
+                root.validate()?;
+                (node, height)
+            }
+            Some((parent, link, height)) => {
+                let node = link.node(self.guard).read()?;
+                parent.validate()?;
+                (node, height)
+            }
+        };
+        if height == 0 {
+            return Ok(Some(node));
+        }
+        let link = node.get(|body| {
+            self.tree.visit(body);
+            body.child(body.child_for(self.tree.search, self.key))
+        })?;
+        if WHEN == LATER {
+            self.tree
+                .memory()
+                .prefetch(link.address(), Body::<WORDS>::BYTES);
+        } else {
+            self.tree.ask_for(link);
+        }
+        self.below = Some((node, link, height - 1));
+        Ok(None)
+    }
+}
+
+impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Traversal
+    for Descent<'t, M, WORDS, WHEN>
+{
+    type Output = Snapshot<'t, Body<WORDS>>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Self::Output> {
+        match self.advance() {
+            Ok(Some(leaf)) => return Poll::Ready(leaf),
+            Ok(None) => {}
+            Err(Restart) => self.start_over(),
+        }
+        Poll::Pending
+    }
+}
+
+/// Looks for the value of a key.
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, const WHEN: bool> {
+    descent: Descent<'t, M, WORDS, WHEN>,
+}
+
+impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Lookup<'t, M, WORDS, WHEN> {
+    #[inline(always)]
+    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard) -> Self {
+        Lookup {
+            descent: Descent::new(tree, key, guard),
+        }
+    }
+}
+
+impl<M: Memory, const WORDS: usize, const WHEN: bool> Traversal for Lookup<'_, M, WORDS, WHEN> {
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Option<u64>> {
+        let Poll::Ready(leaf) = self.descent.step() else {
+            return Poll::Pending;
+        };
+        let Descent { tree, key, .. } = self.descent;
+        match leaf.get(|body| tree.look_up(body, key)) {
+            Ok(found) => {
+                tree.note(leaf, Access::Reuse);
+                Poll::Ready(found)
+            }
+            Err(Restart) => {
+                self.descent.start_over();
+                Poll::Pending
+            }
+        }
+    }
+}
