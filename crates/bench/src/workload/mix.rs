@@ -24,7 +24,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    pub(super) const NONE: Mix = Mix {
+    /// No requests, to be filled in.
+    pub const NONE: Mix = Mix {
         read: 0,
         update: 0,
         insert: 0,

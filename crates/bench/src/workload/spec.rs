@@ -111,6 +111,12 @@ impl Workload {
         self
     }
 
+    /// Other operations over the same records.
+    pub fn with_mix(mut self, mix: Mix) -> Workload {
+        self.mix = mix;
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name

@@ -1,0 +1,182 @@
+//! Which node size is best depends on where the nodes are: the experiment of seed
+//! `002_b4f9f6415070cba5.txt` §5.4–5.5 on emulated memory.
+//!
+//! `cargo run --release -p timberline-bench --example node_size_tiers [records [profile [rounds]]]`
+//!
+//! B+trees with nodes of 256 B to 4 KiB, all fast, half of the nodes fast, and all slow, take turns at a
+//! read-heavy (95 % reads, 5 % inserts) and then a write-heavy (5 % reads, 95 % inserts) Zipfian workload, on as
+//! many threads as there are cores. Printed are medians (least–most) of the rounds, and ratios to all-fast.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use timberline_bench::workload::{Distribution, KeySpace, Mix, Op, Workload, load_order};
+use timberline_placement::{AllFast, AllSlow, Interleave, Placement};
+use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::{Arenas, ArenasConfig, Memory};
+use timberline_tree::{BTree, btree};
+
+const PLACEMENTS: [&str; 3] = ["all-fast", "half", "all-slow"];
+const MIXES: [(&str, u8); 2] = [("read-heavy", 95), ("write-heavy", 5)];
+/// Requests of a thread in a round.
+const REQUESTS: u64 = 200_000;
+
+/// One map, and its rounds so far in requests a second, by mix.
+struct Entry {
+    node_bytes: usize,
+    placement: &'static str,
+    rounds: [Vec<f64>; MIXES.len()],
+    turn: Box<dyn FnMut(usize) -> f64>,
+}
+
+fn entry<const WORDS: usize>(
+    placement: &'static str,
+    space: &KeySpace,
+    memory: impl FnOnce(Arenas) -> Emulated,
+    threads: u64,
+) -> Entry {
+    let bytes = space.records() as usize * 128 + (64 << 20);
+    let policy: Arc<dyn Placement> = match placement {
+        "all-fast" => Arc::new(AllFast),
+        "half" => Arc::new(Interleave::new(0.5)),
+        _ => Arc::new(AllSlow),
+    };
+    let arenas = Arenas::new(&ArenasConfig::two_tiers(bytes, bytes)).expect("addresses");
+    let memory = memory(arenas);
+    memory.set_charging(false);
+    let map: BTree<u64, u64, Emulated, WORDS> =
+        BTree::new(memory, policy).expect("memory for a node");
+    for id in load_order(space.records(), 1, 0, 1) {
+        let key = space.key(id);
+        map.insert(key, key).expect("enough memory was given");
+    }
+    let streams = |reads: u8| -> Vec<_> {
+        let mix = Mix {
+            read: reads,
+            insert: 100 - reads,
+            ..Mix::NONE
+        };
+        let zipf = Distribution::parse("zipfian:0.99").expect("known");
+        let workload = Workload::parse("ycsb-c").expect("known");
+        let workload = workload.with_mix(mix).with_distribution(zipf);
+        // Seeds differ by mix, but inserted keys are numbered: those of one mix are overwritten by the other.
+        (0..threads)
+            .map(|thread| workload.stream(space, u64::from(reads), thread, threads))
+            .collect()
+    };
+    let mut sources = MIXES.map(|(_, reads)| streams(reads));
+    Entry {
+        node_bytes: BTree::<u64, u64, Emulated, WORDS>::NODE_BYTES,
+        placement,
+        rounds: Default::default(),
+        turn: Box::new(move |mix| {
+            map.memory().set_charging(true);
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                for stream in &mut sources[mix] {
+                    scope.spawn(|| run(&map, stream));
+                }
+            });
+            let seconds = start.elapsed().as_secs_f64();
+            map.memory().set_charging(false);
+            (threads * REQUESTS) as f64 / seconds
+        }),
+    }
+}
+
+fn run<M: Memory, const WORDS: usize>(
+    map: &BTree<u64, u64, M, WORDS>,
+    stream: &mut timberline_bench::workload::Stream,
+) {
+    for _ in 0..REQUESTS {
+        let request = stream.next();
+        match request.op {
+            Op::Insert => {
+                let inserted = map.insert(request.key, request.key);
+                black_box(inserted.expect("enough memory was given"));
+            }
+            _ => {
+                black_box(map.get(request.key));
+            }
+        }
+    }
+}
+
+/// Median, least and most.
+fn spread(rounds: &[f64]) -> [f64; 3] {
+    let mut sorted = rounds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    [
+        sorted[sorted.len() / 2],
+        sorted[0],
+        sorted[sorted.len() - 1],
+    ]
+}
+
+fn main() {
+    let argument = |nth, default: &str| std::env::args().nth(nth).unwrap_or(default.into());
+    let number = |text: String| -> u64 { text.parse().expect("a number") };
+    let records = number(argument(1, "2000000"));
+    let rounds = number(argument(3, "5"));
+    let profile = argument(2, "cxl-fpga");
+    let profile = Profile::parse(&profile).unwrap_or_else(|error| panic!("{error}"));
+    let base = Base::measure().expect("memory to measure");
+    let space = KeySpace::new(records).expect("a count from 1 on");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let memory = |arenas| Emulated::new(arenas, profile.clone(), base);
+    let mut entries = Vec::new();
+    for placement in PLACEMENTS {
+        entries.push(entry::<{ btree::NODE_256 }>(
+            placement, &space, memory, threads,
+        ));
+        entries.push(entry::<{ btree::NODE_512 }>(
+            placement, &space, memory, threads,
+        ));
+        entries.push(entry::<{ btree::NODE_1K }>(
+            placement, &space, memory, threads,
+        ));
+        entries.push(entry::<{ btree::NODE_2K }>(
+            placement, &space, memory, threads,
+        ));
+        entries.push(entry::<{ btree::NODE_4K }>(
+            placement, &space, memory, threads,
+        ));
+    }
+    for mix in 0..MIXES.len() {
+        for entry in &mut entries {
+            (entry.turn)(mix);
+        }
+        for _ in 0..rounds {
+            for entry in &mut entries {
+                let ops = (entry.turn)(mix);
+                entry.rounds[mix].push(ops);
+            }
+        }
+    }
+    println!(
+        "{records} records, {threads} threads, profile {} (emulated), {:.0} ns base latency, {rounds} rounds",
+        profile.name(),
+        base.latency_ns
+    );
+    for (mix, (name, _)) in MIXES.iter().enumerate() {
+        println!("{name}: M requests/s, median (least-most), and the ratio to all-fast");
+        for fast in entries.iter().filter(|entry| entry.placement == "all-fast") {
+            print!("{:>6} B", fast.node_bytes);
+            for entry in entries.iter().filter(|it| it.node_bytes == fast.node_bytes) {
+                let [median, least, most] = spread(&entry.rounds[mix]).map(|ops| ops / 1e6);
+                let ratios: Vec<f64> = entry.rounds[mix]
+                    .iter()
+                    .zip(&fast.rounds[mix])
+                    .map(|(own, fast)| own / fast)
+                    .collect();
+                print!(
+                    "   {} {median:.2} ({least:.2}-{most:.2}) {:.2}",
+                    entry.placement,
+                    spread(&ratios)[0]
+                );
+            }
+            println!();
+        }
+    }
+}
