@@ -1,11 +1,14 @@
 //! The memory of one tree: an arena for each tier, side by side in one reserved address range.
 //!
-//! The tier of a node is a range check on its address. Memory is committed in chunks, each charged
-//! to its tier's [`Budget`] before it is there and given back when its last slot is; slots are
-//! cached per thread. Freed memory stays mapped (and reads as old content or zero), so a reader
-//! that lost a race never faults. What is counted is what is committed, not what was asked for.
+//! The tier of a node is a range check on its address. Memory is committed in chunks of slots of
+//! one size, each charged to its tier's [`Budget`] before it is there and given back when its last
+//! slot is; slots are cached per thread. Freed memory stays mapped (and reads as old content or
+//! zero), so a reader that lost a race never faults. What is counted is what is committed, not
+//! what was asked for.
+//!
+//! A class of slots that has run out of them needs a new chunk: free slots of other classes do not
+//! help it, but memory of chunks that are all free does, as nobody keeps that.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -14,123 +17,29 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::TierId;
 use crate::budget::Budget;
-use crate::chunks::{CLASSES, Chunks, class_of, size_of_class};
-use crate::lane::PerLane;
 use crate::os::{self, PAGE, Reservation};
 
-/// How to make an [`Arenas`].
-#[derive(Clone, Debug)]
-pub struct ArenasConfig {
-    /// The tiers, fastest first; at least one.
-    pub tiers: Vec<TierConfig>,
-    /// Bytes committed at once: a power of two, at least a page. 2 MiB unless tests want less.
-    pub chunk_bytes: usize,
-    /// Whether to ask the kernel for 2 MiB pages.
-    pub huge_pages: bool,
-}
+use chunks::Chunks;
+use classes::class_of;
+use lanes::Lanes;
 
-/// One tier's share of an [`ArenasConfig`].
-#[derive(Clone, Debug)]
-pub struct TierConfig {
-    /// The most bytes to commit.
-    pub limit: usize,
-    /// The NUMA nodes to take memory from; empty: wherever the kernel likes.
-    pub nodes: Vec<u32>,
-}
+pub use classes::{MAX_SLOT, slot_size};
+pub use config::{ArenasConfig, ArenasError, OutOfMemory, TierConfig};
 
-impl ArenasConfig {
-    /// Fast and slow memory of this many bytes, bound to no NUMA node.
-    pub fn two_tiers(fast: usize, slow: usize) -> Self {
-        let tier = |limit| TierConfig {
-            limit,
-            nodes: Vec::new(),
-        };
-        ArenasConfig {
-            tiers: vec![tier(fast), tier(slow)],
-            chunk_bytes: 2 << 20,
-            huge_pages: true,
-        }
-    }
-
-    /// Fast memory only.
-    pub fn one_tier(bytes: usize) -> Self {
-        let mut config = Self::two_tiers(bytes, 0);
-        config.tiers.truncate(1);
-        config
-    }
-}
-
-/// A tier is full: its budget is used up, or the machine has no more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfMemory {
-    /// Which tier.
-    pub tier: TierId,
-    /// Its limit, in bytes.
-    pub limit: usize,
-}
-
-impl fmt::Display for OutOfMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "tier {} is full: its limit is {} bytes",
-            self.tier.0, self.limit
-        )
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
-
-/// Why arenas could not be made.
-#[derive(Debug)]
-pub enum ArenasError {
-    /// The address range could not be reserved.
-    Reserve(usize, io::Error),
-    /// A tier could not be bound to its NUMA nodes.
-    Bind(TierId, Vec<u32>, io::Error),
-    /// A table beside the arenas does not fit into fast memory: its bytes, and the fast limit.
-    Table(usize, usize),
-}
-
-impl fmt::Display for ArenasError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ArenasError::Reserve(bytes, error) => {
-                write!(f, "can't reserve {bytes} bytes of addresses: {error}")
-            }
-            ArenasError::Bind(tier, nodes, error) => {
-                write!(
-                    f,
-                    "can't bind tier {} to NUMA nodes {nodes:?}: {error}",
-                    tier.0
-                )
-            }
-            ArenasError::Table(bytes, limit) => write!(
-                f,
-                "the heat table of {bytes} bytes does not fit into the fast budget of {limit} \
-                 bytes: raise the budget or lower the slow limit"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ArenasError {}
-
-/// Slots a thread takes from the chunks at once, and twice the most it keeps.
-const BATCH: usize = 16;
-
-/// Free slots that a lane's threads keep for themselves, by class.
-type Cache = Mutex<[Vec<usize>; CLASSES]>;
+mod bits;
+mod chunks;
+mod classes;
+mod config;
+mod lanes;
+mod vacant;
 
 struct Tier {
     span: Range<usize>,
     /// The NUMA nodes its memory comes from; empty: any.
     nodes: Vec<u32>,
     budget: Budget,
-    /// Bytes in slots that are handed out.
-    used: AtomicUsize,
     chunks: Mutex<Chunks>,
-    caches: PerLane<Cache>,
+    lanes: Lanes,
     /// Allocations until the one that is made to fail; 0: none.
     fails_in: AtomicU64,
 }
@@ -140,8 +49,8 @@ struct Tier {
 pub struct Arenas {
     range: Reservation,
     span: Range<usize>,
-    chunk_bytes: usize,
-    huge_pages: bool,
+    /// The bytes that a chunk must have to be in huge pages; none: no chunk is.
+    huge_chunk: Option<usize>,
     tiers: Vec<Tier>,
     /// Bytes of the fast tier in tables beside the arenas.
     tables: AtomicUsize,
@@ -167,30 +76,35 @@ impl Arenas {
         assert!(!config.tiers.is_empty(), "a tree needs a tier");
         let chunk = config.chunk_bytes;
         assert!(
-            chunk.is_power_of_two() && chunk >= PAGE,
+            chunk.is_power_of_two() && (PAGE..=1 << 30).contains(&chunk),
             "chunks of {chunk} bytes"
         );
-        // Where a budget ends within a chunk, that chunk is partly committed; once it is given
-        // back, the next may be smaller still. Spare addresses keep room for that.
+        // Blocks of addresses that fit any slot, so that slots of a power of two are aligned to
+        // their size within the whole range. Spare ones make up for small chunks that lie apart
+        // and leave no room for a large one in between.
+        let block = chunk.max(MAX_SLOT);
         const SPARE: usize = 2;
         let counts = config
             .tiers
             .iter()
-            .map(|tier| tier.limit.div_ceil(chunk) + SPARE);
+            .map(|tier| tier.limit.div_ceil(block) + SPARE);
         let counts: Vec<usize> = counts.collect();
         let sum = counts
             .iter()
             .try_fold(0usize, |sum, &count| sum.checked_add(count));
         let total = sum
-            .and_then(|sum| sum.checked_mul(chunk))
+            .and_then(|sum| sum.checked_mul(block))
+            .filter(|total| total / PAGE <= u32::MAX as usize)
             .ok_or_else(|| ArenasError::Reserve(usize::MAX, io::ErrorKind::OutOfMemory.into()))?;
-        let range = Reservation::new(total, chunk).map_err(|e| ArenasError::Reserve(total, e))?;
+        let range = Reservation::new(total, block).map_err(|e| ArenasError::Reserve(total, e))?;
         let span = range.base()..range.base() + total;
+        // A huge page commits all of its addresses at once: only whole chunks may have any.
+        range.use_huge_pages(0, total, false);
 
         let mut start = span.start;
         let mut tiers = Vec::new();
         for (index, (tier, &count)) in config.tiers.iter().zip(&counts).enumerate() {
-            let bytes = count * chunk;
+            let bytes = count * block;
             if !tier.nodes.is_empty() {
                 let bound = range.bind(start - span.start, bytes, &tier.nodes);
                 bound.map_err(|e| ArenasError::Bind(TierId(index as u8), tier.nodes.clone(), e))?;
@@ -199,74 +113,60 @@ impl Arenas {
                 span: start..start + bytes,
                 nodes: tier.nodes.clone(),
                 budget: Budget::new(tier.limit),
-                used: AtomicUsize::new(0),
-                chunks: Mutex::new(Chunks::new(chunk, count)),
-                caches: PerLane::default(),
+                chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
+                lanes: Lanes::default(),
                 fails_in: AtomicU64::new(0),
             });
             start += bytes;
         }
 
-        let (chunk_bytes, huge_pages) = (chunk, config.huge_pages);
+        let huge = config.huge_pages && chunk >= os::HUGE_PAGE;
         Ok(Arenas {
             range,
             span,
-            chunk_bytes,
-            huge_pages,
+            huge_chunk: huge.then_some(chunk),
             tiers,
             tables: AtomicUsize::new(0),
         })
     }
 
-    /// A slot of `size` bytes (a power of two from 64 to 65,536, no larger than a chunk), aligned to its size up
-    /// to a page. Its content is undefined but initialised.
+    /// A slot of at least `size` bytes, from 1 to [`MAX_SLOT`]: of [`slot_size`]`(size)`. Aligned to the largest
+    /// power of two that divides the slot size, at most a page; one whose slot size is a power of two is aligned to
+    /// all of it within [`Arenas::range`]. Its content is initialised but undefined: zero, or what lay in any slot of
+    /// this size before.
     ///
     /// # Errors
     /// The tier is full.
+    ///
+    /// # Panics
+    /// On a size of 0 or above [`MAX_SLOT`].
     pub fn allocate(&self, tier: TierId, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let class = class_of(size);
-        assert!(
-            size <= self.chunk_bytes,
-            "slots of {size} bytes in chunks of {}",
-            self.chunk_bytes
-        );
         let this = &self.tiers[tier.index()];
-        let full = OutOfMemory {
+        if !this.must_fail() {
+            let slot = this.lanes.pop(class).or_else(|| self.fetch(this, class));
+            if let Some(slot) = slot.and_then(|slot| NonNull::new(slot as *mut u8)) {
+                return Ok(slot);
+            }
+        }
+        Err(OutOfMemory {
             tier,
             limit: this.budget.limit(),
-        };
-        if this.must_fail() {
-            return Err(full);
-        }
-        let offset = this
-            .take_cached(class)
-            .or_else(|| self.refill(this, class))
-            .or_else(|| {
-                // What other threads keep for later is needed now.
-                self.flush(this);
-                self.refill(this, class)
-            })
-            .ok_or(full)?;
-        this.used.fetch_add(size, Relaxed);
-        Ok(NonNull::new((this.span.start + offset) as *mut u8).expect("arenas are not at 0"))
+        })
     }
 
     /// Gives a slot back.
     ///
     /// # Safety
-    /// The slot was handed out by these arenas, for this size, was not given back since, and nobody uses it any more.
+    /// The slot was handed out by these arenas, for this size (or another of the same [`slot_size`]), was not given
+    /// back since, and nobody uses it any more.
     #[allow(unsafe_code)]
     pub unsafe fn free(&self, slot: NonNull<u8>, size: usize) {
         let address = slot.as_ptr() as usize;
         let this = &self.tiers[self.tier_of(address).index()];
-        this.used.fetch_sub(size, Relaxed);
         let class = class_of(size);
-        let mut cache = lock(this.caches.assigned());
-        cache[class].push(address - this.span.start);
-        if cache[class].len() > 2 * BATCH {
-            let returned: Vec<usize> = cache[class].drain(..BATCH).collect();
-            drop(cache);
-            self.put(this, returned);
+        if this.lanes.push(class, address) {
+            self.put(this, class, &this.lanes.shed(class));
         }
     }
 
@@ -308,9 +208,11 @@ impl Arenas {
         &self.tiers[tier.index()].budget
     }
 
-    /// Bytes of a tier in slots that are handed out.
+    /// Bytes of a tier in slots that are handed out, by their [`slot_size`]. Exact while no thread allocates or
+    /// frees; otherwise near, and never more than is committed. Takes a look at each thread's count.
     pub fn used(&self, tier: TierId) -> usize {
-        self.tiers[tier.index()].used.load(Relaxed)
+        let this = &self.tiers[tier.index()];
+        this.lanes.used().min(this.budget.used())
     }
 
     /// Bytes of a tier that slots can use: its limit without tables.
@@ -377,64 +279,86 @@ impl Arenas {
         self.tiers[tier.index()].fails_in.store(nth, Relaxed);
     }
 
+    /// A slot from the chunks, and more for later.
+    #[cold]
+    #[inline(never)]
+    fn fetch(&self, tier: &Tier, class: usize) -> Option<usize> {
+        self.refill(tier, class).or_else(|| {
+            // What other threads keep for later is needed now.
+            self.flush(tier);
+            self.refill(tier, class)
+        })
+    }
+
     fn refill(&self, tier: &Tier, class: usize) -> Option<usize> {
         let mut chunks = lock(&tier.chunks);
-        let first = match chunks.take(class) {
-            Some(slot) => slot,
-            None => {
-                self.commit(tier, &mut chunks, class)?;
-                chunks.take(class)?
-            }
-        };
-        let more: Vec<usize> = (1..BATCH).map_while(|_| chunks.take(class)).collect();
+        let mut slots = chunks.take(class, lanes::batch(class));
+        if slots.is_empty() {
+            self.commit(tier, &mut chunks, class)?;
+            slots = chunks.take(class, lanes::batch(class));
+        }
         drop(chunks);
-        lock(tier.caches.assigned())[class].extend(more.into_iter().rev());
-        Some(first)
+        for slot in &mut slots {
+            *slot += tier.span.start;
+        }
+        tier.lanes.stock(class, &slots)
     }
 
+    /// Makes a new chunk: the largest that is wanted, affordable, and has addresses.
     fn commit(&self, tier: &Tier, chunks: &mut Chunks, class: usize) -> Option<()> {
-        let offset = chunks.next_vacant()?;
-        let unit = size_of_class(class).max(PAGE);
-        let bytes = tier.budget.charge_up_to(self.chunk_bytes, unit);
-        if bytes == 0 {
-            return None;
+        for bytes in chunks.sizes(class) {
+            if !tier.budget.charge(bytes) {
+                continue;
+            }
+            let Some(offset) = chunks.reserve(bytes) else {
+                tier.budget.release(bytes);
+                continue;
+            };
+            let start = tier.span.start - self.span.start + offset;
+            if self.huge_chunk == Some(bytes) {
+                self.range.use_huge_pages(start, bytes, true);
+            }
+            if self.range.commit(start, bytes).is_err() {
+                chunks.vacate(offset, bytes);
+                self.give_back(tier, offset, bytes);
+                return None;
+            }
+            chunks.add(class, offset, bytes);
+            return Some(());
         }
-        let start = tier.span.start - self.span.start + offset;
-        let huge = self.huge_pages && bytes == self.chunk_bytes;
-        self.range.use_huge_pages(start, self.chunk_bytes, huge);
-        if self.range.commit(start, bytes).is_err() {
-            self.range.decommit(start, bytes);
-            tier.budget.release(bytes);
-            return None;
-        }
-        chunks.add(class, bytes);
-        Some(())
+        None
     }
 
-    fn put(&self, tier: &Tier, offsets: Vec<usize>) {
+    /// Returns the memory of a chunk that is gone. Its addresses are vacant, but its tier's chunks still locked.
+    fn give_back(&self, tier: &Tier, offset: usize, bytes: usize) {
+        let start = tier.span.start - self.span.start + offset;
+        self.range.decommit(start, bytes);
+        if self.huge_chunk == Some(bytes) {
+            self.range.use_huge_pages(start, bytes, false);
+        }
+        tier.budget.release(bytes);
+    }
+
+    fn put(&self, tier: &Tier, class: usize, slots: &[usize]) {
         let mut chunks = lock(&tier.chunks);
-        for offset in offsets {
-            if let Some((start, bytes)) = chunks.put(offset) {
-                self.range
-                    .decommit(tier.span.start - self.span.start + start, bytes);
-                tier.budget.release(bytes);
+        for slot in slots {
+            if let Some((offset, bytes)) = chunks.put(class, slot - tier.span.start) {
+                self.give_back(tier, offset, bytes);
             }
         }
     }
 
     fn flush(&self, tier: &Tier) {
-        for cache in tier.caches.iter() {
-            let cached = std::mem::take(&mut *lock(cache));
-            self.put(tier, cached.into_iter().flatten().collect());
+        for (class, slots) in tier.lanes.drain() {
+            if !slots.is_empty() {
+                self.put(tier, class, &slots);
+            }
         }
     }
 }
 
 impl Tier {
-    fn take_cached(&self, class: usize) -> Option<usize> {
-        lock(self.caches.assigned())[class].pop()
-    }
-
+    #[inline]
     fn must_fail(&self) -> bool {
         self.fails_in.load(Relaxed) > 0 && self.fails_in.fetch_sub(1, Relaxed) == 1
     }

@@ -34,18 +34,6 @@ impl Budget {
         taken.is_ok()
     }
 
-    /// Takes as much as is left, at most `most`, in whole multiples of `unit`. Returns the bytes
-    /// taken, which may be 0.
-    pub(crate) fn charge_up_to(&self, most: usize, unit: usize) -> usize {
-        loop {
-            let room = self.limit - self.used();
-            let bytes = room.min(most) / unit * unit;
-            if bytes == 0 || self.charge(bytes) {
-                return bytes;
-            }
-        }
-    }
-
     /// Gives back `bytes` taken before.
     pub(crate) fn release(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Relaxed);
@@ -85,14 +73,6 @@ mod tests {
             !budget.charge(usize::MAX),
             "a sum that wraps is refused too"
         );
-    }
-
-    #[test]
-    fn takes_what_is_left_in_whole_units() {
-        let budget = Budget::new(11);
-        assert_eq!(budget.charge_up_to(8, 4), 8);
-        assert_eq!(budget.charge_up_to(8, 4), 0);
-        assert_eq!(budget.charge_up_to(8, 3), 3);
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub fn current() -> usize {
 }
 
 /// This thread's lane, given out at the first call; never 0.
+#[inline]
 pub fn assign() -> usize {
     LANE.with(|lane| {
         if lane.get() == 0 {
@@ -57,9 +58,17 @@ impl<T> PerLane<T> {
     }
 
     /// This thread's, after giving it a lane of its own.
+    #[inline]
     pub fn assigned(&self) -> &T {
-        assign();
-        self.mine()
+        &self.0[assign()].0
+    }
+
+    /// That of a lane, by its number.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    pub fn of(&self, lane: usize) -> &T {
+        &self.0[lane].0
     }
 
     /// All lanes'.

@@ -3,7 +3,6 @@
 
 mod arenas;
 mod budget;
-mod chunks;
 pub mod emulator;
 pub mod hint;
 mod id;
@@ -13,7 +12,9 @@ mod os;
 mod side;
 pub mod topology;
 
-pub use arenas::{Arenas, ArenasConfig, ArenasError, OutOfMemory, PageCensus, TierConfig};
+pub use arenas::{
+    Arenas, ArenasConfig, ArenasError, MAX_SLOT, OutOfMemory, PageCensus, TierConfig, slot_size,
+};
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native, Plain};

@@ -7,6 +7,9 @@ use std::ops::Range;
 /// Bytes in a page, the least that is committed.
 pub const PAGE: usize = 4096;
 
+/// Bytes in a huge page.
+pub const HUGE_PAGE: usize = 2 << 20;
+
 /// A reserved range of addresses: readable and writable from the start, so that a stale read
 /// never faults, and without memory behind it until it is committed.
 pub struct Reservation {

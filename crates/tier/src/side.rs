@@ -1,5 +1,9 @@
 //! Two bytes of fast memory for every slot of a tree's arenas, found by the slot's address.
 //!
+//! Where slots have several sizes, an entry is one for the slots that start in so many bytes: two slots that
+//! are at least that large never share one, smaller ones may. An entry stays what it is when its
+//! slot is freed, so who frees a slot clears the entry, or the next slot there inherits it.
+//!
 //! A placement may want to remember something of each node without touching the node, which may be
 //! slow. The table is one reserved range; pages that nobody touched cost nothing, but the whole of it is
 //! charged to the fast tier when it is made, so that it can never fail later.
@@ -20,7 +24,7 @@ pub struct SideTable {
 }
 
 impl SideTable {
-    /// A zeroed table for slots of `slot` bytes (a power of two).
+    /// A zeroed table for slots of at least `slot` bytes (a power of two).
     ///
     /// # Errors
     /// It does not fit into the fast tier's budget.
@@ -55,7 +59,8 @@ impl SideTable {
         &self.all()[index(tier.start)..index(tier.end)]
     }
 
-    /// The address of the slot whose entry is the `index`th of a tier.
+    /// The first address whose entry is the `index`th of a tier: the slot's, if all slots are as large as the table
+    /// was made for.
     pub fn address(&self, tier: TierId, index: usize) -> usize {
         self.tiers[tier.index()].start + (index << self.shift)
     }
@@ -103,6 +108,34 @@ mod tests {
                 .iter()
                 .all(|entry| entry.load(Relaxed) == 0)
         );
+    }
+
+    #[test]
+    fn slots_of_other_sizes_have_entries_of_their_own() {
+        let mut config = ArenasConfig::two_tiers(4 << 20, 4 << 20);
+        config.chunk_bytes = 64 << 10;
+        let arenas = Arenas::new(&config).unwrap();
+        let table = SideTable::new(&arenas, 256).unwrap();
+        let sizes = [256, 300, 480, 1040, 1024, 5000, 72 << 10, 128 << 10];
+        let mut slots = Vec::new();
+        for nth in 0..160 {
+            let (tier, size) = (TierId(nth % 2), sizes[usize::from(nth) % sizes.len()]);
+            if let Ok(slot) = arenas.allocate(tier, size) {
+                let address = slot.as_ptr() as usize;
+                let before = table.entry(address).swap(1 + u16::from(nth), Relaxed);
+                assert_eq!(before, 0, "{size} bytes at {address:#x} share an entry");
+                slots.push((address, tier, 1 + u16::from(nth)));
+            }
+            // Smaller ones in between do not move the others.
+            arenas.allocate(tier, 24).unwrap();
+        }
+        assert!(slots.len() > 100);
+        for &(address, tier, value) in &slots {
+            let mut entries = table.of(tier).iter();
+            let index = entries.position(|entry| entry.load(Relaxed) == value);
+            let start = table.address(tier, index.expect("in its tier"));
+            assert!((start..start + 256).contains(&address));
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Arenas: slots, budgets to the page, what the kernel really commits.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 
+use super::classes::{CLASSES, size_of_class};
 use super::*;
 
 fn small(fast: usize, slow: usize) -> Arenas {
@@ -28,24 +30,128 @@ fn the_address_tells_the_tier() {
 fn a_full_tier_is_full_to_the_page() {
     let limit = (64 << 10) * 2 + 3 * 4096 + 17;
     let arenas = small(limit, 1 << 20);
-    let slots = fill(&arenas, TierId::FAST, 1024);
-    assert_eq!(slots.len(), (limit / 4096) * 4);
     let budget = arenas.budget(TierId::FAST);
-    assert!(budget.used() <= limit && limit - budget.used() < 4096);
-    for slot in slots {
-        free(&arenas, slot, 1024);
+    for size in [1024, 24, 1, 40, 1040, 4096, 64] {
+        let slots = fill(&arenas, TierId::FAST, size);
+        let (slot, used) = (slot_size(size), arenas.used(TierId::FAST));
+        assert!(budget.used() <= limit && limit - budget.used() < 4096);
+        assert_eq!(used, slots.len() * slot, "slots of {slot} bytes");
+        if slot.is_power_of_two() {
+            assert_eq!(used, budget.used(), "slots of {slot} bytes");
+        }
+        // At the budget's end chunks are small, and each may leave less than a slot unused.
+        assert!(budget.used() - used < slot * 12, "{used} bytes in {slot}s");
+        for slot in slots {
+            free(&arenas, slot, size);
+        }
+        arenas.trim();
+        let left = (arenas.used(TierId::FAST), budget.used());
+        assert_eq!(left, (0, 0), "all is given back");
     }
-    arenas.trim();
+}
+
+#[test]
+fn every_size_round_trips_aligned_and_apart() {
+    for chunk_bytes in [PAGE, 64 << 10, 2 << 20] {
+        let mut config = ArenasConfig::two_tiers(0, 64 << 20);
+        config.chunk_bytes = chunk_bytes;
+        let arenas = Arenas::new(&config).unwrap();
+        let mut held = BTreeSet::new();
+        for round in 0..3 {
+            for size in (0..CLASSES).map(size_of_class) {
+                let slot = arenas.allocate(TierId::SLOW, size - round).unwrap();
+                let address = slot.as_ptr() as usize;
+                assert_eq!(arenas.tier_of(address), TierId::SLOW);
+                assert_eq!(slot_size(size - round), size);
+                let align = 1 << size.trailing_zeros().min(PAGE.trailing_zeros());
+                assert_eq!(address % align, 0, "{size} bytes at {address:#x}");
+                if size.is_power_of_two() {
+                    assert_eq!((address - arenas.range().start) % size, 0);
+                }
+                write(slot, size, round as u8);
+                held.insert((address, size, round));
+            }
+        }
+        let ends = held.iter().map(|&(address, size, _)| address + size);
+        let starts = held.iter().map(|&(address, ..)| address).skip(1);
+        assert!(ends.zip(starts).all(|(end, next)| end <= next));
+        let bytes: usize = held.iter().map(|&(_, size, _)| size).sum();
+        assert_eq!(arenas.used(TierId::SLOW), bytes);
+        for (address, size, round) in held {
+            let slot = NonNull::new(address as *mut u8).unwrap();
+            assert_eq!(read(slot, size), [round as u8; 2]);
+            free(&arenas, slot, size - round);
+        }
+        arenas.trim();
+        let used = (
+            arenas.used(TierId::SLOW),
+            arenas.budget(TierId::SLOW).used(),
+        );
+        assert_eq!((used, resident(arenas.range())), ((0, 0), 0));
+    }
+}
+
+#[test]
+fn records_that_come_one_after_the_other_lie_side_by_side() {
+    let arenas = small(1 << 20, 0);
+    let address = |_| arenas.allocate(TierId::FAST, 24).unwrap().as_ptr() as usize;
+    let addresses: Vec<usize> = (0..600).map(address).collect();
+    assert!(addresses.windows(2).all(|pair| pair[0] + 24 == pair[1]));
+}
+
+#[test]
+fn many_sizes_take_little() {
+    let arenas = Arenas::new(&ArenasConfig::one_tier(8 << 20)).unwrap();
+    let budget = arenas.budget(TierId::FAST);
+    for size in (0..CLASSES).map(size_of_class) {
+        let before = budget.used();
+        arenas.allocate(TierId::FAST, size).unwrap();
+        let taken = budget.used() - before;
+        assert!(taken <= (16 << 10).max(size + PAGE), "{taken} for {size}");
+    }
+    assert_eq!(resident(arenas.range()), budget.used());
+}
+
+#[test]
+fn a_size_larger_than_chunks_gets_the_pages_it_needs() {
+    for chunk_bytes in [PAGE, 64 << 10] {
+        let mut config = ArenasConfig::one_tier((72 << 10) * 5 + 2 * PAGE);
+        config.chunk_bytes = chunk_bytes;
+        let arenas = Arenas::new(&config).unwrap();
+        let slots = fill(&arenas, TierId::FAST, 70 << 10);
+        assert_eq!(slots.len() * (72 << 10), arenas.used(TierId::FAST));
+        assert_eq!(arenas.used(TierId::FAST), resident(arenas.range()));
+        // The rest of the 128 KiB block of addresses that each is cut from is for others.
+        let pages = fill(&arenas, TierId::FAST, PAGE);
+        assert_eq!((slots.len(), pages.len()), (5, 2));
+    }
+}
+
+#[test]
+fn a_full_size_uses_what_others_emptied_but_not_what_they_left_free() {
+    let arenas = small(64 << 10, 0);
+    let mut small = fill(&arenas, TierId::FAST, 64);
+    let error = arenas.allocate(TierId::FAST, 1024).unwrap_err();
     assert_eq!(
-        (arenas.used(TierId::FAST), budget.used()),
-        (0, 0),
-        "all is given back"
+        error.to_string(),
+        "tier 0 is full: its limit is 65536 bytes"
     );
-    assert_eq!(
-        fill(&arenas, TierId::FAST, 1024).len(),
-        (limit / 4096) * 4,
-        "and taken again"
-    );
+    // Every other slot of 64 bytes is free, and no chunk is.
+    small.sort();
+    for slot in small.iter().skip(1).step_by(2) {
+        free(&arenas, *slot, 64);
+    }
+    assert_eq!(arenas.used(TierId::FAST), 32 << 10);
+    assert_eq!(arenas.allocate(TierId::FAST, 1024), Err(error));
+    let one_of_these = arenas.allocate(TierId::FAST, 60).unwrap();
+    free(&arenas, one_of_these, 60);
+    // With the other half of the first chunk free, it is of use to all.
+    let first = arenas.range().start + (16 << 10);
+    let others = small.iter().step_by(2);
+    for slot in others.take_while(|slot| (slot.as_ptr() as usize) < first) {
+        free(&arenas, *slot, 64);
+    }
+    assert!(!fill(&arenas, TierId::FAST, 1024).is_empty());
 }
 
 /// Bytes of a range that have memory behind them, page by page. (`smaps` would count neighbours too:
@@ -78,6 +184,39 @@ fn huge_pages_commit_no_more_than_was_charged() {
 }
 
 #[test]
+fn what_is_charged_is_what_the_kernel_committed() {
+    // Large and small chunks come and go at the same addresses, in huge pages and not.
+    let arenas = Arenas::new(&ArenasConfig::one_tier((9 << 20) + PAGE)).unwrap();
+    let mut held: Vec<(NonNull<u8>, usize)> = Vec::new();
+    for sizes in [[1024, 24], [24, 70_000], [480, 5000], [9000, 1024]] {
+        for size in sizes {
+            let room = 6 << 20;
+            while arenas.used(TierId::FAST) < room
+                && let Ok(slot) = arenas.allocate(TierId::FAST, size)
+            {
+                held.push((slot, size));
+            }
+            let used = arenas.budget(TierId::FAST).used();
+            assert_eq!(resident(arenas.range()), used, "with slots of {size}");
+            // The first half goes, and with it whole chunks; then most of the rest.
+            let keep = held.split_off(held.len() / 2);
+            for (slot, size) in std::mem::replace(&mut held, keep) {
+                free(&arenas, slot, size);
+            }
+            arenas.trim();
+            let used = arenas.budget(TierId::FAST).used();
+            assert_eq!(resident(arenas.range()), used, "with slots of {size}");
+        }
+    }
+    for (slot, size) in held {
+        free(&arenas, slot, size);
+    }
+    arenas.trim();
+    let used = arenas.budget(TierId::FAST).used();
+    assert_eq!((used, resident(arenas.range())), (0, 0));
+}
+
+#[test]
 fn slots_kept_by_another_thread_are_found_when_memory_is_short() {
     let arenas = small(64 << 10, 0);
     std::thread::scope(|scope| {
@@ -92,11 +231,11 @@ fn slots_kept_by_another_thread_are_found_when_memory_is_short() {
 #[test]
 fn the_nth_allocation_fails_once() {
     let arenas = small(1 << 20, 0);
-    arenas.fail_nth(TierId::FAST, 2);
-    let outcomes: Vec<bool> = (0..4)
-        .map(|_| arenas.allocate(TierId::FAST, 64).is_ok())
-        .collect();
-    assert_eq!(outcomes, [true, false, true, true]);
+    for sizes in [[64; 4], [24, 40, 9000, 130_000]] {
+        arenas.fail_nth(TierId::FAST, 2);
+        let outcomes = sizes.map(|size| arenas.allocate(TierId::FAST, size).is_ok());
+        assert_eq!(outcomes, [true, false, true, true], "{sizes:?}");
+    }
 }
 
 #[test]
@@ -111,7 +250,7 @@ fn pages_are_where_the_tier_is_bound() {
     arenas.allocate(TierId::FAST, 1024).unwrap();
     let census = arenas.census(TierId::FAST).unwrap();
     let expected = PageCensus {
-        pages: 16,
+        pages: 4,
         misplaced: 0,
         absent: 0,
     };
@@ -128,27 +267,51 @@ fn a_missing_node_is_one_clear_line() {
 
 #[test]
 fn threads_never_share_a_slot() {
+    const SIZES: [usize; 6] = [512, 24, 40, 1040, 16, 9000];
     let arenas = small(1 << 20, 0);
     std::thread::scope(|scope| {
         for thread in 0..4u8 {
             let arenas = &arenas;
             scope.spawn(move || {
                 for round in 0..200 {
-                    let held: Vec<_> = (0..40)
-                        .map_while(|_| arenas.allocate(TierId::FAST, 512).ok())
-                        .collect();
-                    for slot in &held {
-                        write(*slot, thread);
+                    let allocate = |nth: usize| {
+                        let size = SIZES[(nth + round) % SIZES.len()];
+                        Some((arenas.allocate(TierId::FAST, size).ok()?, size))
+                    };
+                    let held: Vec<_> = (0..40).map_while(allocate).collect();
+                    for &(slot, size) in &held {
+                        write(slot, size, thread);
                     }
-                    for slot in held {
-                        assert_eq!(read(slot), thread, "round {round}");
-                        free(arenas, slot, 512);
+                    for (slot, size) in held {
+                        assert_eq!(read(slot, size), [thread; 2], "round {round}");
+                        free(arenas, slot, size);
                     }
                 }
             });
         }
     });
     assert_eq!(arenas.used(TierId::FAST), 0);
+}
+
+#[test]
+fn slots_travel_between_threads() {
+    let arenas = small(256 << 10, 0);
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<(usize, usize)>(64);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (address, size) in receiver {
+                free(&arenas, NonNull::new(address as *mut u8).unwrap(), size);
+            }
+        });
+        for nth in 0..20_000 {
+            // At most a hundred slots are held: there is room for these and for what lanes keep.
+            let size = [24, 96, 480][nth % 3];
+            let slot = arenas.allocate(TierId::FAST, size).unwrap();
+            sender.send((slot.as_ptr() as usize, size)).unwrap();
+        }
+        drop(sender);
+    });
+    assert_eq!(arenas.used(TierId::FAST), 0, "though no lane's count is 0");
 }
 
 #[allow(unsafe_code)]
@@ -158,13 +321,14 @@ fn free(arenas: &Arenas, slot: NonNull<u8>, size: usize) {
 }
 
 #[allow(unsafe_code)]
-fn write(slot: NonNull<u8>, byte: u8) {
-    // SAFETY: the slot is this thread's until it is freed.
-    unsafe { slot.as_ptr().write_bytes(byte, 512) };
+fn write(slot: NonNull<u8>, size: usize, byte: u8) {
+    // SAFETY: the slot has `size` bytes and is this thread's until it is freed.
+    unsafe { slot.as_ptr().write_bytes(byte, size) };
 }
 
+/// The first and the last byte of a slot.
 #[allow(unsafe_code)]
-fn read(slot: NonNull<u8>) -> u8 {
+fn read(slot: NonNull<u8>, size: usize) -> [u8; 2] {
     // SAFETY: as for `write`.
-    unsafe { slot.as_ptr().add(511).read() }
+    [0, size - 1].map(|at| unsafe { slot.as_ptr().add(at).read() })
 }

@@ -1,0 +1,299 @@
+//! Which slots of a tier's committed chunks are free: the allocator's central part.
+//!
+//! A chunk is some pages side by side, all committed, cut into slots of one class. A class's next
+//! chunk is as large as all it has, from 16 KiB to the configured size: many classes with a few
+//! slots each take little, and one that grows soon takes whole chunks. Where the budget or the
+//! addresses have no room for that, a smaller one does, down to one that holds a single slot.
+//!
+//! Invariants: a chunk is in `partial` while it has a free slot; a chunk whose slots are all free
+//! is gone at once; offsets are relative to the tier's start.
+
+use std::collections::BTreeSet;
+
+use super::bits::Bits;
+use super::classes::{CLASSES, size_of_class};
+use super::vacant::Vacant;
+use crate::os::PAGE;
+
+/// Bytes of a class's first chunk, if its slots are not larger.
+const FIRST: usize = 16 << 10;
+
+struct Chunk {
+    class: usize,
+    /// Its first page.
+    first: u32,
+    pages: u32,
+    slots: usize,
+    /// How many of them are free, and which.
+    free: usize,
+    bits: Bits,
+}
+
+/// All chunks of one tier.
+pub struct Chunks {
+    chunk_bytes: usize,
+    vacant: Vacant,
+    /// By the number that `chunk_at` has for their pages; gone ones leave a gap.
+    chunks: Vec<Option<Chunk>>,
+    gaps: Vec<u32>,
+    /// For each page, 1 more than the number of its chunk; 0: it has none.
+    chunk_at: Vec<u32>,
+    /// By class, the first pages of chunks with free slots.
+    partial: [BTreeSet<u32>; CLASSES],
+    /// By class, the pages of its chunks.
+    pages: [usize; CLASSES],
+}
+
+impl Chunks {
+    /// None yet, in `bytes` of addresses, a multiple of `most`: no chunk takes more.
+    pub fn new(chunk_bytes: usize, most: usize, bytes: usize) -> Self {
+        let pages = bytes / PAGE;
+        Chunks {
+            chunk_bytes,
+            vacant: Vacant::new(pages as u32, (most / PAGE).ilog2()),
+            chunks: Vec::new(),
+            gaps: Vec::new(),
+            chunk_at: vec![0; pages],
+            partial: std::array::from_fn(|_| BTreeSet::new()),
+            pages: [0; CLASSES],
+        }
+    }
+
+    /// Takes up to `most` free slots in order of their addresses. O(1) each.
+    pub fn take(&mut self, class: usize, most: usize) -> Vec<usize> {
+        let size = size_of_class(class);
+        let mut slots = Vec::with_capacity(most);
+        while slots.len() < most
+            && let Some(&first) = self.partial[class].first()
+        {
+            let index = self.chunk_at[first as usize] - 1;
+            let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
+            let taken = std::iter::from_fn(|| chunk.bits.pop_first()).take(most - slots.len());
+            let before = slots.len();
+            slots.extend(taken.map(|slot| first as usize * PAGE + slot * size));
+            chunk.free -= slots.len() - before;
+            if chunk.free == 0 {
+                self.partial[class].pop_first();
+            }
+        }
+        slots
+    }
+
+    /// How many bytes the next chunk for `class` should have, and what will do if there are not so many.
+    pub fn sizes(&self, class: usize) -> impl Iterator<Item = usize> + use<> {
+        let size = size_of_class(class);
+        let least = size.next_power_of_two().max(PAGE);
+        let most = self.chunk_bytes.max(least);
+        let wanted = (self.pages[class] * PAGE).max(FIRST).clamp(least, most);
+        let whole = self.chunk_bytes;
+        (least.ilog2()..=wanted.ilog2()).rev().map(move |order| {
+            let bytes = 1 << order;
+            // What its slots leave is not needed, except to keep a whole chunk in huge pages.
+            if bytes == whole {
+                bytes
+            } else {
+                (bytes / size * size).next_multiple_of(PAGE)
+            }
+        })
+    }
+
+    /// Addresses for a chunk of so many bytes, as an offset.
+    pub fn reserve(&mut self, bytes: usize) -> Option<usize> {
+        let first = self.vacant.take((bytes / PAGE) as u32)?;
+        Some(first as usize * PAGE)
+    }
+
+    /// Gives up addresses that were reserved.
+    pub fn vacate(&mut self, offset: usize, bytes: usize) {
+        self.vacant
+            .give((offset / PAGE) as u32, (bytes / PAGE) as u32);
+    }
+
+    /// Memory is committed at reserved addresses: makes it a chunk for slots of `class`.
+    pub fn add(&mut self, class: usize, offset: usize, bytes: usize) {
+        let slots = bytes / size_of_class(class);
+        let (first, pages) = ((offset / PAGE) as u32, (bytes / PAGE) as u32);
+        let chunk = Some(Chunk {
+            class,
+            first,
+            pages,
+            slots,
+            free: slots,
+            bits: Bits::all_below(slots),
+        });
+        let index = match self.gaps.pop() {
+            Some(index) => {
+                self.chunks[index as usize] = chunk;
+                index
+            }
+            None => {
+                self.chunks.push(chunk);
+                self.chunks.len() as u32 - 1
+            }
+        };
+        self.chunk_at[offset / PAGE..(offset + bytes) / PAGE].fill(index + 1);
+        self.partial[class].insert(first);
+        self.pages[class] += pages as usize;
+    }
+
+    /// Puts a slot back. Returns `(offset, bytes)` of its chunk if that was emptied and is gone
+    /// now, for the caller to give the memory back before it lets go of the chunks.
+    ///
+    /// # Panics
+    /// If the slot is not taken.
+    pub fn put(&mut self, class: usize, offset: usize) -> Option<(usize, usize)> {
+        let index = self.chunk_at[offset / PAGE].checked_sub(1);
+        let index = index.unwrap_or_else(|| panic!("slot {offset:#x} freed twice: it is gone"));
+        let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
+        let size = size_of_class(class) as u32;
+        assert!(
+            chunk.class == class,
+            "slot {offset:#x} of {} bytes freed as one of {size}",
+            size_of_class(chunk.class)
+        );
+        // A chunk is smaller than 4 GiB, and a short division takes a third of a long one's time.
+        let within = (offset - chunk.first as usize * PAGE) as u32;
+        let slot = (within / size) as usize;
+        assert!(
+            within.is_multiple_of(size) && slot < chunk.slots,
+            "no slot of {size} bytes starts at {offset:#x}"
+        );
+        assert!(chunk.bits.insert(slot), "slot {offset:#x} freed twice");
+        chunk.free += 1;
+        if chunk.free == 1 {
+            self.partial[class].insert(chunk.first);
+        }
+        if chunk.free < chunk.slots {
+            return None;
+        }
+        let (first, pages) = (chunk.first, chunk.pages);
+        self.chunks[index as usize] = None;
+        self.gaps.push(index);
+        let (offset, bytes) = (first as usize * PAGE, pages as usize * PAGE);
+        self.chunk_at[offset / PAGE..(offset + bytes) / PAGE].fill(0);
+        self.partial[class].remove(&first);
+        self.pages[class] -= pages as usize;
+        self.vacate(offset, bytes);
+        Some((offset, bytes))
+    }
+
+    /// The chunks, as `(offset, bytes)`.
+    pub fn committed(&self) -> impl Iterator<Item = (usize, usize)> {
+        let bytes = |pages: u32| pages as usize * PAGE;
+        let chunks = self.chunks.iter().flatten();
+        chunks.map(move |chunk| (bytes(chunk.first), bytes(chunk.pages)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::classes::class_of;
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// Chunks of up to 1 MiB, and one of these for `class`: of the last size that is offered and at most `bytes`.
+    fn with_one(class: usize, bytes: usize) -> Chunks {
+        let mut chunks = Chunks::new(MIB, MIB, 2 * MIB);
+        grow(&mut chunks, class, bytes);
+        chunks
+    }
+
+    fn grow(chunks: &mut Chunks, class: usize, room: usize) -> usize {
+        let bytes = chunks.sizes(class).find(|&bytes| bytes <= room).unwrap();
+        let offset = chunks.reserve(bytes).unwrap();
+        chunks.add(class, offset, bytes);
+        bytes
+    }
+
+    #[test]
+    fn slots_of_a_chunk_are_in_order_and_come_back() {
+        let class = class_of(256);
+        let mut chunks = with_one(class, 4096);
+        let slots = chunks.take(class, 100);
+        assert_eq!(slots, Vec::from_iter((0..16).map(|slot| slot * 256)));
+        for &slot in &slots[1..] {
+            assert_eq!(chunks.put(class, slot), None);
+        }
+        let emptied = chunks.put(class, 0);
+        assert_eq!(emptied, Some((0, 4096)), "the last one empties the chunk");
+        assert_eq!(chunks.take(class, 1), []);
+        assert_eq!(chunks.committed().count(), 0);
+    }
+
+    #[test]
+    fn a_class_doubles_until_its_chunks_are_whole() {
+        let class = class_of(24);
+        let mut chunks = Chunks::new(MIB, MIB, 4 * MIB);
+        let sizes = [(); 9].map(|()| grow(&mut chunks, class, usize::MAX) >> 10);
+        assert_eq!(sizes, [16, 16, 32, 64, 128, 256, 512, 1024, 1024]);
+        let other: Vec<_> = chunks.sizes(class_of(48)).collect();
+        assert_eq!(other, [16 << 10, 8 << 10, 4 << 10], "each begins small");
+        let slots = chunks.take(class, 1 << 18);
+        let fitting = |kib: &usize| (kib << 10) / 24;
+        assert_eq!(slots.len(), sizes.iter().map(fitting).sum::<usize>());
+        for slot in slots {
+            chunks.put(class, slot);
+        }
+        assert_eq!(chunks.committed().count(), 0);
+        assert_eq!(grow(&mut chunks, class, usize::MAX), 16 << 10, "afresh");
+    }
+
+    #[test]
+    fn a_chunk_takes_the_pages_that_its_slots_need() {
+        let class = class_of(72 << 10);
+        let chunks = Chunks::new(MIB, MIB, 2 * MIB);
+        assert_eq!(chunks.sizes(class).collect::<Vec<_>>(), [72 << 10]);
+        let chunks = Chunks::new(64 << 10, 128 << 10, 2 * MIB);
+        assert_eq!(chunks.sizes(class).collect::<Vec<_>>(), [72 << 10]);
+        let mut chunks = with_one(class_of(5 << 10), 1 << 20);
+        assert_eq!(chunks.committed().collect::<Vec<_>>(), [(0, 16 << 10)]);
+        let slots = chunks.take(class_of(5 << 10), 9);
+        assert_eq!(slots, [0, 5 << 10, 10 << 10]);
+        grow(&mut chunks, class, MIB);
+        assert_eq!(
+            chunks.take(class, 9),
+            [128 << 10],
+            "aligned as a power of two"
+        );
+        grow(&mut chunks, class_of(64), MIB);
+        let committed: Vec<_> = chunks.committed().collect();
+        assert_eq!(committed[2], (16 << 10, 16 << 10), "in between");
+    }
+
+    #[test]
+    #[should_panic(expected = "freed twice")]
+    fn a_double_free_is_caught() {
+        let class = class_of(1024);
+        let mut chunks = with_one(class, 4096);
+        let slot = chunks.take(class, 2)[0];
+        chunks.put(class, slot);
+        chunks.put(class, slot);
+    }
+
+    #[test]
+    #[should_panic(expected = "freed twice")]
+    fn a_double_free_is_caught_when_the_chunk_is_gone() {
+        let class = class_of(1024);
+        let mut chunks = with_one(class, 4096);
+        let slot = chunks.take(class, 1)[0];
+        chunks.put(class, slot);
+        chunks.put(class, slot);
+    }
+
+    #[test]
+    #[should_panic(expected = "of 1024 bytes freed as one of 512")]
+    fn another_size_is_caught() {
+        let mut chunks = with_one(class_of(1024), 4096);
+        let slot = chunks.take(class_of(1024), 1)[0];
+        chunks.put(class_of(512), slot);
+    }
+
+    #[test]
+    #[should_panic(expected = "no slot of 1024 bytes starts at 0x8")]
+    fn an_address_within_a_slot_is_caught() {
+        let mut chunks = with_one(class_of(1024), 4096);
+        chunks.take(class_of(1024), 1);
+        chunks.put(class_of(1024), 8);
+    }
+}
