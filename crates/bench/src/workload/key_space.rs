@@ -4,7 +4,7 @@
 //! while the keys themselves look random.
 //!
 //! Invariants: [`KeySpace::key`] grows strictly with the id; loaded keys are even and inserted keys are
-//! odd, so they never meet; no two inserts have the same key. Keys do not depend on the seed, so two runs
+//! odd (dense keys: below and from `records` on), so they never meet; no two inserts have the same key. Keys do not depend on the seed, so two runs
 //! over as many records have the same map before them.
 
 use super::permutation::Permutation;
@@ -15,9 +15,10 @@ use super::spec::BadSpec;
 #[derive(Clone, Debug)]
 pub struct KeySpace {
     records: u64,
-    /// Distance between the places where neighbouring ids begin; even.
+    /// Distance between the places where neighbouring ids begin; even, or 1 where keys are dense.
     stride: u64,
-    inserted: Permutation,
+    /// Scatters what is inserted; `None` where it goes behind what is loaded.
+    inserted: Option<Permutation>,
 }
 
 impl KeySpace {
@@ -39,7 +40,20 @@ impl KeySpace {
         Ok(KeySpace {
             records,
             stride: (u64::MAX / records) & !1,
-            inserted: Permutation::new(1 << 63, Rng::new(0, 0)),
+            inserted: Some(Permutation::new(1 << 63, Rng::new(0, 0))),
+        })
+    }
+
+    /// Dense keys: the key of id `n` is `n`, and what is inserted follows behind, `records`, `records + 1`, …
+    ///
+    /// # Errors
+    ///
+    /// As of [`KeySpace::new`].
+    pub fn dense(records: u64) -> Result<KeySpace, BadSpec> {
+        Ok(KeySpace {
+            stride: 1,
+            inserted: None,
+            ..KeySpace::new(records)?
         })
     }
 
@@ -57,10 +71,13 @@ impl KeySpace {
     }
 
     /// The key of the `number`-th record to be inserted, which must be below 2⁶³. Successive numbers are
-    /// far from one another.
+    /// far from one another, but for dense keys.
     #[inline]
     pub fn inserted_key(&self, number: u64) -> u64 {
-        (self.inserted.at(number) << 1) | 1
+        match &self.inserted {
+            Some(scattered) => (scattered.at(number) << 1) | 1,
+            None => self.records + number,
+        }
     }
 }
 
@@ -157,6 +174,14 @@ mod tests {
             bins[(key >> 58) as usize] += 1;
         }
         chi_square::assert_fits(&bins, &[1.0 / 64.0; 64]);
+    }
+
+    #[test]
+    fn dense_keys_are_the_ids_and_inserts_follow_them() {
+        let space = KeySpace::dense(1000).unwrap();
+        assert!((0..1000).all(|id| space.key(id) == id));
+        assert!((0..1000).all(|number| space.inserted_key(number) == 1000 + number));
+        assert!(KeySpace::dense(0).is_err());
     }
 
     #[test]
