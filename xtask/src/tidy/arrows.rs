@@ -113,10 +113,12 @@ fn check_manifest(manifest: &Source, findings: &mut Vec<Finding>) {
 
 /// The room of a package, or nothing for someone else's crate.
 fn room_of(package: &str) -> Option<&str> {
-    if package == "timberline" {
-        return Some(package);
+    match package {
+        "timberline" => Some(package),
+        // Not the project's name on it: it is a tool beside the product.
+        "bench-peers" => Some("peers"),
+        _ => package.strip_prefix("timberline-"),
     }
-    package.strip_prefix("timberline-")
 }
 
 /// What the arrows need of a manifest, each with its line.
@@ -231,6 +233,11 @@ mod tests {
             manifest("sim", "[dependencies]\ntimberline-tree = \"1\""),
             [""; 0]
         );
+        let peers = "[package]\nname = \"bench-peers\"\n[dependencies]\ntimberline-tree = \"1\"\n";
+        let peers = [("crates/bench-peers/Cargo.toml", peers)];
+        assert_eq!(findings(check, &peers), [""; 0]);
+        let found = manifest("cli", "[dependencies]\nbench-peers = \"1\"");
+        assert!(found[0].contains("must not depend on `peers`"));
         let found = manifest("tree", "[dependencies]\ntimberline-sim.workspace = true");
         assert!(found[0].contains("must not depend on `sim`"));
     }

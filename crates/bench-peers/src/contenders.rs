@@ -1,0 +1,196 @@
+//! The list of contenders. A further one is a file with an [`Index`](crate::index::Index) and a row here.
+
+use timberline_tree::BTree;
+
+use crate::contender::{Contender, Held, Setup};
+use crate::index::Index;
+use crate::keys::{Keys, Lines, Words};
+use crate::peers::{
+    arctic, bf_tree, bplustree, concurrent_map, congee, empty, ferntree, indexset, locked,
+    masstree, skiplist, tree_index,
+};
+use crate::protocol::KeyKind;
+
+/// Whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A map of this workspace.
+    Ours,
+    /// Somebody else's.
+    Peer,
+    /// No map: the cost of asking.
+    Floor,
+}
+
+type Made = Result<Box<dyn Contender>, String>;
+
+/// One with keys of type `T`.
+pub struct With<T> {
+    /// Makes one.
+    pub make: fn(Setup<T>) -> Made,
+    /// Whether it can scan.
+    pub scans: bool,
+}
+
+const fn with<I: Index<T::Key>, T: Keys>() -> Option<With<T>> {
+    Some(With {
+        make: Held::<I, T>::make,
+        scans: I::SCANS,
+    })
+}
+
+/// A contender.
+pub struct Row {
+    /// What `--index` and the report call it.
+    pub name: &'static str,
+    /// Whose it is.
+    pub side: Side,
+    /// The crate and its version; empty for what is built from this workspace.
+    pub version: &'static str,
+    /// With keys of 64 bits.
+    pub words: Option<With<Words>>,
+    /// With byte strings for keys.
+    pub lines: Option<With<Lines>>,
+}
+
+const fn peer(
+    name: &'static str,
+    version: &'static str,
+    words: Option<With<Words>>,
+    lines: Option<With<Lines>>,
+) -> Row {
+    Row {
+        name,
+        side: Side::Peer,
+        version,
+        words,
+        lines,
+    }
+}
+
+const fn ours(name: &'static str, words: Option<With<Words>>, lines: Option<With<Lines>>) -> Row {
+    Row {
+        name,
+        side: Side::Ours,
+        version: "",
+        words,
+        lines,
+    }
+}
+
+/// All of them, in the order of a round.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "empty",
+        side: Side::Floor,
+        version: "",
+        words: with::<empty::Empty, _>(),
+        lines: with::<empty::Empty, _>(),
+    },
+    ours("btree", with::<BTree<u64, u64>, _>(), None),
+    peer(
+        "arctic-map",
+        "0.1.4",
+        with::<arctic::Words, _>(),
+        with::<arctic::Bytes, _>(),
+    ),
+    peer("congee", "0.4.1", with::<congee::Words, _>(), None),
+    peer(
+        "scc",
+        "3.8.8",
+        with::<tree_index::Words, _>(),
+        with::<tree_index::Bytes, _>(),
+    ),
+    peer(
+        "bplustree",
+        "0.1.0",
+        with::<bplustree::Words, _>(),
+        with::<bplustree::Bytes, _>(),
+    ),
+    peer(
+        "ferntree",
+        "0.7.0",
+        with::<ferntree::Words, _>(),
+        with::<ferntree::Bytes, _>(),
+    ),
+    peer(
+        "concurrent-map",
+        "5.0.37",
+        with::<concurrent_map::Words, _>(),
+        with::<concurrent_map::Bytes, _>(),
+    ),
+    peer(
+        "masstree",
+        "0.9.5",
+        with::<masstree::Bytes, _>(),
+        with::<masstree::Bytes, _>(),
+    ),
+    peer(
+        "indexset",
+        "0.16.0",
+        with::<indexset::Words, _>(),
+        with::<indexset::Bytes, _>(),
+    ),
+    peer(
+        "crossbeam-skiplist",
+        "0.1.3",
+        with::<skiplist::Words, _>(),
+        with::<skiplist::Bytes, _>(),
+    ),
+    peer(
+        "bf-tree",
+        "0.5.7",
+        with::<bf_tree::Bytes, _>(),
+        with::<bf_tree::Bytes, _>(),
+    ),
+    peer(
+        "locked-btreemap",
+        "0.13.0",
+        with::<locked::Words, _>(),
+        with::<locked::Bytes, _>(),
+    ),
+];
+
+impl Row {
+    /// Whether it can scan keys of a kind; `None` where it takes no such keys.
+    pub fn scans(&self, keys: KeyKind) -> Option<bool> {
+        match keys {
+            KeyKind::Random | KeyKind::Dense => self.words.as_ref().map(|with| with.scans),
+            KeyKind::Urls | KeyKind::Words => self.lines.as_ref().map(|with| with.scans),
+        }
+    }
+}
+
+/// The row of a name.
+pub fn row(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A version in the report is the one that was built.
+    #[test]
+    fn versions_are_those_of_the_manifest() {
+        let manifest = include_str!("../Cargo.toml");
+        for row in ROWS.iter().filter(|row| row.side == Side::Peer) {
+            let package = match row.name {
+                "locked-btreemap" => "parking_lot",
+                name => name,
+            };
+            let pinned = manifest.lines().any(|line| {
+                line.split('=').next().map(str::trim) == Some(package)
+                    && line.contains(&format!("\"={}\"", row.version))
+            });
+            assert!(pinned, "{package} {}", row.version);
+        }
+    }
+
+    #[test]
+    fn names_are_different() {
+        for (at, row) in ROWS.iter().enumerate() {
+            assert!(ROWS[..at].iter().all(|before| before.name != row.name));
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Keys of records by their number: what is asked of a map, as it is handed to it.
+//!
+//! Requests come as ids from `timberline_bench::workload`: `0..records` is loaded, what is inserted follows
+//! from `records` on. Here an id becomes a key:
+//!
+//! | `--keys` | the key of an id |
+//! |---|---|
+//! | `random` | 64 pseudo-random bits: a bijection of the id, so no two are the same |
+//! | `dense` | the id |
+//! | `urls`, `words` | a line of the file; the next time round, the line with `#1` behind it, then `#2`, … |
+//!
+//! Invariant: different ids have different keys, for as many ids as there may be.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+
+/// Keys of one type, and the blocks in which a request thread prepares them before the clock runs.
+pub trait Keys: Send + Sync + 'static {
+    /// The type that the maps take.
+    type Key: ?Sized;
+    /// Some keys, side by side.
+    type Block: Block<Self::Key>;
+
+    /// Puts the key of `id` at the end of `block`.
+    fn push(&self, block: &mut Self::Block, id: u64);
+
+    /// The longest key, bytes.
+    fn longest(&self) -> usize;
+
+    /// A key as bytes whose order is that of the keys.
+    fn bytes(key: &Self::Key) -> Vec<u8>;
+}
+
+/// Keys that are ready to be handed out.
+pub trait Block<K: ?Sized>: Default + Send {
+    /// Empties it.
+    fn clear(&mut self);
+    /// The key at a position.
+    fn key(&self, at: usize) -> &K;
+}
+
+/// Keys of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Words {
+    /// See the [module's table](self).
+    Random,
+    /// See the [module's table](self).
+    Dense,
+}
+
+impl Words {
+    /// The key of `id`.
+    #[inline]
+    pub fn key(self, id: u64) -> u64 {
+        match self {
+            Words::Dense => id,
+            Words::Random => scatter(id),
+        }
+    }
+}
+
+/// A bijection of 64 bits: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#[inline]
+fn scatter(id: u64) -> u64 {
+    let x = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+impl Keys for Words {
+    type Key = u64;
+    type Block = Vec<u64>;
+
+    #[inline]
+    fn push(&self, block: &mut Vec<u64>, id: u64) {
+        block.push(self.key(id));
+    }
+
+    fn longest(&self) -> usize {
+        8
+    }
+
+    fn bytes(key: &u64) -> Vec<u8> {
+        key.to_be_bytes().to_vec()
+    }
+}
+
+impl Block<u64> for Vec<u64> {
+    fn clear(&mut self) {
+        Vec::clear(self);
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &u64 {
+        &self[at]
+    }
+}
+
+/// The longest line that becomes a key, bytes: with a number behind it, it is within the 256 bytes that the
+/// crate `masstree` takes. Of our URLs, one in 8,000 is longer.
+const LONGEST_LINE: usize = 230;
+
+/// Byte-string keys: the lines of a file.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Where each line ends; the first begins at 0.
+    ends: Vec<u32>,
+    longest: usize,
+}
+
+impl Lines {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// One line that names the file: it can't be read, or it holds no line.
+    pub fn read(path: &Path) -> Result<Lines, String> {
+        let text = std::fs::read(path).map_err(|error| {
+            let path = path.display();
+            format!("can't read the keys in {path}: {error}; name the file with --urls or --words")
+        })?;
+        let lines = Lines::of(&text);
+        if lines.ends.is_empty() {
+            return Err(format!("{} holds no line to make keys of", path.display()));
+        }
+        Ok(lines)
+    }
+
+    /// The lines of a text, each once and in byte order. Left out are empty lines; lines above
+    /// [`LONGEST_LINE`]; and lines that end in `#` and a number, because they could not be told from a line
+    /// with a number behind it.
+    pub fn of(text: &[u8]) -> Lines {
+        let lines: BTreeSet<&[u8]> = text
+            .split(|&byte| byte == b'\n')
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+            .filter(|line| (1..=LONGEST_LINE).contains(&line.len()) && !is_numbered(line))
+            .collect();
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        let mut longest = 0;
+        for line in lines {
+            bytes.extend_from_slice(line);
+            ends.push(bytes.len() as u32);
+            longest = longest.max(line.len());
+        }
+        Lines {
+            bytes,
+            ends,
+            longest,
+        }
+    }
+
+    fn line(&self, at: usize) -> &[u8] {
+        let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[from as usize..self.ends[at] as usize]
+    }
+}
+
+fn is_numbered(line: &[u8]) -> bool {
+    let digits = line.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let digits = digits.count();
+    digits > 0 && line[..line.len() - digits].ends_with(b"#")
+}
+
+impl Keys for Lines {
+    type Key = [u8];
+    type Block = Packed;
+
+    #[inline]
+    fn push(&self, block: &mut Packed, id: u64) {
+        let lines = self.ends.len() as u64;
+        let (round, at) = (id / lines, id % lines);
+        block.bytes.extend_from_slice(self.line(at as usize));
+        if round > 0 {
+            write!(block.bytes, "#{round}").expect("a vector takes what is written");
+        }
+        block.ends.push(block.bytes.len());
+    }
+
+    fn longest(&self) -> usize {
+        // The longest number of 64 bits has 20 digits.
+        self.longest + 1 + 20
+    }
+
+    fn bytes(key: &[u8]) -> Vec<u8> {
+        key.to_vec()
+    }
+}
+
+/// Byte strings end to end.
+#[derive(Default)]
+pub struct Packed {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Block<[u8]> for Packed {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> &[u8] {
+        let from = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.bytes[from..self.ends[at]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::ops::Range;
+
+    use super::*;
+
+    fn keys_of<T: Keys>(keys: &T, ids: Range<u64>) -> Vec<Vec<u8>> {
+        let mut block = T::Block::default();
+        let key = |id| {
+            block.clear();
+            keys.push(&mut block, id);
+            T::bytes(block.key(0))
+        };
+        ids.map(key).collect()
+    }
+
+    #[test]
+    fn no_two_ids_have_the_same_key() {
+        let lines = Lines::of(b"a\nb\na1\na#\n");
+        for keys in [
+            keys_of(&Words::Random, 0..10_000),
+            keys_of(&Words::Dense, 0..10_000),
+            keys_of(&lines, 0..10_000),
+        ] {
+            assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 10_000);
+        }
+    }
+
+    #[test]
+    fn random_keys_use_all_bits() {
+        let keys = || (0..10_000).map(|id| Words::Random.key(id));
+        assert_eq!(keys().fold(0, |bits, key| bits | key), !0);
+        assert_eq!(keys().fold(!0, |bits, key| bits & key), 0);
+    }
+
+    #[test]
+    fn lines_come_once_and_then_with_numbers() {
+        let text = format!("beta\r\nalpha\n\nbeta\nx#7\n{}\n", "x".repeat(231));
+        let lines = Lines::of(text.as_bytes());
+        let keys = keys_of(&lines, 0..5);
+        let expected = ["alpha", "beta", "alpha#1", "beta#1", "alpha#2"];
+        assert_eq!(keys, expected.map(|key| key.as_bytes().to_vec()));
+        assert!(lines.longest() >= 7);
+    }
+
+    #[test]
+    fn a_block_holds_keys_of_any_length() {
+        let lines = Lines::of(b"a\nlonger\n");
+        let mut block = Packed::default();
+        (0..4).for_each(|id| lines.push(&mut block, id));
+        let keys: Vec<_> = (0..4).map(|at| block.key(at)).collect();
+        let expected: [&[u8]; 4] = [b"a", b"longer", b"a#1", b"longer#1"];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_empty_is_named() {
+        let error = Lines::read(Path::new("/nonexistent/urls.txt")).unwrap_err();
+        assert!(
+            error.starts_with("can't read the keys in /nonexistent/urls.txt: ")
+                && error.ends_with("--urls or --words"),
+            "{error}"
+        );
+        let error = Lines::read(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(error, "/dev/null holds no line to make keys of");
+    }
+}

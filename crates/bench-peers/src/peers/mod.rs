@@ -1,0 +1,14 @@
+//! The peers: one file each. What is left out, and why, is in this crate's `README.md`.
+
+pub mod arctic;
+pub mod bf_tree;
+pub mod bplustree;
+pub mod concurrent_map;
+pub mod congee;
+pub mod empty;
+pub mod ferntree;
+pub mod indexset;
+pub mod locked;
+pub mod masstree;
+pub mod skiplist;
+pub mod tree_index;
