@@ -1,7 +1,7 @@
 //! What operations on words take: `cargo run --release -p timberline-bench --example point_ops -- [records] [random|dense] [rounds]`.
 //!
-//! One thread on this machine's memory, without placement; the operations take turns, and the median round of each is
-//! printed. Times are noisy. With a fixed number of rounds, the instructions of each operation can be counted instead:
+//! One thread on this machine's memory, without placement; the operations take turns, and of the rounds of each the
+//! median is printed, and the fastest in parentheses. Times are noisy. With a fixed number of rounds, the instructions of each operation can be counted instead:
 //! each is a function of its own name.
 
 use std::hint::black_box;
@@ -30,8 +30,12 @@ const OPERATIONS: [Operation; 6] = [
     ("get zipf 0.99", OPS, |map, _, zipf| gets(map, zipf)),
     ("get_many", OPS, |map, uniform, _| together(map, uniform)),
     ("update", OPS, |map, uniform, _| updates(map, uniform)),
-    ("remove, insert", 2 * OPS, |map, uniform, _| replaces(map, uniform)),
-    ("scanned record", OPS / 20 * SCANNED, |map, uniform, _| scans(map, &uniform[..OPS / 20])),
+    ("remove, insert", 2 * OPS, |map, uniform, _| {
+        replaces(map, uniform)
+    }),
+    ("scanned record", OPS / 20 * SCANNED, |map, uniform, _| {
+        scans(map, &uniform[..OPS / 20])
+    }),
 ];
 
 #[inline(never)]
@@ -93,7 +97,8 @@ fn main() -> ExitCode {
         Some("dense") => Some(true),
         Some(_) => None,
     };
-    let (Ok(records @ 1..), Some(dense), Ok(rounds)) = (number(0, 2_000_000), dense, number(2, 9)) else {
+    let (Ok(records @ 1..), Some(dense), Ok(rounds)) = (number(0, 2_000_000), dense, number(2, 9))
+    else {
         eprintln!("usage: point_ops [records] [random|dense] [rounds]");
         return ExitCode::from(2);
     };
@@ -107,13 +112,17 @@ fn main() -> ExitCode {
     inserts(&map, &order);
     let load_ns = start.elapsed().as_nanos() as f64 / records as f64;
     let mut random = Rng::new(1, 0);
-    let _held = std::env::var("HOLD").is_ok().then(timberline_sync::epoch::pin);
+    let _held = std::env::var("HOLD")
+        .is_ok()
+        .then(timberline_sync::epoch::pin);
     let zipf = Zipf::new(records, 0.99);
     let mut nanos = vec![Vec::new(); OPERATIONS.len()];
     for _ in 0..rounds {
         let uniform: Vec<u64> = (0..OPS).map(|_| key(random.below(records))).collect();
         // Ranks are scattered over the map by the order of loading.
-        let skewed: Vec<u64> = (0..OPS).map(|_| order[zipf.rank(&mut random) as usize]).collect();
+        let skewed: Vec<u64> = (0..OPS)
+            .map(|_| order[zipf.rank(&mut random) as usize])
+            .collect();
         for ((_, count, operation), nanos) in OPERATIONS.iter().zip(&mut nanos) {
             let start = Instant::now();
             operation(&map, &uniform, &skewed);
@@ -122,10 +131,14 @@ fn main() -> ExitCode {
     }
     let stats = map.stats();
     let per_record = (stats.fast_bytes + stats.slow_bytes) as f64 / records as f64;
-    print!("{records} {} records, {per_record:.1} B each; load {load_ns:.0}", if dense { "dense" } else { "random" });
+    print!(
+        "{records} {} records, {per_record:.1} B each; load {load_ns:.0}",
+        if dense { "dense" } else { "random" }
+    );
     for ((name, ..), nanos) in OPERATIONS.iter().zip(&mut nanos) {
         nanos.sort_by(f64::total_cmp);
-        print!("; {name} {:.0}", nanos.get(nanos.len() / 2).copied().unwrap_or(f64::NAN));
+        let at = |index: usize| nanos.get(index).copied().unwrap_or(f64::NAN);
+        print!("; {name} {:.0} ({:.0})", at(nanos.len() / 2), at(0));
     }
     println!(" ns");
     ExitCode::SUCCESS

@@ -35,6 +35,13 @@ pub trait Memory: Send + Sync + 'static {
     fn prefetch(&self, address: usize, bytes: usize) {
         crate::hint::prefetch(address, bytes);
     }
+
+    /// As [`prefetch`](Self::prefetch), of those of the 64 lines from `address` on that have their bit in `lines`: one
+    /// request, whose lines need not follow one another.
+    #[inline(always)]
+    fn prefetch_lines(&self, address: usize, lines: u64) {
+        crate::hint::prefetch_bits(address, lines);
+    }
 }
 
 /// This machine's own memory.

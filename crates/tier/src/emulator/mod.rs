@@ -274,12 +274,12 @@ impl Emulated {
         }
     }
 
-    /// Asks for lines, at most [`PIECE`].
-    fn request(&self, thread: &mut Thread, first: u64, count: u64) {
+    /// Asks for those of the [`PIECE`] lines from `first` on that have their bit in `lines`.
+    fn request(&self, thread: &mut Thread, first: u64, lines: u64) {
         let mut missing = 0;
         let mut latency_ps = 0;
         let mut lines_ps = 0;
-        for line in 0..count {
+        for line in (0..PIECE).filter(|line| lines >> line & 1 == 1) {
             if thread.cache.holds(self.span, first + line) {
                 continue;
             }
@@ -370,9 +370,22 @@ impl Memory for Emulated {
         if self.is_charging() {
             thread::with(|thread| {
                 for first in (first..end).step_by(PIECE as usize) {
-                    self.request(thread, first, PIECE.min(end - first));
+                    self.request(thread, first, u64::MAX >> (PIECE - PIECE.min(end - first)));
                 }
             });
+        }
+    }
+
+    #[inline]
+    fn prefetch_lines(&self, address: usize, lines: u64) {
+        let (first, end) = self.lines(address, PIECE as usize * LINE);
+        if first == end {
+            return;
+        }
+        let lines = lines & (u64::MAX >> (PIECE - PIECE.min(end - first)));
+        hint::prefetch_bits(self.start + first as usize * LINE, lines);
+        if self.is_charging() {
+            thread::with(|thread| self.request(thread, first, lines));
         }
     }
 }

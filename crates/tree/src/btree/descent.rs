@@ -11,7 +11,7 @@ use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
 
-use super::node::{Body, Link};
+use super::node::{Body, Link, Share};
 use super::tree::{Root, Tree};
 use crate::traverse::Traversal;
 
@@ -28,6 +28,8 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool> {
     key: u64,
     /// The last node, its child that covers the key, and the child's height. `None` at the start.
     below: Option<(Snapshot<'t, Body<WORDS>>, Link, u8)>,
+    /// The key's part of the range of keys of the last node's child.
+    share: Share,
     restarts: u32,
 }
 
@@ -40,6 +42,7 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, 
             guard,
             key,
             below: None,
+            share: Share::NONE,
             restarts: 0,
         }
     }
@@ -73,16 +76,29 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, 
         if height == 0 {
             return Ok(Some(node));
         }
-        let link = node.get(|body| {
+        let (link, (lower, upper)) = node.get(|body| {
             self.tree.visit(body);
-            body.child(body.child_for(self.tree.search, self.key))
+            let index = body.child_for(self.tree.search, self.key);
+            (body.child(index), body.range_of(index))
         })?;
-        if WHEN == LATER {
-            self.tree
-                .memory()
-                .prefetch(link.address(), Body::<WORDS>::BYTES);
+        if height > 1 || !Body::<WORDS>::GUESSED {
+            if WHEN == LATER {
+                self.tree
+                    .memory()
+                    .prefetch(link.address(), Body::<WORDS>::BYTES);
+            } else {
+                self.tree.ask_for(link);
+            }
         } else {
-            self.tree.ask_for(link);
+            self.share = Share::of(self.key, lower, upper);
+            let lines = Body::<WORDS>::guess(self.share, lower, upper);
+            if WHEN == LATER {
+                self.tree
+                    .memory()
+                    .prefetch_lines(link.address(), lines.bits());
+            } else {
+                self.tree.ask_near(link, lines);
+            }
         }
         self.below = Some((node, link, height - 1));
         Ok(None)
@@ -92,12 +108,13 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, 
 impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Traversal
     for Descent<'t, M, WORDS, WHEN>
 {
-    type Output = Snapshot<'t, Body<WORDS>>;
+    /// The leaf, and the key's part of its range.
+    type Output = (Snapshot<'t, Body<WORDS>>, Share);
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
         match self.advance() {
-            Ok(Some(leaf)) => return Poll::Ready(leaf),
+            Ok(Some(leaf)) => return Poll::Ready((leaf, self.share)),
             Ok(None) => {}
             Err(Restart) => self.start_over(),
         }
@@ -124,11 +141,11 @@ impl<M: Memory, const WORDS: usize, const WHEN: bool> Traversal for Lookup<'_, M
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
-        let Poll::Ready(leaf) = self.descent.step() else {
+        let Poll::Ready((leaf, share)) = self.descent.step() else {
             return Poll::Pending;
         };
         let Descent { tree, key, .. } = self.descent;
-        match leaf.get(|body| tree.look_up(body, key)) {
+        match leaf.get(|body| tree.look_up(body, key, share)) {
             Ok(found) => {
                 tree.note(leaf, Access::Reuse);
                 Poll::Ready(found)

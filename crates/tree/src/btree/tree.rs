@@ -13,7 +13,7 @@ use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
 use super::descent::{AT_ONCE, Descent, Lookup};
-use super::node::{Body, HEADER, Link, Search};
+use super::node::{Body, HEADER, Lines, Link, Search, Share, WINDOW};
 use crate::store::{self, Store};
 use crate::traverse::run;
 
@@ -177,6 +177,16 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// The leaf that covers `key`.
     #[inline(always)]
     pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard) -> Snapshot<'g, Body<WORDS>> {
+        self.leaf_near(key, guard).0
+    }
+
+    /// The leaf that covers `key`, and the key's part of its range.
+    #[inline(always)]
+    pub fn leaf_near<'g>(
+        &'g self,
+        key: u64,
+        guard: &'g Guard,
+    ) -> (Snapshot<'g, Body<WORDS>>, Share) {
         run(Descent::<_, _, AT_ONCE>::new(self, key, guard))
     }
 
@@ -220,6 +230,42 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             link.address(),
             (HEADER + 8 * Self::CAPACITY).div_ceil(hint::LINE),
         );
+    }
+
+    /// Has the CPU fetch the lines of a leaf that a search will likely read.
+    #[inline(always)]
+    pub fn ask_near(&self, link: Link, lines: Lines) {
+        let line = |line: usize| link.address() + line * hint::LINE;
+        hint::prefetch_lines(line(0), 1);
+        hint::prefetch_lines(line(lines.keys), Lines::KEYS);
+        hint::prefetch_lines(line(lines.payloads), Lines::PAYLOADS);
+    }
+
+    /// A record's index in its leaf, or where it would have to go. Looks first where a key of this share should be.
+    #[inline(always)]
+    pub fn seek(&self, body: &Body<WORDS>, key: u64, share: Share) -> Result<usize, usize> {
+        if !Body::<WORDS>::GUESSED {
+            self.visit(body);
+            return body.find(self.search, key);
+        }
+        self.memory().visit(node_address(body), HEADER);
+        match body.find_near(self.search, key, share) {
+            Some(found) => {
+                let first = Body::<WORDS>::window(share.slot(body.count()));
+                self.memory()
+                    .touch(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
+                found
+            }
+            None => self.seek_far(body, key),
+        }
+    }
+
+    /// A wait of its own: none of these lines was asked for.
+    #[cold]
+    fn seek_far(&self, body: &Body<WORDS>, key: u64) -> Result<usize, usize> {
+        self.ask_for(Link::from_word(node_address(body) as u64));
+        self.visit(body);
+        body.find(self.search, key)
     }
 
     /// Tells the memory that a node's header and keys are read.
@@ -296,9 +342,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// A record's value, from a leaf that may be changing.
     #[inline(always)]
-    pub fn look_up(&self, body: &Body<WORDS>, key: u64) -> Option<u64> {
-        self.visit(body);
-        let index = body.find(self.search, key).ok()?;
+    pub fn look_up(&self, body: &Body<WORDS>, key: u64, share: Share) -> Option<u64> {
+        let index = self.seek(body, key, share).ok()?;
         self.touch(body, index);
         Some(body.payload(index))
     }
@@ -309,11 +354,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         key: u64,
         guard: &'g Guard,
     ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
-        let leaf = self.leaf(key, guard);
-        let found = leaf.get(|body| {
-            self.visit(body);
-            body.find(self.search, key).ok()
-        })?;
+        let (leaf, share) = self.leaf_near(key, guard);
+        let found = leaf.get(|body| self.seek(body, key, share).ok())?;
         Ok(found.map(|index| (leaf, index)))
     }
 

@@ -17,6 +17,7 @@
 //! Every index here is clamped to the capacity, because a torn count may be anything.
 #![allow(unsafe_code)]
 
+mod guess;
 mod search;
 
 use std::ptr::NonNull;
@@ -26,7 +27,8 @@ use timberline_sync::Versioned;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
-pub use search::Search;
+pub use guess::{Lines, Share};
+pub use search::{Search, WINDOW};
 
 /// Bytes of the header.
 pub const HEADER: usize = 32;
@@ -180,6 +182,43 @@ impl<const WORDS: usize> Body<WORDS> {
         } else {
             Err(index)
         }
+    }
+
+    /// As [`find`](Self::find), in the keys around the place where a key of this share is expected. `None`: it is
+    /// elsewhere.
+    #[inline(always)]
+    pub fn find_near(
+        &self,
+        search: Search,
+        key: u64,
+        share: Share,
+    ) -> Option<Result<usize, usize>> {
+        let count = self.count();
+        let first = Self::window(share.slot(count));
+        let window = self.words[first..].first_chunk::<WINDOW>()?;
+        let less = search.count_less_in(window, count.saturating_sub(first), key);
+        let index = first + less;
+        let begins = less > 0 || first == 0;
+        let ends = less < WINDOW || index >= count;
+        (begins && ends).then(|| {
+            if index < count && self.key(index) == key {
+                Ok(index)
+            } else {
+                Err(index)
+            }
+        })
+    }
+
+    /// The lowest and the greatest key that may be below the child at `index`.
+    #[inline(always)]
+    pub fn range_of(&self, index: usize) -> (u64, u64) {
+        let above = index + 1;
+        let upper = if above < self.count() {
+            self.key(above).wrapping_sub(1)
+        } else {
+            self.upper()
+        };
+        (self.key(index), upper)
     }
 
     /// The index of the child that covers `key`.

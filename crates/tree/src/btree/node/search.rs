@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Keys that the last step compares at once.
-const WINDOW: usize = 16;
+pub const WINDOW: usize = 16;
 
 /// A way to search that this CPU has.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +70,16 @@ impl Search {
         }
         let first = start.min(keys.len() - WINDOW);
         let window = keys[first..].first_chunk::<WINDOW>().expect("cut to fit");
+        // Lanes before `start` hold smaller keys and count.
+        first + self.count_less_in(window, count - first, key)
+    }
+
+    /// How many of the first `count` of these ascending keys are less than `key`.
+    #[inline(always)]
+    pub fn count_less_in(self, window: &[AtomicU64; WINDOW], count: usize, key: u64) -> usize {
+        let count = count.min(WINDOW);
         let less = match self.0 {
-            Kind::Naive => return start + naive(&keys[start..start + rest], key),
+            Kind::Naive => return naive(&window[..count], key),
             // SAFETY: `detect` saw the feature.
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => unsafe { avx2(window, key) },
@@ -79,9 +87,8 @@ impl Search {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => unsafe { avx512(window, key) },
         };
-        // Lanes before `start` hold smaller keys and count, lanes from `count` on hold leftovers.
-        let end = (count - first).min(WINDOW);
-        first + (less & ((1 << end) - 1)).count_ones() as usize
+        // Lanes from `count` on hold leftovers.
+        (less & ((1 << count) - 1)).count_ones() as usize
     }
 }
 
