@@ -87,7 +87,8 @@ impl<T> Versioned<T> {
     ///
     /// # Errors
     /// The data was retired.
-    #[inline]
+    // Always, for code of a CPU with wide vectors too: a call that returns two words bars inlining there.
+    #[inline(always)]
     pub fn read(&self) -> Result<Snapshot<'_, T>, Restart> {
         let mut version = self.word.load(Acquire);
         if version & (LOCKED | OBSOLETE) != 0 {

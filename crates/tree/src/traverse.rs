@@ -55,7 +55,7 @@ pub fn run<T: Traversal>(mut traversal: T) -> T::Output {
 /// Runs traversals, `depth` at a time (made to lie within 1 and [`MAX_DEPTH`]), each doing one step in turn.
 /// A finished one is replaced by the next at once. `done` gets the position (from 0) of each in `traversals`, and
 /// what it came to, in the order in which they finish.
-#[inline]
+#[inline(always)]
 pub fn interleave<T: Traversal>(
     depth: usize,
     traversals: impl IntoIterator<Item = T>,

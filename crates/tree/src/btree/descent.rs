@@ -11,9 +11,9 @@ use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
 
-use super::node::{Body, Link, Share};
+use super::node::{Body, Lanes, Link, Share, Work};
 use super::tree::{Root, Tree};
-use crate::traverse::Traversal;
+use crate::traverse::{Traversal, run};
 
 /// The next node follows at once: hinting at its lines makes one wait of several.
 pub(super) const AT_ONCE: bool = false;
@@ -21,9 +21,10 @@ pub(super) const AT_ONCE: bool = false;
 pub(super) const LATER: bool = true;
 
 /// Looks for the leaf that covers a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
-pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool> {
+pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> {
     tree: &'t Tree<M, WORDS>,
     root: &'t Versioned<Root>,
+    lanes: L,
     guard: &'t Guard,
     key: u64,
     /// The last node, its child that covers the key, and the child's height. `None` at the start.
@@ -33,12 +34,13 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool> {
     restarts: u32,
 }
 
-impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, WHEN> {
+impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, M, WORDS, WHEN, L> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Descent {
             tree,
             root: &tree.root,
+            lanes,
             guard,
             key,
             below: None,
@@ -78,25 +80,25 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, 
         }
         let (link, (lower, upper)) = node.get(|body| {
             self.tree.visit(body);
-            let index = body.child_for(self.tree.search, self.key);
+            let index = body.child_for(self.lanes, self.key);
             (body.child(index), body.range_of(index))
         })?;
-        if height > 1 || !Body::<WORDS>::GUESSED {
-            if WHEN == LATER {
-                self.tree
-                    .memory()
-                    .prefetch(link.address(), Body::<WORDS>::BYTES);
-            } else {
-                self.tree.ask_for(link);
-            }
-        } else {
+        let whole = height > 1 || !Body::<WORDS>::GUESSED;
+        if !whole {
             self.share = Share::of(self.key, lower, upper);
-            let lines = Body::<WORDS>::guess(self.share, lower, upper);
-            if WHEN == LATER {
-                self.tree
-                    .memory()
-                    .prefetch_lines(link.address(), lines.bits());
-            } else {
+        }
+        let memory = self.tree.memory();
+        match WHEN {
+            LATER if whole => memory.prefetch(link.address(), Body::<WORDS>::BYTES),
+            LATER => {
+                let lines = Body::<WORDS>::guess(self.share, lower, upper);
+                memory.prefetch_lines(link.address(), lines.bits());
+            }
+            // The upper levels are in the caches.
+            AT_ONCE if height > 2 => {}
+            AT_ONCE if whole => self.tree.ask_for(link),
+            AT_ONCE => {
+                let lines = Body::<WORDS>::guess(self.share, lower, upper);
                 self.tree.ask_near(link, lines);
             }
         }
@@ -105,8 +107,8 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Descent<'t, M, WORDS, 
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Traversal
-    for Descent<'t, M, WORDS, WHEN>
+impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
+    for Descent<'t, M, WORDS, WHEN, L>
 {
     /// The leaf, and the key's part of its range.
     type Output = (Snapshot<'t, Body<WORDS>>, Share);
@@ -123,20 +125,22 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Traversal
 }
 
 /// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, const WHEN: bool> {
-    descent: Descent<'t, M, WORDS, WHEN>,
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> {
+    descent: Descent<'t, M, WORDS, WHEN, L>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, const WHEN: bool> Lookup<'t, M, WORDS, WHEN> {
+impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Lookup<'t, M, WORDS, WHEN, L> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Lookup {
-            descent: Descent::new(tree, key, guard),
+            descent: Descent::new(tree, key, guard, lanes),
         }
     }
 }
 
-impl<M: Memory, const WORDS: usize, const WHEN: bool> Traversal for Lookup<'_, M, WORDS, WHEN> {
+impl<M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
+    for Lookup<'_, M, WORDS, WHEN, L>
+{
     type Output = Option<u64>;
 
     #[inline(always)]
@@ -144,8 +148,10 @@ impl<M: Memory, const WORDS: usize, const WHEN: bool> Traversal for Lookup<'_, M
         let Poll::Ready((leaf, share)) = self.descent.step() else {
             return Poll::Pending;
         };
-        let Descent { tree, key, .. } = self.descent;
-        match leaf.get(|body| tree.look_up(body, key, share)) {
+        let Descent {
+            tree, key, lanes, ..
+        } = self.descent;
+        match leaf.get(|body| tree.look_up(lanes, body, key, share)) {
             Ok(found) => {
                 tree.note(leaf, Access::Reuse);
                 Poll::Ready(found)
@@ -155,5 +161,39 @@ impl<M: Memory, const WORDS: usize, const WHEN: bool> Traversal for Lookup<'_, M
                 Poll::Pending
             }
         }
+    }
+}
+
+/// Finds the leaf that covers a key.
+pub(super) struct Leaf<'t, M: Memory, const WORDS: usize> {
+    pub tree: &'t Tree<M, WORDS>,
+    pub key: u64,
+    pub guard: &'t Guard,
+}
+
+impl<'t, M: Memory, const WORDS: usize> Work for Leaf<'t, M, WORDS> {
+    type Output = (Snapshot<'t, Body<WORDS>>, Share);
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Self::Output {
+        let Leaf { tree, key, guard } = self;
+        run(Descent::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes))
+    }
+}
+
+/// Finds the value of a key.
+pub(super) struct Get<'t, M: Memory, const WORDS: usize> {
+    pub tree: &'t Tree<M, WORDS>,
+    pub key: u64,
+    pub guard: &'t Guard,
+}
+
+impl<M: Memory, const WORDS: usize> Work for Get<'_, M, WORDS> {
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<u64> {
+        let Get { tree, key, guard } = self;
+        run(Lookup::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes))
     }
 }

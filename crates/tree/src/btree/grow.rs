@@ -82,7 +82,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     fn put(&self, key: u64, value: u64, guard: &Guard) -> Result<Put, Restart> {
         let (leaf, share) = self.leaf_near(key, guard);
-        let (found, count) = leaf.get(|body| (self.seek(body, key, share), body.count()))?;
+        let (found, count) =
+            leaf.get(|body| (self.seek(self.search, body, key, share), body.count()))?;
         if found.is_err() && count == Self::CAPACITY {
             return Ok(Put::NoRoom);
         }

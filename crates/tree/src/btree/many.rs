@@ -5,8 +5,33 @@ use timberline_sync::epoch;
 use timberline_tier::Memory;
 
 use super::descent::{LATER, Lookup};
+use super::node::{Lanes, Work};
 use super::tree::Tree;
 use crate::traverse::{Yielding, interleave};
+
+/// Looks up many keys.
+struct Each<'t, M: Memory, const WORDS: usize, K, F> {
+    tree: &'t Tree<M, WORDS>,
+    keys: K,
+    depth: usize,
+    found: F,
+}
+
+impl<M, const WORDS: usize, K, F> Work for Each<'_, M, WORDS, K, F>
+where
+    M: Memory,
+    K: Iterator<Item = u64>,
+    F: FnMut(usize, Option<u64>),
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) {
+        let guard = epoch::pin();
+        let look_up = |key| Lookup::<_, _, LATER, _>::new(self.tree, key, &guard, lanes);
+        interleave(self.depth, self.keys.map(look_up), self.found);
+    }
+}
 
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Gives `found` each key's position and value, `depth` lookups at a time.
@@ -16,14 +41,23 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         depth: usize,
         found: impl FnMut(usize, Option<u64>),
     ) {
-        let guard = epoch::pin();
-        let lookups = keys.map(|key| Lookup::<_, _, LATER>::new(self, key, &guard));
-        interleave(depth, lookups, found);
+        self.search.run(Each {
+            tree: self,
+            keys,
+            depth,
+            found,
+        });
     }
 
     /// The value of a key, yielding at each node.
     pub async fn get_async(&self, key: u64) -> Option<u64> {
         let guard = epoch::pin();
-        Yielding(Lookup::<_, _, LATER>::new(self, key, &guard)).await
+        Yielding(Lookup::<_, _, LATER, _>::new(
+            self,
+            key,
+            &guard,
+            self.search,
+        ))
+        .await
     }
 }

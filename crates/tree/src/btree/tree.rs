@@ -12,10 +12,9 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
-use super::descent::{AT_ONCE, Descent, Lookup};
-use super::node::{Body, HEADER, Lines, Link, Search, Share, WINDOW};
+use super::descent::{Get, Leaf};
+use super::node::{Body, HEADER, Lanes, Lines, Link, Search, Share, WINDOW};
 use crate::store::{self, Store};
-use crate::traverse::run;
 
 /// The root's address and height, guarded like a node: it is the root's parent.
 #[repr(align(128))]
@@ -187,7 +186,11 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         key: u64,
         guard: &'g Guard,
     ) -> (Snapshot<'g, Body<WORDS>>, Share) {
-        run(Descent::<_, _, AT_ONCE>::new(self, key, guard))
+        self.search.run(Leaf {
+            tree: self,
+            key,
+            guard,
+        })
     }
 
     /// The node at `height` on the path to `key`, and its parent. `Ok(None)`: the tree is lower.
@@ -243,29 +246,36 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// A record's index in its leaf, or where it would have to go. Looks first where a key of this share should be.
     #[inline(always)]
-    pub fn seek(&self, body: &Body<WORDS>, key: u64, share: Share) -> Result<usize, usize> {
+    pub fn seek(
+        &self,
+        lanes: impl Lanes,
+        body: &Body<WORDS>,
+        key: u64,
+        share: Share,
+    ) -> Result<usize, usize> {
         if !Body::<WORDS>::GUESSED {
             self.visit(body);
-            return body.find(self.search, key);
+            return body.find(lanes, key);
         }
         self.memory().visit(node_address(body), HEADER);
-        match body.find_near(self.search, key, share) {
+        match body.find_near(lanes, key, share) {
             Some(found) => {
                 let first = Body::<WORDS>::window(share.slot(body.count()));
                 self.memory()
                     .touch(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
                 found
             }
-            None => self.seek_far(body, key),
+            None => body.entry_at(self.rank_far(body, key), key),
         }
     }
 
     /// A wait of its own: none of these lines was asked for.
+    // Returns one word: a call that returns two is never inlined into code for another CPU, nor what contains it.
     #[cold]
-    fn seek_far(&self, body: &Body<WORDS>, key: u64) -> Result<usize, usize> {
+    fn rank_far(&self, body: &Body<WORDS>, key: u64) -> usize {
         self.ask_for(Link::from_word(node_address(body) as u64));
         self.visit(body);
-        body.find(self.search, key)
+        body.rank(self.search, key)
     }
 
     /// Tells the memory that a node's header and keys are read.
@@ -337,13 +347,24 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     #[inline(always)]
     pub fn get(&self, key: u64) -> Option<u64> {
-        run(Lookup::<_, _, AT_ONCE>::new(self, key, &epoch::pin()))
+        let guard = &epoch::pin();
+        self.search.run(Get {
+            tree: self,
+            key,
+            guard,
+        })
     }
 
     /// A record's value, from a leaf that may be changing.
     #[inline(always)]
-    pub fn look_up(&self, body: &Body<WORDS>, key: u64, share: Share) -> Option<u64> {
-        let index = self.seek(body, key, share).ok()?;
+    pub fn look_up(
+        &self,
+        lanes: impl Lanes,
+        body: &Body<WORDS>,
+        key: u64,
+        share: Share,
+    ) -> Option<u64> {
+        let index = self.seek(lanes, body, key, share).ok()?;
         self.touch(body, index);
         Some(body.payload(index))
     }
@@ -355,7 +376,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         guard: &'g Guard,
     ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
         let (leaf, share) = self.leaf_near(key, guard);
-        let found = leaf.get(|body| self.seek(body, key, share).ok())?;
+        let found = leaf.get(|body| self.seek(self.search, body, key, share).ok())?;
         Ok(found.map(|index| (leaf, index)))
     }
 

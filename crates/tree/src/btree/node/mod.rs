@@ -28,7 +28,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
 pub use guess::{Lines, Share};
-pub use search::{Search, WINDOW};
+pub use search::{Lanes, Search, WINDOW, Work};
 
 /// Bytes of the header.
 pub const HEADER: usize = 32;
@@ -169,19 +169,15 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// How many keys are less than `key`.
     #[inline(always)]
-    pub fn rank(&self, search: Search, key: u64) -> usize {
-        search.count_less(&self.words[..Self::CAPACITY], self.count(), key)
+    pub fn rank(&self, search: impl Lanes, key: u64) -> usize {
+        // Behind the keys lie payloads, which a wide compare may look at and leave out.
+        search.count_less(&self.words, self.count(), key)
     }
 
     /// The record's index, or where it would have to go.
     #[inline(always)]
-    pub fn find(&self, search: Search, key: u64) -> Result<usize, usize> {
-        let index = self.rank(search, key);
-        if index < self.count() && self.key(index) == key {
-            Ok(index)
-        } else {
-            Err(index)
-        }
+    pub fn find(&self, search: impl Lanes, key: u64) -> Result<usize, usize> {
+        self.entry_at(self.rank(search, key), key)
     }
 
     /// As [`find`](Self::find), in the keys around the place where a key of this share is expected. `None`: it is
@@ -189,7 +185,7 @@ impl<const WORDS: usize> Body<WORDS> {
     #[inline(always)]
     pub fn find_near(
         &self,
-        search: Search,
+        search: impl Lanes,
         key: u64,
         share: Share,
     ) -> Option<Result<usize, usize>> {
@@ -200,13 +196,17 @@ impl<const WORDS: usize> Body<WORDS> {
         let index = first + less;
         let begins = less > 0 || first == 0;
         let ends = less < WINDOW || index >= count;
-        (begins && ends).then(|| {
-            if index < count && self.key(index) == key {
-                Ok(index)
-            } else {
-                Err(index)
-            }
-        })
+        (begins && ends).then(|| self.entry_at(index, key))
+    }
+
+    /// Whether the entry at `index`, which is the first whose key is not less, is the key's.
+    #[inline(always)]
+    pub fn entry_at(&self, index: usize, key: u64) -> Result<usize, usize> {
+        if index < self.count() && self.key(index) == key {
+            Ok(index)
+        } else {
+            Err(index)
+        }
     }
 
     /// The lowest and the greatest key that may be below the child at `index`.
@@ -223,7 +223,7 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// The index of the child that covers `key`.
     #[inline(always)]
-    pub fn child_for(&self, search: Search, key: u64) -> usize {
+    pub fn child_for(&self, search: impl Lanes, key: u64) -> usize {
         let above = match key.checked_add(1) {
             Some(next) => self.rank(search, next),
             None => self.count(),
