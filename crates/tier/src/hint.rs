@@ -19,16 +19,6 @@ pub fn prefetch(address: usize, bytes: usize) {
     prefetch_lines(first, (address - first + bytes).div_ceil(LINE));
 }
 
-/// Asks the CPU for those of the 64 lines from the one at `address` on that have their bit in `lines`. Never
-/// faults.
-#[inline(always)]
-pub fn prefetch_bits(address: usize, mut lines: u64) {
-    while lines != 0 {
-        prefetch_line(address.wrapping_add(lines.trailing_zeros() as usize * LINE));
-        lines &= lines - 1;
-    }
-}
-
 #[inline(always)]
 fn prefetch_line(address: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -36,11 +36,12 @@ pub trait Memory: Send + Sync + 'static {
         crate::hint::prefetch(address, bytes);
     }
 
-    /// As [`prefetch`](Self::prefetch), of those of the 64 lines from `address` on that have their bit in `lines`: one
-    /// request, whose lines need not follow one another.
+    /// Those of the 64 lines from `address` on that have their bit in `lines` have been asked for (by
+    /// [`hint`](crate::hint)), to be visited later: one request, as by [`prefetch`](Self::prefetch), whose lines
+    /// need not follow one another.
     #[inline(always)]
-    fn prefetch_lines(&self, address: usize, lines: u64) {
-        crate::hint::prefetch_bits(address, lines);
+    fn asked_for(&self, address: usize, lines: u64) {
+        let _ = (address, lines);
     }
 }
 

@@ -158,3 +158,50 @@ fn the_smallest_nodes_make_no_tower() {
     let levels = map.placed().levels();
     assert!(levels <= 8, "{levels} levels");
 }
+
+/// Where in a leaf a key is, is guessed as if keys were spread evenly. These are not, in every way that a leaf can be.
+#[test]
+fn keys_that_are_not_where_they_are_expected_are_found() {
+    let sets: [fn(u64) -> u64; 5] = [
+        |i| i,
+        |i| i * i * i * i,
+        |i| u64::MAX - i * i * i * i,
+        // Clusters, far from one another, of which a leaf has a few.
+        |i| (i / 25) << 40 | (i % 25),
+        // Each leaf's keys at its lower end, but one.
+        |i| {
+            (i / 60) << 32
+                | if i % 60 == 59 {
+                    u32::MAX.into()
+                } else {
+                    i % 60
+                }
+        },
+    ];
+    for (number, key) in sets.into_iter().enumerate() {
+        let arenas = rooms::two(0, rooms::AMPLE);
+        let map: Map<NODE_1K> = BTree::new(Native(arenas), placing::all_slow(0).placement).unwrap();
+        const RECORDS: u64 = 4_000;
+        // Every seventh comes early, so that leaves are split and shared.
+        for i in (0..RECORDS).step_by(7).chain(0..RECORDS) {
+            map.insert(key(i), i).unwrap();
+        }
+        let keys: Vec<u64> = (0..RECORDS)
+            .map(key)
+            .flat_map(|key| [key.saturating_sub(1), key, key.saturating_add(1)])
+            .collect();
+        let model: std::collections::BTreeMap<u64, u64> =
+            (0..RECORDS).map(|i| (key(i), i)).collect();
+        let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
+        let singly: Vec<_> = keys.iter().map(|&key| map.get(key)).collect();
+        assert!(singly == expected, "set {number}");
+        let mut together = vec![None; keys.len()];
+        map.get_many(&keys, &mut together);
+        assert!(together == expected, "set {number}");
+        assert!(map.iter().eq(model), "set {number}");
+        for i in (0..RECORDS).step_by(3) {
+            assert_eq!(map.update(key(i), !i), Some(i), "set {number}");
+            assert_eq!(map.remove(key(i)), Some(!i), "set {number}");
+        }
+    }
+}

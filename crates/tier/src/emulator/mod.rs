@@ -377,14 +377,10 @@ impl Memory for Emulated {
     }
 
     #[inline]
-    fn prefetch_lines(&self, address: usize, lines: u64) {
+    fn asked_for(&self, address: usize, lines: u64) {
         let (first, end) = self.lines(address, PIECE as usize * LINE);
-        if first == end {
-            return;
-        }
-        let lines = lines & (u64::MAX >> (PIECE - PIECE.min(end - first)));
-        hint::prefetch_bits(self.start + first as usize * LINE, lines);
-        if self.is_charging() {
+        if first < end && self.is_charging() {
+            let lines = lines & (u64::MAX >> (PIECE - PIECE.min(end - first)));
             thread::with(|thread| self.request(thread, first, lines));
         }
     }

@@ -159,6 +159,29 @@ fn a_prefetched_line_is_counted_once_and_charged_to_nobody() {
 }
 
 #[test]
+fn scattered_lines_that_were_asked_for_are_one_request() {
+    let memory = emulated("us1");
+    let slow = start_of(&memory, TierId::SLOW);
+    let at = |node: usize| slow + node * 1024;
+    let lines = 0b1001_0000_0001;
+    for node in 0..10 {
+        let asked = counted(|| memory.asked_for(at(node), lines));
+        assert_eq!(asked, LineCounts { slow: 3, ..NONE });
+    }
+    for node in 0..10 {
+        let visited = counted(|| {
+            memory.visit(at(node), 1);
+            memory.touch(at(node) + 8 * LINE, LINE);
+            memory.touch(at(node) + 11 * LINE, LINE);
+        });
+        assert_eq!(visited, NONE, "all ten are under way");
+    }
+    assert_eq!(counted(|| memory.visit(at(0) + LINE, 1)).slow, 1);
+    let outside = counted(|| memory.asked_for(memory.arenas().range().end, 1));
+    assert_eq!(outside, NONE);
+}
+
+#[test]
 fn a_visit_waits_once_and_only_for_what_is_left() {
     let memory = emulated("us10");
     let slow = start_of(&memory, TierId::SLOW);

@@ -12,7 +12,7 @@ use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
 
 use super::node::{Body, Lanes, Link, Share, Work};
-use super::tree::{Root, Tree};
+use super::tree::{Root, Tree, address};
 use crate::traverse::{Traversal, run};
 
 /// The next node follows at once: hinting at its lines makes one wait of several.
@@ -58,6 +58,31 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         self.below = None;
     }
 
+    /// Asks for what the next step will read of a child that covers these keys. Of an inner node that is any
+    /// key: search there does not begin at a guess.
+    #[inline(always)]
+    fn ask(&mut self, link: Link, inner: bool, lower: u64, upper: u64) {
+        let memory = self.tree.memory();
+        if !Body::<WORDS>::GUESSED {
+            return match WHEN {
+                LATER => memory.prefetch(link.address(), Body::<WORDS>::BYTES),
+                AT_ONCE => self.tree.ask_for(link),
+            };
+        }
+        self.share = Share::of(self.key, lower, upper);
+        let lines = Body::<WORDS>::guess(self.share, lower, upper);
+        let bits = if inner {
+            self.tree.ask_inner(link, lines);
+            lines.inner_bits::<WORDS>()
+        } else {
+            self.tree.ask_near(link, lines);
+            lines.bits()
+        };
+        if WHEN == LATER {
+            memory.asked_for(link.address(), bits);
+        }
+    }
+
     /// The leaf, if the next node is it.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Snapshot<'t, Body<WORDS>>>, Restart> {
@@ -83,24 +108,9 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
             let index = body.child_for(self.lanes, self.key);
             (body.child(index), body.range_of(index))
         })?;
-        let whole = height > 1 || !Body::<WORDS>::GUESSED;
-        if !whole {
-            self.share = Share::of(self.key, lower, upper);
-        }
-        let memory = self.tree.memory();
-        match WHEN {
-            LATER if whole => memory.prefetch(link.address(), Body::<WORDS>::BYTES),
-            LATER => {
-                let lines = Body::<WORDS>::guess(self.share, lower, upper);
-                memory.prefetch_lines(link.address(), lines.bits());
-            }
-            // The upper levels are in the caches.
-            AT_ONCE if height > 2 => {}
-            AT_ONCE if whole => self.tree.ask_for(link),
-            AT_ONCE => {
-                let lines = Body::<WORDS>::guess(self.share, lower, upper);
-                self.tree.ask_near(link, lines);
-            }
+        // The upper levels are in the caches; an emulated memory knows that by itself.
+        if WHEN == LATER || height <= 2 {
+            self.ask(link, height > 1, lower, upper);
         }
         self.below = Some((node, link, height - 1));
         Ok(None)
@@ -127,6 +137,8 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> {
     descent: Descent<'t, M, WORDS, WHEN, L>,
+    /// The leaf, if it turned out that more of it had to be asked for.
+    leaf: Option<Snapshot<'t, Body<WORDS>>>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Lookup<'t, M, WORDS, WHEN, L> {
@@ -134,7 +146,36 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Lookup<'t, M
     pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
+            leaf: None,
         }
+    }
+
+    /// The value, unless the leaf has to be waited for.
+    #[inline(always)]
+    fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        let (leaf, share) = match self.leaf {
+            Some(leaf) if WHEN == LATER => (leaf, self.descent.share),
+            _ => match self.descent.step() {
+                Poll::Ready(leaf) => leaf,
+                Poll::Pending => return Ok(Poll::Pending),
+            },
+        };
+        let Descent {
+            tree, key, lanes, ..
+        } = self.descent;
+        if WHEN == LATER
+            && Body::<WORDS>::GUESSED
+            && self.leaf.is_none()
+            && !leaf.get(|body| body.was_guessed(share))?
+        {
+            tree.memory()
+                .prefetch(address(leaf.of()), Body::<WORDS>::BYTES);
+            self.leaf = Some(leaf);
+            return Ok(Poll::Pending);
+        }
+        let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
+        tree.note(leaf, Access::Reuse);
+        Ok(Poll::Ready(found))
     }
 }
 
@@ -145,22 +186,11 @@ impl<M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
-        let Poll::Ready((leaf, share)) = self.descent.step() else {
-            return Poll::Pending;
-        };
-        let Descent {
-            tree, key, lanes, ..
-        } = self.descent;
-        match leaf.get(|body| tree.look_up(lanes, body, key, share)) {
-            Ok(found) => {
-                tree.note(leaf, Access::Reuse);
-                Poll::Ready(found)
-            }
-            Err(Restart) => {
-                self.descent.start_over();
-                Poll::Pending
-            }
-        }
+        self.advance().unwrap_or_else(|Restart| {
+            self.leaf = None;
+            self.descent.start_over();
+            Poll::Pending
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `node/` | a node's layout, and search in it |
+//! | `node/` | a node's layout, search in it, and guessing where in a leaf to search |
 //! | `descent.rs` | the way from the root to a leaf |
 //! | `tree.rs` | the parts, and operations that make no node |
 //! | `grow.rs`, `shrink.rs` | structure modifications |

@@ -69,17 +69,23 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let guard = epoch::pin();
         self.retry(|| {
             let leaf = self.leaf(key, &guard);
-            let fences = leaf.get(|body| self.copy(body, span, into))?;
+            let fences = leaf.get(|body| self.copy(body, span, usize::MAX, into))?;
             self.note(leaf, Access::Reuse);
             Ok(fences)
         })
     }
 
-    fn copy(&self, body: &Body<WORDS>, span: Span, into: &mut Vec<Entry>) -> (u64, u64) {
+    fn copy(
+        &self,
+        body: &Body<WORDS>,
+        span: Span,
+        limit: usize,
+        into: &mut Vec<Entry>,
+    ) -> (u64, u64) {
         self.visit(body);
         into.clear();
         let start = body.rank(self.search, span.first);
-        let records = (start..body.count()).map(|index| (body.key(index), body.payload(index)));
+        let records = body.entries_from(start).take(limit);
         into.extend(records.take_while(|&(key, _)| key <= span.last));
         let read =
             Body::<WORDS>::payload_offset(start)..Body::<WORDS>::payload_offset(start + into.len());
@@ -105,8 +111,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let mut seen = 0;
         let mut path = None;
         while seen < limit && !span.is_empty() {
-            let (_, upper) = self.retry(|| self.next_leaf(&mut path, span, &mut records, &guard));
-            for &(key, value) in records.iter().take(limit - seen) {
+            let left = limit - seen;
+            let (_, upper) =
+                self.retry(|| self.next_leaf(&mut path, span, left, &mut records, &guard));
+            for &(key, value) in &records {
                 seen += 1;
                 if visit(key, value).is_break() {
                     return seen;
@@ -122,6 +130,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         &'g self,
         path: &mut Option<Parent<'g, WORDS>>,
         span: Span,
+        limit: usize,
         records: &mut Vec<Entry>,
         guard: &'g Guard,
     ) -> Result<(u64, u64), Restart> {
@@ -133,7 +142,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                     self.visit(body);
                     body.child(body.child_for(self.search, span.first))
                 })?;
-                self.ask_for(link);
+                self.ask_for_all(link);
                 let leaf = link.node(guard).read()?;
                 parent.validate()?;
                 *path = Some(Parent::Node(parent));
@@ -146,9 +155,26 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 place.node
             }
         };
-        let fences = leaf.get(|body| self.copy(body, span, records))?;
+        if limit > Self::CAPACITY / 2 {
+            self.ask_beyond(path, span.first);
+        }
+        let fences = leaf.get(|body| self.copy(body, span, limit, records))?;
         self.note(leaf, Access::Reuse);
         Ok(fences)
+    }
+
+    /// Has the CPU fetch the leaf after the one that covers `key`, while that is read.
+    fn ask_beyond(&self, path: &Option<Parent<'_, WORDS>>, key: u64) {
+        let Some(Parent::Node(parent)) = path else {
+            return;
+        };
+        let next = parent.get(|body| {
+            let next = body.child_for(self.search, key) + 1;
+            (next < body.count()).then(|| body.child(next))
+        });
+        if let Ok(Some(link)) = next {
+            self.ask_for_all(link);
+        }
     }
 }
 

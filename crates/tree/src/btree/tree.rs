@@ -4,6 +4,7 @@
 //! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: whoever needs a
 //! parent descends again, which also finds out whether the node is still there.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -212,6 +213,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 self.visit(body);
                 body.child(body.child_for(self.search, key))
             })?;
+            self.ask_for_all(child);
             let snapshot = child.node(guard).read()?;
             node.validate()?;
             parent = Parent::Node(node);
@@ -235,6 +237,12 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         );
     }
 
+    /// Has the CPU fetch all of a node, to read one entry after the other.
+    #[inline(always)]
+    pub fn ask_for_all(&self, link: Link) {
+        hint::prefetch_lines(link.address(), Self::BYTES / hint::LINE);
+    }
+
     /// Has the CPU fetch the lines of a leaf that a search will likely read.
     #[inline(always)]
     pub fn ask_near(&self, link: Link, lines: Lines) {
@@ -242,6 +250,14 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         hint::prefetch_lines(line(0), 1);
         hint::prefetch_lines(line(lines.keys), Lines::KEYS);
         hint::prefetch_lines(line(lines.payloads), Lines::PAYLOADS);
+    }
+
+    /// As [`ask_near`](Self::ask_near), of an inner node.
+    #[inline(always)]
+    pub fn ask_inner(&self, link: Link, lines: Lines) {
+        self.ask_for(link);
+        let payloads = link.address() + lines.payloads * hint::LINE;
+        hint::prefetch_lines(payloads, Lines::PAYLOADS);
     }
 
     /// A record's index in its leaf, or where it would have to go. Looks first where a key of this share should be.
@@ -258,24 +274,35 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             return body.find(lanes, key);
         }
         self.memory().visit(node_address(body), HEADER);
-        match body.find_near(lanes, key, share) {
-            Some(found) => {
-                let first = Body::<WORDS>::window(share.slot(body.count()));
-                self.memory()
-                    .touch(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
-                found
-            }
-            None => body.entry_at(self.rank_far(body, key), key),
-        }
+        let first = Body::<WORDS>::window(share.slot(body.count()));
+        self.touch_window(body, first);
+        let index = match body.rank_near(lanes, key, first) {
+            Ok(index) => index,
+            Err(Ordering::Less) => self.rank_far(body, key, first.saturating_sub(WINDOW)),
+            Err(_) => self.rank_far(body, key, first + WINDOW),
+        };
+        body.entry_at(index, key)
     }
 
-    /// A wait of its own: none of these lines was asked for.
+    /// The rank of a key that is not where it was expected: next to that, or anywhere.
     // Returns one word: a call that returns two is never inlined into code for another CPU, nor what contains it.
     #[cold]
-    fn rank_far(&self, body: &Body<WORDS>, key: u64) -> usize {
-        self.ask_for(Link::from_word(node_address(body) as u64));
-        self.visit(body);
-        body.rank(self.search, key)
+    fn rank_far(&self, body: &Body<WORDS>, key: u64, next: usize) -> usize {
+        self.touch_window(body, next);
+        body.rank_near(self.search, key, next).unwrap_or_else(|_| {
+            // A wait of its own: none of these lines was asked for.
+            self.ask_for(Link::from_word(node_address(body) as u64));
+            self.visit(body);
+            body.rank(self.search, key)
+        })
+    }
+
+    /// Tells the memory that a window of keys is read in the same visit.
+    #[inline(always)]
+    fn touch_window(&self, body: &Body<WORDS>, first: usize) {
+        let first = first.min(Self::CAPACITY - WINDOW);
+        self.memory()
+            .touch(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
     }
 
     /// Tells the memory that a node's header and keys are read.

@@ -27,7 +27,7 @@ impl Share {
     #[inline(always)]
     pub fn of(key: u64, lower: u64, upper: u64) -> Share {
         // As much as is needed for 32 bits of range, of which the upper one is set.
-        let range = upper.wrapping_sub(lower) | 1;
+        let range = upper.wrapping_sub(lower).max(1);
         let shift = range.leading_zeros();
         let range = (range << shift) >> 32;
         let below = (key.wrapping_sub(lower) << shift) >> 32;
@@ -59,8 +59,19 @@ impl Lines {
     #[inline(always)]
     pub fn bits(self) -> u64 {
         let keys = ((1 << Self::KEYS) - 1) << self.keys;
-        let payloads = ((1 << Self::PAYLOADS) - 1) << self.payloads;
-        1 | keys | payloads
+        1 | keys | self.payload_bits()
+    }
+
+    /// Those of payloads, and those of all keys of a node.
+    #[inline(always)]
+    pub fn inner_bits<const WORDS: usize>(self) -> u64 {
+        let keys = (HEADER + 8 * Body::<WORDS>::CAPACITY).div_ceil(LINE);
+        ((1 << keys) - 1) | self.payload_bits()
+    }
+
+    #[inline(always)]
+    fn payload_bits(self) -> u64 {
+        ((1 << Self::PAYLOADS) - 1) << self.payloads
     }
 }
 
@@ -68,8 +79,9 @@ impl<const WORDS: usize> Body<WORDS> {
     /// Whether guessing saves anything: smaller nodes are asked for as a whole.
     pub const GUESSED: bool = Self::CAPACITY >= 2 * WINDOW - 2 && Self::BYTES <= 64 * LINE;
 
-    /// Entries of most leaves: random inserts with redistribution leave them about this full.
-    const TYPICAL: usize = Self::CAPACITY * 13 / 16;
+    /// Entries of a leaf as far as its parent knows. Ascending input leaves leaves full, random inserts with
+    /// redistribution about 13/16 full: of both, this is less than a line of entries away.
+    const TYPICAL: usize = Self::CAPACITY * 7 / 8;
 
     /// The lines of a leaf of keys in `lower..=upper` that a search for the key with this share will likely read.
     #[inline(always)]
@@ -83,6 +95,21 @@ impl<const WORDS: usize> Body<WORDS> {
             keys: key_line.saturating_sub(1),
             payloads: (payload_line - 1).min(Self::BYTES / LINE - Lines::PAYLOADS),
         }
+    }
+
+    /// Whether all was asked for that a search for the key with this share will read of this leaf, now that its count
+    /// is known.
+    #[inline(always)]
+    pub fn was_guessed(&self, share: Share) -> bool {
+        let asked = Self::guess(share, self.lower(), self.upper());
+        let slot = share.slot(self.count());
+        let first = HEADER_WORDS + Self::window(slot);
+        let keys = first / LINE_WORDS..=(first + WINDOW - 1) / LINE_WORDS;
+        let payload = (HEADER_WORDS + Self::CAPACITY + slot) / LINE_WORDS;
+        // The header's line, which has keys too, is always asked for.
+        asked.keys <= (*keys.start()).max(1)
+            && *keys.end() < asked.keys + Lines::KEYS
+            && (asked.payloads..asked.payloads + Lines::PAYLOADS).contains(&payload)
     }
 
     /// The first key of the window to search for a key expected at `slot`: it spans two lines, with at least half a

@@ -20,6 +20,7 @@
 mod guess;
 mod search;
 
+use std::cmp::Ordering;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 
@@ -155,6 +156,16 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[Self::CAPACITY + index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
+    /// The entries from `start` on.
+    #[inline(always)]
+    pub fn entries_from(&self, start: usize) -> impl Iterator<Item = (u64, u64)> {
+        let count = self.count();
+        let start = start.min(count);
+        let (keys, payloads) = self.words.split_at(Self::CAPACITY);
+        let entries = keys[start..count].iter().zip(&payloads[start..]);
+        entries.map(|(key, payload)| (key.load(Relaxed), payload.load(Relaxed)))
+    }
+
     /// The byte offset of a payload from the node's start.
     #[inline(always)]
     pub fn payload_offset(index: usize) -> usize {
@@ -180,23 +191,26 @@ impl<const WORDS: usize> Body<WORDS> {
         self.entry_at(self.rank(search, key), key)
     }
 
-    /// As [`find`](Self::find), in the keys around the place where a key of this share is expected. `None`: it is
-    /// elsewhere.
+    /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most `CAPACITY - WINDOW`.
+    ///
+    /// # Errors
+    /// It is below the window (`Less`), or behind it (`Greater`).
     #[inline(always)]
-    pub fn find_near(
-        &self,
-        search: impl Lanes,
-        key: u64,
-        share: Share,
-    ) -> Option<Result<usize, usize>> {
+    pub fn rank_near(&self, search: impl Lanes, key: u64, first: usize) -> Result<usize, Ordering> {
         let count = self.count();
-        let first = Self::window(share.slot(count));
-        let window = self.words[first..].first_chunk::<WINDOW>()?;
+        let first = first.min(Self::CAPACITY - WINDOW);
+        let window = self.words[first..]
+            .first_chunk()
+            .expect("it ends in the node");
         let less = search.count_less_in(window, count.saturating_sub(first), key);
         let index = first + less;
-        let begins = less > 0 || first == 0;
-        let ends = less < WINDOW || index >= count;
-        (begins && ends).then(|| self.entry_at(index, key))
+        if less == 0 && first > 0 {
+            Err(Ordering::Less)
+        } else if less == WINDOW && index < count {
+            Err(Ordering::Greater)
+        } else {
+            Ok(index)
+        }
     }
 
     /// Whether the entry at `index`, which is the first whose key is not less, is the key's.
@@ -278,10 +292,9 @@ impl<const WORDS: usize> Body<WORDS> {
     pub fn insert(&self, index: usize, key: u64, payload: u64) {
         let count = self.count();
         debug_assert!(index <= count && count < Self::CAPACITY);
-        for from in (index..count).rev() {
-            self.words[from + 1].store(self.key(from), Relaxed);
-            self.words[Self::CAPACITY + from + 1].store(self.payload(from), Relaxed);
-        }
+        let (keys, payloads) = self.words.split_at(Self::CAPACITY);
+        shift_up(&keys[index..=count]);
+        shift_up(&payloads[index..=count]);
         self.words[index].store(key, Relaxed);
         self.set_payload(index, payload);
         self.count.store(count as u16 + 1, Relaxed);
@@ -291,10 +304,9 @@ impl<const WORDS: usize> Body<WORDS> {
     pub fn remove(&self, index: usize) {
         let count = self.count();
         debug_assert!(index < count);
-        for to in index..count - 1 {
-            self.words[to].store(self.key(to + 1), Relaxed);
-            self.set_payload(to, self.payload(to + 1));
-        }
+        let (keys, payloads) = self.words.split_at(Self::CAPACITY);
+        shift_down(&keys[index..count]);
+        shift_down(&payloads[index..count]);
         self.count.store(count as u16 - 1, Relaxed);
     }
 
@@ -341,5 +353,21 @@ impl<const WORDS: usize> Body<WORDS> {
             self.set_payload(index, other.payload(index));
         }
         self.count.store(count as u16, Relaxed);
+    }
+}
+
+/// Moves each word to the place behind it; the last one is lost.
+#[inline(always)]
+fn shift_up(words: &[AtomicU64]) {
+    for pair in words.windows(2).rev() {
+        pair[1].store(pair[0].load(Relaxed), Relaxed);
+    }
+}
+
+/// Moves each word to the place before it; the first one is lost.
+#[inline(always)]
+fn shift_down(words: &[AtomicU64]) {
+    for pair in words.windows(2) {
+        pair[0].store(pair[1].load(Relaxed), Relaxed);
     }
 }
