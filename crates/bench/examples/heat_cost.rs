@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use timberline_bench::workload::{KeySpace, Rng, load_order};
-use timberline_placement::{AllFast, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig};
+use timberline_placement::{
+    AllFast, HeatIn, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig,
+};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, Plain};
 use timberline_tree::BTree;
 
@@ -34,8 +36,10 @@ fn timberline(interval: u32, arenas: &Arenas) -> Arc<Timberline> {
         sparsest: interval,
         ..TimberlineConfig::default()
     };
-    let node = BTree::<u64, u64>::NODE_BYTES;
-    Timberline::new(arenas, node, config).expect("room for the heat table")
+    let home = HeatIn::Table {
+        node_bytes: BTree::<u64, u64>::NODE_BYTES,
+    };
+    Timberline::new(arenas, home, config).expect("room for the heat table")
 }
 
 fn main() -> ExitCode {

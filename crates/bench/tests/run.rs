@@ -16,7 +16,7 @@ use timberline_bench::run::{Budget, PLACEMENTS, Plan, Requests, What, run};
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{
-    AllFast, AllSlow, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
+    AllFast, AllSlow, HeatIn, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
 };
 use timberline_tier::emulator::{Base, Emulated, LineCounts, Profile, thread_counts};
 use timberline_tier::{Arenas, ArenasConfig, Native};
@@ -352,8 +352,10 @@ fn counts_repeat_to_the_digit() {
         |_| Arc::new(InnerFast),
         |_| Arc::new(Interleave::new(0.1)),
         |arenas| {
-            let node = BTree::<u64, u64, Emulated>::NODE_BYTES;
-            Timberline::new(arenas, node, TimberlineConfig::default()).unwrap()
+            let home = HeatIn::Table {
+                node_bytes: BTree::<u64, u64, Emulated>::NODE_BYTES,
+            };
+            Timberline::new(arenas, home, TimberlineConfig::default()).unwrap()
         },
     ];
     for workload in ["ycsb-a", "hs-d", "ycsb-e", "ycsb-f"] {

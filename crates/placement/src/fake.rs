@@ -3,6 +3,8 @@
 //!
 //! It insists on the single boundary after every move, and records each move.
 
+mod records;
+
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -12,6 +14,8 @@ use timberline_tier::TierId;
 
 use crate::workers::{Next, Waker, Worker, lock};
 use crate::{Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
+
+pub use records::FakeRecords;
 
 /// Keys from one leaf's lower fence to the next.
 const STRIDE: u64 = 10;
@@ -238,7 +242,10 @@ impl Placed for FakeTree {
 
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
         self.each_leaf(&mut |leaf| {
-            if leaf.tier.is_fast() && *leaf.fence.to_bytes() >= *from {
+            let name = leaf.fence.to_bytes();
+            let above = |height| NodeKey::of_word(name.word(), height);
+            let is_met = |height| self.tier(&above(height)).is_fast();
+            if *name >= *from && (0..self.levels()).all(is_met) {
                 visit(leaf)
             } else {
                 ControlFlow::Continue(())

@@ -17,4 +17,4 @@ pub use seam::{Access, Fill, LeafRef, Move, NewNode, Placed, Placement, SELDOM};
 pub use fixed::{AllFast, AllSlow, InnerFast, Interleave};
 pub use oracle::{Oracle, arrange};
 pub use sidle::{Sidle, SidleConfig};
-pub use timberline::{Timberline, TimberlineConfig};
+pub use timberline::{HeatIn, Timberline, TimberlineConfig};

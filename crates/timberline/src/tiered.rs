@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 use timberline_placement::workers::Workers;
-use timberline_placement::{Timberline, TimberlineConfig};
+use timberline_placement::{HeatIn, Timberline, TimberlineConfig};
 use timberline_tier::topology::Topology;
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
 use timberline_tree::{BTree, Key, Value};
@@ -98,8 +98,10 @@ impl<K: Key, V: Value> Tiered<K, V> {
             },
         ];
         let arenas = Arenas::new(&arenas).map_err(|e| line(&e))?;
-        let node_bytes = BTree::<K, V>::NODE_BYTES;
-        let placement = Timberline::new(&arenas, node_bytes, config.placement.clone());
+        let home = HeatIn::Table {
+            node_bytes: BTree::<K, V>::NODE_BYTES,
+        };
+        let placement = Timberline::new(&arenas, home, config.placement.clone());
         let placement = placement.map_err(|e| line(&e))?;
         let map = BTree::new(Native(arenas), placement.clone()).map_err(|e| line(&e))?;
         let workers = Workers::start(placement.workers(), map.placed()).map_err(|e| line(&e))?;

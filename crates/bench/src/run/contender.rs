@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use timberline_placement::workers::Workers;
 use timberline_placement::{
-    AllFast, AllSlow, InnerFast, Interleave, Oracle, Placement, Sidle, SidleConfig, Timberline,
-    TimberlineConfig,
+    AllFast, AllSlow, HeatIn, InnerFast, Interleave, Oracle, Placement, Sidle, SidleConfig,
+    Timberline, TimberlineConfig,
 };
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 
@@ -76,8 +76,10 @@ impl<I: PlacedIndex> Contender<I> {
                 sidle
             }
             "timberline" => {
-                let node = I::NODE_BYTES;
-                let ours = Timberline::new(&arenas, node, TimberlineConfig::default());
+                let home = HeatIn::Table {
+                    node_bytes: I::NODE_BYTES,
+                };
+                let ours = Timberline::new(&arenas, home, TimberlineConfig::default());
                 let ours = ours.map_err(|error| error.to_string())?;
                 workers = ours.workers();
                 ours

@@ -23,16 +23,44 @@ pub struct Plan {
     pub promote: usize,
 }
 
+impl Default for Census {
+    fn default() -> Self {
+        Census {
+            leaves: vec![0; HOTTEST as usize + 1].into_boxed_slice(),
+            total: 0,
+        }
+    }
+}
+
 impl Census {
     /// Counts the heat of fast leaves.
     pub fn new(heats: impl Iterator<Item = u16>) -> Self {
-        let mut leaves = vec![0; HOTTEST as usize + 1].into_boxed_slice();
-        let mut total = 0;
-        for heat in heats {
-            leaves[heat.min(HOTTEST) as usize] += 1;
-            total += 1;
+        let mut census = Census::default();
+        heats.for_each(|heat| census.add(heat));
+        census
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, heat: u16) {
+        self.leaves[heat.min(HOTTEST) as usize] += 1;
+        self.total += 1;
+    }
+
+    /// Counts one less, if there is one of this heat.
+    pub fn remove(&mut self, heat: u16) {
+        let leaves = &mut self.leaves[heat.min(HOTTEST) as usize];
+        if *leaves > 0 {
+            *leaves -= 1;
+            self.total -= 1;
         }
-        Census { leaves, total }
+    }
+
+    /// Halves the heat of all.
+    pub fn cool(&mut self) {
+        for heat in 2..self.leaves.len() {
+            let leaves = std::mem::take(&mut self.leaves[heat]);
+            self.leaves[heat / 2] += leaves;
+        }
     }
 
     /// How many there are.
@@ -152,6 +180,18 @@ mod tests {
         assert_eq!(plan(&[], -2), (2, 7, 0));
         assert_eq!(plan(&[300, 250], -1), (3, 90, 2));
         assert_eq!(plan(&[], -9), (3, 90, 0), "not more than there are");
+    }
+
+    #[test]
+    fn leaves_come_and_go_and_cool() {
+        let mut census = Census::new([1, 5, 90, 91].into_iter());
+        census.cool();
+        assert_eq!([1, 2, 3].map(|nth| census.nth_coldest(nth)), [1, 2, 45]);
+        census.remove(45);
+        census.remove(44);
+        census.add(HOTTEST);
+        assert_eq!([3, 4].map(|nth| census.nth_coldest(nth)), [45, HOTTEST]);
+        assert_eq!(census.total(), 4, "of heat 44 there was none");
     }
 
     #[test]

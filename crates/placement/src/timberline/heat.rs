@@ -1,6 +1,6 @@
-//! Heat kept beside the nodes: a few bits a leaf, in fast memory, that cool by themselves.
+//! Heat of leaves: a few bits each, that cool by themselves.
 //!
-//! An entry is 16 bits: 5 of a stamp and 11 of heat in eighths of a sampled access; 0 says that no leaf lies there.
+//! An entry is 16 bits: 5 of a cooling stamp and 11 of heat in eighths of a sampled access; 0 says that nothing is known.
 //! Cooling halves all heat, which here only advances a global stamp: an entry is halved
 //! once for every stamp that it missed, when it is next looked at. So cooling costs nothing, whatever
 //! the number of leaves. The stamp wraps after 32 coolings; a slow leaf that nobody touched for
@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use timberline_tier::{Arenas, ArenasError, SideTable, TierId};
 
+use crate::LeafRef;
+
 /// Heat of one sampled access.
 pub const SAMPLE: u16 = 8;
 /// The most heat an entry holds.
@@ -22,151 +24,230 @@ pub const HOTTEST: u16 = (1 << HEAT_BITS) - 1;
 const HEAT_BITS: u32 = 11;
 const STAMPS: u16 = 1 << (16 - HEAT_BITS);
 
+/// Where the heat of leaves is kept.
+///
+/// A table suits trees of large nodes, heat in the leaf those with a leaf for each record: two bytes for each possible
+/// slot of 16 or 32 bytes would take a third of a fast memory that is a fifth of all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeatIn {
+    /// In a table beside the tree, in fast memory: two bytes for each slot of this size (a power of two, bytes) that the
+    /// arenas could have. Samples write to fast memory only, and looking at all fast leaves is a sweep of the table.
+    Table {
+        /// Bytes of a node.
+        node_bytes: usize,
+    },
+    /// In the leaf's header: no memory beside the leaves. A sample of a slow leaf (one access in 4 to 64) writes to slow
+    /// memory, and looking at the fast leaves means to visit them, so that is done little by little.
+    Leaf {
+        /// Bytes of a typical leaf. It only tells how many new leaves go to fast memory before the worker looks
+        /// for the first time.
+        leaf_bytes: usize,
+    },
+}
+
 /// The heat of all leaves of a tree.
-pub struct HeatTable {
-    entries: SideTable,
+pub struct Heat {
+    /// None: it is in the leaves.
+    table: Option<SideTable>,
     stamp: AtomicU16,
 }
 
-impl HeatTable {
-    /// Two bytes for each node-sized slot of the arenas, charged to the fast tier.
+impl Heat {
+    /// All leaves unknown. A table is charged to the fast tier.
     ///
     /// # Errors
-    /// They do not fit.
-    pub fn new(arenas: &Arenas, node_bytes: usize) -> Result<Self, ArenasError> {
-        Ok(HeatTable {
-            entries: SideTable::new(arenas, node_bytes)?,
+    /// It does not fit.
+    pub fn new(arenas: &Arenas, home: HeatIn) -> Result<Self, ArenasError> {
+        let table = match home {
+            HeatIn::Table { node_bytes } => Some(SideTable::new(arenas, node_bytes)?),
+            HeatIn::Leaf { .. } => None,
+        };
+        Ok(Heat {
+            table,
             stamp: AtomicU16::new(0),
         })
     }
 
     /// Halves all heat.
     pub fn cool(&self) {
-        self.stamp
-            .store((self.stamp.load(Relaxed) + 1) % STAMPS, Relaxed);
+        self.stamp.store((self.stamp() + 1) % STAMPS, Relaxed);
     }
 
-    /// The heat of the leaf at `address`; 0: there is none.
-    pub fn get(&self, address: usize) -> u16 {
-        self.decode(self.entries.entry(address).load(Relaxed))
+    /// A leaf's heat; 0 where nothing is known of it.
+    pub fn get(&self, leaf: LeafRef<'_>) -> u16 {
+        decode(self.entry(&leaf).load(Relaxed), self.stamp())
     }
 
     /// Sets the heat of a leaf, at least 1.
-    pub fn set(&self, address: usize, heat: u16) {
-        let entry = self.entries.entry(address);
-        entry.store(self.encode(heat), Relaxed);
+    pub fn set(&self, leaf: LeafRef<'_>, heat: u16) {
+        self.entry(&leaf).store(encode(heat, self.stamp()), Relaxed);
     }
 
     /// Adds a sampled access. Returns the heat with it.
-    pub fn warm(&self, address: usize) -> u16 {
-        let entry = self.entries.entry(address);
-        let heat = (self.decode(entry.load(Relaxed)) + SAMPLE).min(HOTTEST);
-        entry.store(self.encode(heat), Relaxed);
+    pub fn warm(&self, leaf: LeafRef<'_>) -> u16 {
+        let (entry, stamp) = (self.entry(&leaf), self.stamp());
+        let heat = (decode(entry.load(Relaxed), stamp) + SAMPLE).min(HOTTEST);
+        entry.store(encode(heat, stamp), Relaxed);
         heat
     }
 
-    /// No leaf lies there any more.
-    pub fn clear(&self, address: usize) {
-        self.entries.entry(address).store(0, Relaxed);
-    }
-
-    /// The heat of every slot of a tier by index (0: no leaf), each brought up to date, so that a
-    /// tier that is swept now and then never meets a wrapped stamp.
-    pub fn sweep(&self, tier: TierId) -> impl Iterator<Item = (usize, u16)> {
-        let stamp = self.stamp.load(Relaxed);
-        let entries = self.entries.of(tier).iter().enumerate();
-        entries.filter_map(move |(index, entry)| {
-            let stored = entry.load(Relaxed);
-            if stored == 0 {
-                return None;
-            }
-            let heat = self.decode(stored);
-            let current = stamp << HEAT_BITS | heat;
-            if stored != current {
-                entry.store(current, Relaxed);
-            }
-            Some((index, heat))
-        })
-    }
-
-    /// How many slots a tier has, leaves or not.
-    pub fn slots(&self, tier: TierId) -> usize {
-        self.entries.of(tier).len()
-    }
-
-    /// The address of a tier's `index`th slot.
-    pub fn address(&self, tier: TierId, index: usize) -> usize {
-        self.entries.address(tier, index)
-    }
-
-    fn encode(&self, heat: u16) -> u16 {
-        self.stamp.load(Relaxed) << HEAT_BITS | heat.clamp(1, HOTTEST)
-    }
-
-    fn decode(&self, entry: u16) -> u16 {
-        if entry == 0 {
-            return 0;
+    /// The memory at `address` is no leaf any more.
+    pub fn forget(&self, address: usize) {
+        if let Some(table) = &self.table {
+            table.entry(address).store(0, Relaxed);
         }
-        let missed = (self.stamp.load(Relaxed) + STAMPS - (entry >> HEAT_BITS)) % STAMPS;
-        ((entry & HOTTEST) >> missed.min(15)).max(1)
     }
+
+    /// A leaf's heat, brought up to date, so that a leaf that is visited now and then never has a wrapped stamp.
+    pub fn visit(&self, leaf: LeafRef<'_>) -> u16 {
+        refresh(self.entry(&leaf), self.stamp())
+    }
+
+    /// As [`Self::visit`], for every slot of the fast tier by index, if heat is in a table. Slots without a leaf are left out.
+    pub fn sweep(&self) -> impl Iterator<Item = (usize, u16)> {
+        let entries = self.table.iter().flat_map(|table| table.of(TierId::FAST));
+        let stamp = self.stamp();
+        let heats = entries.map(move |entry| refresh(entry, stamp)).enumerate();
+        heats.filter(|&(_, heat)| heat > 0)
+    }
+
+    /// How many slots the fast tier has in the table, leaves or not.
+    pub fn slots(&self) -> usize {
+        self.table
+            .as_ref()
+            .map_or(0, |it| it.of(TierId::FAST).len())
+    }
+
+    /// The address of the fast tier's `index`th slot; none where there is no table.
+    pub fn address(&self, index: usize) -> Option<usize> {
+        let table = self.table.as_ref()?;
+        Some(table.address(TierId::FAST, index))
+    }
+
+    fn entry<'a>(&'a self, leaf: &LeafRef<'a>) -> &'a AtomicU16 {
+        match &self.table {
+            Some(table) => table.entry(leaf.address),
+            None => leaf.heat,
+        }
+    }
+
+    fn stamp(&self) -> u16 {
+        self.stamp.load(Relaxed)
+    }
+}
+
+fn refresh(entry: &AtomicU16, stamp: u16) -> u16 {
+    let stored = entry.load(Relaxed);
+    let heat = decode(stored, stamp);
+    if heat > 0 && stored != encode(heat, stamp) {
+        entry.store(encode(heat, stamp), Relaxed);
+    }
+    heat
+}
+
+fn encode(heat: u16, stamp: u16) -> u16 {
+    stamp << HEAT_BITS | heat.clamp(1, HOTTEST)
+}
+
+fn decode(entry: u16, stamp: u16) -> u16 {
+    if entry == 0 {
+        return 0;
+    }
+    let missed = (stamp + STAMPS - (entry >> HEAT_BITS)) % STAMPS;
+    ((entry & HOTTEST) >> missed.min(15)).max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Fence;
     use timberline_tier::ArenasConfig;
 
-    fn table() -> (Arenas, HeatTable, usize) {
-        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
-        let table = HeatTable::new(&arenas, 1024).unwrap();
-        let slot = arenas.allocate(TierId::SLOW, 1024).unwrap().as_ptr() as usize;
-        (arenas, table, slot)
+    const HOMES: [HeatIn; 2] = [
+        HeatIn::Table { node_bytes: 1024 },
+        HeatIn::Leaf { leaf_bytes: 24 },
+    ];
+
+    /// Runs `check` with either home, on a leaf in the first slot of the fast tier.
+    fn either(check: impl Fn(&Heat, LeafRef<'_>)) {
+        for home in HOMES {
+            let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+            let header = AtomicU16::new(0);
+            let leaf = LeafRef {
+                address: arenas.range_of(TierId::FAST).start,
+                tier: TierId::FAST,
+                fence: Fence::of_word(7),
+                heat: &header,
+            };
+            check(&Heat::new(&arenas, home).unwrap(), leaf);
+        }
     }
 
     #[test]
     fn heat_halves_with_every_cooling_it_missed() {
-        let (_arenas, table, slot) = table();
-        assert_eq!(table.get(slot), 0);
-        for samples in 1..=5 {
-            assert_eq!(table.warm(slot), samples * SAMPLE);
-        }
-        table.cool();
-        assert_eq!(table.get(slot), 20);
-        assert_eq!(table.warm(slot), 28);
-        table.cool();
-        table.cool();
-        assert_eq!(table.get(slot), 7);
-        (0..10).for_each(|_| table.cool());
-        assert_eq!(table.get(slot), 1, "a leaf stays a leaf, however cold");
+        either(|heat, leaf| {
+            assert_eq!(heat.get(leaf), 0);
+            for samples in 1..=5 {
+                assert_eq!(heat.warm(leaf), samples * SAMPLE);
+            }
+            heat.cool();
+            assert_eq!(heat.get(leaf), 20);
+            assert_eq!(heat.warm(leaf), 28);
+            heat.cool();
+            heat.cool();
+            assert_eq!(heat.get(leaf), 7);
+            (0..10).for_each(|_| heat.cool());
+            assert_eq!(heat.get(leaf), 1, "a leaf stays a leaf, however cold");
+        });
     }
 
     #[test]
     fn heat_saturates() {
-        let (_arenas, table, slot) = table();
-        for _ in 0..1000 {
-            table.warm(slot);
-        }
-        assert_eq!(table.get(slot), HOTTEST);
+        either(|heat, leaf| {
+            for _ in 0..1000 {
+                heat.warm(leaf);
+            }
+            assert_eq!(heat.get(leaf), HOTTEST);
+        });
     }
 
     #[test]
-    fn a_sweep_finds_leaves_and_keeps_their_stamps_young() {
-        let (_arenas, table, slot) = table();
-        table.set(slot, 64);
-        table.cool();
-        let swept: Vec<_> = table.sweep(TierId::SLOW).collect();
-        assert_eq!(swept.len(), 1);
-        assert_eq!(
-            (table.address(TierId::SLOW, swept[0].0), swept[0].1),
-            (slot, 32)
-        );
-        for _ in 0..STAMPS {
-            table.cool();
-            assert_eq!(table.sweep(TierId::SLOW).count(), 1);
-        }
-        assert_eq!(table.get(slot), 1, "no wrap for those that are swept");
-        table.clear(slot);
-        assert_eq!(table.sweep(TierId::SLOW).count(), 0);
+    fn a_leaf_that_is_visited_keeps_its_stamp_young() {
+        either(|heat, leaf| {
+            heat.set(leaf, 64);
+            heat.cool();
+            assert_eq!(heat.visit(leaf), 32);
+            for _ in 0..STAMPS {
+                heat.cool();
+                heat.visit(leaf);
+            }
+            assert_eq!(heat.get(leaf), 1, "no wrap for those that are visited");
+        });
+    }
+
+    #[test]
+    fn the_table_is_swept_and_the_header_stays_as_it_is() {
+        either(|heat, leaf| {
+            heat.set(leaf, 64);
+            heat.cool();
+            let swept: Vec<_> = heat.sweep().collect();
+            if heat.slots() == 0 {
+                assert!(swept.is_empty() && heat.address(0).is_none());
+                assert_ne!(leaf.heat.load(Relaxed), 0);
+                heat.forget(leaf.address);
+                assert_eq!(heat.get(leaf), 32, "it goes with its leaf");
+            } else {
+                assert_eq!(swept, [(0, 32)]);
+                assert_eq!(heat.address(0), Some(leaf.address));
+                assert_eq!(leaf.heat.load(Relaxed), 0);
+                for _ in 0..STAMPS {
+                    heat.cool();
+                    assert_eq!(heat.sweep().count(), 1);
+                }
+                assert_eq!(heat.get(leaf), 1, "no wrap for those that are swept");
+                heat.forget(leaf.address);
+                assert_eq!(heat.sweep().count(), 0);
+            }
+        });
     }
 }

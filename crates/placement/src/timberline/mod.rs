@@ -12,10 +12,15 @@
 //! The single boundary is kept as there: ancestors are promoted before their leaf, and an inner node
 //! is demoted only when none of its children is fast.
 
+mod clock;
 mod exchange;
 mod heat;
 mod mover;
 mod pace;
+mod scale;
+#[cfg(test)]
+mod simulation;
+mod watch;
 
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -25,13 +30,16 @@ use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::workers::{Worker, lock};
 use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM};
-use heat::{HeatTable, SAMPLE};
+use heat::{Heat, SAMPLE};
 use mover::Mover;
+use scale::Scale;
+
+pub use heat::HeatIn;
 
 /// What can be tuned; the defaults are measured (`docs/design/placement.md`).
 #[derive(Clone, Debug)]
 pub struct TimberlineConfig {
-    /// Accesses a thread lets pass between two samples while little is known.
+    /// Accesses a thread lets pass between two samples while little is known; a quarter of that where heat is in leaves.
     pub densest: u32,
     /// The same once much is known; at most [`SELDOM`].
     pub sparsest: u32,
@@ -70,14 +78,13 @@ struct Suggestion {
     heat: u16,
 }
 
-/// More suggestions than this wait for no worker.
-const SUGGESTIONS: usize = 1024;
-
-/// The placement `timberline`: sampled heat beside the tree, and hot slow leaves that change places with cold
+/// The placement `timberline`: sampled heat, and hot slow leaves that change places with cold
 /// fast ones. `docs/design/placement.md` tells how and why.
 pub struct Timberline {
     config: TimberlineConfig,
-    heat: HeatTable,
+    home: HeatIn,
+    scale: Scale,
+    heat: Heat,
     /// Accesses between two samples, now.
     interval: AtomicU32,
     /// A slow leaf below this heat is not worth a suggestion.
@@ -89,26 +96,27 @@ pub struct Timberline {
 }
 
 impl Timberline {
-    /// A placement for one tree with nodes of `node_bytes` in `arenas`, which the tree is then given.
+    /// A placement for one tree in `arenas`, which the tree is then given.
     ///
     /// # Errors
     /// The heat table does not fit into fast memory.
     pub fn new(
         arenas: &Arenas,
-        node_bytes: usize,
+        home: HeatIn,
         config: TimberlineConfig,
     ) -> Result<Arc<Self>, ArenasError> {
-        let heat = HeatTable::new(arenas, node_bytes)?;
-        let nodes = (arenas.usable(TierId::FAST) / node_bytes) as i64;
-        let kept = reserve(nodes as usize, config.reserve) as i64;
+        let heat = Heat::new(arenas, home)?;
+        let scale = Scale::of(home);
+        let slots = arenas.usable(TierId::FAST) / home.slot_bytes();
         Ok(Arc::new(Timberline {
             heat,
-            interval: AtomicU32::new(config.densest),
+            interval: AtomicU32::new((config.densest / scale.denser).max(1)),
             floor: AtomicU16::new(SAMPLE),
-            // One node in about 45 is an inner one; those come with the leaves.
-            allowance: AtomicI64::new(nodes - kept - nodes / 32),
+            allowance: AtomicI64::new(scale.leaves_at_first(slots, config.reserve) as i64),
             seen: PerLane::default(),
             broken: Mutex::default(),
+            home,
+            scale,
             config,
         }))
     }
@@ -130,11 +138,6 @@ fn bump(count: &AtomicU64) {
     count.store(count.load(Relaxed) + 1, Relaxed);
 }
 
-/// How many nodes of `nodes` to keep free.
-fn reserve(nodes: usize, share: f64) -> usize {
-    ((nodes as f64 * share) as usize).max(8).min(nodes / 4)
-}
-
 impl Placement for Timberline {
     fn name(&self) -> &'static str {
         "timberline"
@@ -147,7 +150,8 @@ impl Placement for Timberline {
         // Half of a fast leaf is as hot as the other half. Inner nodes may use the reserve.
         let fast = match node.height {
             0 => node.twin.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
-            _ => true,
+            // Where these take half of all memory, only above what is fast; paths come with hot leaves.
+            _ => node.twin.is_fast() || !self.scale.records,
         };
         if fast { TierId::FAST } else { TierId::SLOW }
     }
@@ -155,9 +159,10 @@ impl Placement for Timberline {
     fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         if access == Access::Insert {
             // Loading data says nothing about what will be read.
-            return self.interval.load(Relaxed).min(SELDOM);
+            let pass = self.interval.load(Relaxed).max(self.config.densest);
+            return pass.min(SELDOM);
         }
-        let heat = self.heat.warm(leaf.address);
+        let heat = self.heat.warm(leaf);
         let seen = self.seen.assigned();
         bump(&seen.samples);
         if !leaf.tier.is_fast() {
@@ -165,7 +170,7 @@ impl Placement for Timberline {
             // The worker, or a thread of the same lane, may hold the buffer: then not this time.
             if heat >= self.floor.load(Relaxed)
                 && let Ok(mut suggestions) = seen.suggestions.try_lock()
-                && suggestions.len() < SUGGESTIONS
+                && suggestions.len() < self.scale.suggestions
             {
                 suggestions.push(Suggestion {
                     fence: leaf.fence.to_bytes(),
@@ -177,20 +182,52 @@ impl Placement for Timberline {
     }
 
     fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
-        let half = self.heat.get(left.address) / 2;
-        self.heat.set(left.address, half);
-        self.heat.set(right.address, half);
+        let half = self.heat.get(left) / 2;
+        self.heat.set(left, half);
+        self.heat.set(right, half);
     }
 
     fn leaf_moved(&self, from: LeafRef<'_>, to: LeafRef<'_>) {
-        self.heat.set(to.address, self.heat.get(from.address));
+        self.heat.set(to, self.heat.get(from));
     }
 
     fn leaf_freed(&self, address: usize) {
-        self.heat.clear(address);
+        self.heat.forget(address);
     }
 
     fn boundary_broken(&self, node: NodeKey) {
         lock(&self.broken).push(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_inner_nodes_are_fast_where_they_belong() {
+        let arenas = timberline_tier::ArenasConfig::two_tiers(1 << 20, 1 << 20);
+        let arenas = Arenas::new(&arenas).unwrap();
+        let (fast, slow) = (TierId::FAST, TierId::SLOW);
+        for (home, under_fast_beside_slow) in [
+            (HeatIn::Table { node_bytes: 1024 }, fast),
+            (HeatIn::Leaf { leaf_bytes: 24 }, slow),
+        ] {
+            let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
+            let place = |height, parent, twin| {
+                let level = 3 - height;
+                policy.place(NewNode {
+                    height,
+                    level,
+                    parent,
+                    twin,
+                })
+            };
+            assert_eq!(place(1, fast, slow), under_fast_beside_slow, "{home:?}");
+            assert_eq!(place(1, fast, fast), fast);
+            assert_eq!(place(1, slow, fast), slow);
+            assert_eq!(place(0, fast, slow), slow);
+            assert_eq!(place(0, fast, fast), fast);
+        }
     }
 }

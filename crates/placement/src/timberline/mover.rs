@@ -1,6 +1,6 @@
 //! The worker of `timberline`: looks at heat, exchanges leaves, keeps the reserve, restores the boundary.
 //!
-//! One round costs a pass over the fast tier's heat (two bytes a leaf, in order) and the moves it decides on. It
+//! One round costs a look at the heat of fast leaves ([`Watch`]) and the moves it decides on. It
 //! never looks at slow leaves but those that samples suggested.
 
 use std::sync::Arc;
@@ -10,36 +10,44 @@ use std::time::Duration;
 use timberline_sync::epoch;
 use timberline_tier::TierId;
 
-use super::exchange::{Census, Plan, worth_it};
+use super::clock::Clock;
+use super::exchange::{Plan, worth_it};
 use super::pace::Pace;
-use super::{Seen, Suggestion, Timberline, reserve};
+use super::watch::{Found, Sweep, Victim, Watch};
+use super::{HeatIn, Seen, Suggestion, Timberline};
 use crate::workers::{Next, Worker, lock};
-use crate::{Move, NodeKey, Placed};
+use crate::{KeyBytes, Move, NodeKey, Placed};
 
 /// Moves before the memory of demoted nodes is asked back: small enough for the reserve to last.
-const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 
 /// See the [module's text](self).
 pub struct Mover {
     policy: Arc<Timberline>,
+    watch: Box<dyn Watch>,
     pace: Pace,
-    /// Where the next sweep for victims begins, so that equally cold leaves take turns.
-    hand: usize,
     uncooled: u64,
-    fast_leaves: usize,
+    /// Room that is free on paper is of no use: it is in slots of other sizes.
+    stranded: bool,
     /// A sequence of draws, for picking inner nodes where no leaf is left to demote.
     draw: u64,
 }
 
 impl Mover {
     pub(super) fn new(policy: Arc<Timberline>) -> Self {
-        let pace = Pace::new(policy.config.densest, policy.config.sparsest);
+        let watch: Box<dyn Watch> = match policy.home {
+            HeatIn::Table { .. } => Box::new(Sweep::new(policy.clone())),
+            HeatIn::Leaf { .. } => Box::new(Clock::new(policy.clone())),
+        };
+        let (config, scale) = (&policy.config, &policy.scale);
+        let densest = config.densest / scale.denser;
+        let pace = Pace::new(densest, config.sparsest, scale.thinning);
         Mover {
             policy,
+            watch,
             pace,
-            hand: 0,
             uncooled: 0,
-            fast_leaves: 0,
+            stranded: false,
             draw: 0,
         }
     }
@@ -59,99 +67,151 @@ impl Mover {
     fn exchange(&mut self, tree: &dyn Placed) -> usize {
         let policy = self.policy.clone();
         let asking = self.suggestions();
-        let census = self.census();
-        self.fast_leaves = census.total();
         let fill = tree.fill(TierId::FAST);
-        let nodes = fill.limit / tree.node_bytes();
-        let kept = reserve(nodes, policy.config.reserve) as isize;
-        let free = nodes as isize - (fill.used / tree.node_bytes()) as isize - kept;
+        let slots = fill.limit / tree.node_bytes();
+        let kept = policy.scale.reserve(slots, policy.config.reserve) as isize;
+        let free = slots as isize - (fill.used / tree.node_bytes()) as isize - kept;
+        // Within the slack nothing is given away, and nobody has to go.
+        let mut free = free.max((free + policy.scale.slack(kept)).min(0));
+        if self.stranded {
+            // Leaves can still change places.
+            free = free.min(0);
+        }
 
+        let census = self.watch.census(tree);
+        let fast_leaves = census.total();
         let plan = census.plan(&asking, free);
+        // The next suggestion must beat what will then be among the coldest hundredth.
+        let then_coldest = census.nth_coldest(1 + plan.demote + fast_leaves / 100);
+
+        let (promoted, failed) = self.move_both_ways(tree, &plan, &asking, free.max(0) as usize);
+        self.stranded = policy.scale.records && failed > 0;
+        // Leaves ask, but fast memory holds no leaf to exchange: cold inner nodes are in the way.
+        let stuck = match plan.demote == fast_leaves {
+            true => asking.len() - plan.promote,
+            false => 0,
+        };
+        let mut short = ((-free).max(0) as usize).saturating_sub(plan.demote);
+        if policy.scale.records {
+            // Each takes the room of several leaves.
+            short = short.min(BATCH);
+        }
+        if short > 0 || stuck > 0 {
+            self.demote_inner(tree, short.max(stuck.min(BATCH)));
+        }
+        let room = free - (plan.promote as isize - plan.demote as isize);
+        let floor = match room > 0 || plan.demote == fast_leaves {
+            // With no fast leaf to beat, any may ask.
+            true => super::SAMPLE,
+            false => worth_it(then_coldest),
+        };
+        policy.floor.store(floor, Relaxed);
+        let leaves = policy.scale.leaves_in(room.max(0) as usize);
+        policy.allowance.store(leaves as i64, Relaxed);
+        promoted
+    }
+
+    /// Demotes the plan's victims and promotes those it lets in. Returns how many leaves were promoted, and how
+    /// many found no room.
+    fn move_both_ways(
+        &mut self,
+        tree: &dyn Placed,
+        plan: &Plan,
+        asking: &[Suggestion],
+        free: usize,
+    ) -> (usize, usize) {
         let mut hot = asking[..plan.promote].iter();
-        let mut victims = self.victims(&plan).into_iter();
-        let mut promoted = 0;
+        let mut victims = self.watch.victims(tree, plan).into_iter();
+        let (mut promoted, mut failed) = (0, 0);
         // Alternating in batches: what was demoted makes room for what is promoted.
         loop {
-            let cold: Vec<usize> = victims.by_ref().take(BATCH).collect();
-            let demoted = cold
-                .iter()
-                .filter(|&&address| self.demote(tree, address))
-                .count();
-            if demoted > 0 {
-                epoch::collect();
-            }
-            let mut full = false;
+            let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
+            self.demote_all(tree, &cold);
+            let mut full = self.is_short(tree);
             let mut batch = 0;
-            for suggestion in hot.by_ref().take(BATCH.max(free.max(0) as usize)) {
+            while !full && batch < BATCH.max(free) {
+                let Some(suggestion) = hot.next() else { break };
                 batch += 1;
                 match tree.promote_path(suggestion.fence.clone()) {
-                    Move::Moved(_) => promoted += 1,
+                    Move::Moved(nodes) => {
+                        promoted += 1;
+                        self.watch.promoted(&suggestion.fence, suggestion.heat);
+                        // Leaves are paid for by victims, inner nodes are not.
+                        full = nodes > 1 && self.is_short(tree);
+                    }
                     Move::Full => {
-                        full = true;
-                        break;
+                        failed += 1;
+                        if failed == self.policy.scale.patience {
+                            return (promoted, failed);
+                        }
                     }
                     Move::There | Move::Stale | Move::Blocked => {}
                 }
             }
-            if full || (cold.is_empty() && batch == 0) {
-                break;
+            if cold.is_empty() && (full || batch == 0) {
+                return (promoted, failed);
             }
         }
-        // Leaves ask, but fast memory holds no leaf to exchange: cold inner nodes are in the way.
-        let stuck = match plan.demote == self.fast_leaves {
-            true => asking.len() - plan.promote,
-            false => 0,
-        };
-        let short = ((-free).max(0) as usize).saturating_sub(plan.demote);
-        if short > 0 || stuck > 0 {
-            self.demote_inner(tree, short.max(stuck.min(BATCH)));
-        }
-        // The next suggestion must beat what will then be among the coldest hundredth.
-        let room = free - (plan.promote as isize - plan.demote as isize);
-        let floor = match room > 0 || plan.demote == self.fast_leaves {
-            // With no fast leaf to beat, any may ask.
-            true => super::SAMPLE,
-            false => worth_it(census.nth_coldest(1 + plan.demote + self.fast_leaves / 100)),
-        };
-        policy.floor.store(floor, Relaxed);
-        policy.allowance.store(room.max(0) as i64, Relaxed);
-        promoted
     }
 
-    /// The addresses of fast leaves that the plan wants gone.
-    fn victims(&mut self, plan: &Plan) -> Vec<usize> {
-        if plan.demote == 0 {
-            return Vec::new();
-        }
-        let heat = &self.policy.heat;
-        let cold = heat
-            .sweep(TierId::FAST)
-            .filter(|&(_, heat)| heat <= plan.coldest);
-        let mut found: Vec<usize> = cold.map(|(index, _)| index).collect();
-        let start = found.partition_point(|&index| index < self.hand);
-        found.rotate_left(start);
-        found.truncate(plan.demote);
-        self.hand = found
-            .last()
-            .map_or(0, |&last| (last + 1) % heat.slots(TierId::FAST));
-        found
-            .into_iter()
-            .map(|index| heat.address(TierId::FAST, index))
-            .collect()
+    /// Whether inner nodes that came with leaves have used up what they may.
+    fn is_short(&self, tree: &dyn Placed) -> bool {
+        let (fill, scale) = (tree.fill(TierId::FAST), &self.policy.scale);
+        let slots = fill.limit / tree.node_bytes();
+        let kept = scale.reserve(slots, self.policy.config.reserve) as isize;
+        let slack = scale.slack(kept);
+        slack > 0 && (slots - fill.used / tree.node_bytes()) as isize <= kept - slack
     }
 
-    fn demote(&self, tree: &dyn Placed, address: usize) -> bool {
-        let fence = tree.fence_at(address);
-        match fence.clone().map(|key| tree.demote(&NodeKey::leaf(key))) {
-            Some(Move::Moved(_)) => true,
-            Some(Move::Full | Move::Blocked) => false,
-            Some(Move::There | Move::Stale) | None => {
+    /// Demotes what is still there of these leaves, and asks their memory back.
+    fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) {
+        let mut demoted = Vec::new();
+        for victim in cold {
+            demoted.extend(self.demote(tree, victim));
+        }
+        if demoted.is_empty() {
+            return;
+        }
+        if self.policy.scale.records {
+            let mut parents: Vec<NodeKey> = demoted
+                .into_iter()
+                .filter_map(|leaf| tree.parent_of(&NodeKey::leaf(leaf)))
+                .collect();
+            // They come in the order of their keys, or nearly.
+            parents.dedup();
+            for parent in parents {
+                demote_idle(tree, parent);
+            }
+        }
+        epoch::collect();
+    }
+
+    /// Demotes a leaf. Returns its name if it is slow now.
+    fn demote(&mut self, tree: &dyn Placed, victim: &Victim) -> Option<KeyBytes> {
+        let name = match &victim.leaf {
+            Found::At(address) => tree.fence_at(*address),
+            Found::Named(name) => Some(name.clone()),
+        };
+        let outcome = name
+            .clone()
+            .map(|name| tree.demote(&NodeKey::leaf(name)))
+            .unwrap_or(Move::Stale);
+        match outcome {
+            Move::Moved(_) => {
+                self.watch.demoted(victim);
+                name
+            }
+            Move::Full | Move::Blocked => None,
+            Move::There | Move::Stale => {
+                self.watch.demoted(victim);
                 // The table said leaf, the tree says no: a sample came in while the slot was freed. Or the leaf has
                 // another fence since; then it is still there.
-                if tree.fence_at(address) == fence {
-                    self.policy.heat.clear(address);
+                if let Found::At(address) = victim.leaf
+                    && tree.fence_at(address) == name
+                {
+                    self.policy.heat.forget(address);
                 }
-                false
+                None
             }
         }
     }
@@ -179,15 +239,14 @@ impl Mover {
     /// Makes fast again what has fast children; where fast memory has no room even after the coldest leaves left it,
     /// makes those children slow.
     fn restore_boundary(&mut self, tree: &dyn Placed) {
-        let policy = self.policy.clone();
-        let broken = std::mem::take(&mut *lock(&policy.broken));
+        let broken = std::mem::take(&mut *lock(&self.policy.broken));
         for node in broken {
             let mut outcome = tree.promote_node(&node);
             if outcome == Move::Full {
-                let plan = self.census().plan(&[], -(BATCH as isize));
-                for address in self.victims(&plan) {
-                    self.demote(tree, address);
-                }
+                let relief = self.policy.scale.relief as isize;
+                let plan = self.watch.census(tree).plan(&[], -relief);
+                let victims = self.watch.victims(tree, &plan);
+                self.demote_all(tree, &victims);
                 epoch::collect();
                 outcome = tree.promote_node(&node);
             }
@@ -197,9 +256,22 @@ impl Mover {
         }
     }
 
-    /// The heat of all fast leaves.
-    fn census(&self) -> Census {
-        Census::new(self.policy.heat.sweep(TierId::FAST).map(|(_, heat)| heat))
+    /// Halves all heat.
+    fn cool(&mut self) {
+        self.policy.heat.cool();
+        self.watch.cooled();
+    }
+}
+
+/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root.
+fn demote_idle(tree: &dyn Placed, inner: NodeKey) {
+    let mut next = Some(inner);
+    while let Some(inner) = next {
+        let parent = tree.parent_of(&inner);
+        next = match parent.is_some() && matches!(tree.demote(&inner), Move::Moved(_)) {
+            true => parent,
+            false => None,
+        };
     }
 }
 
@@ -211,7 +283,7 @@ impl Worker for Mover {
     fn step(&mut self, tree: &dyn Placed, _now: Duration) -> Next {
         self.restore_boundary(tree);
         let promoted = self.exchange(tree);
-        let policy = &self.policy;
+        let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
             policy
                 .seen
@@ -221,15 +293,15 @@ impl Worker for Mover {
         };
         let samples = taken(|seen| &seen.samples);
         let slow = taken(|seen| &seen.slow);
+        let fast = self.watch.fast_leaves(tree);
         self.uncooled += samples;
-        let enough = u64::from(policy.config.samples_per_cooling) * self.fast_leaves.max(64) as u64;
+        let enough = u64::from(policy.config.samples_per_cooling) * fast.max(64) as u64;
         if self.uncooled >= enough {
-            policy.heat.cool();
+            self.cool();
             self.uncooled = 0;
         }
-        let fast = self.fast_leaves;
         for _ in 0..self.pace.observe(samples, slow, promoted, fast) {
-            policy.heat.cool();
+            self.cool();
         }
         policy.interval.store(self.pace.interval(), Relaxed);
         Next::After(self.pace.round())
@@ -246,10 +318,12 @@ mod tests {
     use std::sync::atomic::AtomicU16;
     use timberline_tier::{Arenas, ArenasConfig};
 
+    const IN_TABLE: HeatIn = HeatIn::Table { node_bytes: 1024 };
+
     /// The placement of a tree that is not there: what it believes of leaves is up to the test.
-    fn policy() -> (Arenas, Arc<Timberline>) {
+    fn policy(home: HeatIn) -> (Arenas, Arc<Timberline>) {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
-        let policy = Timberline::new(&arenas, 1024, TimberlineConfig::default()).unwrap();
+        let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
         (arenas, policy)
     }
 
@@ -272,7 +346,7 @@ mod tests {
 
     #[test]
     fn hot_leaves_come_with_their_paths_and_leave_the_reserve() {
-        let (arenas, policy) = policy();
+        let (arenas, policy) = policy(IN_TABLE);
         // Room for 16 of 1 + 4 + 16 + 64 nodes; a quarter is kept.
         let tree = FakeTree::uniform(4, 4, 16);
         for n in 0..64 {
@@ -287,28 +361,63 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_leaf_is_cleared() {
-        let (arenas, policy) = policy();
-        let slot = arenas.range_of(TierId::FAST).start;
-        policy.heat.set(slot, 8);
+        let (arenas, policy) = policy(IN_TABLE);
+        let header = AtomicU16::new(0);
+        let leaf = LeafRef {
+            address: arenas.range_of(TierId::FAST).start,
+            tier: TierId::FAST,
+            fence: Fence::of_word(0),
+            heat: &header,
+        };
+        policy.heat.set(leaf, 8);
         // Fast memory is over its reserve, so the coldest entry is to go; the tree knows no such leaf.
         let tree = FakeTree::uniform(2, 4, 5);
         tree.set_all(TierId::FAST);
         run(&policy, &tree);
-        assert_eq!(policy.heat.get(slot), 0);
+        assert_eq!(policy.heat.get(leaf), 0);
     }
 
     #[test]
     fn a_broken_boundary_is_mended_upwards_or_downwards() {
-        for (limit, root_is_fast) in [(16, true), (4, false)] {
-            let (_arenas, policy) = policy();
-            let tree = FakeTree::uniform(2, 4, limit);
-            let root = NodeKey::of_word(0, 1);
-            tree.set_all(TierId::FAST);
-            tree.set_tier(&root, TierId::SLOW);
-            policy.boundary_broken(root.clone());
-            run(&policy, &tree);
-            assert!(tree.has_single_boundary());
-            assert_eq!(tree.tier(&root).is_fast(), root_is_fast, "room for {limit}");
+        for home in [IN_TABLE, HeatIn::Leaf { leaf_bytes: 24 }] {
+            for (limit, root_is_fast) in [(16, true), (4, false)] {
+                let (_arenas, policy) = policy(home);
+                let tree = FakeTree::uniform(2, 4, limit);
+                let root = NodeKey::of_word(0, 1);
+                tree.set_all(TierId::FAST);
+                tree.set_tier(&root, TierId::SLOW);
+                policy.boundary_broken(root.clone());
+                run(&policy, &tree);
+                assert!(tree.has_single_boundary());
+                assert_eq!(tree.tier(&root).is_fast(), root_is_fast, "room for {limit}");
+            }
         }
+    }
+
+    #[test]
+    fn a_path_goes_with_its_last_fast_leaf_but_for_the_root() {
+        let (_arenas, policy) = policy(HeatIn::Leaf { leaf_bytes: 24 });
+        let tree = FakeTree::uniform(4, 4, 100);
+        for leaf in [0, 4, 5, 63] {
+            tree.promote_path(FakeTree::leaf(leaf).key);
+        }
+        let mut mover = Mover::new(policy);
+        let mut demote = |leaves: &[usize]| {
+            let victim = |&leaf: &usize| Victim {
+                leaf: Found::Named(FakeTree::leaf(leaf).key),
+                heat: 1,
+            };
+            mover.demote_all(&tree, &leaves.iter().map(victim).collect::<Vec<_>>());
+            tree.fill(TierId::FAST).used / tree.node_bytes()
+        };
+        assert_eq!(demote(&[]), 10);
+        assert_eq!(demote(&[0]), 8, "with its parent");
+        assert_eq!(demote(&[4]), 7, "another child of its parent is fast");
+        assert_eq!(demote(&[5]), 4, "with its parent and the next");
+        assert_eq!(demote(&[63]), 1);
+        assert!(
+            tree.tier(&NodeKey::of_word(0, 3)).is_fast(),
+            "the root stays"
+        );
     }
 }

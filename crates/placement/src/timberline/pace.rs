@@ -16,8 +16,6 @@ const BRISK: Duration = Duration::from_millis(20);
 const CALM: Duration = Duration::from_millis(200);
 /// Too few samples to judge by.
 const FEW: u64 = 64;
-/// Samples for each fast leaf that let one more access pass between two samples.
-const THINNING: u64 = 2;
 /// After a jump this share of what was known still counts; heat is halved as often as that takes.
 const KEPT: u64 = 16;
 
@@ -26,6 +24,8 @@ const KEPT: u64 = 16;
 pub struct Pace {
     densest: u32,
     sparsest: u32,
+    /// Samples for each fast leaf that let one more access pass between two samples.
+    thinning: u64,
     interval: u32,
     round: Duration,
     /// Samples that what is known rests on.
@@ -39,12 +39,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing known, between these sampling intervals (which are cut to fit 1 to [`SELDOM`]).
-    pub fn new(densest: u32, sparsest: u32) -> Self {
+    /// Nothing known, between these sampling intervals (which are cut to fit 1 to [`SELDOM`]); one more access passes between
+    /// two samples for every `thinning` samples a fast leaf.
+    pub fn new(densest: u32, sparsest: u32, thinning: u64) -> Self {
         let densest = densest.clamp(1, SELDOM);
         Pace {
             densest,
             sparsest: sparsest.clamp(densest, SELDOM),
+            thinning,
             interval: densest,
             round: BRISK,
             known: 0,
@@ -74,7 +76,7 @@ impl Pace {
         if jumped {
             self.known /= KEPT;
         }
-        let thinned = self.known / (THINNING * fast.max(1) as u64);
+        let thinned = self.known / (self.thinning * fast.max(1) as u64);
         let within = thinned.clamp(self.densest.into(), self.sparsest.into());
         self.interval = within as u32;
         self.round = if jumped || moving {
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     fn at_rest() -> Pace {
-        let mut pace = Pace::new(4, 64);
+        let mut pace = Pace::new(4, 64, 2);
         for _ in 0..200 {
             assert_eq!(pace.observe(1000, 100, 0, 1000), 0);
         }
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn samples_thin_out_as_more_is_known() {
-        let mut pace = Pace::new(4, 64);
+        let mut pace = Pace::new(4, 64, 2);
         let mut intervals = Vec::new();
         for _ in 0..160 {
             pace.observe(1000, 500, 0, 1000);

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timberline_placement::workers::Worker;
-use timberline_placement::{Placed, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig};
+use timberline_placement::{
+    HeatIn, Placed, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig,
+};
 use timberline_tier::Arenas;
 
 use super::clockwork::Clockwork;
@@ -44,7 +46,10 @@ pub fn sidle_with(config: SidleConfig) -> Policy {
 /// Ours, with fast memory for its table on top of the nodes'.
 pub fn timberline(room: &Room) -> (Arenas, Policy) {
     let arenas = rooms::two_and_table(room.fast, room.slow, room.node_bytes);
-    let ours = Timberline::new(&arenas, room.node_bytes, TimberlineConfig::default()).unwrap();
+    let home = HeatIn::Table {
+        node_bytes: room.node_bytes,
+    };
+    let ours = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let believing = ours.clone();
     let policy = Policy {
         placement: ours.clone(),

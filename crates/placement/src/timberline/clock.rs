@@ -1,0 +1,259 @@
+//! A hand that walks the fast leaves in the order of their keys, a bounded number each round.
+//!
+//! Leaves that keep their own heat can be millions, and each is a cache miss to look at. Neighbours in key order are often
+//! equally hot, so one stretch of the walk says little about the whole: what is believed of all is the last complete revolution,
+//! kept up to date with what the mover itself moves and cools since. Until the first one is complete it is what was met so far.
+//! That is safe: whoever goes is among the coldest met, and whoever comes is clearly hotter than that.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use timberline_tier::TierId;
+
+use super::Timberline;
+use super::exchange::{Census, Plan};
+use super::watch::{Found, Victim, Watch};
+use crate::{KeyBytes, LeafRef, Placed};
+
+/// Leaves that the hand passes in a round, at least: if each is a cache miss, half a millisecond.
+const STRIDE: usize = 4096;
+/// The most it passes, while it looks for victims or goes round for the first time.
+const REACH: usize = 65_536;
+
+/// See the [module's text](self).
+pub struct Clock {
+    policy: Arc<Timberline>,
+    /// The first leaf not passed yet; empty: none is passed.
+    hand: KeyBytes,
+    /// Of the leaves before the hand.
+    current: Census,
+    /// Of all, when the hand last completed a revolution, and with what was done since.
+    complete: Option<Census>,
+}
+
+impl Clock {
+    pub fn new(policy: Arc<Timberline>) -> Self {
+        Clock {
+            policy,
+            hand: KeyBytes::default(),
+            current: Census::default(),
+            complete: None,
+        }
+    }
+
+    /// Moves the hand on, until `visit` (which is told a leaf, its heat, and how many were passed before) would rather
+    /// stop before a leaf, or the hand has gone round once.
+    fn walk(
+        &mut self,
+        tree: &dyn Placed,
+        visit: &mut dyn FnMut(LeafRef<'_>, u16, usize) -> ControlFlow<()>,
+    ) {
+        let start = self.hand.clone();
+        let mut passed = 0;
+        let mut wrapped = false;
+        loop {
+            let (heat, current) = (&self.policy.heat, &mut self.current);
+            let mut stopped_at = None;
+            tree.each_fast_leaf(&self.hand, &mut |leaf| {
+                let warmth = heat.visit(leaf);
+                let around = wrapped && leaf.fence.to_bytes() >= start;
+                if around || visit(leaf, warmth, passed).is_break() {
+                    stopped_at = Some(leaf.fence.to_bytes());
+                    return ControlFlow::Break(());
+                }
+                current.add(warmth);
+                passed += 1;
+                ControlFlow::Continue(())
+            });
+            if let Some(fence) = stopped_at {
+                self.hand = fence;
+                return;
+            }
+            self.complete = Some(std::mem::take(&mut self.current));
+            self.hand = KeyBytes::default();
+            if wrapped || start.is_empty() {
+                return;
+            }
+            wrapped = true;
+        }
+    }
+}
+
+impl Watch for Clock {
+    fn census(&mut self, tree: &dyn Placed) -> &Census {
+        if self.complete.is_none() {
+            self.walk(tree, &mut |_, _, passed| match passed < REACH {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            });
+        }
+        self.complete.as_ref().unwrap_or(&self.current)
+    }
+
+    fn fast_leaves(&self, tree: &dyn Placed) -> usize {
+        match &self.complete {
+            Some(census) => census.total(),
+            None => tree.fill(TierId::FAST).used / tree.node_bytes(),
+        }
+    }
+
+    fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        self.walk(tree, &mut |leaf, heat, passed| {
+            let served = victims.len() >= plan.demote;
+            if passed >= REACH || (passed >= STRIDE && served) {
+                return ControlFlow::Break(());
+            }
+            if !served && heat <= plan.coldest {
+                let leaf = Found::Named(leaf.fence.to_bytes());
+                victims.push(Victim { leaf, heat });
+            }
+            ControlFlow::Continue(())
+        });
+        victims
+    }
+
+    fn promoted(&mut self, leaf: &KeyBytes, heat: u16) {
+        if *leaf < self.hand {
+            self.current.add(heat);
+        }
+        if let Some(complete) = &mut self.complete {
+            complete.add(heat);
+        }
+    }
+
+    fn demoted(&mut self, victim: &Victim) {
+        // If the hand has just passed it and completed no revolution since.
+        if matches!(&victim.leaf, Found::Named(leaf) if *leaf < self.hand) {
+            self.current.remove(victim.heat);
+        }
+        if let Some(complete) = &mut self.complete {
+            complete.remove(victim.heat);
+        }
+    }
+
+    fn cooled(&mut self) {
+        self.current.cool();
+        self.complete.as_mut().into_iter().for_each(Census::cool);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeRecords;
+    use crate::timberline::heat::HOTTEST;
+    use crate::timberline::{HeatIn, TimberlineConfig};
+    use timberline_tier::{Arenas, ArenasConfig};
+
+    /// A tree of which every `step`th leaf is fast, the first half of them with a heat of 80, the others of 1.
+    fn half_warm(leaves: usize, step: usize) -> (Arenas, FakeRecords, Clock) {
+        let span = FakeRecords::addresses(leaves).next_multiple_of(2 << 20);
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(span, span)).unwrap();
+        let home = HeatIn::Leaf { leaf_bytes: 24 };
+        let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
+        let ranges = [TierId::FAST, TierId::SLOW].map(|tier| arenas.range_of(tier));
+        let room = FakeRecords::bytes(leaves);
+        let tree = FakeRecords::new(leaves, room, policy.clone(), ranges);
+        for leaf in (0..leaves).step_by(step) {
+            tree.promote_path(FakeRecords::leaf(leaf));
+            if leaf < leaves / 2 {
+                tree.with_leaf(leaf, |leaf| policy.heat.set(leaf, 80));
+            }
+        }
+        let clock = Clock::new(policy);
+        (arenas, tree, clock)
+    }
+
+    fn wanting(demote: usize, coldest: u16) -> Plan {
+        Plan {
+            demote,
+            coldest,
+            promote: 0,
+        }
+    }
+
+    fn word(victim: &Victim) -> u64 {
+        match &victim.leaf {
+            Found::Named(name) => name.word(),
+            Found::At(address) => panic!("{address:#x} is no name"),
+        }
+    }
+
+    #[test]
+    fn a_census_covers_whole_revolutions() {
+        let (_arenas, tree, mut clock) = half_warm(4 * REACH, 2);
+        let fast = 2 * REACH;
+        // The first look meets warm leaves only.
+        let first = clock.census(&tree);
+        assert_eq!((first.total(), first.nth_coldest(1)), (REACH, 80));
+        let whole = clock.census(&tree);
+        assert_eq!((whole.total(), whole.nth_coldest(fast / 2)), (fast, 1));
+        assert_eq!(whole.nth_coldest(fast / 2 + 1), 80);
+        assert_eq!(clock.fast_leaves(&tree), fast);
+        // The hand goes on, but what is known of the whole does not change with where it is.
+        for _ in 0..20 {
+            assert!(clock.victims(&tree, &wanting(0, 0)).is_empty());
+            assert_eq!(clock.census(&tree).nth_coldest(fast / 2 + 1), 80);
+        }
+    }
+
+    #[test]
+    fn cold_leaves_take_turns() {
+        let (_arenas, tree, mut clock) = half_warm(4 * STRIDE, 1);
+        clock.census(&tree);
+        let cold = 2 * STRIDE..4 * STRIDE;
+        let mut found = Vec::new();
+        for _ in 0..5 {
+            let victims = clock.victims(&tree, &wanting(STRIDE, 79));
+            assert!(victims.iter().all(|victim| victim.heat == 1));
+            found.push(victims.iter().map(word).collect::<Vec<_>>());
+        }
+        let words = |range: std::ops::Range<usize>| range.map(|n| n as u64).collect::<Vec<_>>();
+        let middle = 3 * STRIDE;
+        assert_eq!(found[0], words(cold.start..middle));
+        assert_eq!(found[1], words(middle..cold.end));
+        assert_eq!(found[2], found[0], "round again, past the warm ones");
+        assert_eq!(found[3], found[1]);
+    }
+
+    #[test]
+    fn a_hand_that_finds_too_little_goes_round_once() {
+        let (_arenas, tree, mut clock) = half_warm(1000, 1);
+        clock.census(&tree);
+        for _ in 0..3 {
+            let mut victims = clock.victims(&tree, &wanting(600, 79));
+            victims.sort_by_key(word);
+            victims.dedup();
+            assert_eq!(victims.len(), 500, "each once");
+        }
+        assert_eq!(clock.census(&tree).total(), 1000);
+    }
+
+    #[test]
+    fn what_the_mover_does_is_known_at_once() {
+        let (_arenas, tree, mut clock) = half_warm(3 * STRIDE, 1);
+        let all = clock.census(&tree).total();
+        let victims = clock.victims(&tree, &wanting(10, 80));
+        for victim in &victims {
+            assert!(tree.demote(&crate::NodeKey::of_word(word(victim), 0)) != crate::Move::Blocked);
+            clock.demoted(victim);
+        }
+        assert_eq!(clock.census(&tree).total(), all - 10);
+        clock.promoted(&FakeRecords::leaf(3), 2000);
+        assert_eq!(clock.census(&tree).nth_coldest(all - 9), 2000);
+        clock.policy.heat.cool();
+        clock.cooled();
+        assert_eq!(clock.census(&tree).nth_coldest(all - 9), 1000);
+        // Nothing of the kind is in the tree, as the second revolution from now knows.
+        for _ in 0..5 {
+            clock.victims(&tree, &wanting(0, 0));
+        }
+        let census = clock.census(&tree);
+        assert_eq!(
+            (census.total(), census.nth_coldest(all)),
+            (all - 10, HOTTEST)
+        );
+        assert_eq!(census.nth_coldest(all - 10), 40);
+    }
+}

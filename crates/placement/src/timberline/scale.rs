@@ -1,0 +1,120 @@
+//! What differs with the size of leaves: how many leaves are worth a move, a buffer, a spare.
+//!
+//! Everything is counted in slots of an average leaf. Where a leaf is a node like the others, an inner node takes one slot
+//! and there is one for some dozens of leaves. Where a leaf is one record, an inner node takes up to 40 slots, all of
+//! them together take half of the tree, and there are millions of leaves to look at and to move.
+
+use super::HeatIn;
+
+/// Room for some of the largest inner nodes of a tree with a leaf for each record, bytes.
+const SOME_INNER: usize = 8 << 10;
+
+/// See the [module's text](self).
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// Leaves are records: inner nodes, of many sizes, are larger than leaves and take as much memory as these.
+    pub records: bool,
+    /// More suggestions of one lane than this wait for no worker.
+    pub suggestions: usize,
+    /// Samples are this many times as dense as the configuration says while little is known: a record
+    /// is accessed a fortieth as often as a node of records.
+    pub denser: u32,
+    /// Samples for each fast leaf that let one more access pass between two samples.
+    pub thinning: u64,
+    /// Promotions that find no room until a round ends. With nodes of one size no other will find any; otherwise a leaf may fit where
+    /// a path did not.
+    pub patience: usize,
+    /// Slots to make free where an inner node has none.
+    pub relief: usize,
+    /// The least number of slots to keep free.
+    spare: usize,
+}
+
+impl HeatIn {
+    /// Bytes of a slot, for a start.
+    pub(super) fn slot_bytes(self) -> usize {
+        match self {
+            HeatIn::Table { node_bytes } => node_bytes,
+            HeatIn::Leaf { leaf_bytes } => leaf_bytes.max(16),
+        }
+    }
+}
+
+impl Scale {
+    pub fn of(home: HeatIn) -> Self {
+        match home {
+            HeatIn::Table { .. } => Scale {
+                records: false,
+                suggestions: 1024,
+                denser: 1,
+                thinning: 2,
+                patience: 1,
+                relief: super::mover::BATCH,
+                spare: 8,
+            },
+            HeatIn::Leaf { .. } => {
+                let some = SOME_INNER / home.slot_bytes();
+                Scale {
+                    records: true,
+                    suggestions: 16_384,
+                    denser: 4,
+                    thinning: 4,
+                    patience: 64,
+                    relief: some,
+                    spare: some,
+                }
+            }
+        }
+    }
+
+    /// How many slots of `slots` to keep free.
+    pub fn reserve(&self, slots: usize, share: f64) -> usize {
+        let kept = (slots as f64 * share) as usize;
+        kept.max(self.spare).min(slots / 4)
+    }
+
+    /// How much of a reserve of `kept` slots promoted paths may use up. Victims make room for leaves, but not for the inner nodes
+    /// that come with these. Where they are large, promotion ends with this slack, and nobody has to go for it: else a
+    /// path for one leaf would cost dozens of others their place, however hot they are.
+    pub fn slack(&self, kept: isize) -> isize {
+        if self.records { kept / 2 } else { 0 }
+    }
+
+    /// How many leaves may be made in a fast memory of `slots` that is empty.
+    pub fn leaves_at_first(&self, slots: usize, share: f64) -> usize {
+        // One large node in about 45 is an inner one.
+        self.leaves_in(slots - self.reserve(slots, share)) - slots / 32
+    }
+
+    /// How many leaves may be made before the worker looks again, where so many slots are free.
+    pub fn leaves_in(&self, free: usize) -> usize {
+        // Of records' memory inner nodes take half.
+        if self.records { free / 2 } else { free }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserve_holds_large_inner_nodes_whatever_a_leaf_takes() {
+        let nodes = Scale::of(HeatIn::Table { node_bytes: 1024 });
+        let records = Scale::of(HeatIn::Leaf { leaf_bytes: 24 });
+        let kept = |scale: &Scale, slots| scale.reserve(slots, 0.005);
+        assert_eq!([16, 1000, 100_000].map(|it| kept(&nodes, it)), [4, 8, 500]);
+        let kept_records = [16, 10_000, 1_000_000].map(|it| kept(&records, it));
+        assert_eq!(kept_records, [4, SOME_INNER / 24, 5000]);
+        assert_eq!((nodes.slack(8), records.slack(8)), (0, 4));
+    }
+
+    #[test]
+    fn half_of_the_room_is_for_inner_nodes_where_these_take_half() {
+        let nodes = Scale::of(HeatIn::Table { node_bytes: 1024 });
+        let records = Scale::of(HeatIn::Leaf { leaf_bytes: 24 });
+        assert_eq!((nodes.leaves_in(100), records.leaves_in(100)), (100, 50));
+        assert_eq!(nodes.leaves_at_first(6400, 0.005), 6400 - 32 - 200);
+        assert_eq!(records.leaves_at_first(640_000, 0.005), 318_400 - 20_000);
+        assert_eq!(records.leaves_at_first(0, 0.005), 0);
+    }
+}
