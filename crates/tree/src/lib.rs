@@ -3,6 +3,7 @@
 //! A map asks its [placement](timberline_placement::Placement) where a new node goes, reports which
 //! leaf was touched, and moves a node when told. It knows no policy.
 
+pub mod art;
 pub mod btree;
 mod error;
 mod key;
@@ -10,6 +11,7 @@ mod store;
 pub mod traverse;
 mod word;
 
+pub use art::{Art, ArtError};
 pub use btree::{BTree, BulkError, LevelFill, Range, Stats};
 pub use error::{Full, InsertError, MAX_KEY, MAX_VALUE};
 pub use key::ByteKey;

@@ -9,6 +9,7 @@ use timberline_tier::{Memory, OutOfMemory};
 
 use super::scan::Entry;
 use super::tree::{At, Tree};
+use crate::InsertError;
 
 /// Why a bulk load ended early. All records before are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub enum BulkError {
     Unsorted(usize),
     /// No memory for the record at this position.
     Full(usize, OutOfMemory),
+    /// The key at this position has so many bytes, which is more than [`MAX_KEY`](crate::MAX_KEY).
+    KeyTooLong(usize, usize),
 }
 
 impl fmt::Display for BulkError {
@@ -29,6 +32,9 @@ impl fmt::Display for BulkError {
                 )
             }
             BulkError::Full(at, full) => write!(f, "no room for record {at}: {full}"),
+            BulkError::KeyTooLong(at, len) => {
+                write!(f, "record {at}: {}", InsertError::KeyTooLong(*len))
+            }
         }
     }
 }

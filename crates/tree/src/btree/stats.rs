@@ -22,8 +22,12 @@ pub struct Stats {
     pub records: usize,
     /// Levels from the root (0) to the leaves.
     pub levels: Vec<LevelFill>,
-    /// Bytes of a node.
+    /// Nodes that hold records, at whatever level.
+    pub leaves: LevelFill,
+    /// Bytes of a node; for each leaf, on average, where they differ.
     pub node_bytes: usize,
+    /// Bytes of all nodes together.
+    pub bytes_in_nodes: usize,
     /// Bytes committed in the fast tier, tables included.
     pub fast_bytes: usize,
     /// Bytes committed in slower tiers.
@@ -51,7 +55,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             slow_bytes,
             promoted,
             demoted,
-            above_boundary: 0,
+            ..Stats::default()
         };
         let top = stats.levels.len() - 1;
         let root = {
@@ -92,12 +96,15 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 }
             }
         }
+        stats.leaves = stats.levels[top];
+        let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
+        stats.bytes_in_nodes = nodes.sum::<usize>() * Self::BYTES;
         stats
     }
 }
 
 impl LevelFill {
-    fn add(&mut self, fast: bool) {
+    pub(crate) fn add(&mut self, fast: bool) {
         *(if fast { &mut self.fast } else { &mut self.slow }) += 1;
     }
 }

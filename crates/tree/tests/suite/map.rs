@@ -12,8 +12,10 @@ pub type Bounds = (Bound<u64>, Bound<u64>);
 
 /// A concurrent ordered map from words to words, whose nodes live in arenas.
 pub trait TestMap: Sized + Send + Sync {
-    /// Bytes of a node.
+    /// Bytes of a node; of a leaf, where they differ.
     const NODE_BYTES: usize;
+    /// Nodes of a map without records.
+    const EMPTY_NODES: usize = 1;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
     /// The name of the leaf that covers `key`.

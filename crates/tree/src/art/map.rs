@@ -1,0 +1,403 @@
+//! The typed face of the tree.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use timberline_placement::{Placed, Placement};
+use timberline_tier::{Memory, Native};
+
+use super::node::{Near, Reach};
+use super::range::Range;
+use super::tree::Tree;
+use super::walk::{Start, Way};
+use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats, Value};
+
+/// Why a map could not be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArtError {
+    /// The arenas are this large, and links reach only so far.
+    TooFar {
+        /// Bytes of all tiers' arenas together.
+        bytes: usize,
+        /// Bytes that the map's links reach.
+        reach: usize,
+    },
+}
+
+impl fmt::Display for ArtError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ArtError::TooFar { bytes, reach } = self;
+        write!(
+            f,
+            "arenas of {bytes} bytes are beyond this map's links, which reach {reach}: take Far instead of Near"
+        )
+    }
+}
+
+impl std::error::Error for ArtError {}
+
+/// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by themselves: an adaptive radix tree.
+///
+/// All operations take `&self` and may run on any number of threads; point operations are linearizable, scans are so record by
+/// record. A clone is another handle to the same map. A point operation costs a node visit for each byte in which keys part, and
+/// takes no lock to read. Each record is a node of its own, so placement is by record.
+///
+/// Keys are whatever is a [`ByteKey`], up to [`MAX_KEY`] bytes; one may be the beginning of another. Links between nodes are
+/// 32 bits wide ([`Near`]), which is enough for 16 GiB; [`Far`](super::Far) is for larger arenas.
+///
+/// ```
+/// use std::sync::Arc;
+/// use timberline_placement::AllFast;
+/// use timberline_tier::{Arenas, ArenasConfig, Native};
+/// use timberline_tree::Art;
+///
+/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
+/// let map: Art<str, u64> = Art::new(Native(arenas), Arc::new(AllFast))?;
+/// for (rank, word) in ["tree", "trees", "timber", "line"].iter().enumerate() {
+///     assert_eq!(map.insert(word, rank as u64)?, None);
+/// }
+/// assert_eq!(map.get("timber"), Some(2));
+/// let words: Vec<String> = map.prefix("tre").map(|(word, _)| word).collect();
+/// assert_eq!(words, ["tree", "trees"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Art<K: ?Sized, V, M: Memory = Native, R: Reach = Near> {
+    tree: Arc<Tree<M, R>>,
+    typed: PhantomData<fn(Box<K>) -> V>,
+}
+
+impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
+    /// An empty map in `memory`, its nodes placed by `placement`. Takes no memory yet.
+    ///
+    /// # Errors
+    /// The arenas are larger than links reach.
+    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, ArtError> {
+        let bytes = memory.arenas().range().len();
+        if bytes > R::SPAN {
+            let reach = R::SPAN;
+            return Err(ArtError::TooFar { bytes, reach });
+        }
+        Ok(Art {
+            tree: Arc::new(Tree::new(memory, placement)),
+            typed: PhantomData,
+        })
+    }
+
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.tree.get(key.to_bytes().as_ref()).map(V::from_word)
+    }
+
+    /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. Each is linearizable on its own.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn get_many<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>]) {
+        assert_eq!(keys.len(), values.len(), "a value for each key");
+        for (key, value) in keys.iter().zip(values) {
+            *value = self.get(key.borrow());
+        }
+    }
+
+    /// Whether there is a record of `key`.
+    pub fn contains(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Inserts a record, or replaces the value of a present one. Returns the value before.
+    ///
+    /// # Errors
+    /// The key is too long, or memory is used up; the map is as it was.
+    #[inline]
+    pub fn insert(&self, key: &K, value: V) -> Result<Option<V>, InsertError> {
+        let key = key.to_bytes();
+        let key = key.as_ref();
+        if key.len() > MAX_KEY {
+            return Err(InsertError::KeyTooLong(key.len()));
+        }
+        let before = self.tree.insert(key, value.to_word())?;
+        Ok(before.map(V::from_word))
+    }
+
+    /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
+    /// there is no such record.
+    pub fn update(&self, key: &K, value: V) -> Option<V> {
+        self.modify(key, |_| Some(value))
+    }
+
+    /// Replaces the value of a present record by `change` of it, atomically; `change` returning `None` leaves the record alone.
+    /// Returns the value before, `None` where there is no such record. The record is locked meanwhile, so `change` should be brief
+    /// and must not use the map.
+    pub fn modify(&self, key: &K, mut change: impl FnMut(V) -> Option<V>) -> Option<V> {
+        let change = |word| change(V::from_word(word)).map(V::to_word);
+        let before = self.tree.modify(key.to_bytes().as_ref(), change);
+        before.map(V::from_word)
+    }
+
+    /// Replaces the value of a present record if it is `expected`.
+    ///
+    /// # Errors
+    /// It is another one (`Some`), or there is no such record (`None`).
+    pub fn compare_and_set(&self, key: &K, expected: V, new: V) -> Result<(), Option<V>> {
+        let (expected, new) = (expected.to_word(), new.to_word());
+        let change = |now| (now == expected).then_some(new);
+        let before = self.tree.modify(key.to_bytes().as_ref(), change);
+        if before == Some(expected) {
+            Ok(())
+        } else {
+            Err(before.map(V::from_word))
+        }
+    }
+
+    /// Inserts or replaces a record by `value` of what is there, atomically. Returns the value that is there afterwards. `value` may
+    /// be called more than once.
+    ///
+    /// # Errors
+    /// As for [`Art::insert`].
+    pub fn upsert_with(
+        &self,
+        key: &K,
+        mut value: impl FnMut(Option<V>) -> V,
+    ) -> Result<V, InsertError> {
+        let bytes = key.to_bytes();
+        let bytes = bytes.as_ref();
+        if bytes.len() > MAX_KEY {
+            return Err(InsertError::KeyTooLong(bytes.len()));
+        }
+        loop {
+            let mut after = None;
+            self.modify(key, |now| {
+                after = Some(value(Some(now)));
+                after
+            });
+            if let Some(after) = after {
+                return Ok(after);
+            }
+            let new = value(None);
+            if self.tree.insert_new(bytes, new.to_word())? {
+                return Ok(new);
+            }
+        }
+    }
+
+    /// Removes a record. Returns its value.
+    pub fn remove(&self, key: &K) -> Option<V> {
+        self.tree.remove(key.to_bytes().as_ref()).map(V::from_word)
+    }
+
+    /// The record with the least key.
+    pub fn first(&self) -> Option<(K::Owned, V)> {
+        self.end(Way::Forward)
+    }
+
+    /// The record with the greatest key.
+    pub fn last(&self) -> Option<(K::Owned, V)> {
+        self.end(Way::Backward)
+    }
+
+    /// Removes the record with the least key, as of some moment of the call. Returns it.
+    pub fn pop_first(&self) -> Option<(K::Owned, V)> {
+        self.pop(Way::Forward)
+    }
+
+    /// Removes the record with the greatest key, as of some moment of the call. Returns it.
+    pub fn pop_last(&self) -> Option<(K::Owned, V)> {
+        self.pop(Way::Backward)
+    }
+
+    fn end(&self, way: Way) -> Option<(K::Owned, V)> {
+        let mut end = None;
+        self.tree.scan(way, Start::Everything, 1, |key, value| {
+            end = Some((K::from_bytes(key), V::from_word(value)));
+            ControlFlow::Break(())
+        });
+        end
+    }
+
+    fn pop(&self, way: Way) -> Option<(K::Owned, V)> {
+        loop {
+            let mut end = None;
+            self.tree.scan(way, Start::Everything, 1, |key, _| {
+                end = Some(key.to_vec());
+                ControlFlow::Break(())
+            });
+            let key = end?;
+            if let Some(value) = self.tree.remove(&key) {
+                return Some((K::from_bytes(&key), V::from_word(value)));
+            }
+        }
+    }
+
+    /// Removes all records that are there when it passes them.
+    pub fn clear(&self) {
+        let mut keys = Vec::new();
+        loop {
+            self.tree
+                .scan(Way::Forward, Start::Everything, 64, |key, _| {
+                    keys.push(key.to_vec());
+                    ControlFlow::Continue(())
+                });
+            if keys.is_empty() {
+                return;
+            }
+            for key in keys.drain(..) {
+                self.tree.remove(&key);
+            }
+        }
+    }
+
+    /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock; a
+    /// record that is there throughout is yielded exactly once.
+    pub fn range<'k>(&self, bounds: impl RangeBounds<&'k K>) -> Range<K, V, M, R>
+    where
+        K: 'k,
+    {
+        let bytes = |key: &&K| key.to_bytes().as_ref().to_vec();
+        let (low, high) = (bounds.start_bound(), bounds.end_bound());
+        Range::new(self.tree.clone(), low.map(bytes), high.map(bytes))
+    }
+
+    /// All records, in order.
+    pub fn iter(&self) -> Range<K, V, M, R> {
+        Range::new(self.tree.clone(), Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// The records whose keys begin with the bytes of `prefix`, in order, from either end.
+    pub fn prefix(&self, prefix: &K) -> Range<K, V, M, R> {
+        let prefix = prefix.to_bytes();
+        let prefix = prefix.as_ref();
+        Range::new(
+            self.tree.clone(),
+            Bound::Included(prefix.to_vec()),
+            behind(prefix),
+        )
+    }
+
+    /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns how many it was
+    /// called with. Faster than [`Art::range`] for short scans, but `visit` should be brief: no
+    /// memory is reclaimed meanwhile.
+    pub fn scan(
+        &self,
+        from: &K,
+        limit: usize,
+        mut visit: impl FnMut(K::Owned, V) -> ControlFlow<()>,
+    ) -> usize {
+        self.scan_bytes(from, limit, |key, value| visit(K::from_bytes(key), value))
+    }
+
+    /// As [`Art::scan`], with the keys lent as bytes instead of given: no allocation a record.
+    pub fn scan_bytes(
+        &self,
+        from: &K,
+        limit: usize,
+        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
+    ) -> usize {
+        let from = from.to_bytes();
+        let start = Start::At(from.as_ref());
+        self.tree.scan(Way::Forward, start, limit, |key, value| {
+            visit(key, V::from_word(value))
+        })
+    }
+
+    /// Inserts records that ascend by key. Returns how many there were. A run of inserts: paths are short and, for input in order,
+    /// in the cache.
+    ///
+    /// # Errors
+    /// The input is not sorted, a key is too long, or memory is used up; all records before are in.
+    pub fn bulk_load<Q: Borrow<K>>(
+        &self,
+        sorted: impl IntoIterator<Item = (Q, V)>,
+    ) -> Result<usize, BulkError> {
+        let (mut loaded, mut last) = (0, Vec::new());
+        for (key, value) in sorted {
+            let key = key.borrow().to_bytes();
+            let key = key.as_ref();
+            if loaded > 0 && key <= &last[..] {
+                return Err(BulkError::Unsorted(loaded));
+            }
+            if key.len() > MAX_KEY {
+                return Err(BulkError::KeyTooLong(loaded, key.len()));
+            }
+            self.tree
+                .insert(key, value.to_word())
+                .map_err(|full| BulkError::Full(loaded, full))?;
+            last.clear();
+            last.extend_from_slice(key);
+            loaded += 1;
+        }
+        Ok(loaded)
+    }
+
+    /// How many records there are. Adds up per-thread counts; exact when nobody writes.
+    pub fn len(&self) -> usize {
+        self.tree.store.records()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Nodes by level and tier, bytes by tier, moves so far. Visits all nodes.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    /// How many nodes went to faster and to slower memory so far.
+    pub fn moves(&self) -> (u64, u64) {
+        self.tree.store.moves()
+    }
+
+    /// The memory that the nodes live in.
+    pub fn memory(&self) -> &M {
+        self.tree.memory()
+    }
+
+    /// The tree as a placement's workers see it.
+    pub fn placed(&self) -> Arc<dyn Placed> {
+        self.tree.clone()
+    }
+}
+
+/// The least key behind all that begin with `prefix`, as a bound.
+fn behind(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
+}
+
+impl<K: ?Sized, V, M: Memory, R: Reach> Clone for Art<K, V, M, R> {
+    fn clone(&self) -> Self {
+        Art {
+            tree: self.tree.clone(),
+            typed: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized, V, M: Memory, R: Reach> fmt::Debug for Art<K, V, M, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Art")
+            .field("records", &self.tree.store.records())
+            .field("levels", &self.tree.levels())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> IntoIterator for &Art<K, V, M, R> {
+    type Item = (K::Owned, V);
+    type IntoIter = Range<K, V, M, R>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,329 @@
+//! Moving nodes between tiers.
+//!
+//! A node is named by its path ([`NodeKey`]: the whole key of a leaf; of an inner node, the bytes up to where it branches).
+//! The mover descends, locks the parent and the node as any structure modification does, copies the node into a slot of the other tier,
+//! hangs that below the parent and retires the old node. Whatever happened to the node since it was named, the
+//! mover finds what has that name now, or nothing.
+//!
+//! Both locks are held while the single boundary is checked, so a child cannot be promoted while its parent
+//! is demoted.
+
+use timberline_placement::{Move, NodeKey};
+use timberline_sync::Restart;
+use timberline_sync::epoch;
+use timberline_sync::epoch::Guard;
+use timberline_tier::{Memory, TierId};
+
+use super::node::{AT_END, Leaf, Link, Reach, Step};
+use super::tree::{Inner, Parent, Root, Tree};
+
+/// A node that a name led to.
+pub(super) enum Found<'g, R> {
+    Leaf(Parent<'g, R>, Leaf<'g>),
+    Inner(Parent<'g, R>, Inner<'g, R>),
+}
+
+/// What lies on the way to a node.
+struct OnPath<'g, R> {
+    inner: Inner<'g, R>,
+    /// The depth at which it branches.
+    branch: usize,
+}
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// The node of a name. `pass` sees each inner node on the way, the named one included, until it returns false; then
+    /// there is none.
+    fn follow<'g>(
+        &'g self,
+        name: &NodeKey,
+        guard: &'g Guard,
+        mut pass: impl FnMut(&OnPath<'g, R>) -> bool,
+    ) -> Result<Option<Found<'g, R>>, Restart> {
+        let root = self.root.read()?;
+        let mut parent = Parent::Root(root);
+        let mut link = root.get(Root::link)?;
+        let mut depth = 0;
+        loop {
+            if link.is_none() {
+                return Ok(None);
+            }
+            if link.is_leaf() {
+                let leaf = self.leaf_at(link, guard);
+                let named = name.height == 0 && leaf.key() == &*name.key;
+                return Ok(named.then_some(Found::Leaf(parent, leaf)));
+            }
+            let inner = self.enter(link, &parent, guard)?;
+            self.visit(link, &name.key, depth);
+            let Step::Goes {
+                depth: branch,
+                at,
+                child,
+                ..
+            } = inner
+                .node
+                .get(|body| body.step(link.kind(), &name.key, depth))?
+            else {
+                return Ok(None);
+            };
+            let here = OnPath { inner, branch };
+            if branch > name.key.len() || !pass(&here) {
+                return Ok(None);
+            }
+            if name.height > 0 && branch == name.key.len() {
+                return Ok(Some(Found::Inner(parent, inner)));
+            }
+            parent = Parent::Node(inner, at);
+            (link, depth) = (child, branch + usize::from(at > 0));
+        }
+    }
+
+    /// Moves one node, if the single boundary allows.
+    pub fn relocate(&self, name: &NodeKey, to: TierId, guard: &Guard) -> Move {
+        self.retry(|| match self.follow(name, guard, |_| true)? {
+            None => Ok(Move::Stale),
+            Some(Found::Leaf(parent, leaf)) => self.move_leaf(parent, leaf, to, guard),
+            Some(Found::Inner(parent, inner)) => self.move_inner(parent, inner, to, guard),
+        })
+    }
+
+    /// Why a node below this parent stays where it is, if it does. With more than two tiers, `to` is the least that is asked.
+    fn stays(&self, parent: &Parent<'_, R>, from: TierId, to: TierId) -> Option<Move> {
+        if if to.is_fast() { from <= to } else { from >= to } {
+            return Some(Move::There);
+        }
+        (to < from && self.tier_of_parent(parent) > to).then_some(Move::Blocked)
+    }
+
+    fn move_leaf(
+        &self,
+        parent: Parent<'_, R>,
+        leaf: Leaf<'_>,
+        to: TierId,
+        guard: &Guard,
+    ) -> Result<Move, Restart> {
+        let link = Link::to_leaf(self.base, leaf.address());
+        let from = self.tier_of(link);
+        if let Some(stays) = self.stays(&parent, from, to) {
+            return Ok(stays);
+        }
+        let Ok(fresh) = self.fresh_in(to, link, leaf.bytes()) else {
+            return Ok(Move::Full);
+        };
+        let held = parent.upgrade()?;
+        let locked = leaf.lock()?;
+        let copy = self.copy_leaf(leaf, fresh.link, guard);
+        let placement = &self.store.placement;
+        placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
+        held.set(fresh.link);
+        drop(held);
+        locked.retire();
+        fresh.keep();
+        self.reclaim_leaf(leaf, guard);
+        self.store.count_move(from, to);
+        Ok(Move::Moved(1))
+    }
+
+    /// Writes a locked leaf's record into a slot of its own size.
+    fn copy_leaf<'g>(&'g self, leaf: Leaf<'_>, to: Link, guard: &'g Guard) -> Leaf<'g> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let address = to.address(self.base);
+        self.memory().visit(leaf.address(), leaf.bytes());
+        self.memory().visit(address, leaf.bytes());
+        let heat = leaf.heat().load(Relaxed);
+        Leaf::write(address, leaf.key(), leaf.value(), heat);
+        self.leaf_at(to, guard)
+    }
+
+    fn move_inner(
+        &self,
+        parent: Parent<'_, R>,
+        Inner { link, node }: Inner<'_, R>,
+        to: TierId,
+        guard: &Guard,
+    ) -> Result<Move, Restart> {
+        let from = self.tier_of(link);
+        if let Some(stays) = self.stays(&parent, from, to) {
+            return Ok(stays);
+        }
+        if to > from && node.get(|body| self.has_fast_child(body))? {
+            return Ok(Move::Blocked);
+        }
+        let bytes = link.kind().bytes::<R>();
+        let Ok(fresh) = self.fresh_in(to, link, bytes) else {
+            return Ok(Move::Full);
+        };
+        let held = parent.upgrade()?;
+        let old = node.upgrade()?;
+        self.memory().visit(link.address(self.base), bytes);
+        self.memory().visit(fresh.link.address(self.base), bytes);
+        let copy = fresh.link.claim::<R>(self.base, guard);
+        copy.copy_from(&old);
+        drop(copy);
+        held.set(fresh.link);
+        drop(held);
+        old.retire();
+        fresh.keep();
+        self.reclaim_inner(link, guard);
+        self.store.count_move(from, to);
+        Ok(Move::Moved(1))
+    }
+
+    /// Makes a node and its slow ancestors fast, ancestors first.
+    pub fn promote(&self, name: &NodeKey) -> Move {
+        let mut moved = 0;
+        loop {
+            // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
+            let guard = epoch::pin();
+            let slow = match self.retry(|| self.first_slow(name, &guard)) {
+                Ok(Some(slow)) => slow,
+                Ok(None) if moved == 0 => return Move::There,
+                Err(Stale) if moved == 0 => return Move::Stale,
+                Ok(None) | Err(Stale) => return Move::Moved(moved),
+            };
+            match self.relocate(&slow, TierId::FAST, &guard) {
+                Move::Moved(nodes) => moved += nodes,
+                Move::Full => return Move::Full,
+                // The tree changed in between: look again.
+                Move::There | Move::Stale | Move::Blocked => {}
+            }
+        }
+    }
+
+    /// The topmost node on the path to a node, itself included, that is not fast.
+    #[allow(clippy::type_complexity)]
+    fn first_slow(
+        &self,
+        name: &NodeKey,
+        guard: &Guard,
+    ) -> Result<Result<Option<NodeKey>, Stale>, Restart> {
+        let mut slow = None;
+        let found = self.follow(name, guard, |here| {
+            if slow.is_none() && !self.is_fast(here.inner.link) {
+                slow = Some(branching(&name.key[..here.branch]));
+            }
+            true
+        })?;
+        Ok(match found {
+            None => Err(Stale),
+            Some(_) if slow.is_some() => Ok(slow),
+            Some(Found::Leaf(_, leaf)) => {
+                let is_fast = self.store.arenas().tier_of(leaf.address()).is_fast();
+                Ok((!is_fast).then(|| name.clone()))
+            }
+            Some(Found::Inner(..)) => Ok(None),
+        })
+    }
+
+    /// The lowest inner node above a node.
+    pub fn node_above(&self, name: &NodeKey, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
+        let mut above = None;
+        self.follow(name, guard, |here| {
+            let is_named = name.height > 0 && here.branch == name.key.len();
+            if !is_named {
+                above = Some(here.branch);
+            }
+            true
+        })?;
+        Ok(above.map(|branch| branching(&name.key[..branch])))
+    }
+
+    /// How many inner nodes lie above a node.
+    pub fn nodes_above(&self, name: &NodeKey, guard: &Guard) -> Result<usize, Restart> {
+        let mut above = 0;
+        self.follow(name, guard, |here| {
+            let is_named = name.height > 0 && here.branch == name.key.len();
+            above += usize::from(!is_named);
+            true
+        })?;
+        Ok(above)
+    }
+
+    /// The names of a node's fast children.
+    pub fn fast_children(&self, name: &NodeKey, guard: &Guard) -> Result<Vec<NodeKey>, Restart> {
+        let Some(Found::Inner(_, inner)) = self.follow(name, guard, |_| true)? else {
+            return Ok(Vec::new());
+        };
+        let mut links = Vec::new();
+        inner.node.get(|body| {
+            body.each(AT_END, |_, link| {
+                if self.is_fast(link) {
+                    links.push(link);
+                }
+                true
+            });
+        })?;
+        let names = links.into_iter().map(|link| {
+            if link.is_leaf() {
+                let key = self.leaf_at(link, guard).key();
+                return Ok(NodeKey::leaf(key.into()));
+            }
+            let child = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
+            self.name_of(child, name.key.len() + 1, guard)
+        });
+        names.collect()
+    }
+
+    /// The name of an inner node whose prefix begins at `depth`.
+    pub fn name_of(
+        &self,
+        inner: Inner<'_, R>,
+        depth: usize,
+        guard: &Guard,
+    ) -> Result<NodeKey, Restart> {
+        let branch = depth + inner.node.get(|body| body.prefix_len())?;
+        let path = self.leaf_below(inner, guard)?.key();
+        Ok(branching(&path[..branch]))
+    }
+
+    /// A fast inner node without fast ones below it, other than the topmost.
+    pub fn draw_fast_inner(
+        &self,
+        mut draw: u64,
+        guard: &Guard,
+    ) -> Result<Option<NodeKey>, Restart> {
+        let root = self.root.read()?;
+        let mut parent = Parent::Root(root);
+        let mut link = root.get(Root::link)?;
+        let (mut depth, mut lowest) = (0, None);
+        if link.is_none() || link.is_leaf() || !self.is_fast(link) {
+            return Ok(None);
+        }
+        loop {
+            let inner = self.enter(link, &parent, guard)?;
+            let mut below = Vec::new();
+            let len = inner.node.get(|body| {
+                below.clear();
+                body.each(AT_END, |_, child| {
+                    if !child.is_leaf() && self.is_fast(child) {
+                        below.push(child);
+                    }
+                    true
+                });
+                body.prefix_len()
+            })?;
+            if below.is_empty() {
+                return match lowest {
+                    Some(depth) => self.name_of(inner, depth, guard).map(Some),
+                    None => Ok(None),
+                };
+            }
+            let count = below.len() as u64;
+            link = below[(draw % count) as usize];
+            draw /= count;
+            parent = Parent::Node(inner, AT_END);
+            depth += len + 1;
+            lowest = Some(depth);
+        }
+    }
+}
+
+/// No such node.
+struct Stale;
+
+/// The name of the inner node that branches after these bytes.
+fn branching(path: &[u8]) -> NodeKey {
+    NodeKey {
+        key: path.into(),
+        height: 1,
+    }
+}

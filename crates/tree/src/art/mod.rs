@@ -1,0 +1,31 @@
+//! The adaptive radix tree: byte-string keys, inner nodes of four sizes, leaves of one record, optimistic lock coupling.
+//!
+//! After Leis, Kemper, Neumann: "The Adaptive Radix Tree", ICDE 2013, and Leis, Scheibner, Kemper, Neumann: "The ART of Practical
+//! Synchronization", DaMoN 2016; placed across tiers as S-ART is (`000_72010f975d9cbb45.txt` §5), by leaf heat and a single
+//! boundary. `docs/design/art.md` has the layouts and what was measured.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `node/` | nodes, their layouts, and search in them |
+//! | `tree.rs` | the descent, and operations that make no node |
+//! | `grow.rs`, `shrink.rs` | structure modifications |
+//! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
+//! | `walk.rs`, `scan.rs`, `range.rs` | many records in order |
+//! | `stats.rs` | what it consists of |
+//! | `map.rs` | the typed face, [`Art`] |
+
+mod grow;
+mod map;
+mod migrate;
+mod node;
+mod placed;
+mod range;
+mod scan;
+mod shrink;
+mod stats;
+mod tree;
+mod walk;
+
+pub use map::{Art, ArtError};
+pub use node::{Far, Near, Reach};
+pub use range::Range;

@@ -1,0 +1,571 @@
+//! An inner node: what its lock guards.
+//!
+//! Entries are known by their [`Position`]: 0 for the key that ends where the node branches, then the 256 bytes.
+//! So entries are ordered as the keys below them.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::Versioned;
+
+use super::link::{INNER_ALIGN, Kind, Link, Reach};
+use super::search;
+
+/// An inner node behind its optimistic lock. What it holds beyond its head depends on its kind.
+pub type Node<R> = Versioned<Body<R>>;
+
+/// Where an entry stands in its node: [`AT_END`], or [`position`] of a byte.
+pub type Position = u16;
+/// The position of the key that ends here.
+pub const AT_END: Position = 0;
+/// The last position.
+pub const LAST: Position = 256;
+
+/// The position of what `key` has at `depth`: a byte, or its end.
+#[inline(always)]
+pub fn position(key: &[u8], depth: usize) -> Position {
+    key.get(depth).map_or(AT_END, |&byte| 1 + u16::from(byte))
+}
+
+/// The head of what the lock guards.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Body<R> {
+    /// Bytes between the parent's branch and this node's.
+    prefix_len: AtomicU16,
+    /// Entries (9 bits), whether one of them is at the end (1 bit), kind (2 bits).
+    meta: AtomicU16,
+    reach: PhantomData<R>,
+}
+
+const COUNT: u16 = (1 << 9) - 1;
+const HAS_END: u16 = 1 << 9;
+const KIND: u32 = 10;
+
+// All kinds begin with the version word and the head; for these, `_top` only keeps their place.
+
+#[repr(C)]
+struct Node3<R> {
+    _top: [AtomicU16; 6],
+    keys: [AtomicU8; 3],
+    prefix: [AtomicU8; 5],
+    links: [R; 3],
+    _align: [AtomicU64; 0],
+}
+
+#[repr(C)]
+struct Node16<R> {
+    _top: [AtomicU16; 6],
+    keys: [AtomicU8; 16],
+    prefix: [AtomicU8; 4],
+    links: [R; 16],
+    _align: [AtomicU64; 0],
+}
+
+#[repr(C)]
+struct Node48<R> {
+    _top: [AtomicU16; 6],
+    end: R,
+    prefix: [AtomicU8; 16],
+    /// For each byte, one more than the index of its link; 0: none.
+    index: [AtomicU8; 256],
+    links: [R; 48],
+    _align: [AtomicU64; 0],
+}
+
+#[repr(C)]
+struct Node256<R> {
+    _top: [AtomicU16; 6],
+    end: R,
+    prefix: [AtomicU8; 16],
+    links: [R; 256],
+    _align: [AtomicU64; 0],
+}
+
+/// A node as what it is.
+enum View<'a, R> {
+    Few(&'a [AtomicU8], &'a [R]),
+    Indexed(&'a Node48<R>),
+    Full(&'a Node256<R>),
+}
+
+/// Where a key goes on from a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// The prefix differs after so many bytes.
+    Differs(usize),
+    /// It fits as far as the node knows.
+    Goes {
+        /// The depth at which the node branches.
+        depth: usize,
+        /// The entry there.
+        at: Position,
+        /// What hangs there, if anything.
+        child: Link,
+        /// Whether part of the prefix was taken on trust.
+        trusted: bool,
+    },
+}
+
+impl Kind {
+    /// The most entries. (Of `N48` and `N256`, without the one at the end, which has a place of its own.)
+    pub const fn capacity(self) -> usize {
+        match self {
+            Kind::N3 => 3,
+            Kind::N16 => 16,
+            Kind::N48 => 48,
+            Kind::N256 => 256,
+        }
+    }
+
+    /// The least kind with room for so many entries.
+    pub fn of(entries: usize) -> Kind {
+        match entries {
+            0..=3 => Kind::N3,
+            4..=16 => Kind::N16,
+            17..=48 => Kind::N48,
+            _ => Kind::N256,
+        }
+    }
+
+    /// What a node of this kind becomes when only `entries` are left; some fewer than the smaller kind
+    /// holds, so that nodes do not change back and forth.
+    pub fn shrunk(self, entries: usize) -> Option<Kind> {
+        let (smaller, limit) = match self {
+            Kind::N3 => return None,
+            Kind::N16 => (Kind::N3, 2),
+            Kind::N48 => (Kind::N16, 12),
+            Kind::N256 => (Kind::N48, 37),
+        };
+        (entries <= limit).then_some(smaller)
+    }
+
+    /// Bytes of a node.
+    pub const fn bytes<R: Reach>(self) -> usize {
+        let bytes = match self {
+            Kind::N3 => size_of::<Node3<R>>(),
+            Kind::N16 => size_of::<Node16<R>>(),
+            Kind::N48 => size_of::<Node48<R>>(),
+            Kind::N256 => size_of::<Node256<R>>(),
+        };
+        bytes.next_multiple_of(INNER_ALIGN)
+    }
+
+    /// How many bytes of its prefix a node knows.
+    pub const fn known_prefix(self) -> usize {
+        match self {
+            Kind::N3 => 5,
+            Kind::N16 => 4,
+            Kind::N48 | Kind::N256 => 16,
+        }
+    }
+
+    /// The bytes that a search reads at a node's start, and where else it reads for `byte`.
+    pub const fn reads<R: Reach>(self, byte: u8) -> (usize, Option<usize>) {
+        let byte = byte as usize;
+        match self {
+            Kind::N3 | Kind::N16 => (self.bytes::<R>(), None),
+            Kind::N48 => (
+                std::mem::offset_of!(Node48<R>, index),
+                Some(std::mem::offset_of!(Node48<R>, index) + byte),
+            ),
+            Kind::N256 => (
+                std::mem::offset_of!(Node256<R>, links),
+                Some(std::mem::offset_of!(Node256<R>, links) + size_of::<R>() * byte),
+            ),
+        }
+    }
+}
+
+impl<R: Reach> Body<R> {
+    #[inline(always)]
+    fn layout<T>(&self) -> &T {
+        let address = std::ptr::from_ref(self).addr() - size_of::<u64>();
+        // SAFETY: callers name the layout of this node's kind, for which its slot was allocated. All fields are atomics.
+        unsafe { &*std::ptr::with_exposed_provenance::<T>(address) }
+    }
+
+    #[inline(always)]
+    fn view(&self, kind: Kind) -> View<'_, R> {
+        match kind {
+            Kind::N3 => {
+                let node: &Node3<R> = self.layout();
+                View::Few(&node.keys, &node.links)
+            }
+            Kind::N16 => {
+                let node: &Node16<R> = self.layout();
+                View::Few(&node.keys, &node.links)
+            }
+            Kind::N48 => View::Indexed(self.layout()),
+            Kind::N256 => View::Full(self.layout()),
+        }
+    }
+
+    #[inline(always)]
+    fn known(&self, kind: Kind) -> &[AtomicU8] {
+        match kind {
+            Kind::N3 => &self.layout::<Node3<R>>().prefix,
+            Kind::N16 => &self.layout::<Node16<R>>().prefix,
+            Kind::N48 => &self.layout::<Node48<R>>().prefix,
+            Kind::N256 => &self.layout::<Node256<R>>().prefix,
+        }
+    }
+
+    /// The kind of node; never changes.
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        Kind::of_bits(u64::from(self.meta.load(Relaxed) >> KIND))
+    }
+
+    /// Entries, the one at the end included.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        usize::from(self.meta.load(Relaxed) & COUNT)
+    }
+
+    fn has_end(&self) -> bool {
+        self.meta.load(Relaxed) & HAS_END != 0
+    }
+
+    /// Whether there is no room for an entry at this position, which is not there yet.
+    pub fn is_full_for(&self, at: Position) -> bool {
+        let kind = self.kind();
+        match kind {
+            Kind::N3 | Kind::N16 => self.count() >= kind.capacity(),
+            Kind::N48 => {
+                at != AT_END && self.count() - usize::from(self.has_end()) >= kind.capacity()
+            }
+            Kind::N256 => false,
+        }
+    }
+
+    /// Bytes of the prefix.
+    #[inline(always)]
+    pub fn prefix_len(&self) -> usize {
+        usize::from(self.prefix_len.load(Relaxed))
+    }
+
+    /// As much of the prefix as is known, and whether that is all of it.
+    pub fn prefix(&self) -> (Prefix, bool) {
+        let (kind, len) = (self.kind(), self.prefix_len());
+        let mut prefix = Prefix {
+            bytes: [0; 16],
+            len: len.min(kind.known_prefix()),
+        };
+        for (to, from) in prefix.bytes.iter_mut().zip(self.known(kind)) {
+            *to = from.load(Relaxed);
+        }
+        (prefix, len <= kind.known_prefix())
+    }
+
+    /// The child on the way of a key that fits up to `depth`, and the depth after it. Part of the prefix may be taken on
+    /// trust.
+    #[inline(always)]
+    pub fn child_for(&self, kind: Kind, key: &[u8], mut depth: usize) -> Option<(Link, usize)> {
+        let len = self.prefix_len();
+        if len > 0 {
+            let rest = key.get(depth..depth + len)?;
+            let fits = |(known, byte): (&AtomicU8, &u8)| known.load(Relaxed) == *byte;
+            if !self.known(kind).iter().zip(rest).all(fits) {
+                return None;
+            }
+            depth += len;
+        }
+        let (link, depth) = match key.get(depth) {
+            Some(&byte) => (self.child(kind, byte), depth + 1),
+            None if depth == key.len() => (self.end(kind), depth),
+            None => return None,
+        };
+        (!link.is_none()).then_some((link, depth))
+    }
+
+    /// The same for those who want to change something.
+    pub fn step(&self, kind: Kind, key: &[u8], depth: usize) -> Step {
+        let len = self.prefix_len();
+        let rest = key.get(depth..).unwrap_or(&[]);
+        let known = len.min(kind.known_prefix());
+        let cells = self.known(kind).iter().take(known);
+        let same = cells
+            .zip(rest)
+            .take_while(|(known, byte)| known.load(Relaxed) == **byte)
+            .count();
+        if same < known {
+            return Step::Differs(same);
+        }
+        let at = position(key, depth + len);
+        let child = if depth + len > key.len() {
+            Link::NONE
+        } else {
+            self.get(kind, at)
+        };
+        Step::Goes {
+            depth: depth + len,
+            at,
+            child,
+            trusted: len > known,
+        }
+    }
+
+    /// The child for a byte.
+    #[inline(always)]
+    pub fn child(&self, kind: Kind, byte: u8) -> Link {
+        let meta = self.meta.load(Relaxed);
+        let (count, end) = (u32::from(meta & COUNT), u32::from(meta & HAS_END != 0));
+        // Lanes in use, without that of the end, which is the first.
+        let valid = |lanes: u32| lanes & ((1u32 << count.min(16)) - 1) & !end;
+        match kind {
+            Kind::N3 => {
+                let node: &Node3<R> = self.layout();
+                match valid(search::naive(&node.keys, byte)) {
+                    0 => Link::NONE,
+                    lanes => node.links[(lanes.trailing_zeros() as usize).min(2)].load(),
+                }
+            }
+            Kind::N16 => {
+                let node: &Node16<R> = self.layout();
+                match valid(search::lanes_of(&node.keys, byte)) {
+                    0 => Link::NONE,
+                    lanes => node.links[(lanes.trailing_zeros() as usize).min(15)].load(),
+                }
+            }
+            Kind::N48 => {
+                let node: &Node48<R> = self.layout();
+                match usize::from(node.index[usize::from(byte)].load(Relaxed)) {
+                    0 => Link::NONE,
+                    slot => node.links[(slot - 1).min(47)].load(),
+                }
+            }
+            Kind::N256 => {
+                let node: &Node256<R> = self.layout();
+                node.links[usize::from(byte)].load()
+            }
+        }
+    }
+
+    /// The leaf of the key that ends here.
+    pub fn end(&self, kind: Kind) -> Link {
+        match self.view(kind) {
+            View::Few(_, links) if self.has_end() => links[0].load(),
+            View::Few(..) => Link::NONE,
+            View::Indexed(node) => node.end.load(),
+            View::Full(node) => node.end.load(),
+        }
+    }
+
+    /// The entry at a position.
+    pub fn get(&self, kind: Kind, at: Position) -> Link {
+        match at.checked_sub(1) {
+            None => self.end(kind),
+            Some(byte) => self.child(kind, byte as u8),
+        }
+    }
+
+    /// Visits entries in order, from `from` on, until `visit` returns false.
+    #[inline(always)]
+    pub fn each(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
+        let kind = self.kind();
+        if let View::Few(keys, links) = self.view(kind) {
+            let end = self.has_end();
+            for lane in 0..self.count().min(links.len()) {
+                let at = Self::lane_position(keys, lane, end);
+                if at >= from && !visit(at, links[lane].load()) {
+                    return;
+                }
+            }
+            return;
+        }
+        for at in from..=LAST {
+            let link = self.get(kind, at);
+            if !link.is_none() && !visit(at, link) {
+                return;
+            }
+        }
+    }
+
+    /// Visits entries against the order, from `from` down, until `visit` returns false.
+    #[inline(always)]
+    pub fn each_back(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
+        let kind = self.kind();
+        if let View::Few(keys, links) = self.view(kind) {
+            let end = self.has_end();
+            for lane in (0..self.count().min(links.len())).rev() {
+                let at = Self::lane_position(keys, lane, end);
+                if at <= from && !visit(at, links[lane].load()) {
+                    return;
+                }
+            }
+            return;
+        }
+        for at in (0..=from).rev() {
+            let link = self.get(kind, at);
+            if !link.is_none() && !visit(at, link) {
+                return;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn lane_position(keys: &[AtomicU8], lane: usize, end: bool) -> Position {
+        if end && lane == 0 {
+            AT_END
+        } else {
+            1 + u16::from(keys[lane].load(Relaxed))
+        }
+    }
+
+    /// The first entry.
+    pub fn first(&self) -> Link {
+        let mut first = Link::NONE;
+        self.each(AT_END, |_, link| {
+            first = link;
+            false
+        });
+        first
+    }
+
+    // What follows writes, and is reached through an `Exclusive` only.
+
+    /// Makes this a node without entries.
+    pub fn reset(&self, kind: Kind, prefix: &[u8]) {
+        self.meta.store((kind as u16) << KIND, Relaxed);
+        self.set_prefix(prefix.len(), prefix.iter().copied());
+        match self.view(kind) {
+            View::Few(..) => {}
+            View::Indexed(node) => {
+                node.end.store(Link::NONE);
+                node.index.iter().for_each(|slot| slot.store(0, Relaxed));
+                node.links.iter().for_each(|link| link.store(Link::NONE));
+            }
+            View::Full(node) => {
+                node.end.store(Link::NONE);
+                node.links.iter().for_each(|link| link.store(Link::NONE));
+            }
+        }
+    }
+
+    /// Changes the prefix, of which at least as many bytes are given as the kind keeps.
+    pub fn set_prefix(&self, len: usize, bytes: impl Iterator<Item = u8>) {
+        self.prefix_len.store(len as u16, Relaxed);
+        for (cell, byte) in self.known(self.kind()).iter().zip(bytes) {
+            cell.store(byte, Relaxed);
+        }
+    }
+
+    /// Makes this a copy of a node of the same kind.
+    pub fn copy_from(&self, other: &Self) {
+        let (prefix, _) = other.prefix();
+        self.reset(other.kind(), &[]);
+        self.set_prefix(other.prefix_len(), prefix.iter().copied());
+        self.take_over(other);
+    }
+
+    /// Adds all entries of another node.
+    pub fn take_over(&self, other: &Self) {
+        other.each(AT_END, |at, link| {
+            self.insert(at, link);
+            true
+        });
+    }
+
+    /// Adds an entry that is not there; there is room.
+    pub fn insert(&self, at: Position, link: Link) {
+        debug_assert!(!self.is_full_for(at));
+        let kind = self.kind();
+        match self.view(kind) {
+            View::Few(keys, links) => {
+                let (count, end) = (self.count(), self.has_end());
+                let lane = (0..count)
+                    .find(|&lane| Self::lane_position(keys, lane, end) > at)
+                    .unwrap_or(count);
+                for from in (lane..count).rev() {
+                    keys[from + 1].store(keys[from].load(Relaxed), Relaxed);
+                    links[from + 1].store(links[from].load());
+                }
+                keys[lane].store(at.saturating_sub(1) as u8, Relaxed);
+                links[lane].store(link);
+            }
+            View::Indexed(node) => match at.checked_sub(1) {
+                None => node.end.store(link),
+                Some(byte) => {
+                    let slot = node.links.iter().position(|link| link.load().is_none());
+                    let slot = slot.expect("there is room");
+                    node.links[slot].store(link);
+                    node.index[usize::from(byte)].store(slot as u8 + 1, Relaxed);
+                }
+            },
+            View::Full(node) => match at.checked_sub(1) {
+                None => node.end.store(link),
+                Some(byte) => node.links[usize::from(byte)].store(link),
+            },
+        }
+        let end = if at == AT_END { HAS_END } else { 0 };
+        let meta = self.meta.load(Relaxed);
+        self.meta.store((meta + 1) | end, Relaxed);
+    }
+
+    /// Replaces the link of an entry that is there.
+    pub fn replace(&self, at: Position, link: Link) {
+        match self.view(self.kind()) {
+            View::Few(keys, links) => {
+                let lane = self.lane(keys, at);
+                links[lane].store(link);
+            }
+            View::Indexed(node) => match at.checked_sub(1) {
+                None => node.end.store(link),
+                Some(byte) => {
+                    let slot = node.index[usize::from(byte)].load(Relaxed) - 1;
+                    node.links[usize::from(slot)].store(link);
+                }
+            },
+            View::Full(node) => match at.checked_sub(1) {
+                None => node.end.store(link),
+                Some(byte) => node.links[usize::from(byte)].store(link),
+            },
+        }
+    }
+
+    /// Removes an entry that is there.
+    pub fn remove(&self, at: Position) {
+        match self.view(self.kind()) {
+            View::Few(keys, links) => {
+                let count = self.count();
+                for lane in self.lane(keys, at)..count - 1 {
+                    keys[lane].store(keys[lane + 1].load(Relaxed), Relaxed);
+                    links[lane].store(links[lane + 1].load());
+                }
+            }
+            View::Indexed(node) => {
+                self.replace(at, Link::NONE);
+                if let Some(byte) = at.checked_sub(1) {
+                    node.index[usize::from(byte)].store(0, Relaxed);
+                }
+            }
+            View::Full(_) => self.replace(at, Link::NONE),
+        }
+        let end = if at == AT_END { HAS_END } else { 0 };
+        let meta = self.meta.load(Relaxed);
+        self.meta.store((meta - 1) & !end, Relaxed);
+    }
+
+    fn lane(&self, keys: &[AtomicU8], at: Position) -> usize {
+        let end = self.has_end();
+        (0..self.count())
+            .find(|&lane| Self::lane_position(keys, lane, end) == at)
+            .expect("the entry is there")
+    }
+}
+
+/// The first bytes of a prefix.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefix {
+    bytes: [u8; 16],
+    len: usize,
+}
+
+impl std::ops::Deref for Prefix {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}

@@ -1,0 +1,235 @@
+//! A leaf: one record.
+//!
+//! # What may be read without a version
+//!
+//! A leaf is reached through a link that was validated in its parent, so it was linked at that moment. From then on it needs
+//! no version: its key never changes, and its value is one word. What is read of a leaf that was unlinked in between is still right:
+//! who unlinks it (to remove it, or to move it) holds its lock and marks it obsolete, and nobody changes an obsolete leaf, so
+//! the value that it keeps was the record's at the moment it was unlinked, which lies within the read.
+//!
+//! Who changes a value holds the leaf's lock (one bit) and no other. The lock orders changes with each other and with
+//! the leaf's removal or move; an obsolete leaf cannot be locked, so a change that comes too late starts over and finds
+//! the record where it is now.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+use timberline_sync::Restart;
+use timberline_sync::shim::pause;
+
+const LOCKED: u16 = 1;
+const OBSOLETE: u16 = 2;
+const UNLOCKED: u16 = 0;
+
+#[repr(C)]
+#[derive(Debug)]
+struct Head {
+    state: AtomicU16,
+    heat: AtomicU16,
+    len: AtomicU32,
+    value: AtomicU64,
+}
+
+/// Bytes of a leaf with a key of `len` bytes.
+pub const fn leaf_bytes(len: usize) -> usize {
+    size_of::<Head>() + len.next_multiple_of(8)
+}
+
+/// A leaf that is alive as long as the thread stays pinned.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'g> {
+    head: &'g Head,
+}
+
+impl<'g> Leaf<'g> {
+    /// The leaf at this address.
+    ///
+    /// # Safety
+    /// A leaf was written there, and the memory is not used again for `'g`.
+    #[inline(always)]
+    pub(super) unsafe fn at(address: usize) -> Leaf<'g> {
+        let head = std::ptr::with_exposed_provenance::<Head>(address);
+        // SAFETY: as the caller promises; slots are aligned to eight bytes.
+        let head = unsafe { &*head };
+        Leaf { head }
+    }
+
+    /// Makes a leaf of a slot that nobody else knows, and is long enough for this key.
+    pub fn write(address: usize, key: &[u8], value: u64, heat: u16) {
+        // SAFETY: the slot is the caller's and large enough for a head.
+        let leaf = unsafe { Leaf::at(address) };
+        leaf.head.state.store(UNLOCKED, Relaxed);
+        leaf.head.heat.store(heat, Relaxed);
+        leaf.head.len.store(key.len() as u32, Relaxed);
+        leaf.head.value.store(value, Relaxed);
+        for (index, bytes) in key.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            let at = address + size_of::<Head>() + 8 * index;
+            // SAFETY: within the slot. Atomic, for `probe` may read this memory at this moment.
+            let cell = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(at) };
+            cell.store(u64::from_ne_bytes(word), Relaxed);
+        }
+    }
+
+    /// What would be the key of a leaf at `address`, if there is one: any memory of the arenas will do, whatever is in it. `end` is where
+    /// readable memory ends.
+    pub fn probe(address: usize, end: usize, key: &mut Vec<u8>) -> bool {
+        key.clear();
+        if !address.is_multiple_of(8) || address + size_of::<Head>() > end {
+            return false;
+        }
+        // SAFETY: readable, aligned, and read through atomics only.
+        let leaf: Leaf<'_> = unsafe { Leaf::at(address) };
+        let len = leaf.head.len.load(Relaxed) as usize;
+        let start = address + size_of::<Head>();
+        if leaf.head.state.load(Relaxed) & OBSOLETE != 0
+            || len > crate::MAX_KEY
+            || start + len.next_multiple_of(8) > end
+        {
+            return false;
+        }
+        // Words, as they are written, so that reads and writes at one moment are of one size.
+        for at in (start..start + len).step_by(8) {
+            // SAFETY: readable and aligned; the slot's last word may hold more than the key.
+            let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(at) };
+            key.extend_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        key.truncate(len);
+        true
+    }
+
+    /// The key.
+    #[inline(always)]
+    pub fn key(self) -> &'g [u8] {
+        let len = self.head.len.load(Relaxed) as usize;
+        let start = std::ptr::from_ref(self.head).addr() + size_of::<Head>();
+        // SAFETY: written before the leaf was linked, and not changed as long as it is alive. Bytes of an atomic's memory that
+        // nobody writes.
+        unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start), len) }
+    }
+
+    /// The value.
+    #[inline(always)]
+    pub fn value(self) -> u64 {
+        self.head.value.load(Acquire)
+    }
+
+    /// Two bytes for a placement's heat.
+    pub fn heat(self) -> &'g AtomicU16 {
+        &self.head.heat
+    }
+
+    /// Where it lies.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        std::ptr::from_ref(self.head).addr()
+    }
+
+    /// Bytes of the leaf.
+    #[inline(always)]
+    pub fn bytes(self) -> usize {
+        leaf_bytes(self.head.len.load(Relaxed) as usize)
+    }
+
+    /// Whether it was removed, or moved.
+    pub fn is_obsolete(self) -> bool {
+        self.head.state.load(Acquire) & OBSOLETE != 0
+    }
+
+    /// Locks the leaf. Waits while another thread holds the lock.
+    ///
+    /// # Errors
+    /// It was removed, or moved.
+    #[inline(always)]
+    pub fn lock(self) -> Result<LockedLeaf<'g>, Restart> {
+        let state = &self.head.state;
+        if state
+            .compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed)
+            .is_err()
+        {
+            self.wait()?;
+        }
+        Ok(LockedLeaf { leaf: self })
+    }
+
+    #[cold]
+    fn wait(self) -> Result<(), Restart> {
+        let state = &self.head.state;
+        for attempt in 0.. {
+            match state.compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(state) if state & OBSOLETE != 0 => return Err(Restart),
+                Err(_) => pause(attempt),
+            }
+        }
+        unreachable!("waited forever")
+    }
+}
+
+/// The only one who may change a leaf's value; unlocks when dropped.
+#[derive(Debug)]
+pub struct LockedLeaf<'g> {
+    leaf: Leaf<'g>,
+}
+
+impl<'g> LockedLeaf<'g> {
+    /// The leaf.
+    pub fn leaf(&self) -> Leaf<'g> {
+        self.leaf
+    }
+
+    /// Replaces the value. Returns the one before.
+    #[inline(always)]
+    pub fn replace(&self, value: u64) -> u64 {
+        let before = self.leaf.value();
+        self.leaf.head.value.store(value, Release);
+        before
+    }
+
+    /// Unlocks for good: the leaf is unlinked.
+    pub fn retire(self) {
+        self.leaf.head.state.store(OBSOLETE, Release);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for LockedLeaf<'_> {
+    fn drop(&mut self) {
+        self.leaf.head.state.store(UNLOCKED, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_is_what_was_written() {
+        let slot = vec![0u64; 16].into_boxed_slice();
+        let address = slot.as_ptr().expose_provenance();
+        for key in [&b""[..], b"a", b"12345678", b"123456789", &[0, 255, 0]] {
+            Leaf::write(address, key, 7, 3);
+            // SAFETY: just written, to memory that lives on.
+            let leaf = unsafe { Leaf::at(address) };
+            assert_eq!((leaf.key(), leaf.value()), (key, 7));
+            assert_eq!(leaf.heat().load(Relaxed), 3);
+            assert_eq!(leaf.bytes(), 16 + key.len().next_multiple_of(8));
+            let mut probed = Vec::new();
+            assert!(Leaf::probe(address, address + 128, &mut probed));
+            assert_eq!(probed, key);
+            let locked = leaf.lock().unwrap();
+            assert_eq!(locked.replace(8), 7);
+            drop(locked);
+            leaf.lock().unwrap().retire();
+            assert!(leaf.lock().is_err());
+            assert!(!Leaf::probe(address, address + 128, &mut probed));
+            assert_eq!(leaf.value(), 8);
+        }
+    }
+
+    #[test]
+    fn u64_to_u64_takes_24_bytes() {
+        assert_eq!(leaf_bytes(8), 24);
+    }
+}

@@ -1,0 +1,251 @@
+//! Links between nodes: a distance from the arenas' start, and what lies there.
+//!
+//! ```text
+//! leaf:   distance, a multiple of 8    | 100
+//! inner:  distance, a multiple of 32   | kind · 8
+//! ```
+//!
+//! The distance counts from 32 bytes before the arenas, so that no link is 0, which is none. The two lowest bits are
+//! always 0 and are not stored: 32 bits reach 16 GiB.
+
+use std::fmt::Debug;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::epoch::Guard;
+use timberline_tier::Arenas;
+
+use super::{Body, Leaf, Node};
+
+const LEAF: u64 = 0b100;
+/// Inner nodes are aligned to this many bytes.
+pub(super) const INNER_ALIGN: usize = 32;
+
+/// The kind of an inner node: how many children it may have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// Three entries, sorted.
+    N3 = 0,
+    /// Sixteen entries, sorted.
+    N16 = 1,
+    /// An index of bytes into 48 children.
+    N48 = 2,
+    /// A child for each byte.
+    N256 = 3,
+}
+
+impl Kind {
+    pub(super) fn of_bits(bits: u64) -> Kind {
+        match bits & 3 {
+            0 => Kind::N3,
+            1 => Kind::N16,
+            2 => Kind::N48,
+            _ => Kind::N256,
+        }
+    }
+}
+
+/// Where distances count from.
+#[derive(Clone, Copy, Debug)]
+pub struct Base(usize);
+
+impl Base {
+    /// That of these arenas.
+    pub fn of(arenas: &Arenas) -> Base {
+        Base(arenas.range().start - INNER_ALIGN)
+    }
+
+    fn distance(self, address: usize) -> u64 {
+        (address - self.0) as u64
+    }
+}
+
+/// Where a node is, and what it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link(u64);
+
+impl Link {
+    /// No node.
+    pub const NONE: Link = Link(0);
+
+    /// The link to a leaf at `address`.
+    pub fn to_leaf(base: Base, address: usize) -> Link {
+        debug_assert!(address.is_multiple_of(8));
+        Link(base.distance(address) | LEAF)
+    }
+
+    /// The link to an inner node at `address`.
+    pub fn to_inner(base: Base, address: usize, kind: Kind) -> Link {
+        assert!(
+            address.is_multiple_of(INNER_ALIGN),
+            "an inner node at {address:#x}"
+        );
+        Link(base.distance(address) | (kind as u64) << 3)
+    }
+
+    /// The link that was stored as this word.
+    #[inline(always)]
+    pub fn from_word(word: u64) -> Link {
+        Link(word)
+    }
+
+    /// The link as a word to store.
+    pub fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// Whether there is no node.
+    #[inline(always)]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it leads to a leaf.
+    #[inline(always)]
+    pub fn is_leaf(self) -> bool {
+        self.0 & LEAF != 0
+    }
+
+    /// The kind of inner node that it leads to.
+    #[inline(always)]
+    pub fn kind(self) -> Kind {
+        Kind::of_bits(self.0 >> 3)
+    }
+
+    /// Where it leads.
+    #[inline(always)]
+    pub fn address(self, base: Base) -> usize {
+        let tag = if self.is_leaf() {
+            LEAF
+        } else {
+            INNER_ALIGN as u64 - 1
+        };
+        base.0 + (self.0 & !tag) as usize
+    }
+
+    /// The inner node there, alive as long as the thread stays pinned.
+    ///
+    /// The link comes from a validated read, and leads to no leaf.
+    #[inline(always)]
+    pub fn node<R: Reach>(self, base: Base, _pinned: &Guard) -> &Node<R> {
+        debug_assert!(!self.is_none() && !self.is_leaf());
+        let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
+        // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are claimed as such before they
+        // are linked, and links are validated before they are followed. Arenas stay mapped while a tree or a deferred free needs
+        // them, and a slot is not used again while a thread is pinned that may have seen a link to it. All fields are atomics.
+        unsafe { &*std::ptr::with_exposed_provenance::<Node<R>>(address) }
+    }
+
+    /// The leaf there, alive as long as the thread stays pinned.
+    ///
+    /// The link comes from a validated read, and leads to a leaf.
+    #[inline(always)]
+    pub fn leaf(self, base: Base, _pinned: &Guard) -> Leaf<'_> {
+        debug_assert!(self.is_leaf());
+        let address = base.0 + (self.0 - LEAF) as usize;
+        // SAFETY: as for `node`; a leaf is written before it is linked.
+        unsafe { Leaf::at(address) }
+    }
+
+    /// Makes an inner node of a slot that nobody else knows.
+    pub fn claim<R: Reach>(
+        self,
+        base: Base,
+        pinned: &Guard,
+    ) -> timberline_sync::Exclusive<'_, Body<R>> {
+        let address = self.address(base);
+        // SAFETY: the slot is the caller's alone, and at least a word long. It may have been a leaf before, whose
+        // words are no versions: versions begin anew, as the epoch keeps all who saw the former node from seeing this one.
+        let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(address) };
+        word.store(0, Relaxed);
+        self.node(base, pinned).claim()
+    }
+
+    /// Gives the node's slot of `bytes` bytes back to its arena. The node is unlinked (or never was linked) and nobody can
+    /// look at it any more.
+    pub fn free(self, base: Base, bytes: usize, arenas: &Arenas) {
+        let slot = NonNull::new(self.address(base) as *mut u8).expect("no node lies at 0");
+        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by whoever
+        // failed to link it, or by the one who unlinked it, when the epoch says that all others are gone.
+        unsafe { arenas.free(slot, bytes) };
+    }
+}
+
+/// How far links reach, which is how wide they are.
+pub trait Reach: Send + Sync + Debug + 'static {
+    /// The most bytes of arenas, all tiers together.
+    const SPAN: usize;
+
+    /// The link stored here.
+    fn load(&self) -> Link;
+    /// Stores a link.
+    fn store(&self, link: Link);
+}
+
+/// A link of 32 bits: arenas of up to 16 GiB, all tiers together.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Near(AtomicU32);
+
+impl Reach for Near {
+    const SPAN: usize = (1 << 34) - INNER_ALIGN;
+
+    #[inline(always)]
+    fn load(&self) -> Link {
+        Link(u64::from(self.0.load(Relaxed)) << 2)
+    }
+
+    #[inline(always)]
+    fn store(&self, link: Link) {
+        self.0.store((link.0 >> 2) as u32, Relaxed);
+    }
+}
+
+/// A link of 64 bits, for larger arenas.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Far(AtomicU64);
+
+impl Reach for Far {
+    const SPAN: usize = 1 << 56;
+
+    #[inline(always)]
+    fn load(&self) -> Link {
+        Link(self.0.load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn store(&self, link: Link) {
+        self.0.store(link.0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_tell_what_they_lead_to() {
+        let base = Base((1 << 40) - INNER_ALIGN);
+        let near = Near(AtomicU32::new(0));
+        assert!(near.load().is_none());
+        for distance in [0, 32, 1 << 20, (1 << 34) - 64] {
+            let address = (1 << 40) + distance;
+            for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
+                let link = Link::to_inner(base, address, kind);
+                assert!(!link.is_none() && !link.is_leaf());
+                assert_eq!((link.kind(), link.address(base)), (kind, address));
+                near.store(link);
+                assert_eq!(near.load(), link);
+            }
+            for address in [address, address + 8, address + 24] {
+                let link = Link::to_leaf(base, address);
+                assert!(!link.is_none() && link.is_leaf());
+                assert_eq!(link.address(base), address);
+                near.store(link);
+                assert_eq!(near.load(), link);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Search among the keys of a node of sixteen.
+//!
+//! The vector load reads bytes that a writer may be changing by something else than an atomic load. On the CPUs in
+//! question a byte of a vector load is not torn, and were it torn, the version check discards what came of it.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// The lanes (a bit each) of the keys that equal `byte`.
+#[inline(always)]
+pub fn lanes_of(keys: &[AtomicU8; 16], byte: u8) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::*;
+        // SAFETY: sixteen bytes; SSE2 is part of the architecture. See the module's text about racing with a writer.
+        unsafe {
+            let keys = _mm_loadu_si128(keys.as_ptr().cast());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(keys, _mm_set1_epi8(byte as i8))) as u32
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    naive(keys, byte)
+}
+
+/// The twin for other CPUs: also the oracle in tests, and for nodes of any size.
+#[inline(always)]
+#[cfg_attr(all(target_arch = "x86_64", not(miri), not(test)), allow(dead_code))]
+pub fn naive(keys: &[AtomicU8], byte: u8) -> u32 {
+    let equal = |key: &AtomicU8| u32::from(key.load(Relaxed) == byte);
+    keys.iter()
+        .enumerate()
+        .fold(0, |lanes, (lane, key)| lanes | equal(key) << lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_find_what_the_naive_twin_finds() {
+        for seed in 0..2_000u32 {
+            let key =
+                |lane: u32| (seed.wrapping_mul(2_654_435_761).rotate_left(lane * 3) >> 7) as u8;
+            let keys: [AtomicU8; 16] =
+                std::array::from_fn(|lane| AtomicU8::new(key(lane as u32) % 32));
+            for byte in [seed as u8 % 32, 0, 31, 255] {
+                assert_eq!(lanes_of(&keys, byte), naive(&keys, byte), "{keys:?} {byte}");
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The tree as a placement's workers see it.
+
+use std::ops::ControlFlow;
+
+use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
+use timberline_sync::epoch;
+use timberline_tier::{Memory, TierId};
+
+use super::node::{Leaf, Reach, leaf_bytes};
+use super::tree::{Tree, slot_bytes};
+use super::walk::{Start, Walker, Way};
+
+/// Leaves shown under one pin: the epoch is not held back by a long sweep.
+const AT_A_TIME: usize = 256;
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// Shows leaves in the order of their keys.
+    fn sweep(
+        &self,
+        from: &[u8],
+        fast_only: bool,
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) {
+        let (mut last, mut first) = (from.to_vec(), true);
+        loop {
+            let guard = epoch::pin();
+            let start = match first {
+                true => Start::At(&last),
+                false => Start::After(&last),
+            };
+            let mut walker = Walker::new(self, Way::Forward, start, &guard);
+            if fast_only {
+                walker = walker.fast_only();
+            }
+            let mut shown = None;
+            for _ in 0..AT_A_TIME {
+                let Some(walked) = walker.next() else { return };
+                // One that moved is shown where it is now; one that was removed, not at all.
+                let leaf = match walked.is_obsolete() {
+                    true => self.retry(|| self.find(walked.key(), &guard)),
+                    false => Some(walked),
+                };
+                if let Some(leaf) = leaf {
+                    self.visit_leaf(leaf);
+                    if visit(self.leaf_ref(leaf)).is_break() {
+                        return;
+                    }
+                }
+                shown = Some(walked.key());
+            }
+            let shown = shown.expect("some leaves at a time").to_vec();
+            drop(walker);
+            (last, first) = (shown, false);
+        }
+    }
+}
+
+impl<M: Memory, R: Reach> Placed for Tree<M, R> {
+    fn levels(&self) -> u8 {
+        self.levels()
+    }
+
+    fn level_of(&self, node: &NodeKey) -> u8 {
+        let guard = epoch::pin();
+        let above = self.retry(|| self.nodes_above(node, &guard));
+        u8::try_from(above).unwrap_or(u8::MAX)
+    }
+
+    fn node_bytes(&self) -> usize {
+        let arenas = self.store.arenas();
+        let used = (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
+        match self.store.records() {
+            0 => slot_bytes(leaf_bytes(8)),
+            records => used.sum::<usize>().div_ceil(records).max(1),
+        }
+    }
+
+    fn fill(&self, tier: TierId) -> Fill {
+        self.store.fill(tier)
+    }
+
+    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        self.sweep(&[], false, visit);
+    }
+
+    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        self.sweep(from, true, visit);
+    }
+
+    fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
+        let guard = epoch::pin();
+        self.retry(|| self.draw_fast_inner(draw, &guard))
+    }
+
+    fn promote_node(&self, node: &NodeKey) -> Move {
+        self.promote(node)
+    }
+
+    fn demote(&self, node: &NodeKey) -> Move {
+        if self.store.arenas().tiers() < 2 {
+            return Move::There;
+        }
+        self.relocate(node, TierId::SLOW, &epoch::pin())
+    }
+
+    fn demote_subtree(&self, node: &NodeKey) -> Move {
+        let (mut moved, mut last) = (0, Move::There);
+        let mut waiting = vec![(node.clone(), node.height == 0)];
+        while let Some((node, is_bare)) = waiting.pop() {
+            if !is_bare {
+                let guard = epoch::pin();
+                let below = self.retry(|| self.fast_children(&node, &guard));
+                waiting.push((node, true));
+                waiting.extend(below.into_iter().map(|child| {
+                    let is_leaf = child.height == 0;
+                    (child, is_leaf)
+                }));
+                continue;
+            }
+            last = self.demote(&node);
+            match last {
+                Move::Moved(nodes) => moved += nodes,
+                Move::Full => return Move::Full,
+                // A child was promoted in between.
+                Move::Blocked => waiting.push((node, false)),
+                Move::There | Move::Stale => {}
+            }
+        }
+        match moved {
+            0 => last,
+            _ => Move::Moved(moved),
+        }
+    }
+
+    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
+        let guard = epoch::pin();
+        self.retry(|| self.node_above(node, &guard))
+    }
+
+    fn fence_at(&self, address: usize) -> Option<KeyBytes> {
+        let range = self.store.arenas().range();
+        if !range.contains(&address) {
+            return None;
+        }
+        let mut key = Vec::new();
+        if !Leaf::probe(address, range.end, &mut key) {
+            return None;
+        }
+        // What was read may be anything, until the leaf of this key turns out to lie there.
+        let guard = epoch::pin();
+        let leaf = self.retry(|| self.find(&key, &guard))?;
+        (leaf.address() == address).then(|| KeyBytes::from(&key[..]))
+    }
+}

@@ -1,0 +1,56 @@
+//! Scans: a walk that runs some leaves ahead of what is shown, so that their misses overlap.
+//!
+//! Each record is as of some moment of the scan: it was there when the walk passed it, and its value is what it was then, or later.
+
+use std::ops::ControlFlow;
+
+use timberline_placement::Access;
+use timberline_sync::epoch;
+use timberline_tier::Memory;
+
+use super::node::{Leaf, Reach};
+use super::tree::Tree;
+use super::walk::{Start, Walker, Way};
+
+/// Leaves that the walk is ahead: about as many misses as a core has under way at once.
+const AHEAD: usize = 16;
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// Calls `visit` with up to `limit` records, in order from `start` on, until it breaks. Returns how many it was called
+    /// with. While it lasts the epoch is held back; scans without end are an iterator's.
+    pub fn scan(
+        &self,
+        way: Way,
+        start: Start<'_>,
+        limit: usize,
+        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> usize {
+        let guard = epoch::pin();
+        let mut walker = Walker::new(self, way, start, &guard).at_most(limit);
+        let mut waiting: [Option<Leaf<'_>>; AHEAD] = [None; AHEAD];
+        let (mut walked, mut seen) = (0, 0);
+        let mut more = true;
+        loop {
+            while more && walked < limit && walked < seen + AHEAD {
+                match walker.next() {
+                    Some(leaf) => {
+                        waiting[walked % AHEAD] = Some(leaf);
+                        walked += 1;
+                    }
+                    None => more = false,
+                }
+            }
+            if seen == walked {
+                return seen;
+            }
+            let leaf = waiting[seen % AHEAD].take().expect("walked and not seen");
+            seen += 1;
+            self.visit_leaf(leaf);
+            let flow = visit(leaf.key(), leaf.value());
+            self.note(leaf, Access::Reuse);
+            if flow.is_break() {
+                return seen;
+            }
+        }
+    }
+}

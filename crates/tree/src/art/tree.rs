@@ -1,0 +1,440 @@
+//! The tree of byte strings: its parts, the descent, and point operations that need no new node.
+//!
+//! A descent steps from inner node to inner node as the protocol in [`timberline_sync::version`] says, and ends at a leaf
+//! whose link was validated; [`Leaf`] tells why it may then be read without a version. Part of a
+//! prefix may be taken on trust on the way, so the leaf's key is compared as a whole.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use timberline_placement::{Access, Fence, LeafRef, NewNode, NodeKey, Placement};
+use timberline_sync::epoch::{self, Guard};
+use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+use timberline_tier::{Memory, OutOfMemory, TierId};
+
+use super::node::{AT_END, Base, Body, Kind, Leaf, Link, LockedLeaf, Position, Reach, leaf_bytes};
+use crate::store::{self, Store};
+
+/// The link to the topmost node, guarded like a node: it is that node's parent.
+#[repr(align(128))]
+pub(super) struct Root {
+    link: AtomicU64,
+}
+
+impl Root {
+    pub fn link(&self) -> Link {
+        Link::from_word(self.link.load(Relaxed))
+    }
+
+    pub fn set(&self, link: Link) {
+        self.link.store(link.to_word(), Relaxed);
+    }
+}
+
+/// A concurrent radix tree from byte strings to words. See [`Art`](super::Art) for its typed face.
+pub(super) struct Tree<M: Memory, R: Reach> {
+    pub store: Arc<Store<M>>,
+    pub root: Versioned<Root>,
+    pub base: Base,
+    /// The most inner nodes that were on a path so far.
+    deepest: AtomicU8,
+    reach: std::marker::PhantomData<R>,
+}
+
+/// An inner node, as of one version.
+pub(super) struct Inner<'g, R> {
+    pub link: Link,
+    pub node: Snapshot<'g, Body<R>>,
+}
+
+impl<R> Clone for Inner<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Inner<'_, R> {}
+
+/// Where a node hangs.
+pub(super) enum Parent<'g, R> {
+    Root(Snapshot<'g, Root>),
+    Node(Inner<'g, R>, Position),
+}
+
+impl<R> Clone for Parent<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Parent<'_, R> {}
+
+/// A locked parent, to hang another node there.
+pub(super) enum HeldParent<'g, R> {
+    Root(Exclusive<'g, Root>),
+    Node(Exclusive<'g, Body<R>>, Position),
+}
+
+impl<'g, R: Reach> Parent<'g, R> {
+    pub fn upgrade(self) -> Result<HeldParent<'g, R>, Restart> {
+        Ok(match self {
+            Parent::Root(root) => HeldParent::Root(root.upgrade()?),
+            Parent::Node(inner, at) => HeldParent::Node(inner.node.upgrade()?, at),
+        })
+    }
+
+    pub fn validate(&self) -> Result<(), Restart> {
+        match self {
+            Parent::Root(root) => root.validate(),
+            Parent::Node(inner, _) => inner.node.validate(),
+        }
+    }
+}
+
+impl<R: Reach> HeldParent<'_, R> {
+    /// Hangs another node there.
+    pub fn set(&self, link: Link) {
+        match self {
+            HeldParent::Root(root) => root.set(link),
+            HeldParent::Node(node, at) => node.replace(*at, link),
+        }
+    }
+}
+
+/// A slot whose content is not linked yet; freed if it never is.
+pub(super) struct Fresh<'t, M: Memory, R: Reach> {
+    tree: &'t Tree<M, R>,
+    pub link: Link,
+    bytes: usize,
+}
+
+impl<M: Memory, R: Reach> Fresh<'_, M, R> {
+    /// It is linked now.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
+    fn drop(&mut self) {
+        let Tree { store, base, .. } = self.tree;
+        self.link.free(*base, self.bytes, store.arenas());
+    }
+}
+
+/// Bytes of the slot that a node of `bytes` bytes is given.
+pub(super) fn slot_bytes(bytes: usize) -> usize {
+    bytes.next_power_of_two().max(64)
+}
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// An empty tree. The arenas are within reach.
+    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
+        let base = Base::of(memory.arenas());
+        Tree {
+            store: Store::new(memory, placement),
+            root: Versioned::new(Root {
+                link: AtomicU64::new(Link::NONE.to_word()),
+            }),
+            base,
+            deepest: AtomicU8::new(0),
+            reach: std::marker::PhantomData,
+        }
+    }
+
+    pub fn memory(&self) -> &M {
+        &self.store.memory
+    }
+
+    /// Runs an optimistic attempt until no writer gets in between.
+    #[inline(always)]
+    pub fn retry<T>(&self, attempt: impl FnMut() -> Result<T, Restart>) -> T {
+        store::retry(attempt)
+    }
+
+    /// The tier of what a link leads to.
+    pub fn tier_of(&self, link: Link) -> TierId {
+        self.store.arenas().tier_of(link.address(self.base))
+    }
+
+    pub fn is_fast(&self, link: Link) -> bool {
+        self.tier_of(link).is_fast()
+    }
+
+    /// Where a parent lies; the root's counts as fast.
+    pub fn tier_of_parent(&self, parent: &Parent<'_, R>) -> TierId {
+        match parent {
+            Parent::Root(_) => TierId::FAST,
+            Parent::Node(inner, _) => self.tier_of(inner.link),
+        }
+    }
+
+    /// Begins to read an inner node, below a parent that is then still the same.
+    #[inline(always)]
+    pub fn enter<'g>(
+        &'g self,
+        link: Link,
+        parent: &Parent<'g, R>,
+        guard: &'g Guard,
+    ) -> Result<Inner<'g, R>, Restart> {
+        let node = link.node(self.base, guard).read()?;
+        parent.validate()?;
+        Ok(Inner { link, node })
+    }
+
+    /// The leaf at a validated link.
+    #[inline(always)]
+    pub fn leaf_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Leaf<'g> {
+        link.leaf(self.base, guard)
+    }
+
+    /// Levels of the longest path so far, the leaf included.
+    pub fn levels(&self) -> u8 {
+        self.deepest.load(Relaxed).saturating_add(1)
+    }
+
+    /// A leaf came to hang below so many inner nodes.
+    pub fn reaches(&self, level: u8) {
+        if level > self.deepest.load(Relaxed) {
+            self.deepest.fetch_max(level, Relaxed);
+        }
+    }
+
+    /// Memory for a leaf, with the record in it.
+    pub fn fresh_leaf(
+        &self,
+        new: NewNode,
+        key: &[u8],
+        value: u64,
+    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let bytes = slot_bytes(leaf_bytes(key.len()));
+        let slot = self.store.allocate(new, bytes)?;
+        let address = slot.as_ptr().expose_provenance();
+        Leaf::write(address, key, value, 0);
+        let link = Link::to_leaf(self.base, address);
+        Ok(Fresh {
+            tree: self,
+            link,
+            bytes,
+        })
+    }
+
+    /// Memory for an inner node.
+    pub fn fresh_inner(&self, new: NewNode, kind: Kind) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let bytes = slot_bytes(kind.bytes::<R>());
+        let slot = self.store.allocate(new, bytes)?;
+        let address = slot.as_ptr().expose_provenance();
+        let link = Link::to_inner(self.base, address, kind);
+        Ok(Fresh {
+            tree: self,
+            link,
+            bytes,
+        })
+    }
+
+    /// Memory for a copy of a node in a certain tier.
+    pub fn fresh_in(
+        &self,
+        tier: TierId,
+        old: Link,
+        bytes: usize,
+    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let bytes = slot_bytes(bytes);
+        let slot = self.store.arenas().allocate(tier, bytes)?;
+        let address = slot.as_ptr().expose_provenance();
+        let link = if old.is_leaf() {
+            Link::to_leaf(self.base, address)
+        } else {
+            Link::to_inner(self.base, address, old.kind())
+        };
+        Ok(Fresh {
+            tree: self,
+            link,
+            bytes,
+        })
+    }
+
+    /// Frees a leaf once nobody can look at it any more. It is unlinked and retired.
+    pub fn reclaim_leaf(&self, leaf: Leaf<'_>, guard: &Guard) {
+        let (base, address) = (self.base, leaf.address());
+        let (link, bytes) = (Link::to_leaf(base, address), slot_bytes(leaf.bytes()));
+        self.store.reclaim(guard, move |store| {
+            store.placement.leaf_freed(address);
+            link.free(base, bytes, store.arenas());
+        });
+    }
+
+    /// Frees an inner node once nobody can look at it any more. It is unlinked and retired.
+    pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
+        let (base, bytes) = (self.base, slot_bytes(link.kind().bytes::<R>()));
+        self.store
+            .reclaim(guard, move |store| link.free(base, bytes, store.arenas()));
+    }
+
+    /// Tells the placement if an inner node came to lie below the boundary with children above it.
+    pub fn check_boundary(&self, link: Link, node: &Body<R>, path: &[u8]) {
+        if !self.is_fast(link) && self.has_fast_child(node) {
+            self.store.placement.boundary_broken(NodeKey {
+                key: path.into(),
+                height: 1,
+            });
+        }
+    }
+
+    /// Whether a child of this inner node is fast. Addresses tell; no child is touched.
+    pub fn has_fast_child(&self, node: &Body<R>) -> bool {
+        let mut found = false;
+        node.each(AT_END, |_, link| {
+            found = self.is_fast(link);
+            !found
+        });
+        found
+    }
+
+    /// Tells the memory what a search for `key` at this depth reads of a node.
+    #[inline(always)]
+    pub fn visit(&self, link: Link, key: &[u8], depth: usize) {
+        let address = link.address(self.base);
+        let (head, more) = link
+            .kind()
+            .reads::<R>(key.get(depth).copied().unwrap_or_default());
+        self.memory().visit(address, head);
+        if let Some(offset) = more {
+            self.memory().touch(address + offset, size_of::<R>());
+        }
+    }
+
+    /// Tells the memory that a leaf is read.
+    #[inline(always)]
+    pub fn visit_leaf(&self, leaf: Leaf<'_>) {
+        self.memory().visit(leaf.address(), leaf.bytes());
+    }
+
+    /// The leaf of a key, if there is one.
+    #[inline(always)]
+    pub fn find<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Result<Option<Leaf<'g>>, Restart> {
+        let root = self.root.read()?;
+        let mut link = root.get(Root::link)?;
+        if link.is_none() {
+            return Ok(None);
+        }
+        if !link.is_leaf() {
+            let mut node = link.node::<R>(self.base, guard).read()?;
+            root.validate()?;
+            let mut depth = 0;
+            loop {
+                self.visit(link, key, depth);
+                let kind = link.kind();
+                let Some((child, below)) = node.get(|body| body.child_for(kind, key, depth))?
+                else {
+                    return Ok(None);
+                };
+                (link, depth) = (child, below);
+                if link.is_leaf() {
+                    break;
+                }
+                let child = link.node(self.base, guard).read()?;
+                node.validate()?;
+                node = child;
+            }
+        }
+        let leaf = self.leaf_at(link, guard);
+        self.visit_leaf(leaf);
+        Ok((leaf.key() == key).then_some(leaf))
+    }
+
+    /// The value of a key.
+    #[inline(always)]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
+        let guard = epoch::pin();
+        let leaf = self.retry(|| self.find(key, &guard))?;
+        let value = leaf.value();
+        self.note(leaf, Access::Reuse);
+        Some(value)
+    }
+
+    /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
+    /// `change` returning `None` leaves the record alone.
+    pub fn modify(&self, key: &[u8], mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        let guard = epoch::pin();
+        self.retry(|| {
+            let Some(leaf) = self.find(key, &guard)? else {
+                return Ok(None);
+            };
+            let held = leaf.lock()?;
+            let before = leaf.value();
+            if let Some(after) = change(before) {
+                self.put(held, after);
+            }
+            Ok(Some(before))
+        })
+    }
+
+    /// Replaces a record's value, unlocks its leaf, and reports the access. Returns the value before.
+    pub fn put(&self, held: LockedLeaf<'_>, value: u64) -> u64 {
+        let leaf = held.leaf();
+        let before = held.replace(value);
+        drop(held);
+        self.note(leaf, Access::Reuse);
+        before
+    }
+
+    /// Reports an access to a leaf, if it is this thread's turn.
+    #[inline(always)]
+    pub fn note(&self, leaf: Leaf<'_>, access: Access) {
+        if self.store.report_is_due() {
+            self.report(leaf, access);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report(&self, leaf: Leaf<'_>, access: Access) {
+        self.store
+            .report(access, |touched| Ok(touched(self.leaf_ref(leaf))));
+    }
+
+    /// A leaf as a placement sees it.
+    pub fn leaf_ref<'g>(&self, leaf: Leaf<'g>) -> LeafRef<'g> {
+        let address = leaf.address();
+        LeafRef {
+            address,
+            tier: self.store.arenas().tier_of(address),
+            fence: Fence {
+                prefix: leaf.key(),
+                word: None,
+            },
+            heat: leaf.heat(),
+        }
+    }
+
+    /// Some leaf below an inner node. Its key begins with the node's path.
+    pub fn leaf_below<'g>(
+        &'g self,
+        mut inner: Inner<'g, R>,
+        guard: &'g Guard,
+    ) -> Result<Leaf<'g>, Restart> {
+        loop {
+            let link = inner.node.get(Body::first)?;
+            if link.is_leaf() {
+                return Ok(self.leaf_at(link, guard));
+            }
+            inner = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
+        }
+    }
+}
+
+impl<M: Memory, R: Reach> Drop for Tree<M, R> {
+    /// What waits for the epoch keeps the arenas mapped. What other threads hold back stays until they pin again.
+    fn drop(&mut self) {
+        epoch::collect();
+    }
+}
+
+/// How many bytes two keys have in common at their beginning.
+pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
+    one.iter()
+        .zip(two)
+        .take_while(|(one, two)| one == two)
+        .count()
+}
