@@ -21,6 +21,8 @@ pub(crate) struct Store<M> {
     pub placement: Arc<dyn Placement>,
     /// Nodes that are retired and not freed yet.
     retired: AtomicUsize,
+    /// What each tier had in nodes when it last had no room for one.
+    full_at: Box<[AtomicUsize]>,
     lanes: PerLane<Lane>,
     /// Nodes moved to faster and to slower memory.
     promoted: AtomicU64,
@@ -42,7 +44,9 @@ impl<M: Memory> Store<M> {
             countdown: AtomicU32::new(1),
             records: AtomicI64::new(0),
         };
+        let tiers = memory.arenas().tiers();
         Arc::new(Store {
+            full_at: (0..tiers).map(|_| AtomicUsize::new(usize::MAX)).collect(),
             memory,
             placement,
             retired: AtomicUsize::new(0),
@@ -64,12 +68,20 @@ impl<M: Memory> Store<M> {
         let arenas = self.arenas();
         let mut tier = self.placement.place(new).min(arenas.slowest());
         loop {
-            match arenas.allocate(tier, bytes) {
+            match self.allocate_in(tier, bytes) {
                 Ok(slot) => return Ok(slot),
                 Err(full) if tier == arenas.slowest() => return Err(full),
                 Err(_) => tier.0 += 1,
             }
         }
+    }
+
+    /// Memory for a node in this tier.
+    pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        let arenas = self.arenas();
+        arenas.allocate(tier, bytes).inspect_err(|_| {
+            self.full_at[tier.index()].store(arenas.used(tier), Relaxed);
+        })
     }
 
     /// Runs `free` once nobody can look at a node any more that is unlinked and retired.
@@ -163,16 +175,18 @@ impl<M: Memory> Store<M> {
         (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
     }
 
-    /// How full a tier is.
+    /// How full a tier is. Where nodes have several sizes, free slots of one are no room for another, so a tier is as large
+    /// as what it held when it was full; which is believed a little less with each look, as slots come free.
     pub fn fill(&self, tier: TierId) -> Fill {
         let arenas = self.arenas();
         if tier > arenas.slowest() {
             return Fill::default();
         }
-        Fill {
-            used: arenas.used(tier),
-            limit: arenas.usable(tier),
-        }
+        let (used, usable) = (arenas.used(tier), arenas.usable(tier));
+        let full_at = &self.full_at[tier.index()];
+        let limit = full_at.load(Relaxed).clamp(used.min(usable), usable);
+        full_at.store(limit + (usable - limit).div_ceil(64), Relaxed);
+        Fill { used, limit }
     }
 
     /// Bytes committed in the fast tier (tables included) and in slower ones.

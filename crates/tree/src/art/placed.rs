@@ -7,7 +7,7 @@ use timberline_sync::epoch;
 use timberline_tier::{Memory, TierId};
 
 use super::node::{Leaf, Reach, leaf_bytes};
-use super::tree::{Tree, slot_bytes};
+use super::tree::Tree;
 use super::walk::{Start, Walker, Way};
 
 /// Leaves shown under one pin: the epoch is not held back by a long sweep.
@@ -70,7 +70,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         let arenas = self.store.arenas();
         let used = (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
         match self.store.records() {
-            0 => slot_bytes(leaf_bytes(8)),
+            0 => leaf_bytes(8),
             records => used.sum::<usize>().div_ceil(records).max(1),
         }
     }

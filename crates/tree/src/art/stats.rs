@@ -1,10 +1,10 @@
 //! What a tree consists of: nodes by level, kind and tier.
 
 use timberline_sync::epoch::{self, Guard};
-use timberline_tier::Memory;
+use timberline_tier::{Memory, slot_size};
 
 use super::node::{AT_END, Link, Reach};
-use super::tree::{Root, Tree, slot_bytes};
+use super::tree::{Root, Tree};
 use crate::{LevelFill, Stats};
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -33,9 +33,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             stats.above_boundary += usize::from(is_fast && !below_fast);
             if link.is_leaf() {
                 stats.leaves.add(is_fast);
-                stats.bytes_in_nodes += slot_bytes(self.leaf_at(link, &guard).bytes());
+                stats.bytes_in_nodes += slot_size(self.leaf_at(link, &guard).bytes());
             } else {
-                stats.bytes_in_nodes += slot_bytes(link.kind().bytes::<R>());
+                stats.bytes_in_nodes += slot_size(link.kind().bytes::<R>());
                 let children = self.children(link, &guard);
                 waiting.extend(children.map(|child| (child, level + 1, is_fast)));
             }

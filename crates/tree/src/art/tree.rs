@@ -122,11 +122,6 @@ impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
     }
 }
 
-/// Bytes of the slot that a node of `bytes` bytes is given.
-pub(super) fn slot_bytes(bytes: usize) -> usize {
-    bytes.next_power_of_two().max(64)
-}
-
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// An empty tree. The arenas are within reach.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
@@ -207,7 +202,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         value: u64,
     ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let bytes = slot_bytes(leaf_bytes(key.len()));
+        let bytes = leaf_bytes(key.len());
         let slot = self.store.allocate(new, bytes)?;
         let address = slot.as_ptr().expose_provenance();
         Leaf::write(address, key, value, 0);
@@ -221,7 +216,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Memory for an inner node.
     pub fn fresh_inner(&self, new: NewNode, kind: Kind) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let bytes = slot_bytes(kind.bytes::<R>());
+        let bytes = kind.bytes::<R>();
         let slot = self.store.allocate(new, bytes)?;
         let address = slot.as_ptr().expose_provenance();
         let link = Link::to_inner(self.base, address, kind);
@@ -239,8 +234,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         old: Link,
         bytes: usize,
     ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let bytes = slot_bytes(bytes);
-        let slot = self.store.arenas().allocate(tier, bytes)?;
+        let slot = self.store.allocate_in(tier, bytes)?;
         let address = slot.as_ptr().expose_provenance();
         let link = if old.is_leaf() {
             Link::to_leaf(self.base, address)
@@ -257,7 +251,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Frees a leaf once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim_leaf(&self, leaf: Leaf<'_>, guard: &Guard) {
         let (base, address) = (self.base, leaf.address());
-        let (link, bytes) = (Link::to_leaf(base, address), slot_bytes(leaf.bytes()));
+        let (link, bytes) = (Link::to_leaf(base, address), leaf.bytes());
         self.store.reclaim(guard, move |store| {
             store.placement.leaf_freed(address);
             link.free(base, bytes, store.arenas());
@@ -266,7 +260,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Frees an inner node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
-        let (base, bytes) = (self.base, slot_bytes(link.kind().bytes::<R>()));
+        let (base, bytes) = (self.base, link.kind().bytes::<R>());
         self.store
             .reclaim(guard, move |store| link.free(base, bytes, store.arenas()));
     }

@@ -7,6 +7,8 @@ use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_tier::Arenas;
 use timberline_tree::{BulkError, Full, Stats};
 
+use super::rooms::CHUNK;
+
 /// Inclusive, exclusive or no bounds at either end.
 pub type Bounds = (Bound<u64>, Bound<u64>);
 
@@ -14,6 +16,19 @@ pub type Bounds = (Bound<u64>, Bound<u64>);
 pub trait TestMap: Sized + Send + Sync {
     /// Bytes of a node; of a leaf, where they differ.
     const NODE_BYTES: usize;
+    /// A power of two that divides all leaves' addresses, for what is kept of leaves by their address.
+    const APART: usize = Self::NODE_BYTES;
+    /// Records that make a few hundred leaves or more.
+    const MANY: u64 = 25 * Self::NODE_BYTES as u64;
+    /// Fast memory for about a quarter of these leaves, and for the many inner nodes that tiny ones need.
+    const QUARTER: usize = {
+        let leaves = (120 * Self::NODE_BYTES).next_multiple_of(CHUNK);
+        if leaves > 11 * CHUNK {
+            leaves
+        } else {
+            11 * CHUNK
+        }
+    };
     /// Nodes of a map without records.
     const EMPTY_NODES: usize = 1;
 

@@ -44,7 +44,7 @@ pub const ALL: &[Make] = &[
 
 /// A map under a placement, with so many bytes for its nodes.
 pub fn map<T: TestMap>(make: Make, seed: u64, fast: usize, slow: usize) -> (T, Placing) {
-    let node_bytes = T::NODE_BYTES;
+    let node_bytes = T::APART;
     let room = Room {
         seed,
         fast,

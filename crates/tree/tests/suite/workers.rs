@@ -14,21 +14,12 @@ use super::moving::{self, Policy};
 use super::placing::Room;
 use super::{TestMap, check, names, rooms};
 
-/// Four to five hundred leaves, whatever the size of a node.
-const fn records<T: TestMap>() -> u64 {
-    25 * T::NODE_BYTES as u64
-}
-
-/// Fast memory for about a quarter of them, and for the many inner nodes that tiny ones need.
 fn room<T: TestMap>(seed: u64) -> Room {
-    let node_bytes = T::NODE_BYTES;
     Room {
         seed,
-        fast: (120 * node_bytes)
-            .next_multiple_of(rooms::CHUNK)
-            .max(11 * rooms::CHUNK),
+        fast: T::QUARTER,
         slow: rooms::AMPLE,
-        node_bytes,
+        node_bytes: T::APART,
     }
 }
 
@@ -36,7 +27,7 @@ fn loaded<T: TestMap>(make: moving::Make, seed: u64) -> (T, Policy, BTreeMap<u64
     let (arenas, policy) = make(&room::<T>(seed));
     let map = T::make(arenas, policy.placement.clone()).unwrap();
     let mut draw = Draw::new(seed, 77);
-    let keys = draw.shuffled((0..records::<T>()).collect());
+    let keys = draw.shuffled((0..T::MANY).collect());
     let model: BTreeMap<u64, u64> = keys.iter().map(|&key| (key, !key)).collect();
     for key in keys {
         assert_eq!(map.insert(key, !key), Ok(None));
@@ -47,7 +38,7 @@ fn loaded<T: TestMap>(make: moving::Make, seed: u64) -> (T, Policy, BTreeMap<u64
 /// Nine requests in ten go to `hot`.
 fn request<T: TestMap>(map: &T, draw: &mut Draw, hot: &Range<u64>) {
     let key = match draw.once_in(10) {
-        true => draw.below(records::<T>()),
+        true => draw.below(T::MANY),
         false => hot.start + draw.below(hot.end - hot.start),
     };
     assert_eq!(map.get(key), Some(!key), "{key}");
@@ -73,7 +64,7 @@ pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
         let name = policy.placement.name();
         let (placed, mut clockwork) = (map.placed(), policy.clockwork());
         let mut draw = Draw::new(seed, 0);
-        let size = records::<T>() / 20;
+        let size = T::MANY / 20;
         for start in [12 * size, 3 * size, 17 * size] {
             let hot = start..start + size;
             let mut best = 0f64;
@@ -121,7 +112,7 @@ pub fn growth_beyond_the_budget_keeps_it<T: TestMap>() {
         let (placed, mut clockwork) = (map.placed(), policy.clockwork());
         let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
         for step in 0..60_000u64 {
-            let key = draw.below(2 * records::<T>());
+            let key = draw.below(2 * T::MANY);
             match draw.below(8) {
                 0..3 => assert_eq!(map.insert(key, step), Ok(model.insert(key, step))),
                 3 => assert_eq!(map.remove(key), model.remove(&key)),
@@ -187,7 +178,7 @@ fn awake<T: TestMap, R>(map: &T, workers: &Workers, work: impl FnOnce() -> R) ->
 /// One thread's share of the records, under a workload with a hot region that moves.
 fn churn<T: TestMap>(map: &T, mut draw: Draw, threads: u64, thread: u64) -> BTreeMap<u64, u64> {
     const STEPS: u64 = 30_000;
-    let keys = records::<T>() / threads;
+    let keys = T::MANY / threads;
     let (mut model, hot) = (BTreeMap::new(), keys / 20);
     for step in 0..STEPS {
         let start = step / 10_000 * 5 * hot;
@@ -280,7 +271,7 @@ pub fn a_worker_that_panics_takes_nothing_with_it<T: TestMap>() {
         let mut draw = Draw::new(seed, 0);
         awake(&map, &workers, || {
             for step in 0..20_000 {
-                let key = draw.below(records::<T>());
+                let key = draw.below(T::MANY);
                 match draw.below(4) {
                     0 => assert_eq!(map.insert(key, step), Ok(model.insert(key, step))),
                     1 => assert_eq!(map.remove(key), model.remove(&key)),

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::Versioned;
+use timberline_tier::slot_size;
 
 use super::link::{INNER_ALIGN, Kind, Link, Reach};
 use super::search;
@@ -148,7 +149,9 @@ impl Kind {
             Kind::N48 => size_of::<Node48<R>>(),
             Kind::N256 => size_of::<Node256<R>>(),
         };
-        bytes.next_multiple_of(INNER_ALIGN)
+        let bytes = bytes.next_multiple_of(INNER_ALIGN);
+        assert!(slot_size(bytes).is_multiple_of(INNER_ALIGN));
+        bytes
     }
 
     /// How many bytes of its prefix a node knows.
