@@ -13,6 +13,7 @@ use super::node::{Near, Reach};
 use super::range::Range;
 use super::tree::Tree;
 use super::walk::{Start, Way};
+use crate::traverse::DEPTH;
 use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats, Value};
 
 /// Why a map could not be made.
@@ -66,7 +67,7 @@ impl std::error::Error for ArtError {}
 /// ```
 pub struct Art<K: ?Sized, V, M: Memory = Native, R: Reach = Near> {
     tree: Arc<Tree<M, R>>,
-    typed: PhantomData<fn(Box<K>) -> V>,
+    typed: PhantomData<fn(&K) -> V>,
 }
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
@@ -92,15 +93,33 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
         self.tree.get(key.to_bytes().as_ref()).map(V::from_word)
     }
 
-    /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. Each is linearizable on its own.
+    /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. [`DEPTH`] lookups overlap,
+    /// which hides much of slow memory's latency. Each is linearizable on its own.
     ///
     /// # Panics
     /// If the slices differ in length.
     pub fn get_many<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>]) {
+        self.get_many_deep(keys, values, DEPTH);
+    }
+
+    /// As [`Art::get_many`], with so many lookups at a time (made to lie within 1 and
+    /// [`MAX_DEPTH`](crate::traverse::MAX_DEPTH)).
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn get_many_deep<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>], depth: usize) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
-        for (key, value) in keys.iter().zip(values) {
-            *value = self.get(key.borrow());
-        }
+        let bytes = keys.iter().map(|key| key.borrow().to_bytes());
+        self.tree.get_each(bytes, depth, |index, found| {
+            values[index] = found.map(V::from_word);
+        });
+    }
+
+    /// The value of `key`, as a future that yields where it would wait for memory: for an executor that interleaves
+    /// many operations on one core. It pins the epoch as long as it lives, so it stays on its thread and should be polled to the end.
+    pub async fn get_async(&self, key: &K) -> Option<V> {
+        let found = self.tree.get_async(key.to_bytes().as_ref()).await;
+        found.map(V::from_word)
     }
 
     /// Whether there is a record of `key`.

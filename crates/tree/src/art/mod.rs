@@ -7,13 +7,14 @@
 //! | file | noun |
 //! |---|---|
 //! | `node/` | nodes, their layouts, and search in them |
-//! | `tree.rs` | the descent, and operations that make no node |
+//! | `tree.rs`, `descent.rs` | its parts, the descent, and operations that make no node |
 //! | `grow.rs`, `shrink.rs` | structure modifications |
 //! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
 //! | `walk.rs`, `scan.rs`, `range.rs` | many records in order |
 //! | `stats.rs` | what it consists of |
 //! | `map.rs` | the typed face, [`Art`] |
 
+mod descent;
 mod grow;
 mod map;
 mod migrate;

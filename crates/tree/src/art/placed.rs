@@ -37,7 +37,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let Some(walked) = walker.next() else { return };
                 // One that moved is shown where it is now; one that was removed, not at all.
                 let leaf = match walked.is_obsolete() {
-                    true => self.retry(|| self.find(walked.key(), &guard)),
+                    true => self.find(walked.key(), &guard),
                     false => Some(walked),
                 };
                 if let Some(leaf) = leaf {
@@ -148,7 +148,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         }
         // What was read may be anything, until the leaf of this key turns out to lie there.
         let guard = epoch::pin();
-        let leaf = self.retry(|| self.find(&key, &guard))?;
+        let leaf = self.find(&key, &guard)?;
         (leaf.address() == address).then(|| KeyBytes::from(&key[..]))
     }
 }

@@ -74,7 +74,7 @@ pub struct Range<K: ?Sized, V, M: Memory, R: Reach> {
     unread: Option<Span>,
     /// Records of the next batch.
     next: usize,
-    typed: PhantomData<fn() -> (Box<K>, V)>,
+    typed: PhantomData<fn(&K) -> V>,
 }
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Range<K, V, M, R> {

@@ -1,8 +1,4 @@
-//! The tree of byte strings: its parts, the descent, and point operations that need no new node.
-//!
-//! A descent steps from inner node to inner node as the protocol in [`timberline_sync::version`] says, and ends at a leaf
-//! whose link was validated; [`Leaf`] tells why it may then be read without a version. Part of a
-//! prefix may be taken on trust on the way, so the leaf's key is compared as a whole.
+//! The tree of byte strings: its parts, and point operations that need no new node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -12,8 +8,10 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
+use super::descent::{AT_ONCE, Descent, LATER, Lookup};
 use super::node::{AT_END, Base, Body, Kind, Leaf, Link, LockedLeaf, Position, Reach, leaf_bytes};
 use crate::store::{self, Store};
+use crate::traverse::{self, Yielding};
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
 #[repr(align(128))]
@@ -306,45 +304,33 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The leaf of a key, if there is one.
     #[inline(always)]
-    pub fn find<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Result<Option<Leaf<'g>>, Restart> {
-        let root = self.root.read()?;
-        let mut link = root.get(Root::link)?;
-        if link.is_none() {
-            return Ok(None);
-        }
-        if !link.is_leaf() {
-            let mut node = link.node::<R>(self.base, guard).read()?;
-            root.validate()?;
-            let mut depth = 0;
-            loop {
-                self.visit(link, key, depth);
-                let kind = link.kind();
-                let Some((child, below)) = node.get(|body| body.child_for(kind, key, depth))?
-                else {
-                    return Ok(None);
-                };
-                (link, depth) = (child, below);
-                if link.is_leaf() {
-                    break;
-                }
-                let child = link.node(self.base, guard).read()?;
-                node.validate()?;
-                node = child;
-            }
-        }
-        let leaf = self.leaf_at(link, guard);
-        self.visit_leaf(leaf);
-        Ok((leaf.key() == key).then_some(leaf))
+    pub fn find<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<Leaf<'g>> {
+        traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
     }
 
     /// The value of a key.
     #[inline(always)]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         let guard = epoch::pin();
-        let leaf = self.retry(|| self.find(key, &guard))?;
-        let value = leaf.value();
-        self.note(leaf, Access::Reuse);
-        Some(value)
+        traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard))
+    }
+
+    /// Gives `found` each key's position and value, `depth` lookups at a time.
+    pub fn get_each<B: AsRef<[u8]>>(
+        &self,
+        keys: impl Iterator<Item = B>,
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        let guard = epoch::pin();
+        let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
+        traverse::interleave(depth, lookups, found);
+    }
+
+    /// The value of a key, yielding at each node.
+    pub async fn get_async(&self, key: &[u8]) -> Option<u64> {
+        let guard = epoch::pin();
+        Yielding(Lookup::<_, _, _, LATER>::new(self, key, &guard)).await
     }
 
     /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
@@ -352,7 +338,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn modify(&self, key: &[u8], mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
         let guard = epoch::pin();
         self.retry(|| {
-            let Some(leaf) = self.find(key, &guard)? else {
+            let Some(leaf) = self.find(key, &guard) else {
                 return Ok(None);
             };
             let held = leaf.lock()?;

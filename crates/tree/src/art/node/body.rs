@@ -369,9 +369,9 @@ impl<R: Reach> Body<R> {
         let kind = self.kind();
         if let View::Few(keys, links) = self.view(kind) {
             let end = self.has_end();
-            for lane in 0..self.count().min(links.len()) {
+            for (lane, link) in links.iter().enumerate().take(self.count()) {
                 let at = Self::lane_position(keys, lane, end);
-                if at >= from && !visit(at, links[lane].load()) {
+                if at >= from && !visit(at, link.load()) {
                     return;
                 }
             }

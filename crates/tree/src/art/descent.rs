@@ -1,0 +1,158 @@
+//! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included.
+//!
+//! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's validated read,
+//! child's snapshot, parent validated again. The root cell is the topmost node's parent, and done in one step with it.
+//! A leaf needs no version of its own ([`Leaf`] tells why). Part of a prefix may be taken on trust on the way, so
+//! the leaf's key is compared as a whole.
+
+use std::task::Poll;
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_sync::shim::pause;
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::Memory;
+
+use super::node::{Body, Leaf, Link, Reach, leaf_bytes};
+use super::tree::{Root, Tree};
+use crate::traverse::Traversal;
+
+/// The next node follows at once: the CPU asks for all that it needs of it by itself.
+pub(super) const AT_ONCE: bool = false;
+/// Other work comes first: the memory is asked for the next node.
+pub(super) const LATER: bool = true;
+
+/// Looks for the leaf of a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
+pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
+    tree: &'t Tree<M, R>,
+    guard: &'t Guard,
+    key: B,
+    next: Next<'t, R>,
+    restarts: u32,
+}
+
+/// What the next step does.
+enum Next<'t, R> {
+    Start,
+    /// Enters an inner node, to which a key leads with so many bytes.
+    Inner(Snapshot<'t, Body<R>>, Link, usize),
+    Leaf(Link),
+}
+
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M, R, WHEN> {
+    #[inline(always)]
+    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard) -> Self {
+        Descent {
+            tree,
+            guard,
+            key,
+            next: Next::Start,
+            restarts: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) -> Result<Poll<Option<Leaf<'t>>>, Restart> {
+        let key = self.key.as_ref();
+        let (node, link, depth) = match self.next {
+            Next::Start => {
+                let root = self.tree.root.read()?;
+                let link = root.get(Root::link)?;
+                if link.is_none() {
+                    return Ok(Poll::Ready(None));
+                }
+                if link.is_leaf() {
+                    self.next = Next::Leaf(link);
+                    return Ok(Poll::Pending);
+                }
+                let node = link.node::<R>(self.tree.base, self.guard).read()?;
+                root.validate()?;
+                (node, link, 0)
+            }
+            Next::Inner(parent, link, depth) => {
+                let node = link.node::<R>(self.tree.base, self.guard).read()?;
+                parent.validate()?;
+                (node, link, depth)
+            }
+            Next::Leaf(link) => {
+                let leaf = self.tree.leaf_at(link, self.guard);
+                self.tree.visit_leaf(leaf);
+                return Ok(Poll::Ready((leaf.key() == key).then_some(leaf)));
+            }
+        };
+        let kind = link.kind();
+        let found = node.get(|body| {
+            self.tree.visit(link, key, depth);
+            body.child_for(kind, key, depth)
+        })?;
+        let Some((child, depth)) = found else {
+            return Ok(Poll::Ready(None));
+        };
+        if WHEN == LATER {
+            self.tree.ask_for(child, key, depth);
+        }
+        self.next = match child.is_leaf() {
+            true => Next::Leaf(child),
+            false => Next::Inner(node, child, depth),
+        };
+        Ok(Poll::Pending)
+    }
+}
+
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
+    for Descent<'t, B, M, R, WHEN>
+{
+    type Output = Option<Leaf<'t>>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Self::Output> {
+        self.advance().unwrap_or_else(|Restart| {
+            pause(self.restarts);
+            self.restarts += 1;
+            self.next = Next::Start;
+            Poll::Pending
+        })
+    }
+}
+
+/// Looks for the value of a key.
+pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'t, B, M, R, WHEN>);
+
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Lookup<'t, B, M, R, WHEN> {
+    #[inline(always)]
+    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard) -> Self {
+        Lookup(Descent::new(tree, key, guard))
+    }
+}
+
+impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
+    for Lookup<'_, B, M, R, WHEN>
+{
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Option<u64>> {
+        self.0.step().map(|leaf| {
+            let leaf = leaf?;
+            let value = leaf.value();
+            self.0.tree.note(leaf, Access::Reuse);
+            Some(value)
+        })
+    }
+}
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a node.
+    #[inline(always)]
+    fn ask_for(&self, link: Link, key: &[u8], depth: usize) {
+        let address = link.address(self.base);
+        if link.is_leaf() {
+            return self.memory().prefetch(address, leaf_bytes(key.len()));
+        }
+        let (head, more) = link.kind().reads::<R>(key.get(depth).copied().unwrap_or(0));
+        self.memory().prefetch(address, head);
+        if let Some(offset) = more {
+            self.memory().prefetch(address + offset, size_of::<R>());
+        }
+    }
+}

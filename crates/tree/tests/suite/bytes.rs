@@ -1,0 +1,530 @@
+//! What maps over byte strings must do, whatever their nodes look like: keys of any length, one the beginning of another.
+//!
+//! A map joins by implementing [`ByteMap`] and one line in a test file: `byte_suite_for!(name: Type)`.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use timberline_placement::{NodeKey, Placed, Placement};
+use timberline_sync::epoch;
+use timberline_tier::{Arenas, ArenasConfig, TierId};
+use timberline_tree::{InsertError, MAX_KEY, Stats};
+
+use super::draw::{Draw, seed};
+use super::placing::{self, Placing};
+use super::{check, names};
+
+/// Bounds of a range of byte strings.
+pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+/// What a map should contain.
+pub type Model = BTreeMap<Vec<u8>, u64>;
+
+/// A concurrent ordered map from byte strings to words, whose nodes live in arenas.
+pub trait ByteMap: Sized + Send + Sync {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError>;
+    fn arenas(&self) -> &Arenas;
+    fn placed(&self) -> Arc<dyn Placed>;
+    fn stats(&self) -> Stats;
+
+    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError>;
+    fn update(&self, key: &[u8], value: u64) -> Option<u64>;
+    fn upsert_with(
+        &self,
+        key: &[u8],
+        value: impl FnMut(Option<u64>) -> u64,
+    ) -> Result<u64, InsertError>;
+    fn remove(&self, key: &[u8]) -> Option<u64>;
+    fn get(&self, key: &[u8]) -> Option<u64>;
+    fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]);
+    fn first(&self) -> Option<(Vec<u8>, u64)>;
+    fn last(&self) -> Option<(Vec<u8>, u64)>;
+    fn pop_first(&self) -> Option<(Vec<u8>, u64)>;
+    fn pop_last(&self) -> Option<(Vec<u8>, u64)>;
+    fn range(&self, bounds: Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)>;
+    /// The rest of a range after some records from it and a seek.
+    fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)>;
+    fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)>;
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> usize;
+    fn len(&self) -> usize;
+    fn clear(&self);
+}
+
+/// Room for keys of 64 KiB, in chunks that come and go.
+fn arenas(fast: usize, slow: usize) -> Arenas {
+    let mut config = ArenasConfig::two_tiers(fast, slow);
+    config.chunk_bytes = 256 << 10;
+    config.huge_pages = false;
+    Arenas::new(&config).unwrap()
+}
+
+fn make<T: ByteMap>() -> (T, Placing) {
+    let placing = placing::shuffle(seed());
+    let map = T::make(arenas(512 << 10, 32 << 20), placing.placement.clone());
+    (map.unwrap(), placing)
+}
+
+fn all<T: ByteMap>(map: &T) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
+    map.range((Bound::Unbounded, Bound::Unbounded))
+}
+
+/// The map's content, seen every way, is the model's.
+fn same<T: ByteMap>(map: &T, model: &Model) {
+    let expected: Vec<_> = model.clone().into_iter().collect();
+    assert!(all(map).eq(expected.iter().cloned()), "forward");
+    assert!(
+        all(map).rev().eq(expected.iter().rev().cloned()),
+        "backward"
+    );
+    assert_eq!(map.len(), expected.len());
+    assert_eq!(map.first(), expected.first().cloned());
+    assert_eq!(map.last(), expected.last().cloned());
+    for (key, value) in model {
+        assert_eq!(map.get(key), Some(*value), "{}", key.escape_ascii());
+    }
+}
+
+/// The leaves are the records, each found by its address, and nothing leaked. Then everything is removed.
+fn ends_well<T: ByteMap>(map: &T, model: &Model, placing: &Placing) {
+    same(map, model);
+    if let Some(settle) = &placing.settle {
+        settle(&*map.placed());
+        assert_eq!(map.stats().above_boundary, 0);
+    }
+    let placed = map.placed();
+    placed.each_leaf(&mut |leaf| {
+        let fence = leaf.fence.to_bytes();
+        assert_eq!(placed.fence_at(leaf.address), Some(fence));
+        ControlFlow::Continue(())
+    });
+    let used = || {
+        let arenas = map.arenas();
+        (0..arenas.tiers())
+            .map(|tier| arenas.used(TierId(tier as u8)))
+            .sum::<usize>()
+    };
+    check::reclaim_until("nodes of no map", || used() == map.stats().bytes_in_nodes);
+    map.clear();
+    assert_eq!((map.len(), all(map).next()), (0, None));
+    check::reclaim_until("all nodes", || used() == map.stats().bytes_in_nodes);
+}
+
+/// Short keys over few letters, so that one is often the beginning of another; the empty key; zeros; long ones with long beginnings in
+/// common, like the addresses of pages.
+pub fn some_key(draw: &mut Draw) -> Vec<u8> {
+    const LETTERS: [u8; 5] = [0, 1, b'a', b'b', 255];
+    let mut letters = |most: u64| {
+        let len = draw.below(most + 1);
+        (0..len)
+            .map(|_| LETTERS[draw.below(5) as usize])
+            .collect::<Vec<_>>()
+    };
+    let tail = letters(6);
+    match draw.below(4) {
+        0 => {
+            let host = draw.below(4);
+            let path = draw.below(3);
+            let mut url = format!("https://www.example-{host}.org/a/rather/long/path/{path}/");
+            if draw.once_in(3) {
+                url.truncate(draw.below(url.len() as u64) as usize);
+            }
+            [url.as_bytes(), &tail].concat()
+        }
+        1 => [vec![0; 30], tail].concat(),
+        _ => tail,
+    }
+}
+
+fn step<T: ByteMap>(map: &T, model: &mut Model, draw: &mut Draw, value: u64) {
+    let key = some_key(draw);
+    let name = key.escape_ascii().to_string();
+    match draw.below(12) {
+        0..5 => assert_eq!(
+            map.insert(&key, value),
+            Ok(model.insert(key, value)),
+            "{name}"
+        ),
+        5..8 => assert_eq!(map.remove(&key), model.remove(&key), "{name}"),
+        8 => {
+            let before = model.get_mut(&key).map(|v| std::mem::replace(v, value));
+            assert_eq!(map.update(&key, value), before, "{name}");
+        }
+        9 => {
+            let now = model.entry(key.clone()).or_insert(0);
+            *now += 3;
+            let after = map.upsert_with(&key, |now| now.map_or(3, |now| now + 3));
+            assert_eq!(after, Ok(*now), "{name}");
+        }
+        _ => assert_eq!(map.get(&key), model.get(&key).copied(), "{name}"),
+    }
+}
+
+fn look<T: ByteMap>(map: &T, model: &Model, draw: &mut Draw) {
+    let (low, high) = (some_key(draw), some_key(draw));
+    let bound = |key: &Vec<u8>, draw: &mut Draw| match draw.below(3) {
+        0 => Bound::Included(key.clone()),
+        1 => Bound::Excluded(key.clone()),
+        _ => Bound::Unbounded,
+    };
+    let bounds = (bound(&low, draw), bound(&high, draw));
+    let within = |key: &[u8]| {
+        let above = match &bounds.0 {
+            Bound::Included(low) => key >= &low[..],
+            Bound::Excluded(low) => key > &low[..],
+            Bound::Unbounded => true,
+        };
+        above
+            && match &bounds.1 {
+                Bound::Included(high) => key <= &high[..],
+                Bound::Excluded(high) => key < &high[..],
+                Bound::Unbounded => true,
+            }
+    };
+    let mut expected = model
+        .iter()
+        .filter(|(key, _)| within(key))
+        .map(|(key, &value)| (key.clone(), value));
+    let borrowed = |bound: &Bound<Vec<u8>>| bound.clone();
+    let (from, to) = (borrowed(&bounds.0), borrowed(&bounds.1));
+    let mut range = map.range((
+        from.as_ref().map(Vec::as_slice),
+        to.as_ref().map(Vec::as_slice),
+    ));
+    for _ in 0..draw.below(20) {
+        if draw.once_in(2) {
+            assert_eq!(range.next(), expected.next(), "{bounds:?}");
+        } else {
+            assert_eq!(range.next_back(), expected.next_back(), "{bounds:?}");
+        }
+    }
+    assert!(range.eq(expected), "the rest of {bounds:?}");
+
+    let expected = || {
+        model
+            .iter()
+            .filter(|(key, _)| key.starts_with(&low))
+            .map(|(key, &value)| (key.clone(), value))
+    };
+    assert!(map.prefix(&low).eq(expected()), "{low:?}");
+    assert!(map.prefix(&low).rev().eq(expected().rev()), "{low:?}");
+
+    let (taken, limit) = (draw.below(10) as usize, draw.below(30) as usize);
+    let mut rest = model.iter().skip(taken).filter(|(key, _)| **key >= high);
+    assert!(
+        map.after_seek(taken, &high)
+            .iter()
+            .map(|(key, value)| (key, value))
+            .eq(rest.by_ref()),
+        "{taken} {high:?}"
+    );
+    let mut seen = Vec::new();
+    let count = map.scan(&low, limit, |key, value| {
+        seen.push((key.to_vec(), value));
+        ControlFlow::Continue(())
+    });
+    let expected = model.range(low.clone()..).take(limit);
+    assert!(
+        seen.iter()
+            .map(|(key, value)| (key, value))
+            .eq(expected.clone()),
+        "{low:?}"
+    );
+    assert_eq!(count, expected.count());
+
+    let keys: Vec<_> = (0..40).map(|_| some_key(draw)).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut values = vec![Some(7); keys.len()];
+    map.get_many(&keys, &mut values);
+    let singly = keys.iter().map(|&key| model.get(key).copied());
+    assert!(values.into_iter().eq(singly));
+}
+
+pub fn agrees_with_a_sorted_map<T: ByteMap>() {
+    let mut draw = Draw::new(seed(), 1);
+    for _ in 0..8 {
+        let (map, placing) = make::<T>();
+        let mut model = Model::new();
+        for value in 0..3_000 {
+            step(&map, &mut model, &mut draw, value);
+            migrate(&map, &mut draw);
+            if value % 60 == 0 {
+                look(&map, &model, &mut draw);
+            }
+        }
+        ends_well(&map, &model, &placing);
+    }
+}
+
+/// Every key that is two letters of three or fewer, put in and taken out in many orders: all ways in which nodes part and
+/// come together again.
+pub fn beginnings_of_each_other_come_and_go<T: ByteMap>() {
+    let mut draw = Draw::new(seed(), 2);
+    let letters = [&b""[..], b"\0", b"a", b"\xff"];
+    let mut keys = Vec::new();
+    for one in letters {
+        for two in letters {
+            for three in letters {
+                keys.push([b"in/common/", one, two, three].concat());
+                keys.push([one, two, three].concat());
+            }
+        }
+    }
+    keys.sort();
+    keys.dedup();
+    for round in 0..40 {
+        let (map, placing) = make::<T>();
+        let mut model = Model::new();
+        for key in draw.shuffled(keys.clone()) {
+            assert_eq!(map.insert(&key, round), Ok(None));
+            model.insert(key, round);
+        }
+        same(&map, &model);
+        let gone = draw.below(keys.len() as u64 + 1) as usize;
+        for key in draw.shuffled(keys.clone()).into_iter().take(gone) {
+            assert_eq!(map.remove(&key), model.remove(&key));
+            same(&map, &model);
+        }
+        ends_well(&map, &model, &placing);
+    }
+}
+
+pub fn long_keys_and_one_too_long<T: ByteMap>() {
+    let (map, placing) = make::<T>();
+    let mut model = Model::new();
+    let long = |len: usize, last: u8| {
+        let mut key = vec![b'k'; len];
+        *key.last_mut().unwrap() = last;
+        key
+    };
+    let mut draw = Draw::new(seed(), 3);
+    let mut keys = Vec::new();
+    for len in [1, 8, 60 << 10, (60 << 10) + 1, MAX_KEY - 1, MAX_KEY] {
+        keys.extend([long(len, b'a'), long(len, b'k'), long(len, 0)]);
+    }
+    for round in 0..3u64 {
+        for key in draw.shuffled(keys.clone()) {
+            assert_eq!(map.insert(&key, round), Ok(model.insert(key, round)));
+        }
+        for key in draw.shuffled(keys.clone()).into_iter().take(9) {
+            let leaf = NodeKey::leaf(key[..].into());
+            map.placed().promote_node(&leaf);
+            map.placed()
+                .demote(&names::on_path(&*map.placed(), leaf, &mut draw));
+            assert_eq!(map.remove(&key), model.remove(&key));
+        }
+        same(&map, &model);
+    }
+    let refused = map.insert(&long(MAX_KEY + 1, 0), 1);
+    assert_eq!(refused, Err(InsertError::KeyTooLong(MAX_KEY + 1)));
+    assert!(refused.unwrap_err().to_string().contains("65535"));
+    let refused = map.upsert_with(&long(MAX_KEY + 5, 0), |_| 1);
+    assert_eq!(refused, Err(InsertError::KeyTooLong(MAX_KEY + 5)));
+    assert_eq!(map.get(&long(MAX_KEY + 1, 0)), None);
+    assert_eq!(map.remove(&long(2 * MAX_KEY, 0)), None);
+    ends_well(&map, &model, &placing);
+}
+
+pub fn ends_are_popped_in_order<T: ByteMap>() {
+    let (map, placing) = make::<T>();
+    assert_eq!((map.pop_first(), map.pop_last()), (None, None));
+    let (mut model, mut draw) = (Model::new(), Draw::new(seed(), 4));
+    for value in 0..600 {
+        step(&map, &mut model, &mut draw, value);
+    }
+    while !model.is_empty() {
+        if draw.once_in(2) {
+            assert_eq!(map.pop_first(), model.pop_first());
+        } else {
+            assert_eq!(map.pop_last(), model.pop_last());
+        }
+    }
+    ends_well(&map, &model, &placing);
+}
+
+pub fn a_failed_allocation_leaves_the_map_as_it_was<T: ByteMap>() {
+    for tier in [TierId::FAST, TierId::SLOW] {
+        let mut failures = 0;
+        for nth in 1..=80 {
+            let (map, placing) = make::<T>();
+            let (mut model, mut draw) = (Model::new(), Draw::new(seed(), 5));
+            map.arenas().fail_nth(tier, nth);
+            for value in 0..90 {
+                let key = some_key(&mut draw);
+                if draw.once_in(4) {
+                    assert_eq!(map.remove(&key), model.remove(&key));
+                    continue;
+                }
+                match map.insert(&key, value) {
+                    Ok(before) => assert_eq!(before, model.insert(key, value)),
+                    Err(InsertError::Full(full)) => {
+                        assert_eq!(full.tier, TierId::SLOW);
+                        failures += 1;
+                        same(&map, &model);
+                        assert_eq!(map.insert(&key, value), Ok(model.insert(key, value)));
+                    }
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            map.arenas().fail_nth(tier, 0);
+            ends_well(&map, &model, &placing);
+        }
+        assert_eq!(failures > 0, tier == TierId::SLOW, "{tier:?}: {failures}");
+    }
+}
+
+/// One random move of a node on the path to some key.
+fn migrate<T: ByteMap>(map: &T, draw: &mut Draw) {
+    let placed = map.placed();
+    let leaf = NodeKey::leaf(some_key(draw)[..].into());
+    match draw.below(4) {
+        0 | 1 => placed.promote_node(&leaf),
+        2 => placed.demote(&names::on_path(&*placed, leaf, draw)),
+        _ => placed.demote_subtree(&names::on_path(&*placed, leaf, draw)),
+    };
+}
+
+/// Runs `work` while nodes move.
+fn beside<T: ByteMap>(map: &T, work: impl FnOnce()) {
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut draw = Draw::new(seed(), 99);
+            while !stop.load(Relaxed) {
+                migrate(map, &mut draw);
+                if draw.once_in(16) {
+                    epoch::pin().flush();
+                }
+            }
+        });
+        let _stopping = Stop(&stop);
+        work();
+    });
+}
+
+/// Threads that share no key share every node.
+pub fn threads_with_their_own_keys_lose_nothing<T: ByteMap>() {
+    let (map, placing) = make::<T>();
+    let mut model = Model::new();
+    beside(&map, || {
+        std::thread::scope(|scope| {
+            let work = |thread: u8| {
+                let (map, mut draw) = (&map, Draw::new(seed(), thread.into()));
+                move || {
+                    let mut model = Model::new();
+                    for value in 0..20_000 {
+                        let mut key = some_key(&mut draw);
+                        // The last byte is the thread's, and stands for no letter.
+                        key.push(b'0' + thread);
+                        match draw.below(4) {
+                            0 => assert_eq!(map.remove(&key), model.remove(&key)),
+                            1 => assert_eq!(map.get(&key), model.get(&key).copied()),
+                            _ => assert_eq!(map.insert(&key, value), Ok(model.insert(key, value))),
+                        }
+                    }
+                    model
+                }
+            };
+            let threads: Vec<_> = (0..3).map(|thread| scope.spawn(work(thread))).collect();
+            for thread in threads {
+                model.extend(thread.join().unwrap());
+            }
+        });
+    });
+    let stats = map.stats();
+    assert!(stats.promoted > 0 && stats.demoted > 0, "{stats:?}");
+    ends_well(&map, &model, &placing);
+}
+
+/// A record that is there throughout is seen exactly once, in order, both ways, whatever comes and goes beside it.
+pub fn standing_records_are_seen_once_in_order<T: ByteMap>() {
+    let (map, _) = make::<T>();
+    let mut draw = Draw::new(seed(), 6);
+    let mut standing = Model::new();
+    for _ in 0..800 {
+        let mut key = some_key(&mut draw);
+        key.push(b'!');
+        map.insert(&key, 1).unwrap();
+        standing.insert(key, 1);
+    }
+    let stands = |key: &[u8]| key.ends_with(b"!");
+    beside(&map, || {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut draw = Draw::new(seed(), 7);
+                while !stop.load(Relaxed) {
+                    let key = some_key(&mut draw);
+                    if stands(&key) {
+                        continue;
+                    }
+                    match draw.once_in(2) {
+                        true => drop(map.insert(&key, 0).unwrap()),
+                        false => drop(map.remove(&key)),
+                    }
+                }
+            });
+            let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for _ in 0..150 {
+                    let mut seen: Vec<_> = all(&map).map(|(key, _)| key).collect();
+                    assert!(seen.is_sorted_by(|one, two| one < two), "forward");
+                    seen.retain(|key| stands(key));
+                    assert!(seen.iter().eq(standing.keys()), "forward");
+
+                    let mut seen: Vec<_> = all(&map).rev().map(|(key, _)| key).collect();
+                    assert!(seen.is_sorted_by(|one, two| one > two), "backward");
+                    seen.retain(|key| stands(key));
+                    assert!(seen.iter().rev().eq(standing.keys()), "backward");
+
+                    let mut seen = Vec::new();
+                    map.scan(b"", usize::MAX, |key, _| {
+                        seen.push(key.to_vec());
+                        ControlFlow::Continue(())
+                    });
+                    seen.retain(|key| stands(key));
+                    assert!(seen.iter().eq(standing.keys()), "scanned");
+                }
+            }));
+            stop.store(true, Relaxed);
+            assert!(seen.is_ok(), "a scan went wrong");
+        });
+    });
+}
+
+/// Declares a module with all tests of byte-string keys for one map.
+macro_rules! byte_suite_for {
+    ($name:ident: $map:ty) => {
+        mod $name {
+            use super::*;
+            byte_suite_for! { @ $map:
+                agrees_with_a_sorted_map,
+                beginnings_of_each_other_come_and_go,
+                long_keys_and_one_too_long,
+                ends_are_popped_in_order,
+                a_failed_allocation_leaves_the_map_as_it_was,
+                threads_with_their_own_keys_lose_nothing,
+                standing_records_are_seen_once_in_order,
+            }
+        }
+    };
+    (@ $map:ty: $($test:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                suite::bytes::$test::<$map>();
+            }
+        )*
+    };
+}
+pub(crate) use byte_suite_for;
