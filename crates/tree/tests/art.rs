@@ -27,8 +27,9 @@ fn full(error: InsertError) -> Full {
 impl<R: Reach> TestMap for Map<R> {
     const NODE_BYTES: usize = 24;
     const APART: usize = 8;
-    const MANY: u64 = 12_800;
-    const QUARTER: usize = 40 * rooms::CHUNK;
+    const MANY: u64 = 6_400;
+    const QUARTER: usize = 21 * rooms::CHUNK;
+    const SIZES: usize = 5;
     const EMPTY_NODES: usize = 0;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {

@@ -29,6 +29,8 @@ pub trait TestMap: Sized + Send + Sync {
             11 * CHUNK
         }
     };
+    /// How many sizes nodes have; free memory among those of one is no room for another.
+    const SIZES: usize = 1;
     /// Nodes of a map without records.
     const EMPTY_NODES: usize = 1;
 

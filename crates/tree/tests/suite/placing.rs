@@ -47,7 +47,7 @@ pub fn map<T: TestMap>(make: Make, seed: u64, fast: usize, slow: usize) -> (T, P
     let node_bytes = T::APART;
     let room = Room {
         seed,
-        fast,
+        fast: fast * T::SIZES,
         slow,
         node_bytes,
     };

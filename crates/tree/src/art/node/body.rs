@@ -90,6 +90,31 @@ enum View<'a, R> {
     Full(&'a Node256<R>),
 }
 
+impl<R: Reach> View<'_, R> {
+    /// The child for a byte, of the kinds that have a place for each.
+    #[inline(always)]
+    fn wide(&self, byte: usize) -> Link {
+        match self {
+            View::Few(..) => Link::NONE,
+            View::Indexed(node) => match usize::from(node.index[byte].load(Relaxed)) {
+                0 => Link::NONE,
+                slot => node.links[(slot - 1).min(47)].load(),
+            },
+            View::Full(node) => node.links[byte].load(),
+        }
+    }
+
+    /// The entry at the end, of these kinds.
+    #[inline(always)]
+    fn end(&self) -> Link {
+        match self {
+            View::Few(..) => Link::NONE,
+            View::Indexed(node) => node.end.load(),
+            View::Full(node) => node.end.load(),
+        }
+    }
+}
+
 /// Where a key goes on from a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
@@ -331,17 +356,7 @@ impl<R: Reach> Body<R> {
                     lanes => node.links[(lanes.trailing_zeros() as usize).min(15)].load(),
                 }
             }
-            Kind::N48 => {
-                let node: &Node48<R> = self.layout();
-                match usize::from(node.index[usize::from(byte)].load(Relaxed)) {
-                    0 => Link::NONE,
-                    slot => node.links[(slot - 1).min(47)].load(),
-                }
-            }
-            Kind::N256 => {
-                let node: &Node256<R> = self.layout();
-                node.links[usize::from(byte)].load()
-            }
+            Kind::N48 | Kind::N256 => self.view(kind).wide(byte.into()),
         }
     }
 
@@ -349,9 +364,7 @@ impl<R: Reach> Body<R> {
     pub fn end(&self, kind: Kind) -> Link {
         match self.view(kind) {
             View::Few(_, links) if self.has_end() => links[0].load(),
-            View::Few(..) => Link::NONE,
-            View::Indexed(node) => node.end.load(),
-            View::Full(node) => node.end.load(),
+            wide => wide.end(),
         }
     }
 
@@ -366,8 +379,8 @@ impl<R: Reach> Body<R> {
     /// Visits entries in order, from `from` on, until `visit` returns false.
     #[inline(always)]
     pub fn each(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
-        let kind = self.kind();
-        if let View::Few(keys, links) = self.view(kind) {
+        let view = self.view(self.kind());
+        if let View::Few(keys, links) = view {
             let end = self.has_end();
             for (lane, link) in links.iter().enumerate().take(self.count()) {
                 let at = Self::lane_position(keys, lane, end);
@@ -377,19 +390,27 @@ impl<R: Reach> Body<R> {
             }
             return;
         }
-        for at in from..=LAST {
-            let link = self.get(kind, at);
-            if !link.is_none() && !visit(at, link) {
+        let first = usize::from(from.saturating_sub(1));
+        if from == AT_END && !Self::show(AT_END, view.end(), &mut visit) {
+            return;
+        }
+        for byte in first..256 {
+            if !Self::show(1 + byte as Position, view.wide(byte), &mut visit) {
                 return;
             }
         }
     }
 
+    #[inline(always)]
+    fn show(at: Position, link: Link, visit: &mut impl FnMut(Position, Link) -> bool) -> bool {
+        link.is_none() || visit(at, link)
+    }
+
     /// Visits entries against the order, from `from` down, until `visit` returns false.
     #[inline(always)]
     pub fn each_back(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
-        let kind = self.kind();
-        if let View::Few(keys, links) = self.view(kind) {
+        let view = self.view(self.kind());
+        if let View::Few(keys, links) = view {
             let end = self.has_end();
             for lane in (0..self.count().min(links.len())).rev() {
                 let at = Self::lane_position(keys, lane, end);
@@ -399,12 +420,12 @@ impl<R: Reach> Body<R> {
             }
             return;
         }
-        for at in (0..=from).rev() {
-            let link = self.get(kind, at);
-            if !link.is_none() && !visit(at, link) {
+        for byte in (0..usize::from(from)).rev() {
+            if !Self::show(1 + byte as Position, view.wide(byte), &mut visit) {
                 return;
             }
         }
+        Self::show(AT_END, view.end(), &mut visit);
     }
 
     #[inline(always)]
