@@ -378,10 +378,20 @@ pub fn a_failed_allocation_leaves_the_map_as_it_was<T: ByteMap>() {
     }
 }
 
+fn draw_one<'a, T>(draw: &mut Draw, all: &'a [T]) -> &'a T {
+    &all[draw.below(all.len() as u64) as usize]
+}
+
 /// One random move of a node on the path to some key.
 fn migrate<T: ByteMap>(map: &T, draw: &mut Draw) {
     let placed = map.placed();
-    let leaf = NodeKey::leaf(some_key(draw)[..].into());
+    let mut key = some_key(draw);
+    // Tests mark their keys at the end.
+    key.extend(*draw_one(
+        draw,
+        &[None, Some(b'!'), Some(b'0'), Some(b'1'), Some(b'2')],
+    ));
+    let leaf = NodeKey::leaf(key[..].into());
     match draw.below(4) {
         0 | 1 => placed.promote_node(&leaf),
         2 => placed.demote(&names::on_path(&*placed, leaf, draw)),
