@@ -2,17 +2,22 @@
 
 #[macro_use]
 mod suite;
+#[path = "suite/bytes.rs"]
+mod bytes;
 
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use suite::bytes::{self, ByteMap, byte_suite_for};
+use bytes::{ByteMap, byte_suite_for};
+use suite::draw::{self, Draw};
 use suite::map::Bounds;
-use suite::{TestMap, rooms};
+use suite::{TestMap, placing, rooms};
 use timberline_placement::{Placed, Placement};
-use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::art::{Far, Near, Reach};
-use timberline_tree::{Art, BulkError, Full, InsertError, Stats};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
+use timberline_tree::art::{Far, Near, Range, Reach};
+use timberline_tree::{Art, ArtError, BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
 
 struct Map<R: Reach>(Art<u64, u64, Native, R>);
 
@@ -175,4 +180,106 @@ mod far {
         faults::a_failed_allocation_fails_an_insert_or_nothing,
         reclaim::churn_gives_everything_back,
     }
+}
+
+#[test]
+fn maps_and_scans_go_to_other_threads() {
+    fn crosses_threads<T: Send + Sync + 'static>() {}
+    crosses_threads::<Art<u64, u64>>();
+    crosses_threads::<Art<str, f64, Native, Far>>();
+    crosses_threads::<Range<[u8], u64, Native, Near>>();
+}
+
+fn slow<K: ByteKey + ?Sized>(bytes: usize) -> Art<K, u64> {
+    let arenas = rooms::two(0, bytes);
+    Art::new(Native(arenas), placing::all_slow(0).placement).unwrap()
+}
+
+/// As many keys in a sixty-fourth of all as ten million random ones have there.
+#[test]
+fn a_random_record_takes_less_than_39_bytes() {
+    const RECORDS: u64 = 10_000_000 / 64;
+    let map: Art<u64, u64> = slow(16 << 20);
+    let mut draw = Draw::new(draw::seed(), 0);
+    for value in 0..RECORDS {
+        map.insert(&(draw.word() >> 6), value).unwrap();
+    }
+    let stats = map.stats();
+    let per_record = stats.bytes_in_nodes as f64 / stats.records as f64;
+    assert!(per_record < 39.0, "{per_record} bytes a record");
+}
+
+#[test]
+fn arenas_beyond_the_reach_of_links_are_refused() {
+    let mut config = ArenasConfig::two_tiers(8 << 30, 9 << 30);
+    config.huge_pages = false;
+    let arenas = || Native(Arenas::new(&config).unwrap());
+    let placement = || placing::all_slow(0).placement;
+    let refused = Art::<u64, u64>::new(arenas(), placement()).err().unwrap();
+    let ArtError::TooFar { bytes, reach } = refused;
+    assert!(bytes > 17 << 30 && reach == Near::SPAN, "{refused}");
+    assert!(refused.to_string().contains("Far"), "{refused}");
+    let map: Art<u64, u64, Native, Far> = Art::new(arenas(), placement()).unwrap();
+    map.insert(&1, 2).unwrap();
+    assert_eq!(map.get(&1), Some(2));
+}
+
+#[test]
+fn a_lookup_as_a_future_finds_what_get_finds() {
+    let map: Art<str, u64> = slow(1 << 20);
+    for (value, word) in ["", "a", "ab", "abcdefgh", "b"].into_iter().enumerate() {
+        map.insert(word, value as u64).unwrap();
+    }
+    for word in ["", "a", "abc", "abcdefgh", "abcdefgx", "c"] {
+        let mut future = pin!(map.get_async(word));
+        let mut context = Context::from_waker(Waker::noop());
+        let found = (0..10).find_map(|_| match future.as_mut().poll(&mut context) {
+            Poll::Ready(found) => Some(found),
+            Poll::Pending => None,
+        });
+        assert_eq!(found, Some(map.get(word)), "{word}");
+    }
+}
+
+#[test]
+fn words_are_strings_in_order() {
+    let map: Art<str, u64> = slow(1 << 20);
+    let words = ["", "line", "timber", "tree", "trees", "Überlauf"];
+    assert_eq!(map.bulk_load(words.iter().copied().zip(0..)), Ok(6));
+    assert!(map.iter().map(|(word, _)| word).eq(words));
+    assert_eq!(map.range("m".."tree").count(), 1);
+    assert_eq!(map.range("tree"..).next_back().unwrap().0, "Überlauf");
+    assert_eq!(map.pop_first(), Some((String::new(), 0)));
+    let unsorted = map.bulk_load([("b", 1), ("a", 2)]);
+    assert_eq!(unsorted, Err(BulkError::Unsorted(1)));
+    let long = "x".repeat(MAX_KEY + 1);
+    let refused = map.bulk_load([("y", 1), (&long, 2)]);
+    // It is less than "y", too, and that is looked at first.
+    assert_eq!(refused, Err(BulkError::Unsorted(1)));
+    let refused = map.bulk_load([("w", 1), (&long, 2)]);
+    assert_eq!(refused, Err(BulkError::KeyTooLong(1, MAX_KEY + 1)));
+    assert_eq!(map.get("w"), Some(1), "all before are in");
+    assert!(format!("{map:?}").contains("records: 8"), "{map:?}");
+}
+
+/// An update of the closure's making meets every other: none is lost, and a value is made of the one before.
+#[test]
+fn upserts_of_one_key_meet() {
+    let map: Art<[u8], u64> = slow(1 << 20);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for step in 0..3_000 {
+                    map.upsert_with(b"counter", |now| now.unwrap_or(0) + 1)
+                        .unwrap();
+                    if step % 100 == 0 {
+                        // Beside it, its neighbours come and go.
+                        map.insert(b"count", 0).unwrap();
+                        map.remove(b"count");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(map.get(b"counter"), Some(9_000));
 }

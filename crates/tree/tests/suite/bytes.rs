@@ -1,6 +1,7 @@
 //! What maps over byte strings must do, whatever their nodes look like: keys of any length, one the beginning of another.
 //!
-//! A map joins by implementing [`ByteMap`] and one line in a test file: `byte_suite_for!(name: Type)`.
+//! A map joins by implementing [`ByteMap`] and one line in a test file: `byte_suite_for!(name: Type)`. The file has this one as
+//! a module beside the suite.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -12,9 +13,9 @@ use timberline_sync::epoch;
 use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::{InsertError, MAX_KEY, Stats};
 
-use super::draw::{Draw, seed};
-use super::placing::{self, Placing};
-use super::{check, names};
+use crate::suite::draw::{Draw, seed};
+use crate::suite::placing::{self, Placing};
+use crate::suite::{check, names};
 
 /// Bounds of a range of byte strings.
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -530,7 +531,7 @@ macro_rules! byte_suite_for {
         $(
             #[test]
             fn $test() {
-                suite::bytes::$test::<$map>();
+                bytes::$test::<$map>();
             }
         )*
     };

@@ -8,7 +8,6 @@
 //! Every test draws from one seed, which it prints; `TIMBERLINE_SEED=n` repeats a run.
 
 pub mod bulk;
-pub mod bytes;
 pub mod check;
 pub mod clockwork;
 pub mod contended;

@@ -4,12 +4,12 @@
 //! So entries are ordered as the keys below them.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
 
 use timberline_sync::Versioned;
-use timberline_tier::slot_size;
 
-use super::link::{INNER_ALIGN, Kind, Link, Reach};
+use super::layout::{Node3, Node16, Node48, Node256, View};
+use super::link::{Kind, Link, Reach};
 use super::search;
 
 /// An inner node behind its optimistic lock. What it holds beyond its head depends on its kind.
@@ -43,78 +43,6 @@ const COUNT: u16 = (1 << 9) - 1;
 const HAS_END: u16 = 1 << 9;
 const KIND: u32 = 10;
 
-// All kinds begin with the version word and the head; for these, `_top` only keeps their place.
-
-#[repr(C)]
-struct Node3<R> {
-    _top: [AtomicU16; 6],
-    keys: [AtomicU8; 3],
-    prefix: [AtomicU8; 5],
-    links: [R; 3],
-    _align: [AtomicU64; 0],
-}
-
-#[repr(C)]
-struct Node16<R> {
-    _top: [AtomicU16; 6],
-    keys: [AtomicU8; 16],
-    prefix: [AtomicU8; 4],
-    links: [R; 16],
-    _align: [AtomicU64; 0],
-}
-
-#[repr(C)]
-struct Node48<R> {
-    _top: [AtomicU16; 6],
-    end: R,
-    prefix: [AtomicU8; 16],
-    /// For each byte, one more than the index of its link; 0: none.
-    index: [AtomicU8; 256],
-    links: [R; 48],
-    _align: [AtomicU64; 0],
-}
-
-#[repr(C)]
-struct Node256<R> {
-    _top: [AtomicU16; 6],
-    end: R,
-    prefix: [AtomicU8; 16],
-    links: [R; 256],
-    _align: [AtomicU64; 0],
-}
-
-/// A node as what it is.
-enum View<'a, R> {
-    Few(&'a [AtomicU8], &'a [R]),
-    Indexed(&'a Node48<R>),
-    Full(&'a Node256<R>),
-}
-
-impl<R: Reach> View<'_, R> {
-    /// The child for a byte, of the kinds that have a place for each.
-    #[inline(always)]
-    fn wide(&self, byte: usize) -> Link {
-        match self {
-            View::Few(..) => Link::NONE,
-            View::Indexed(node) => match usize::from(node.index[byte].load(Relaxed)) {
-                0 => Link::NONE,
-                slot => node.links[(slot - 1).min(47)].load(),
-            },
-            View::Full(node) => node.links[byte].load(),
-        }
-    }
-
-    /// The entry at the end, of these kinds.
-    #[inline(always)]
-    fn end(&self) -> Link {
-        match self {
-            View::Few(..) => Link::NONE,
-            View::Indexed(node) => node.end.load(),
-            View::Full(node) => node.end.load(),
-        }
-    }
-}
-
 /// Where a key goes on from a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
@@ -131,78 +59,6 @@ pub enum Step {
         /// Whether part of the prefix was taken on trust.
         trusted: bool,
     },
-}
-
-impl Kind {
-    /// The most entries. (Of `N48` and `N256`, without the one at the end, which has a place of its own.)
-    pub const fn capacity(self) -> usize {
-        match self {
-            Kind::N3 => 3,
-            Kind::N16 => 16,
-            Kind::N48 => 48,
-            Kind::N256 => 256,
-        }
-    }
-
-    /// The least kind with room for so many entries.
-    pub fn of(entries: usize) -> Kind {
-        match entries {
-            0..=3 => Kind::N3,
-            4..=16 => Kind::N16,
-            17..=48 => Kind::N48,
-            _ => Kind::N256,
-        }
-    }
-
-    /// What a node of this kind becomes when only `entries` are left; some fewer than the smaller kind
-    /// holds, so that nodes do not change back and forth.
-    pub fn shrunk(self, entries: usize) -> Option<Kind> {
-        let (smaller, limit) = match self {
-            Kind::N3 => return None,
-            Kind::N16 => (Kind::N3, 2),
-            Kind::N48 => (Kind::N16, 12),
-            Kind::N256 => (Kind::N48, 37),
-        };
-        (entries <= limit).then_some(smaller)
-    }
-
-    /// Bytes of a node.
-    pub const fn bytes<R: Reach>(self) -> usize {
-        let bytes = match self {
-            Kind::N3 => size_of::<Node3<R>>(),
-            Kind::N16 => size_of::<Node16<R>>(),
-            Kind::N48 => size_of::<Node48<R>>(),
-            Kind::N256 => size_of::<Node256<R>>(),
-        };
-        let bytes = bytes.next_multiple_of(INNER_ALIGN);
-        assert!(slot_size(bytes).is_multiple_of(INNER_ALIGN));
-        bytes
-    }
-
-    /// How many bytes of its prefix a node knows.
-    pub const fn known_prefix(self) -> usize {
-        match self {
-            Kind::N3 => 5,
-            Kind::N16 => 4,
-            Kind::N48 | Kind::N256 => 16,
-        }
-    }
-
-    /// The bytes that a search reads at a node's start, and where else it reads for `byte`.
-    pub const fn reads<R: Reach>(self, byte: u8) -> (usize, Option<usize>) {
-        let byte = byte as usize;
-        match self {
-            Kind::N3 | Kind::N16 => (self.bytes::<R>(), None),
-            Kind::N48 => (
-                std::mem::offset_of!(Node48<R>, index),
-                Some(std::mem::offset_of!(Node48<R>, index) + byte),
-            ),
-            Kind::N256 => (
-                std::mem::offset_of!(Node256<R>, links),
-                Some(std::mem::offset_of!(Node256<R>, links) + size_of::<R>() * byte),
-            ),
-        }
-    }
 }
 
 impl<R: Reach> Body<R> {

@@ -28,6 +28,7 @@
 #![allow(unsafe_code)]
 
 mod body;
+mod layout;
 mod leaf;
 mod link;
 mod search;
