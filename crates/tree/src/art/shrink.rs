@@ -162,9 +162,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// A leaf is unlinked: retires it. Returns its value.
     fn removed(&self, locked: LockedLeaf<'_>, guard: &Guard) -> u64 {
         let leaf = locked.leaf();
-        self.note(leaf, Access::Reuse);
         let value = leaf.value();
         locked.retire();
+        self.note(leaf, Access::Reuse);
         self.store.count(-1);
         self.reclaim_leaf(leaf, guard);
         value

@@ -111,7 +111,23 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 
     /// The next leaf.
+    #[inline(always)]
     pub fn next(&mut self) -> Option<Leaf<'g>> {
+        // Mostly it is among those that were taken out of the last node.
+        if let Some(frame) = self.frames.last_mut()
+            && frame.taken < frame.count
+            && let Some(&link) = frame.links.get(usize::from(frame.taken))
+            && link.is_leaf()
+        {
+            frame.taken += 1;
+            self.last = Some(self.tree.leaf_at(link, self.guard));
+            return self.last;
+        }
+        self.search()
+    }
+
+    #[inline(never)]
+    fn search(&mut self) -> Option<Leaf<'g>> {
         let mut tries = 0;
         loop {
             match self.advance() {
@@ -123,6 +139,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                     pause(tries);
                     tries += 1;
                     self.started = false;
+                    self.frames.clear();
                     if let Some(last) = self.last {
                         self.from = Start::After(last.key());
                     }
@@ -133,7 +150,6 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     fn advance(&mut self) -> Result<Option<Leaf<'g>>, Restart> {
         if !self.started {
-            self.frames.clear();
             let first = self.seek()?;
             self.started = true;
             if first.is_some() {
@@ -150,11 +166,9 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 let parent = Parent::Node(frame.inner, AT_END);
                 let inner = self.tree.enter(link, &parent, self.guard)?;
                 let next = Some(self.begin());
-                self.push(inner, next)?;
+                self.push(inner, next);
             } else if let Some(next) = frame.next {
-                let inner = frame.inner;
-                self.frames.pop();
-                self.push(inner, Some(next))?;
+                self.take(next)?;
             } else {
                 self.frames.pop();
             }
@@ -177,59 +191,61 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Takes the next links out of a node, and asks for what they lead to.
-    fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>) -> Result<(), Restart> {
-        let mut frame = Frame {
+    /// Goes down to a node, of which nothing is taken yet.
+    fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>) {
+        self.frames.push(Frame {
             inner,
             links: [Link::NONE; AT_ONCE],
             taken: 0,
             count: 0,
-            next: None,
+            next,
+        });
+    }
+
+    /// Takes the next links out of the node that the walk is at, and asks for what they lead to.
+    fn take(&mut self, from: Position) -> Result<(), Restart> {
+        let Self {
+            tree, way, ahead, ..
+        } = *self;
+        let Some(frame) = self.frames.last_mut() else {
+            return Ok(());
         };
-        if let Some(from) = next {
-            let mut count = 0;
-            let mut rest = None;
-            let take = |at: Position, link: Link| {
-                if self.fast_only && !self.tree.is_fast(link) {
-                    return true;
-                }
-                if count == self.ahead {
-                    rest = Some(at);
-                    return false;
-                }
-                frame.links[count] = link;
-                count += 1;
-                true
-            };
-            self.visit(inner.link);
-            inner.node.get(|body| match self.way {
-                Way::Forward => body.each(from, take),
-                Way::Backward => body.each_back(from, take),
-            })?;
-            frame.next = rest;
-            frame.count = count as u8;
-            for &link in &frame.links[..count] {
-                self.ask_for(link);
+        let fast_only = self.fast_only;
+        let (links, mut count, mut rest) = (&mut frame.links, 0, None);
+        let take = |at: Position, link: Link| {
+            if fast_only && !tree.is_fast(link) {
+                return true;
             }
+            if count == ahead {
+                rest = Some(at);
+                return false;
+            }
+            links[count] = link;
+            count += 1;
+            true
+        };
+        let link = frame.inner.link;
+        let bytes = link.kind().bytes::<R>();
+        tree.memory().visit(link.address(tree.base), bytes);
+        frame.inner.node.get(|body| match way {
+            Way::Forward => body.each(from, take),
+            Way::Backward => body.each_back(from, take),
+        })?;
+        (frame.taken, frame.count, frame.next) = (0, count as u8, rest);
+        for &link in &frame.links[..count] {
+            Self::ask_for(tree, link);
         }
-        self.frames.push(frame);
         Ok(())
     }
 
-    /// Tells the memory that all of a node is read.
-    fn visit(&self, link: Link) {
-        let address = link.address(self.tree.base);
-        self.tree.memory().visit(address, link.kind().bytes::<R>());
-    }
-
-    fn ask_for(&self, link: Link) {
-        let address = link.address(self.tree.base);
+    fn ask_for(tree: &Tree<M, R>, link: Link) {
+        let address = link.address(tree.base);
         let bytes = if link.is_leaf() {
             leaf_bytes(8)
         } else {
             link.kind().bytes::<R>().min(128)
         };
-        self.tree.memory().prefetch(address, bytes);
+        tree.memory().prefetch(address, bytes);
     }
 
     /// Builds the path to where the walk begins. Returns the leaf there, if the path ends at one that is not left out.
@@ -251,7 +267,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             let inner = self.tree.enter(link, &parent, self.guard)?;
             let Some(key) = self.from.key() else {
                 let begin = Some(self.begin());
-                self.push(inner, begin)?;
+                self.push(inner, begin);
                 return Ok(None);
             };
             let (prefix, known, len) = inner.node.get(|body| {
@@ -273,13 +289,13 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             };
             if let Some(all) = all {
                 let begin = all.then(|| self.begin());
-                self.push(inner, begin)?;
+                self.push(inner, begin);
                 return Ok(None);
             }
             let at = position(key, branch);
             let child = inner.node.get(|body| body.get(link.kind(), at))?;
             let next = self.after(at);
-            self.push(inner, next)?;
+            self.push(inner, next);
             parent = Parent::Node(inner, at);
             (link, depth) = (child, branch + usize::from(at > 0));
         }
