@@ -1,11 +1,24 @@
-//! What a tree consists of: nodes by level, kind and tier.
+//! What a tree consists of: nodes by level and tier.
+//!
+//! Nodes are counted depth first. Where one that is being looked through was retired meanwhile, what hangs in its place is looked
+//! through from there on, so a tree whose nodes only move is counted as it is.
 
+use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::{Memory, slot_size};
 
-use super::node::{AT_END, Link, Reach};
+use super::node::{AT_END, LAST, Link, Position, Reach};
 use super::tree::{Root, Tree};
 use crate::{LevelFill, Stats};
+
+/// An inner node that is being looked through.
+struct Open {
+    link: Link,
+    /// Where it hangs in its parent.
+    at: Position,
+    /// Where to go on.
+    next: Position,
+}
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Visits all nodes, leaves included, as their sizes differ. The epoch is held back meanwhile.
@@ -22,22 +35,34 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             ..Stats::default()
         };
         let guard = epoch::pin();
-        let top = self.retry(|| self.root.read()?.get(Root::link));
-        let mut waiting = Vec::from_iter((!top.is_none()).then_some((top, 0, true)));
-        while let Some((link, level, below_fast)) = waiting.pop() {
-            let is_fast = self.is_fast(link);
-            if stats.levels.len() == level {
-                stats.levels.push(LevelFill::default());
-            }
-            stats.levels[level].add(is_fast);
-            stats.above_boundary += usize::from(is_fast && !below_fast);
-            if link.is_leaf() {
-                stats.leaves.add(is_fast);
-                stats.bytes_in_nodes += slot_size(self.leaf_at(link, &guard).bytes());
-            } else {
-                stats.bytes_in_nodes += slot_size(link.kind().bytes::<R>());
-                let children = self.children(link, &guard);
-                waiting.extend(children.map(|child| (child, level + 1, is_fast)));
+        let mut path = Vec::new();
+        let top = self.top();
+        if !top.is_none() {
+            self.tally(top, AT_END, true, &mut path, &mut stats, &guard);
+        }
+        while let Some(open) = path.last() {
+            let Ok(node) = open.link.node::<R>(self.base, &guard).read() else {
+                self.reopen(&mut path, &guard);
+                continue;
+            };
+            let mut found = None;
+            let looked = node.get(|body| {
+                found = None;
+                body.each(open.next, |at, link| {
+                    found = Some((at, link));
+                    false
+                });
+            });
+            match (looked, found) {
+                (Err(Restart), _) => {}
+                (Ok(()), None) => drop(path.pop()),
+                (Ok(()), Some((at, link))) => {
+                    let below_fast = self.is_fast(open.link);
+                    if let Some(open) = path.last_mut() {
+                        open.next = at + 1;
+                    }
+                    self.tally(link, at, below_fast, &mut path, &mut stats, &guard);
+                }
             }
         }
         stats.node_bytes = stats.bytes_in_nodes / (stats.leaves.fast + stats.leaves.slow).max(1);
@@ -45,21 +70,55 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         stats
     }
 
-    /// The children of a node; none of one that was retired: it is counted, but what hangs below its successor is not.
-    fn children(&self, link: Link, guard: &Guard) -> impl Iterator<Item = Link> + use<M, R> {
-        let mut children = Vec::new();
-        self.retry(|| {
-            children.clear();
-            let Ok(node) = link.node::<R>(self.base, guard).read() else {
-                return Ok(());
-            };
-            node.get(|body| {
-                body.each(AT_END, |_, child| {
-                    children.push(child);
-                    true
-                });
-            })
-        });
-        children.into_iter()
+    fn top(&self) -> Link {
+        self.retry(|| self.root.read()?.get(Root::link))
+    }
+
+    /// Counts a node, and opens it if there may be others below.
+    fn tally(
+        &self,
+        link: Link,
+        at: Position,
+        below_fast: bool,
+        path: &mut Vec<Open>,
+        stats: &mut Stats,
+        guard: &Guard,
+    ) {
+        let (level, is_fast) = (path.len(), self.is_fast(link));
+        if stats.levels.len() == level {
+            stats.levels.push(LevelFill::default());
+        }
+        stats.levels[level].add(is_fast);
+        stats.above_boundary += usize::from(is_fast && !below_fast);
+        if link.is_leaf() {
+            stats.leaves.add(is_fast);
+            stats.bytes_in_nodes += slot_size(self.leaf_at(link, guard).bytes());
+        } else {
+            stats.bytes_in_nodes += slot_size(link.kind().bytes::<R>());
+            let next = AT_END;
+            path.push(Open { link, at, next });
+        }
+    }
+
+    /// Finds the nodes of a path again, from the top on. What is no inner node any more is closed, with all below.
+    fn reopen(&self, path: &mut Vec<Open>, guard: &Guard) {
+        let mut link = self.top();
+        for level in 0..path.len() {
+            if link.is_none() || link.is_leaf() {
+                return path.truncate(level);
+            }
+            path[level].link = link;
+            if let Some(below) = path.get(level + 1) {
+                let at = below.at;
+                let child = || {
+                    let node = link.node::<R>(self.base, guard).read()?;
+                    node.get(|body| body.get(link.kind(), at))
+                };
+                // Retired again: whoever opened it will see.
+                link = child().unwrap_or(path[level + 1].link);
+            }
+        }
     }
 }
+
+const _: () = assert!(LAST < Position::MAX, "there is a position after the last");
