@@ -11,9 +11,7 @@
 //!
 //! Invariant: different ids have different keys, for as many ids as there may be.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::Path;
+pub use timberline_bench::workload::Lines;
 
 /// Keys of one type, and the blocks in which a request thread prepares them before the clock runs.
 pub trait Keys: Send + Sync + 'static {
@@ -98,89 +96,18 @@ impl Block<u64> for Vec<u64> {
     }
 }
 
-/// The longest line that becomes a key, bytes: with a number behind it, it is within the 256 bytes that the
-/// crate `masstree` takes. Of our URLs, one in 8,000 is longer.
-const LONGEST_LINE: usize = 230;
-
-/// Byte-string keys: the lines of a file.
-#[derive(Clone, Debug)]
-pub struct Lines {
-    bytes: Vec<u8>,
-    /// Where each line ends; the first begins at 0.
-    ends: Vec<u32>,
-    longest: usize,
-}
-
-impl Lines {
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// One line that names the file: it can't be read, or it holds no line.
-    pub fn read(path: &Path) -> Result<Lines, String> {
-        let text = std::fs::read(path).map_err(|error| {
-            let path = path.display();
-            format!("can't read the keys in {path}: {error}; name the file with --urls or --words")
-        })?;
-        let lines = Lines::of(&text);
-        if lines.ends.is_empty() {
-            return Err(format!("{} holds no line to make keys of", path.display()));
-        }
-        Ok(lines)
-    }
-
-    /// The lines of a text, each once and in byte order. Left out are empty lines; lines above
-    /// [`LONGEST_LINE`]; and lines that end in `#` and a number, because they could not be told from a line
-    /// with a number behind it.
-    pub fn of(text: &[u8]) -> Lines {
-        let lines: BTreeSet<&[u8]> = text
-            .split(|&byte| byte == b'\n')
-            .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-            .filter(|line| (1..=LONGEST_LINE).contains(&line.len()) && !is_numbered(line))
-            .collect();
-        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
-        let mut longest = 0;
-        for line in lines {
-            bytes.extend_from_slice(line);
-            ends.push(bytes.len() as u32);
-            longest = longest.max(line.len());
-        }
-        Lines {
-            bytes,
-            ends,
-            longest,
-        }
-    }
-
-    fn line(&self, at: usize) -> &[u8] {
-        let from = at.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[from as usize..self.ends[at] as usize]
-    }
-}
-
-fn is_numbered(line: &[u8]) -> bool {
-    let digits = line.iter().rev().take_while(|byte| byte.is_ascii_digit());
-    let digits = digits.count();
-    digits > 0 && line[..line.len() - digits].ends_with(b"#")
-}
-
 impl Keys for Lines {
     type Key = [u8];
     type Block = Packed;
 
     #[inline]
     fn push(&self, block: &mut Packed, id: u64) {
-        let lines = self.ends.len() as u64;
-        let (round, at) = (id / lines, id % lines);
-        block.bytes.extend_from_slice(self.line(at as usize));
-        if round > 0 {
-            write!(block.bytes, "#{round}").expect("a vector takes what is written");
-        }
+        self.push_key(id, &mut block.bytes);
         block.ends.push(block.bytes.len());
     }
 
     fn longest(&self) -> usize {
-        // The longest number of 64 bits has 20 digits.
-        self.longest + 1 + 20
+        self.longest_key()
     }
 
     fn bytes(key: &[u8]) -> Vec<u8> {
@@ -242,16 +169,6 @@ mod tests {
         let keys = || (0..10_000).map(|id| Words::Random.key(id));
         assert_eq!(keys().fold(0, |bits, key| bits | key), !0);
         assert_eq!(keys().fold(!0, |bits, key| bits & key), 0);
-    }
-
-    #[test]
-    fn lines_come_once_and_then_with_numbers() {
-        let text = format!("beta\r\nalpha\n\nbeta\nx#7\n{}\n", "x".repeat(231));
-        let lines = Lines::of(text.as_bytes());
-        let keys = keys_of(&lines, 0..5);
-        let expected = ["alpha", "beta", "alpha#1", "beta#1", "alpha#2"];
-        assert_eq!(keys, expected.map(|key| key.as_bytes().to_vec()));
-        assert!(lines.longest() >= 7);
     }
 
     #[test]
