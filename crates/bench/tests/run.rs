@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
-use timberline_bench::run::{Budget, PLACEMENTS, Plan, Requests, What, run};
+use timberline_bench::run::{Budget, Keys, PLACEMENTS, Plan, Requests, What, run};
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{
@@ -31,7 +31,11 @@ fn stream(name: &str, records: u64) -> What {
     let grows = workload.mix().inserts();
     let space = KeySpace::new(records).unwrap();
     let requests = Requests::Stream { workload, space };
-    What { requests, grows }
+    What {
+        requests,
+        keys: Keys::Words,
+        grows,
+    }
 }
 
 /// All placements, for moments.
@@ -143,7 +147,7 @@ fn any_budget_is_kept() {
         Budget::Ratio(1.0),
         Budget::Bytes(300_000),
     ] {
-        let mut plan = plan(vec![stream("hs-d", 2_000)]);
+        let mut plan = plan(vec![stream("hs-d", 20_000)]);
         plan.budget = budget;
         run_emulated(&plan).iter().for_each(plausible);
     }
@@ -152,7 +156,7 @@ fn any_budget_is_kept() {
 /// A budget that holds no heat table is said to be too small, not run over.
 #[test]
 fn a_budget_too_small_is_one_line() {
-    let mut plan = plan(vec![stream("hs-c", 2_000)]);
+    let mut plan = plan(vec![stream("hs-c", 100_000)]);
     plan.budget = Budget::Bytes(4096);
     let line = run(&plan, &cxl, &Silent, &AtomicBool::new(false)).unwrap_err();
     assert!(line.contains("4096") && !line.contains('\n'), "{line}");
@@ -170,10 +174,11 @@ fn the_oracle_meets_fast_memory_most() {
         .with_distribution(distribution);
     let requests = Requests::Stream { workload, space };
     let hot = What {
+        keys: Keys::Words,
         requests,
         grows: false,
     };
-    let mut plan = plan(vec![hot, stream("ycsb-c", records)]);
+    let mut plan = plan(vec![hot, stream("ycsb-c", 2 * records)]);
     plan.placements = vec!["all-fast", "all-slow", "interleave", "inner-fast", "oracle"];
     plan.budget = Budget::Ratio(0.25);
     let outcomes = run_emulated(&plan);
@@ -229,6 +234,7 @@ fn a_trace_is_replayed_over_its_own_keys() {
     let records = trace.keys().len() as u64;
     let requests = Requests::Trace(Arc::new(trace));
     let mut plan = plan(vec![What {
+        keys: Keys::Words,
         requests,
         grows: false,
     }]);

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use timberline_bench::report::{Machine, Meta, Outcome, Report, table, utc_date};
-use timberline_bench::run::{self, Budget, Plan, Requests, What};
+use timberline_bench::run::{self, Budget, Keys, Plan, Requests, What};
 use timberline_bench::trace::{Trace, TraceFormat};
-use timberline_bench::workload::{Distribution, KeySpace, Workload};
+use timberline_bench::workload::{Distribution, KeySpace, Lines, Workload};
 use timberline_tier::Native;
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::topology::Topology;
@@ -37,7 +37,7 @@ pub struct Args {
     /// Other request distribution for all workloads, e.g. `zipfian:0.8`, `uniform`, `hotspot:0.05:0.9`
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
-    /// Maps to measure, one after the other: btree
+    /// Maps to measure, one after the other: btree, art
     #[arg(
         long,
         value_delimiter = ',',
@@ -45,6 +45,9 @@ pub struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
+    /// Take the lines of this file for keys, with numbers behind them once all are taken [default: numbers of 64 bits]
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    keys: Option<PathBuf>,
     /// Placements to compare side by side
     #[arg(
         long,
@@ -171,6 +174,7 @@ impl Args {
         if let Some(path) = &self.trace {
             return Ok(vec![What {
                 requests: self.open_trace(path, threads)?,
+                keys: Keys::Words,
                 grows: false,
             }]);
         }
@@ -179,7 +183,14 @@ impl Args {
         } else {
             self.records
         };
-        let space = KeySpace::new(records).map_err(Failure::impossible)?;
+        let (keys, space) = match &self.keys {
+            None => (Keys::Words, KeySpace::new(records)),
+            Some(path) => {
+                let lines = Lines::read(path).map_err(Failure::Impossible)?;
+                (Keys::Lines(Arc::new(lines)), KeySpace::dense(records))
+            }
+        };
+        let space = space.map_err(Failure::impossible)?;
         let distribution = self
             .distribution
             .as_deref()
@@ -198,6 +209,7 @@ impl Args {
                     workload,
                     space: space.clone(),
                 },
+                keys: keys.clone(),
                 grows,
             });
         }

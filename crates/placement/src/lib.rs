@@ -15,6 +15,6 @@ pub use name::{Fence, KeyBytes, NodeKey};
 pub use seam::{Access, Fill, LeafRef, Move, NewNode, Placed, Placement, SELDOM};
 
 pub use fixed::{AllFast, AllSlow, InnerFast, Interleave};
-pub use oracle::{Oracle, arrange};
+pub use oracle::Oracle;
 pub use sidle::{Sidle, SidleConfig};
 pub use timberline::{HeatIn, Timberline, TimberlineConfig};

@@ -1,22 +1,50 @@
 //! `oracle`: the limit that other placements are held against. It is told how often each leaf will be
 //! accessed, places the nodes once, and never moves them again.
 //!
-//! All leaves are equally large and a visit to any of them touches about as many lines, so most fast lines saved
-//! per byte means: the most accessed leaves. Inner nodes are accessed more often than any leaf
-//! below them, so they come first, and the single boundary costs nothing.
+//! It learns that from a rehearsal: while it counts, every access to a leaf is reported to it.
+//!
+//! An access to a leaf visits its ancestors too, and a visit to any node touches about as many lines. So the most fast lines
+//! for a byte are those of the node with the most accesses at or below it for its size: nodes are taken in this order, each with
+//! the ancestors it still lacks. (The best choice is a knapsack with precedences, which this greedy order comes close to
+//! where nodes are small beside the budget.)
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use timberline_tier::TierId;
+use timberline_tier::lane::PerLane;
 
-use crate::{KeyBytes, Move, NewNode, NodeKey, Placed, Placement};
+use crate::workers::lock;
+use crate::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
 
-/// The limit that other placements are held against: nodes are placed once, by [`arrange`], with the true
+/// Accesses of each leaf that was touched, by its address.
+type Counts = HashMap<usize, u64>;
+
+/// The limit that other placements are held against: nodes are placed once, by [`Oracle::arrange`], with the true
 /// frequencies known.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Oracle;
+#[derive(Default)]
+pub struct Oracle {
+    counting: AtomicBool,
+    counts: PerLane<Mutex<Counts>>,
+}
 
 impl Placement for Oracle {
     fn name(&self) -> &'static str {
         "oracle"
+    }
+
+    fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
+        if !self.counting.load(Relaxed) {
+            return SELDOM;
+        }
+        if access == Access::Reuse {
+            *lock(self.counts.assigned())
+                .entry(leaf.address)
+                .or_default() += 1;
+        }
+        1
     }
 
     /// While loading, inner nodes are fast and leaves slow; the halves of a split stay together.
@@ -28,40 +56,107 @@ impl Placement for Oracle {
     }
 }
 
-/// Places the leaves of a quiet tree: those with the most accesses are fast, as many as fit while `reserve`
-/// nodes' worth of fast memory stays free. `accesses` are pairs of a leaf's lower fence and how
-/// often it is accessed. Returns how many leaves are fast.
-pub fn arrange(tree: &dyn Placed, accesses: Vec<(KeyBytes, u64)>, reserve: usize) -> usize {
-    let mut ranked = accesses;
-    ranked.sort_unstable_by(|one, two| two.1.cmp(&one.1).then_with(|| one.0.cmp(&two.0)));
-    // Demote all first: what stays in the way of a hotter leaf is not known before.
-    let before = tree.fill(TierId::FAST).used;
-    let mut demoted = 0;
-    for (fence, _) in &ranked {
-        if let Move::Moved(nodes) = tree.demote(&NodeKey::leaf(fence.clone())) {
-            demoted += nodes;
+impl Oracle {
+    /// From now on, counts every access to a leaf. (A thread that was told to let accesses pass does so before: at most [`SELDOM`].)
+    pub fn begin_counting(&self) {
+        self.counting.store(true, Relaxed);
+    }
+
+    /// Stops counting, and places the nodes of a quiet tree in which nothing moved meanwhile: those with the most accesses are fast, as many
+    /// as fit while `reserve` nodes' worth of fast memory stays free. Returns how many leaves are fast.
+    pub fn arrange(&self, tree: &dyn Placed, reserve: usize) -> usize {
+        self.counting.store(false, Relaxed);
+        let mut counts = Counts::default();
+        for lane in self.counts.iter() {
+            for (address, count) in lock(lane).drain() {
+                *counts.entry(address).or_default() += count;
+            }
+        }
+        let ranked = rank(tree, &counts);
+        let Some((_, _, top)) = ranked.first() else {
+            return 0;
+        };
+        make_room(tree, top);
+        promote(tree, &ranked, reserve)
+    }
+}
+
+/// A node, accesses at or below it for each of its bytes, and whether it is a leaf.
+type Ranked = (f64, bool, NodeKey);
+
+/// The nodes that are accessed, most accesses a byte first.
+fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
+    let mut leaves: Vec<(u64, NodeKey)> = Vec::new();
+    tree.each_leaf(&mut |leaf| {
+        if let Some(&count) = counts.get(&leaf.address) {
+            leaves.push((count, NodeKey::leaf(leaf.fence.to_bytes())));
+        }
+        ControlFlow::Continue(())
+    });
+    // Accesses and parent of each inner node; a leaf's parent is looked up once, an inner node's once for all below it.
+    let mut inner: HashMap<NodeKey, (u64, Option<NodeKey>)> = HashMap::new();
+    for (count, leaf) in &leaves {
+        let mut above = tree.parent_of(leaf);
+        while let Some(name) = above {
+            let (below, parent) = inner
+                .entry(name)
+                .or_insert_with_key(|name| (0, tree.parent_of(name)));
+            *below += count;
+            above = parent.clone();
         }
     }
-    // Their memory comes back once no thread is pinned any more that was meanwhile.
-    let left = before.saturating_sub(demoted * tree.node_bytes());
+    let by_byte = |count: u64, node: &NodeKey| count as f64 / tree.bytes_of(node).max(1) as f64;
+    let inner = inner
+        .into_iter()
+        .map(|(node, (count, _))| (by_byte(count, &node), false, node));
+    let leaves = leaves
+        .into_iter()
+        .map(|(count, leaf)| (by_byte(count, &leaf), true, leaf));
+    let mut ranked: Vec<Ranked> = inner.chain(leaves).collect();
+    ranked.sort_unstable_by(|one, two| two.0.total_cmp(&one.0).then_with(|| one.2.cmp(&two.2)));
+    ranked
+}
+
+/// Demotes all: what stays in the way of a hotter node is not known before.
+fn make_room(tree: &dyn Placed, any: &NodeKey) {
+    // While the tree grew, fast memory may have ended above fast leaves: so leaves first, each by its name.
+    let mut fast = Vec::new();
+    tree.each_leaf(&mut |leaf| {
+        if leaf.tier.is_fast() {
+            fast.push(NodeKey::leaf(leaf.fence.to_bytes()));
+        }
+        ControlFlow::Continue(())
+    });
+    for leaf in &fast {
+        tree.demote(leaf);
+    }
+    let root = std::iter::successors(Some(any.clone()), |node| tree.parent_of(node)).last();
+    tree.demote_subtree(&root.expect("the node itself at least"));
+    // The memory comes back once no thread is pinned any more that was meanwhile.
     for _ in 0..10_000 {
-        if tree.fill(TierId::FAST).used <= left {
+        if tree.fill(TierId::FAST).used == 0 {
             break;
         }
         timberline_sync::epoch::collect();
         std::thread::yield_now();
     }
-    let mut placed = 0;
-    for (fence, _) in ranked {
+}
+
+/// Promotes the nodes in this order as long as they fit. Returns how many leaves are fast.
+fn promote(tree: &dyn Placed, ranked: &[Ranked], reserve: usize) -> usize {
+    /// Where nodes differ in size, one that does not fit says little about the next.
+    const REFUSALS: usize = 64;
+    let (mut leaves, mut refused) = (0, 0);
+    for (_, is_leaf, node) in ranked {
         let fill = tree.fill(TierId::FAST);
-        if fill.used + (reserve + 1) * tree.node_bytes() > fill.limit {
+        if fill.used + (reserve + 1) * tree.node_bytes() > fill.limit || refused == REFUSALS {
             break;
         }
-        match tree.promote_path(fence) {
-            Move::Moved(_) | Move::There => placed += 1,
+        match tree.promote_node(node) {
+            Move::Moved(_) | Move::There => leaves += usize::from(*is_leaf),
             Move::Stale | Move::Blocked => {}
-            Move::Full => break,
+            Move::Full => refused += 1,
         }
     }
-    placed
+    leaves
 }

@@ -138,6 +138,12 @@ pub trait Placed: Send + Sync {
     /// Bytes of a node; of a leaf, on average, where they differ.
     fn node_bytes(&self) -> usize;
 
+    /// Bytes of this node.
+    fn bytes_of(&self, node: &NodeKey) -> usize {
+        let _ = node;
+        self.node_bytes()
+    }
+
     /// How full a tier is.
     fn fill(&self, tier: TierId) -> Fill;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use timberline_placement::workers::Workers;
 use timberline_placement::{
-    AllFast, AllSlow, HeatIn, InnerFast, Interleave, Oracle, Placement, Sidle, SidleConfig,
-    Timberline, TimberlineConfig,
+    AllFast, AllSlow, InnerFast, Interleave, Oracle, Placement, Sidle, SidleConfig, Timberline,
+    TimberlineConfig,
 };
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 
-use super::index::PlacedIndex;
+use super::index::{Keys, PlacedIndex};
 use crate::report::{LevelFill, Outcome};
 
 /// See the [module's text](self).
@@ -18,6 +18,8 @@ pub struct Contender<I: PlacedIndex> {
     pub name: &'static str,
     /// Its map.
     pub map: I,
+    /// Its placement, if that is to be told what will be asked.
+    pub oracle: Option<Arc<Oracle>>,
     workers: Workers,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
@@ -47,6 +49,7 @@ impl<I: PlacedIndex> Contender<I> {
         name: &'static str,
         sizes: &Sizes,
         memory: impl FnOnce(Arenas) -> I::Memory,
+        keys: &Keys,
     ) -> Result<Self, String> {
         let (fast, slow) = match name {
             "all-fast" => (sizes.fast + sizes.slow, 0),
@@ -54,6 +57,10 @@ impl<I: PlacedIndex> Contender<I> {
             _ => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
+        // Tables are as long as the addresses that are reserved, whole chunks among them.
+        config.chunk_bytes = (sizes.tree / 16)
+            .next_power_of_two()
+            .clamp(64 << 10, config.chunk_bytes);
         let limits = [fast, slow];
         config.tiers = limits
             .into_iter()
@@ -61,7 +68,7 @@ impl<I: PlacedIndex> Contender<I> {
             .map(|(limit, nodes)| TierConfig { limit, nodes })
             .collect();
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-        let mut workers = Vec::new();
+        let (mut workers, mut oracle) = (Vec::new(), None);
         let placement: Arc<dyn Placement> = match name {
             "all-fast" => Arc::new(AllFast),
             "all-slow" => Arc::new(AllSlow),
@@ -69,28 +76,30 @@ impl<I: PlacedIndex> Contender<I> {
                 sizes.fast as f64 / sizes.tree.max(1) as f64,
             )),
             "inner-fast" => Arc::new(InnerFast),
-            "oracle" => Arc::new(Oracle),
+            "oracle" => {
+                let it = Arc::new(Oracle::default());
+                oracle = Some(it.clone());
+                it
+            }
             "sidle" => {
                 let sidle = Sidle::new(SidleConfig::default());
                 workers = sidle.workers();
                 sidle
             }
             "timberline" => {
-                let home = HeatIn::Table {
-                    node_bytes: I::NODE_BYTES,
-                };
-                let ours = Timberline::new(&arenas, home, TimberlineConfig::default());
+                let ours = Timberline::new(&arenas, I::HEAT, TimberlineConfig::default());
                 let ours = ours.map_err(|error| error.to_string())?;
                 workers = ours.workers();
                 ours
             }
             other => unreachable!("placement names are checked: {other}"),
         };
-        let map = I::new(memory(arenas), placement)?;
+        let map = I::new(memory(arenas), placement, keys)?;
         let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
         Ok(Contender {
             name,
             map,
+            oracle,
             workers,
             budget: Some(fast).filter(|_| name != "all-fast"),
             bound: sizes.nodes.iter().any(|nodes| !nodes.is_empty()),

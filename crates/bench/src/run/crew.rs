@@ -102,6 +102,37 @@ pub fn slice(
     whole
 }
 
+/// Makes `passes` requests of the sources without writing anything: the accesses are as they will be, and the map stays as it is.
+pub fn rehearse(
+    map: &impl Index,
+    sources: &mut [Source<'_>],
+    passes: u64,
+    interrupted: &AtomicBool,
+) {
+    let share = passes / sources.len().max(1) as u64;
+    std::thread::scope(|scope| {
+        for source in sources {
+            scope.spawn(move || {
+                for pass in 0..share {
+                    if pass % 4096 == 0 && interrupted.load(Relaxed) {
+                        break;
+                    }
+                    let Request { op, key } = source.next();
+                    match op {
+                        Op::Insert => {}
+                        Op::Scan(records) => {
+                            black_box(map.scan(key, records.into()));
+                        }
+                        Op::Read | Op::Update | Op::ReadModifyWrite => {
+                            black_box(map.get(key));
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
 fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {
     let mut slice = Slice::nothing();
     let (start, lines) = (Instant::now(), thread_counts());

@@ -5,15 +5,15 @@
 //! Round `i` of one placement is comparable with round `i` of another.
 
 mod contender;
-mod count;
 mod crew;
 mod index;
+mod indexes;
 mod plan;
 mod recovery;
 mod runner;
 mod source;
 
-pub use index::{Index, PlacedIndex};
+pub use index::{Index, Keys, PlacedIndex};
 pub use plan::{BadPlan, Budget, INDEXES, PLACEMENTS, Plan, What, indexes, placements};
 pub use runner::run;
 pub use source::{Requests, Source};

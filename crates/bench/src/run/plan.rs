@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::index::Keys;
 use super::source::Requests;
 
 /// The placements that can be compared, in the order of the report.
@@ -17,7 +18,7 @@ pub const PLACEMENTS: [&str; 7] = [
 ];
 
 /// The maps that can be measured.
-pub const INDEXES: [&str; 1] = ["btree"];
+pub const INDEXES: [&str; 2] = ["btree", "art"];
 
 /// Something asked for is not possible. One line that names it and what is possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,6 +102,8 @@ impl Budget {
 pub struct What {
     /// The requests.
     pub requests: Requests,
+    /// What their keys stand for.
+    pub keys: Keys,
     /// Whether they add records.
     pub grows: bool,
 }
@@ -183,10 +186,24 @@ impl Plan {
     /// # Errors
     /// One line with what is needed and what is there.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
-        // A tree of random 16-byte records is three quarters full at least.
-        let map = |what: &What| what.requests.records() * 24 + self.growth(what) as u64;
+        let record = |what: &What| match (&what.keys, self.indexes.as_slice()) {
+            // A tree of random 16-byte records is three quarters full at least.
+            (Keys::Words, ["btree"]) => 24,
+            (keys, _) => 48 + keys.longest() as u64,
+        };
+        let map = |what: &What| what.requests.records() * record(what) + self.growth(what) as u64;
         let largest = self.what.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
+        if self.indexes.contains(&"btree")
+            && self
+                .what
+                .iter()
+                .any(|what| matches!(what.keys, Keys::Lines(_)))
+        {
+            return Err(BadPlan(
+                "btree takes keys of eight bytes: for keys out of a file give --index art".into(),
+            ));
+        }
         if let Budget::Bytes(bytes) = self.budget
             && bytes as u64 > available
         {
@@ -201,7 +218,9 @@ impl Plan {
                 self.placements.len(),
                 needed >> 20,
                 available >> 20,
-                available / 24 / self.placements.len() as u64,
+                available
+                    / self.what.iter().map(record).max().unwrap_or(1)
+                    / self.placements.len() as u64,
             )));
         }
         Ok(())

@@ -4,15 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use timberline_placement::arrange;
 use timberline_tier::emulator::LineCounts;
 use timberline_tier::{Arenas, TierId};
-use timberline_tree::BTree;
+use timberline_tree::{Art, BTree};
 
 use super::contender::{Contender, Sizes};
-use super::count::leaf_accesses;
-use super::crew::{Glance, slice};
+use super::crew::{Glance, rehearse, slice};
 use super::index::PlacedIndex;
+use super::indexes::Bytes;
 use super::plan::{Plan, What};
 use super::source::Source;
 use crate::report::{Outcome, Sample, fill_comparisons, progress::Progress};
@@ -54,6 +53,7 @@ pub fn run<M: Substrate>(
     for &index in &plan.indexes {
         let run_one = match index {
             "btree" => run_one::<BTree<u64, u64, M>>,
+            "art" => run_one::<Bytes<Art<[u8], u64, M>>>,
             other => unreachable!("index names are checked: {other}"),
         };
         for what in &plan.what {
@@ -125,7 +125,8 @@ fn load_all<'a, I: PlacedIndex>(
     interrupted: &AtomicBool,
 ) -> Result<(usize, Vec<Entry<'a, I>>), String> {
     let records = what.requests.records() as usize;
-    let guess = records * 64 + (64 << 20);
+    // Addresses, not memory.
+    let guess = records * (128 + 2 * what.keys.longest()) + (64 << 20);
     let sizes = Sizes {
         tree: guess,
         fast: guess,
@@ -143,7 +144,7 @@ fn load_all<'a, I: PlacedIndex>(
     )?;
     let tree = reference.contender.committed().0;
     let fast = plan.budget.bytes(tree);
-    let slow = tree + tree / 10 + (8 << 20) + plan.growth(what);
+    let slow = tree + tree / 10 + (256 << 10) + plan.growth(what);
     let sizes = Sizes {
         tree,
         fast,
@@ -157,31 +158,18 @@ fn load_all<'a, I: PlacedIndex>(
         }
         let entry: Entry<'a, I> =
             load(placement, &sizes, plan, what, memory, progress, interrupted)?;
-        if placement == "oracle" && !interrupted.load(Relaxed) {
+        if let Some(oracle) = &entry.contender.oracle
+            && !interrupted.load(Relaxed)
+        {
             progress.phase(
                 &format!("{}: counting for oracle", what.requests.name()),
                 None,
             );
-            let placed = entry.contender.map.placed();
             let passes = (2 * records as u64).clamp(2_000_000, 60_000_000);
-            let stats = entry.contender.map.stats();
-            let leaves = stats
-                .levels
-                .last()
-                .map_or(1, |level| level.fast + level.slow);
-            let per_leaf = stats.records / leaves.max(1);
-            let (seed, threads) = (plan.seed, plan.threads);
-            let requests = &what.requests;
-            let counts = leaf_accesses(
-                &*placed,
-                requests,
-                seed,
-                threads,
-                passes,
-                per_leaf,
-                interrupted,
-            );
-            arrange(&*placed, counts, ORACLE_KEEPS);
+            let map = &entry.contender.map;
+            oracle.begin_counting();
+            rehearse(map, &mut sources(plan, what), passes, interrupted);
+            oracle.arrange(&*map.placed(), ORACLE_KEEPS);
         }
         entries.push(entry);
     }
@@ -205,7 +193,7 @@ fn load<'a, I: PlacedIndex>(
         &format!("{}: loading {placement}", what.requests.name()),
         Some(records),
     );
-    let contender = Contender::<I>::new(placement, sizes, memory)?;
+    let contender = Contender::<I>::new(placement, sizes, memory, &what.keys)?;
     contender.map.memory().charge(false);
     contender.resume();
     let start = Instant::now();
@@ -240,9 +228,8 @@ fn load<'a, I: PlacedIndex>(
             .try_for_each(|loader| loader.join().expect("a loader"))
     })?;
     contender.pause();
-    let sources = (0..threads).map(|thread| what.requests.source(plan.seed, thread, threads));
     Ok(Entry {
-        sources: sources.collect(),
+        sources: sources(plan, what),
         contender,
         rounds: Vec::new(),
         seconds: 0.0,
@@ -255,6 +242,14 @@ fn load<'a, I: PlacedIndex>(
         moves: (0, 0),
         refused: 0,
     })
+}
+
+/// The requests of all threads, from the beginning.
+fn sources<'a>(plan: &Plan, what: &'a What) -> Vec<Source<'a>> {
+    let threads = 0..plan.threads;
+    threads
+        .map(|thread| what.requests.source(plan.seed, thread, plan.threads))
+        .collect()
 }
 
 impl<I: PlacedIndex> Entry<'_, I> {

@@ -86,6 +86,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
+    /// Bytes of a node, if there is one of this name.
+    pub fn size_of(&self, name: &NodeKey, guard: &Guard) -> Result<Option<usize>, Restart> {
+        let found = self.follow(name, guard, |_| true)?;
+        Ok(found.map(|found| match found {
+            Found::Leaf(_, leaf) => leaf.bytes(),
+            Found::Inner(_, inner) => inner.link.kind().bytes::<R>(),
+        }))
+    }
+
     /// Why a node below this parent stays where it is, if it does. With more than two tiers, `to` is the least that is asked.
     fn stays(&self, parent: &Parent<'_, R>, from: TierId, to: TierId) -> Option<Move> {
         if if to.is_fast() { from <= to } else { from >= to } {

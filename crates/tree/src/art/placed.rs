@@ -75,6 +75,12 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         }
     }
 
+    fn bytes_of(&self, node: &NodeKey) -> usize {
+        let guard = epoch::pin();
+        self.retry(|| self.size_of(node, &guard))
+            .unwrap_or_default()
+    }
+
     fn fill(&self, tier: TierId) -> Fill {
         self.store.fill(tier)
     }
