@@ -97,6 +97,18 @@ impl<T> Versioned<T> {
         Ok(Snapshot { of: self, version })
     }
 
+    /// Begins to read, or gives up where a writer holds the lock: for memory that may not even hold a `Versioned` any more.
+    ///
+    /// # Errors
+    /// The data is locked, or was retired.
+    pub fn try_read(&self) -> Result<Snapshot<'_, T>, Restart> {
+        let version = self.word.load(Acquire);
+        if version & (LOCKED | OBSOLETE) != 0 {
+            return Err(Restart);
+        }
+        Ok(Snapshot { of: self, version })
+    }
+
     /// Locks for writing. Waits while another writer holds the lock.
     ///
     /// # Errors

@@ -65,8 +65,13 @@ impl<M: Memory> Store<M> {
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
     /// what is left there is the placement's to give, for inner nodes and for promotions.
     pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+        self.allocate_from(self.placement.place(new), bytes)
+    }
+
+    /// Memory in this tier, or in the next slower one with room.
+    pub fn allocate_from(&self, tier: TierId, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let arenas = self.arenas();
-        let mut tier = self.placement.place(new).min(arenas.slowest());
+        let mut tier = tier.min(arenas.slowest());
         loop {
             match self.allocate_in(tier, bytes) {
                 Ok(slot) => return Ok(slot),

@@ -10,10 +10,13 @@
 use timberline_placement::{Access, NewNode};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Memory, OutOfMemory};
+use timberline_tier::{Memory, OutOfMemory, TierId};
 
+use super::blocks::Blocks;
 use super::node::{Body, Link};
+use super::payload::Payload;
 use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
+use crate::store::Store;
 
 enum Put {
     Done(Option<u64>),
@@ -26,20 +29,25 @@ enum Room {
 }
 
 /// Memory for a node that is not linked yet; freed if it never is.
-struct Fresh<'t, M: Memory, const WORDS: usize> {
-    tree: &'t Tree<M, WORDS>,
+pub(crate) struct Fresh<'t, M: Memory, const WORDS: usize> {
+    store: &'t Store<M>,
     link: Option<Link>,
 }
 
 impl<'t, M: Memory, const WORDS: usize> Fresh<'t, M, WORDS> {
-    fn new(tree: &'t Tree<M, WORDS>, new: NewNode) -> Result<Self, OutOfMemory> {
-        Ok(Fresh {
-            tree,
-            link: Some(tree.allocate(new)?),
-        })
+    pub fn new(store: &'t Store<M>, new: NewNode) -> Result<Self, OutOfMemory> {
+        let slot = store.allocate(new, Body::<WORDS>::BYTES)?;
+        let link = Some(Link::to_slot(slot));
+        Ok(Fresh { store, link })
     }
 
-    fn link(mut self) -> Link {
+    /// Where it is going to be.
+    pub fn tier(&self) -> Option<TierId> {
+        let address = self.link?.address();
+        Some(self.store.arenas().tier_of(address))
+    }
+
+    pub fn link(mut self) -> Link {
         self.link.take().expect("linked once")
     }
 }
@@ -47,20 +55,12 @@ impl<'t, M: Memory, const WORDS: usize> Fresh<'t, M, WORDS> {
 impl<M: Memory, const WORDS: usize> Drop for Fresh<'_, M, WORDS> {
     fn drop(&mut self) {
         if let Some(link) = self.link {
-            self.tree.discard(link);
+            link.free::<WORDS>(self.store.arenas());
         }
     }
 }
 
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// A sibling with at least this many free entries is worth sharing with. At least two, so that both
-    /// have room afterwards.
-    const WORTH_SHARING: usize = if Self::CAPACITY < 16 {
-        2
-    } else {
-        Self::CAPACITY / 8
-    };
-
     /// Inserts or replaces. Returns the value before.
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         loop {
@@ -105,27 +105,35 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         self.note_unlocked(held, access);
         Ok(Put::Done(before))
     }
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// A sibling with at least this many free entries is worth sharing with. At least two, so that both
+    /// have room afterwards.
+    const WORTH_SHARING: usize = if Self::CAPACITY < 16 {
+        2
+    } else {
+        Self::CAPACITY / 8
+    };
 
     /// Makes the node at `place` (and, where needed, its ancestors) able to take another entry. Others
     /// may fill it again at once.
-    pub fn make_room(&self, place: At, guard: &Guard) -> Result<(), OutOfMemory> {
+    pub fn make_room(&self, place: At<'_>, guard: &Guard) -> Result<(), OutOfMemory> {
         loop {
             match self.retry(|| self.try_make_room(place, guard))? {
                 Room::Made => return Ok(()),
                 Room::ParentFull => {
-                    self.make_room(
-                        At {
-                            key: place.key,
-                            height: place.height + 1,
-                        },
-                        guard,
-                    )?;
+                    self.make_room(place.at_height(place.height + 1), guard)?;
                 }
             }
         }
     }
 
-    fn try_make_room(&self, at: At, guard: &Guard) -> Result<Result<Room, OutOfMemory>, Restart> {
+    fn try_make_room(
+        &self,
+        at: At<'_>,
+        guard: &Guard,
+    ) -> Result<Result<Room, OutOfMemory>, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(Ok(Room::Made));
         };
@@ -133,32 +141,62 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             return Ok(Ok(Room::Made));
         }
         if let Parent::Node(above) = place.parent {
-            if self.share(at.key, above, &place, guard)? {
+            if self.share(above, &place, guard)? {
                 return Ok(Ok(Room::Made));
             }
             if above.get(Body::count)? == Self::CAPACITY {
                 return Ok(Ok(Room::ParentFull));
             }
         }
-        match self.fresh_nodes(at, &place)? {
-            Ok(fresh) => self
-                .split(at.key, place, fresh, guard)
+        let room = match self.fresh_nodes(&place) {
+            Ok(fresh) => self.room_beside(&place, fresh)?,
+            Err(full) => Err(full),
+        };
+        match room {
+            Ok((fresh, blocks)) => self
+                .split(place, fresh, blocks, guard)
                 .map(|()| Ok(Room::Made)),
             Err(full) => Ok(Err(full)),
         }
     }
 
+    /// Room for the blocks of records that go to another tier with the right half.
+    #[allow(clippy::type_complexity)]
+    fn room_beside<'t>(
+        &'t self,
+        place: &Place<'_, WORDS>,
+        fresh: [Option<Fresh<'t, M, WORDS>>; 2],
+    ) -> Result<Result<([Option<Fresh<'t, M, WORDS>>; 2], Blocks<'t, M>), OutOfMemory>, Restart>
+    {
+        let mut blocks = Blocks::none(&self.store);
+        let there = fresh[0].as_ref().and_then(Fresh::tier);
+        let here = self.memory().arenas().tier_of(place.link.address());
+        if P::LINKS
+            && place.at.height == 0
+            && let Some(tier) = there.filter(|&there| there != here)
+        {
+            let (from, _) = place
+                .node
+                .get(|body| Self::split_point(body, place.at.key))?;
+            let room = blocks.ask_or_fall::<P, WORDS>(&place.node, from, tier)?;
+            return Ok(room.map(|()| (fresh, blocks)));
+        }
+        Ok(Ok((fresh, blocks)))
+    }
+
     /// Evens out a full node and a neighbour, if one has room to share.
     fn share(
         &self,
-        key: u64,
         above: Snapshot<'_, Body<WORDS>>,
         full: &Place<'_, WORDS>,
         guard: &Guard,
     ) -> Result<bool, Restart> {
         let arenas = self.memory().arenas();
         let tier = arenas.tier_of(full.link.address());
-        let (index, count) = above.get(|body| (body.child_for(self.search, key), body.count()))?;
+        let (index, count) = above.get(|body| {
+            let index = body.child_for(self.search, full.at.key);
+            (index, body.count())
+        })?;
         let neighbours = [
             Some(index + 1).filter(|&right| right < count),
             index.checked_sub(1),
@@ -189,84 +227,90 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             right.set_lower(border);
             above.set_key(index.max(neighbour), border);
             // Where the boundary was broken, it may be at two nodes now, and under other names.
-            self.check_boundary(&left);
-            self.check_boundary(&right);
+            self.check_boundary(full.at.path, &left);
+            self.check_boundary(full.at.path, &right);
             return Ok(true);
         }
         Ok(false)
     }
 
     /// Memory for a split: the new right half and, above a root, a new root.
-    #[allow(clippy::type_complexity)]
     fn fresh_nodes(
         &self,
-        at: At,
         place: &Place<'_, WORDS>,
-    ) -> Result<Result<[Option<Fresh<'_, M, WORDS>>; 2], OutOfMemory>, Restart> {
-        let root_height = self.root.read()?.get(|root| root.height())?;
-        place.parent.validate()?;
-        let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
+    ) -> Result<[Option<Fresh<'_, M, WORDS>>; 2], OutOfMemory> {
         let right = NewNode {
-            height: at.height,
-            level: root_height.saturating_sub(at.height),
+            height: place.at.height,
+            level: place.level,
             parent: place.parent.tier(self.memory()),
-            twin: tier_of(place.link),
+            twin: self.memory().arenas().tier_of(place.link.address()),
         };
-        let Parent::Root(_) = place.parent else {
-            return Ok(Fresh::new(self, right).map(|right| [Some(right), None]));
-        };
-        let root = NewNode {
-            height: at.height + 1,
+        if let Parent::Node(_) = place.parent {
+            return Ok([Some(Fresh::new(&self.store, right)?), None]);
+        }
+        let root = Fresh::new(
+            &self.store,
+            NewNode {
+                height: place.at.height + 1,
+                ..right
+            },
+        )?;
+        let below = NewNode {
+            level: place.level.saturating_add(1),
+            parent: root.tier().unwrap_or(right.parent),
             ..right
         };
-        Ok(Fresh::new(self, root).and_then(|root| {
-            let parent = root.link.map_or(right.parent, tier_of);
-            let below = NewNode {
-                level: 1,
-                parent,
-                ..right
-            };
-            Ok([Some(Fresh::new(self, below)?), Some(root)])
-        }))
+        Ok([Some(Fresh::new(&self.store, below)?), Some(root)])
     }
 
     fn split<'g>(
         &'g self,
-        key: u64,
-        Place { parent, link, node }: Place<'g, WORDS>,
+        Place {
+            at,
+            level,
+            parent,
+            link,
+            node,
+        }: Place<'g, WORDS>,
         [right, root]: [Option<Fresh<'_, M, WORDS>>; 2],
+        blocks: Blocks<'_, M>,
         guard: &'g Guard,
     ) -> Result<(), Restart> {
         let parent = parent.upgrade()?;
         let left = node.upgrade()?;
         let right = right.expect("a right half").link();
         let half = right.node::<WORDS>(guard).claim();
-        let height = left.height();
-        let (at, border) = Self::split_point(&left, key);
-        half.reset(height, border, left.upper());
-        left.move_tail(at, &half);
+        let (layer, height) = (left.layer(), left.height());
+        let (middle, border) = Self::split_point(&left, at.key);
+        half.reset(layer, height, border, left.upper());
+        left.move_tail(middle, &half);
         left.set_upper(border - 1);
+        for (index, old, new) in blocks.copy() {
+            let index = index - middle;
+            half.set_payload(index, P::with_block(half.payload(index), new));
+            self.reclaim_block(old, guard);
+        }
         if height == 0 {
             let (old, new) = (link.address(), right.address());
             let placement = &self.store.placement;
             placement.leaf_split(self.leaf_ref(old, &left), self.leaf_ref(new, &half));
-        } else {
-            self.check_boundary(&half);
         }
+        self.check_boundary(at.path, &half);
         match parent {
             HeldParent::Node(above) => {
                 let index = above.child_for(self.search, border);
                 debug_assert_eq!(above.child(index), link);
                 above.insert(index + 1, border, right.to_word());
             }
-            HeldParent::Root(cell) => {
+            above => {
                 let root = root.expect("a new root").link();
                 let body = root.node::<WORDS>(guard).claim();
-                body.reset(height + 1, 0, u64::MAX);
+                body.reset(layer, height + 1, 0, u64::MAX);
                 body.push(0, link.to_word());
                 body.push(border, right.to_word());
-                self.check_boundary(&body);
-                cell.set(root, height + 1);
+                self.check_boundary(at.path, &body);
+                above.adopt::<P>(self.search, 0, root, height + 1);
+                self.reaches(level.saturating_add(1));
             }
         }
         Ok(())
@@ -274,7 +318,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     /// How many entries stay in the left half, and the first key of the right one. A run of ascending keys at
     /// the tree's end leaves full nodes behind.
-    fn split_point(full: &Held<'_, WORDS>, key: u64) -> (usize, u64) {
+    fn split_point(full: &Body<WORDS>, key: u64) -> (usize, u64) {
         let count = full.count();
         let ascending = full.upper() == u64::MAX && key > full.key(count - 1);
         match (ascending, full.height()) {
@@ -284,12 +328,13 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    /// Tells the placement if an inner node came to lie below the boundary with children above it.
-    fn check_boundary(&self, node: &Held<'_, WORDS>) {
+    /// Tells the placement if a node came to lie below the boundary with children above it.
+    fn check_boundary(&self, path: &[u8], node: &Held<'_, WORDS>) {
         let tier = self.memory().arenas().tier_of(address(node.of()));
         let slow = !tier.is_fast();
         if slow && self.has_fast_child(node) {
             let place = At {
+                path,
                 key: node.lower(),
                 height: node.height(),
             };
@@ -297,10 +342,34 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    /// Whether a child of this inner node is fast. Addresses tell; no child is touched.
-    pub fn has_fast_child(&self, node: &Body<WORDS>) -> bool {
-        let arenas = self.memory().arenas();
-        node.height() > 0
-            && (0..node.count()).any(|index| arenas.tier_of(node.child(index).address()).is_fast())
+    /// Whether a child of this locked node is fast, or the root of a layer below. Addresses tell; no child is touched.
+    pub fn has_fast_child(&self, node: &Held<'_, WORDS>) -> bool {
+        (0..node.count()).any(|index| {
+            let (key, payload) = (node.key(index), node.payload(index));
+            let child = match node.height() {
+                0 => P::layer(key, payload),
+                _ => Some(Link::from_word(payload)),
+            };
+            child.is_some_and(|child| self.is_fast(child))
+        })
+    }
+
+    /// The same of a node that is not locked.
+    pub fn seems_to_have_fast_child(
+        &self,
+        node: Snapshot<'_, Body<WORDS>>,
+    ) -> Result<bool, Restart> {
+        let (height, count) = node.get(|body| (body.height(), body.count()))?;
+        for index in 0..if P::LINKS || height > 0 { count } else { 0 } {
+            let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
+            let child = match height {
+                0 => P::layer(key, payload),
+                _ => Some(Link::from_word(payload)),
+            };
+            if child.is_some_and(|child| self.is_fast(child)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

@@ -10,25 +10,25 @@
 //! is demoted.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
-use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
+use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, TierId};
 
-use super::node::{Body, HEADER, Link};
-use super::tree::{At, HeldParent, Parent, Place, Tree};
+use super::blocks::Blocks;
+use super::node::{Body, Link};
+use super::payload::Payload;
+use super::tree::{At, Parent, Place, Tree};
 
-/// The lower fence and link of each child, and the upper fence of the last.
-pub(super) type Children = (Vec<(u64, Link)>, u64);
-
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    fn is_fast(&self, link: Link) -> bool {
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    pub(super) fn is_fast(&self, link: Link) -> bool {
         self.memory().arenas().tier_of(link.address()).is_fast()
     }
 
     /// Moves one node, if the single boundary allows.
-    fn relocate(&self, at: At, to: TierId, guard: &Guard) -> Move {
+    fn relocate(&self, at: At<'_>, to: TierId, guard: &Guard) -> Move {
         let mut fresh = None;
         let outcome = self.retry(|| self.try_relocate(at, to, &mut fresh, guard));
         if let Some(unused) = fresh {
@@ -39,12 +39,15 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     fn try_relocate(
         &self,
-        at: At,
+        at: At<'_>,
         to: TierId,
         fresh: &mut Option<Link>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let Some(Place { parent, link, node }) = self.find(at, guard)? else {
+        let Some(Place {
+            parent, link, node, ..
+        }) = self.find(at, guard)?
+        else {
             return Ok(Move::Stale);
         };
         let arenas = self.memory().arenas();
@@ -56,38 +59,39 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let blocked = if to < from {
             parent.tier(self.memory()) > to
         } else {
-            node.get(|body| self.has_fast_child(body))?
+            self.seems_to_have_fast_child(node)?
         };
         if blocked {
             return Ok(Move::Blocked);
         }
         let new = match *fresh {
             Some(link) => link,
-            None => match arenas.allocate(to, Self::BYTES) {
+            None => match self.store.allocate_in(to, Self::BYTES) {
                 Ok(slot) => *fresh.insert(Link::to_slot(slot)),
                 Err(_) => return Ok(Move::Full),
             },
         };
+        let mut blocks = Blocks::none(&self.store);
+        if P::LINKS && at.height == 0 && blocks.ask::<P, WORDS>(&node, to)?.is_err() {
+            return Ok(Move::Full);
+        }
         let parent = parent.upgrade()?;
         let old = node.upgrade()?;
         let copy = new.node::<WORDS>(guard).claim();
         self.memory().visit(link.address(), Self::BYTES);
         self.memory().visit(new.address(), Self::BYTES);
         copy.copy_from(&old);
+        for (index, old, new) in blocks.copy() {
+            copy.set_payload(index, P::with_block(copy.payload(index), new));
+            self.reclaim_block(old, guard);
+        }
         let height = old.height();
         if height == 0 {
             let (here, there) = (link.address(), new.address());
             let placement = &self.store.placement;
             placement.leaf_moved(self.leaf_ref(here, &old), self.leaf_ref(there, &copy));
         }
-        match parent {
-            HeldParent::Root(cell) => cell.set(new, height),
-            HeldParent::Node(above) => {
-                let index = above.child_for(self.search, old.lower());
-                debug_assert_eq!(above.child(index), link);
-                above.set_payload(index, new.to_word());
-            }
-        }
+        parent.adopt::<P>(self.search, old.lower(), new, height);
         old.retire();
         *fresh = None;
         self.reclaim(link, height, guard);
@@ -95,125 +99,132 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         Ok(Move::Moved(1))
     }
 
-    /// Visits the leaves that pass `wanted` below the parents from `key` on; the parents are visited all the same.
-    fn leaves_from(
-        &self,
-        mut key: u64,
-        wanted: impl Fn(Link) -> bool,
-        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
-    ) {
-        loop {
-            // One pin a parent: the epoch is not held back by a long scan.
-            let guard = epoch::pin();
-            let parent = At { key, height: 1 };
-            let (leaves, upper) = match self.retry(|| self.children(parent, &guard)) {
-                Some(found) => found,
-                None => match self.retry(|| self.find(At::leaf(0), &guard)) {
-                    Some(Place {
-                        parent: Parent::Root(_),
-                        link,
-                        ..
-                    }) => (vec![(0, link)], u64::MAX),
-                    // It grew in between.
-                    _ => continue,
-                },
-            };
-            for (key, link) in leaves.into_iter().filter(|&(_, link)| wanted(link)) {
-                let (link, leaf) = match link.node::<WORDS>(&guard).read() {
-                    Ok(leaf) => (link, leaf),
-                    // It moved, or merged: what is in its place now is seen, maybe again.
-                    Err(Restart) => match self.retry(|| self.find(At::leaf(key), &guard)) {
-                        Some(place) => (place.link, place.node),
-                        None => continue,
-                    },
-                };
-                self.memory().visit(link.address(), HEADER);
-                // The fence is a hint to whoever visits; a leaf that changed meanwhile was seen anyway.
-                let mut flow = ControlFlow::Continue(());
-                let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));
-                if flow.is_break() {
-                    return;
-                }
-            }
-            match upper.checked_add(1) {
-                Some(next) => key = next,
-                None => return,
-            }
-        }
-    }
-    /// Walks down among fast inner nodes, at each one to a child that the draw chooses.
+    /// Walks down among fast nodes, at each one to a child that the draw chooses. Returns the last on the way that is an inner node, or a
+    /// leaf with a layer below.
     fn draw_fast_inner(&self, mut draw: u64, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
         let root = self.root.read()?;
-        let (link, height) = root.get(|root| (root.node(), root.height()))?;
+        let (link, mut height) = root.get(|root| (root.node(), root.height()))?;
         let mut node = link.node::<WORDS>(guard).read()?;
         root.validate()?;
-        let mut found = None;
-        for height in (1..height).rev() {
-            let child = node.get(|body| {
-                self.visit(body);
-                let count = body.count().max(1);
-                let start = draw as usize % count;
-                draw /= count as u64;
-                (start..start + count)
-                    .map(|index| index % count)
-                    .find(|&index| self.is_fast(body.child(index)))
-                    .map(|index| (body.key(index), body.child(index)))
-            })?;
-            let Some((fence, link)) = child else { break };
-            let below = link.node(guard).read()?;
+        let (mut path, mut found, mut above_all) = (Vec::new(), None, true);
+        while height > 1 || P::LINKS {
+            let Some((key, payload, link)) = self.draw_fast_child(node, &mut draw)? else {
+                break;
+            };
+            if height == 0 && !above_all {
+                let key = node.get(Body::lower)?;
+                let path = &path;
+                found = Some(At { path, key, height }.name());
+            }
+            let below = link.node::<WORDS>(guard).read()?;
             node.validate()?;
-            found = Some(NodeKey::of_word(fence, height));
             node = below;
+            above_all = false;
+            let key = if height == 0 {
+                P::lead(key, payload, &mut path);
+                height = node.get(Body::height)?;
+                0
+            } else {
+                height -= 1;
+                key
+            };
+            if height > 0 {
+                let path = &path;
+                found = Some(At { path, key, height }.name());
+            }
         }
         Ok(found)
     }
 
-    /// The topmost node on the path to a node, itself included, that is not fast.
-    fn first_slow(&self, at: At, guard: &Guard) -> Result<Option<At>, Restart> {
-        let key = at.key;
-        let root = self.root.read()?;
-        let (mut link, height) = root.get(|root| (root.node(), root.height()))?;
-        let mut node = link.node::<WORDS>(guard).read()?;
-        root.validate()?;
-        for height in (0..=height).rev() {
-            if !self.is_fast(link) {
-                return Ok(Some(At { key, height }));
+    /// A fast child of a node, or the root of a fast layer below it, with its entry.
+    fn draw_fast_child(
+        &self,
+        node: Snapshot<'_, Body<WORDS>>,
+        draw: &mut u64,
+    ) -> Result<Option<(u64, u64, Link)>, Restart> {
+        let (height, count) = node.get(|body| {
+            self.visit(body);
+            (body.height(), body.count().max(1))
+        })?;
+        let start = *draw as usize % count;
+        *draw /= count as u64;
+        for index in start..start + count {
+            let index = index % count;
+            let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
+            let child = match height {
+                0 => P::layer(key, payload),
+                _ => Some(Link::from_word(payload)),
+            };
+            if let Some(child) = child.filter(|&child| self.is_fast(child)) {
+                return Ok(Some((key, payload, child)));
             }
-            if height <= at.height {
-                break;
-            }
-            link = node.get(|body| {
-                self.visit(body);
-                body.child(body.child_for(self.search, key))
-            })?;
-            let child = link.node(guard).read()?;
-            node.validate()?;
-            node = child;
         }
         Ok(None)
     }
 
-    /// The children of an inner node.
-    pub(super) fn children(&self, at: At, guard: &Guard) -> Result<Option<Children>, Restart> {
-        let Some(place) = self.find(at, guard)? else {
-            return Ok(None);
+    /// The topmost node on the path to a node, itself included, that is not fast.
+    fn first_slow<'g>(&'g self, at: At<'g>, guard: &'g Guard) -> Result<Option<At<'g>>, Restart> {
+        let mut slow = None;
+        let mut pass = |at, link| {
+            if slow.is_none() && !self.is_fast(link) {
+                slow = Some(at);
+            }
         };
-        let list = |body: &Body<WORDS>| {
+        let found = self.find_passing(at, &mut pass, guard)?;
+        // Where the tree is lower than the name says, there is no such node, but maybe a path.
+        Ok(slow.filter(|_| found.is_some() || at.path.is_empty()))
+    }
+
+    /// The fast nodes right below a node.
+    fn fast_children(&self, at: At<'_>, guard: &Guard) -> Result<Vec<NodeKey>, Restart> {
+        let Some(Place { at, node, .. }) = self.find(at, guard)? else {
+            return Ok(Vec::new());
+        };
+        if at.height == 0 && !P::LINKS {
+            return Ok(Vec::new());
+        }
+        let mut children = Vec::new();
+        let count = node.get(|body| {
             self.visit(body);
-            let entries = (0..body.count()).map(|index| (body.key(index), body.child(index)));
-            (entries.collect(), body.upper())
-        };
-        place.node.get(list).map(Some)
+            body.count()
+        })?;
+        for index in 0..count {
+            let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
+            if at.height > 0 {
+                if self.is_fast(Link::from_word(payload)) {
+                    let height = at.height - 1;
+                    children.push(At { key, height, ..at }.name());
+                }
+            } else if let Some(root) = P::layer(key, payload).filter(|&root| self.is_fast(root)) {
+                let root = root.node::<WORDS>(guard).read()?;
+                node.validate()?;
+                let height = root.get(Body::height)?;
+                let mut path = at.path.to_vec();
+                P::lead(key, payload, &mut path);
+                let (path, key) = (&path[..], 0);
+                children.push(At { path, key, height }.name());
+            }
+        }
+        Ok(children)
     }
 }
 
-impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
+    /// Where there are layers, the longest path that was met since they were last counted ([`Tree::stats`]).
     fn levels(&self) -> u8 {
+        if P::LINKS {
+            return self.deepest.load(Relaxed);
+        }
         1 + self.retry(|| self.root.read()?.get(|root| root.height()))
     }
 
     fn level_of(&self, node: &NodeKey) -> u8 {
-        (self.levels() - 1).saturating_sub(node.height)
+        if !P::LINKS {
+            return (self.levels() - 1).saturating_sub(node.height);
+        }
+        let guard = epoch::pin();
+        let found = self.retry(|| self.find(At::named(node), &guard));
+        found.map_or(0, |place| place.level)
     }
 
     fn node_bytes(&self) -> usize {
@@ -225,19 +236,11 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
     }
 
     fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.leaves_from(0, |_| true, visit);
+        self.leaves_from(&[], |_| true, visit);
     }
 
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        let from = KeyBytes::from(from).word();
-        self.leaves_from(from, |link| self.is_fast(link), &mut |leaf| {
-            // The first parent has leaves before `from`, too.
-            if leaf.fence.word >= Some(from) {
-                visit(leaf)
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
+        self.leaves_from(from, |link| self.is_fast(link), visit);
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
@@ -250,7 +253,7 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
         loop {
             // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
             let guard = epoch::pin();
-            let Some(slow) = self.retry(|| self.first_slow(node.into(), &guard)) else {
+            let Some(slow) = self.retry(|| self.first_slow(At::named(node), &guard)) else {
                 break;
             };
             match self.relocate(slow, TierId::FAST, &guard) {
@@ -271,61 +274,83 @@ impl<M: Memory, const WORDS: usize> Placed for Tree<M, WORDS> {
         if self.memory().arenas().tiers() < 2 {
             return Move::There;
         }
-        self.relocate(node.into(), TierId::SLOW, &epoch::pin())
+        self.relocate(At::named(node), TierId::SLOW, &epoch::pin())
     }
 
     fn demote_subtree(&self, node: &NodeKey) -> Move {
-        let mut moved = 0;
-        loop {
-            let below = node.height.checked_sub(1).and_then(|height| {
+        let (mut moved, mut outcome) = (0, Move::There);
+        if self.memory().arenas().tiers() < 2 {
+            return outcome;
+        }
+        // Layers may lie deeper than a thread's stack.
+        let mut todo = vec![node.clone()];
+        while let Some(node) = todo.last() {
+            let below = {
                 let guard = epoch::pin();
-                let (children, _) = self.retry(|| self.children(node.into(), &guard))?;
-                let fast = children.into_iter().filter(|&(_, link)| self.is_fast(link));
-                Some(
-                    fast.map(|(key, _)| NodeKey::of_word(key, height))
-                        .collect::<Vec<_>>(),
-                )
-            });
-            for child in below.unwrap_or_default() {
-                match self.demote_subtree(&child) {
-                    Move::Moved(nodes) => moved += nodes,
-                    Move::Full => return Move::Full,
-                    Move::There | Move::Stale | Move::Blocked => {}
-                }
+                self.retry(|| self.fast_children(At::named(node), &guard))
+            };
+            if !below.is_empty() {
+                todo.extend(below);
+                continue;
             }
-            match self.demote(node) {
-                Move::Moved(nodes) => return Move::Moved(moved + nodes),
+            outcome = self.demote(node);
+            match outcome {
+                Move::Moved(nodes) => moved += nodes,
+                Move::Full => return Move::Full,
                 // A child was promoted in between.
-                Move::Blocked => {}
-                Move::There if moved > 0 => return Move::Moved(moved),
-                other => return other,
+                Move::Blocked => continue,
+                Move::There | Move::Stale => {}
             }
+            todo.pop();
+        }
+        if moved == 0 {
+            outcome
+        } else {
+            Move::Moved(moved)
         }
     }
 
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
         let guard = epoch::pin();
-        let mut above = At::from(node);
-        above.height += 1;
-        let fence = self.retry(|| match self.find(above, &guard)? {
-            Some(parent) => parent.node.get(|body| Some(body.lower())),
-            None => Ok(None),
-        })?;
-        Some(NodeKey::of_word(fence, above.height))
+        self.retry(|| {
+            let Some(Place { at, parent, .. }) = self.find(At::named(node), &guard)? else {
+                return Ok(None);
+            };
+            let (above, at) = match parent {
+                Parent::Root(_) => return Ok(None),
+                Parent::Node(above) => (above, at.at_height(at.height + 1)),
+                Parent::Leaf(above, entry) => (above, entry),
+            };
+            let key = above.get(Body::lower)?;
+            Ok(Some(At { key, ..at }.name()))
+        })
     }
 
     fn fence_at(&self, address: usize) -> Option<KeyBytes> {
         // Safe code may ask for any address; only a slot's is followed.
-        let range = self.memory().arenas().range();
+        let arenas = self.memory().arenas();
+        let range = arenas.range();
         if !range.contains(&address) || !(address - range.start).is_multiple_of(Self::BYTES) {
             return None;
         }
         let guard = epoch::pin();
-        let node = Link::from_word(address as u64)
-            .node::<WORDS>(&guard)
-            .read()
-            .ok()?;
-        node.get(|body| (body.height() == 0).then(|| KeyBytes::of_word(body.lower())))
-            .ok()?
+        let link = Link::from_word(address as u64);
+        let node = link.node::<WORDS>(&guard).try_read().ok()?;
+        let leaf = node.get(|body| (body.height() == 0).then(|| (body.layer(), body.lower())));
+        let (layer, key) = leaf.ok()??;
+        let path = &P::guess_path(arenas, layer)?[..];
+        let at = At {
+            path,
+            key,
+            height: 0,
+        };
+        if P::LINKS {
+            // It may be no node at all. What says that it is one is the way to it.
+            let found = self.retry(|| self.find(at, &guard))?;
+            if found.link != link || found.at.path != path {
+                return None;
+            }
+        }
+        Some(at.name().key)
     }
 }

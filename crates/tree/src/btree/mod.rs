@@ -6,22 +6,26 @@
 //! | `descent.rs` | the way from the root to a leaf |
 //! | `tree.rs` | the parts, and operations that make no node |
 //! | `grow.rs`, `shrink.rs` | structure modifications |
-//! | `migrate.rs` | moving nodes between tiers |
+//! | `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding some to move |
 //! | `scan.rs`, `many.rs`, `bulk.rs` | many records at once |
+//! | `payload.rs`, `blocks.rs` | what leaves lead to, where payloads are more than words |
 //! | `stats.rs` | what it consists of |
 //! | `map.rs` | the typed face, [`BTree`] |
 
+mod blocks;
 mod bulk;
 mod descent;
-mod grow;
+pub(crate) mod grow;
+mod leaves;
 mod many;
 mod map;
 mod migrate;
-mod node;
+pub(crate) mod node;
+pub(crate) mod payload;
 mod scan;
 mod shrink;
 mod stats;
-mod tree;
+pub(crate) mod tree;
 
 pub use bulk::BulkError;
 pub use map::BTree;

@@ -11,19 +11,15 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::node::Body;
-use super::tree::{At, Parent, Place, Tree};
+use super::node::{Body, Link};
+use super::payload::Payload;
+use super::tree::{At, HeldParent, Parent, Place, Tree};
 
 /// What may be underfull after a merge: the parent (or the new root), a child at the seam.
-type Next = [Option<At>; 2];
-const NOTHING: Next = [None, None];
+type Next<'g> = [Option<At<'g>>; 2];
+const NOTHING: Next<'static> = [None, None];
 
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Fewer entries than this are too few.
-    const UNDERFULL: usize = Self::CAPACITY / 4 + 1;
-    /// A merged node may hold this many.
-    const MERGED: usize = Self::CAPACITY - Self::CAPACITY / 4;
-
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: u64) -> Option<u64> {
         let guard = epoch::pin();
@@ -48,9 +44,16 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         self.note_unlocked(held, Access::Reuse);
         Ok(Some((value, left)))
     }
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// Fewer entries than this are too few.
+    pub const UNDERFULL: usize = Self::CAPACITY / 4 + 1;
+    /// A merged node may hold this many.
+    const MERGED: usize = Self::CAPACITY - Self::CAPACITY / 4;
 
     /// Merges an underfull node, and then whatever became underfull, or got a neighbour, by that.
-    fn shrink(&self, mut place: At, guard: &Guard) {
+    pub fn shrink<'g>(&'g self, mut place: At<'g>, guard: &'g Guard) {
         loop {
             let [parent, seam] = self.retry(|| self.try_shrink(place, guard));
             if let Some(seam) = seam {
@@ -64,21 +67,19 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     /// Returns the nodes to look at next.
-    fn try_shrink(&self, at: At, guard: &Guard) -> Result<Next, Restart> {
+    fn try_shrink<'g>(&'g self, at: At<'g>, guard: &'g Guard) -> Result<Next<'g>, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(NOTHING);
         };
+        let at = place.at;
         let count = place.node.get(Body::count)?;
         let above = match place.parent {
-            Parent::Root(_) if at.height > 0 && count == 1 => {
-                return self.drop_level(at, place, guard);
-            }
-            Parent::Root(_) => return Ok(NOTHING),
             Parent::Node(above) => above,
-        };
-        let parent = At {
-            key: at.key,
-            height: at.height + 1,
+            _ if at.height > 0 && count == 1 => return self.drop_level(place, guard),
+            Parent::Leaf(..) if at.height == 0 && count == 0 => {
+                return self.drop_layer(place, guard);
+            }
+            _ => return Ok(NOTHING),
         };
         if count >= Self::UNDERFULL {
             return Ok(NOTHING);
@@ -87,9 +88,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             above.get(|body| (body.child_for(self.search, at.key), body.count()))?;
         let right = Some(index).filter(|right| right + 1 < children);
         for left in [right, index.checked_sub(1)].into_iter().flatten() {
-            if let Some(seam) = self.merge(above, left, guard)? {
-                let height = at.height.checked_sub(1);
-                let child = height.map(|height| At { key: seam, height });
+            if let Some(key) = self.merge(above, left, at.height, guard)? {
+                let parent = at.at_height(at.height + 1);
+                let seam = at.height.checked_sub(1);
+                let child = seam.map(|height| At { key, height, ..at });
                 // The parent lost an entry; it may be underfull, or a root with one child.
                 return Ok([Some(parent), child]);
             }
@@ -102,21 +104,29 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         &self,
         above: Snapshot<'_, Body<WORDS>>,
         left: usize,
+        height: u8,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
         let first = one.node::<WORDS>(guard).read()?;
         let second = two.node::<WORDS>(guard).read()?;
         above.validate()?;
-        if first.get(Body::count)? + second.get(Body::count)? > Self::MERGED {
+        let counts = (first.get(Body::count)?, second.get(Body::count)?);
+        if counts.0 + counts.1 > Self::MERGED {
+            return Ok(None);
+        }
+        let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
+        // Blocks lie in their leaf's tier: where there may be some, the one that goes is empty.
+        let apart = P::LINKS && height == 0 && tier_of(one) != tier_of(two);
+        if apart && counts.0 > 0 && counts.1 > 0 {
             return Ok(None);
         }
         let above = above.upgrade()?;
         let (first, second) = (first.upgrade()?, second.upgrade()?);
-        let (height, seam) = (second.height(), second.lower());
-        let into_slow = !self.memory().arenas().tier_of(one.address()).is_fast();
+        let seam = second.lower();
+        let into_slow = !tier_of(one).is_fast();
         above.remove(left + 1);
-        if into_slow && self.has_fast_child(&second) {
+        if (apart && counts.0 == 0) || (into_slow && self.has_fast_child(&second)) {
             first.move_tail(0, &second);
             second.set_lower(first.lower());
             above.set_payload(left, two.to_word());
@@ -132,24 +142,40 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     /// Makes the only child of the root the root.
-    fn drop_level(
-        &self,
-        at: At,
-        Place { parent, link, node }: Place<'_, WORDS>,
-        guard: &Guard,
-    ) -> Result<Next, Restart> {
-        let Parent::Root(cell) = parent else {
-            unreachable!("the root's parent")
-        };
-        let cell = cell.upgrade()?;
-        let root = node.upgrade()?;
-        cell.set(root.child(0), at.height - 1);
+    fn drop_level<'g>(
+        &'g self,
+        place: Place<'g, WORDS>,
+        guard: &'g Guard,
+    ) -> Result<Next<'g>, Restart> {
+        let parent = place.parent.upgrade()?;
+        let root = place.node.upgrade()?;
+        let child = place.at.at_height(place.at.height - 1);
+        parent.adopt::<P>(self.search, 0, root.child(0), child.height);
         root.retire();
-        self.reclaim(link, at.height, guard);
-        let child = At {
-            key: at.key,
-            height: at.height - 1,
-        };
+        self.reclaim(place.link, place.at.height, guard);
         Ok([Some(child), None])
+    }
+
+    /// Unlinks an empty layer: its root, which is locked together with the leaf above, so that nobody inserts meanwhile.
+    fn drop_layer<'g>(
+        &'g self,
+        place: Place<'g, WORDS>,
+        guard: &'g Guard,
+    ) -> Result<Next<'g>, Restart> {
+        let HeldParent::Leaf(above, entry) = place.parent.upgrade()? else {
+            unreachable!("a layer hangs below a leaf")
+        };
+        let root = place.node.upgrade()?;
+        let index = above.find(self.search, entry.key);
+        let index = index.expect("a layer has an entry");
+        let name = P::name(self.memory().arenas(), root.layer());
+        let block = P::block(entry.key, above.payload(index));
+        above.remove(index);
+        root.retire();
+        self.reclaim(place.link, 0, guard);
+        for block in [name, block].into_iter().flatten() {
+            self.reclaim_block(block, guard);
+        }
+        Ok([Some(entry), None])
     }
 }

@@ -1,10 +1,14 @@
 //! What a tree consists of: nodes by level and tier.
 
-use timberline_placement::Placed;
+use std::sync::atomic::Ordering::Relaxed;
+
+use timberline_sync::Restart;
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
-use super::tree::{At, Tree};
+use super::node::Body;
+use super::payload::Payload;
+use super::tree::{At, Parent, Place, Tree};
 
 /// The nodes of one level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,15 +45,13 @@ pub struct Stats {
     pub above_boundary: usize,
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Visits all inner nodes, but no leaf: a leaf's address tells its tier.
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// Visits all inner nodes, but no leaf where there is nothing below: a leaf's address tells its tier.
     pub fn stats(&self) -> Stats {
-        let arenas = self.memory().arenas();
         let (fast_bytes, slow_bytes) = self.store.committed();
         let (promoted, demoted) = self.store.moves();
         let mut stats = Stats {
             records: self.len(),
-            levels: vec![LevelFill::default(); self.levels().into()],
             node_bytes: Self::BYTES,
             fast_bytes,
             slow_bytes,
@@ -57,38 +59,70 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             demoted,
             ..Stats::default()
         };
-        let top = stats.levels.len() - 1;
-        let root = {
-            let guard = epoch::pin();
-            let root = At {
+        let mut todo = vec![(Vec::new(), 0)];
+        while let Some((path, level)) = todo.pop() {
+            self.count_layer(&path, level, &mut stats, &mut todo);
+        }
+        if P::LINKS {
+            let levels = stats.levels.len().min(u8::MAX.into());
+            self.deepest.store(levels as u8, Relaxed);
+        }
+        stats
+    }
+
+    /// Counts one layer, whose root is at `level`, and puts those below it on the list.
+    fn count_layer(
+        &self,
+        path: &[u8],
+        level: usize,
+        stats: &mut Stats,
+        todo: &mut Vec<(Vec<u8>, usize)>,
+    ) {
+        let fast = |link| self.is_fast(link);
+        let guard = epoch::pin();
+        let root = self.retry(|| {
+            let leaf = At {
+                path,
                 key: 0,
-                height: top as u8,
+                height: 0,
             };
-            self.retry(|| self.find(root, &guard))
-                .map(|place| place.link.address())
-        };
-        let Some(root) = root else { return stats };
-        let fast = |address| arenas.tier_of(address).is_fast();
-        stats.levels[0].add(fast(root));
+            let Some(leaf) = self.find(leaf, &guard)?.filter(|it| it.at.path == path) else {
+                return Ok(None);
+            };
+            // However long the path is on which the layer hangs: within it, a level is a height.
+            for height in 0.. {
+                let Some(place) = self.find(leaf.at.at_height(height), &guard)? else {
+                    break;
+                };
+                if !matches!(place.parent, Parent::Node(_)) {
+                    return Ok(Some((place, height)));
+                }
+            }
+            Err(Restart)
+        });
+        let Some((root, top)) = root else { return };
+        stats.count(level, top == 0, fast(root.link));
+        let parent_is_fast = root.parent.tier(self.memory()).is_fast();
+        stats.above_boundary += usize::from(fast(root.link) && !parent_is_fast);
+        let layer = root.node.get(Body::layer).unwrap_or(0);
+        if let Some(name) = P::name(self.memory().arenas(), layer) {
+            stats.bytes_in_nodes += name.slot();
+        }
+        drop(guard);
         for height in (1..=top).rev() {
             let mut key = 0;
             loop {
                 let guard = epoch::pin();
-                let at = At {
-                    key,
-                    height: height as u8,
-                };
-                let parent = self
-                    .retry(|| self.find(at, &guard))
-                    .map(|place| place.link.address());
+                let at = At { path, key, height };
+                let parent = self.retry(|| self.find(at, &guard)).map(|place| place.link);
                 let listed = self.retry(|| self.children(at, &guard));
                 let (Some(parent), Some((children, upper))) = (parent, listed) else {
                     break;
                 };
                 for (_, child) in children {
-                    let child_is_fast = fast(child.address());
-                    stats.levels[top - height + 1].add(child_is_fast);
-                    stats.above_boundary += usize::from(child_is_fast && !fast(parent));
+                    let level = level + usize::from(top - height) + 1;
+                    stats.count(level, height == 1, fast(child));
+                    stats.above_boundary += usize::from(fast(child) && !fast(parent));
                 }
                 match upper.checked_add(1) {
                     Some(next) => key = next,
@@ -96,10 +130,65 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 }
             }
         }
-        stats.leaves = stats.levels[top];
-        let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
-        stats.bytes_in_nodes = nodes.sum::<usize>() * Self::BYTES;
-        stats
+        if P::LINKS {
+            self.count_below(path, level + usize::from(top) + 1, stats, todo);
+        }
+    }
+
+    /// Counts what lies beside the leaves of a layer, and puts the layers below them on the list.
+    fn count_below(
+        &self,
+        path: &[u8],
+        level: usize,
+        stats: &mut Stats,
+        todo: &mut Vec<(Vec<u8>, usize)>,
+    ) {
+        let mut key = 0;
+        loop {
+            let guard = epoch::pin();
+            let at = At {
+                path,
+                key,
+                height: 0,
+            };
+            if let Some(below) = self.layers_below(at, &guard) {
+                todo.extend(below.layers.into_iter().map(|layer| (layer.path, level)));
+            }
+            let counted = self.retry(|| {
+                let found = self.find(at, &guard)?;
+                let Some(Place { node, .. }) = found.filter(|it| it.at.path == path) else {
+                    return Ok(None);
+                };
+                let (count, upper) = node.get(|body| (body.count(), body.upper()))?;
+                let mut bytes = 0;
+                for index in 0..count {
+                    let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
+                    bytes += P::block(key, payload).map_or(0, |block| block.slot());
+                }
+                Ok(Some((bytes, upper)))
+            });
+            let Some((bytes, upper)) = counted else {
+                return;
+            };
+            stats.bytes_in_nodes += bytes;
+            match upper.checked_add(1) {
+                Some(next) => key = next,
+                None => return,
+            }
+        }
+    }
+}
+
+impl Stats {
+    fn count(&mut self, level: usize, is_leaf: bool, fast: bool) {
+        let level = level.min(usize::from(u8::MAX) - 1);
+        if self.levels.len() <= level {
+            self.levels.resize(level + 1, LevelFill::default());
+        }
+        self.levels[level].add(fast);
+        if is_leaf {
+            self.leaves.add(fast);
+        }
     }
 }
 

@@ -5,21 +5,23 @@
 //! parent descends again, which also finds out whether the node is still there.
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use timberline_placement::{Access, Fence, LeafRef, NewNode, NodeKey, Placement};
+use timberline_placement::{Access, Fence, KeyBytes, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
 use super::descent::{Get, Leaf};
 use super::node::{Body, HEADER, Lanes, Lines, Link, Search, Share, WINDOW};
+use super::payload::{Payload, Words};
 use crate::store::{self, Store};
 
 /// The root's address and height, guarded like a node: it is the root's parent.
 #[repr(align(128))]
-pub(super) struct Root {
+pub(crate) struct Root {
     node: AtomicU64,
     height: AtomicU64,
 }
@@ -40,58 +42,92 @@ impl Root {
 }
 
 /// A concurrent B+tree from words to words. See [`BTree`](super::BTree) for its typed face.
-pub(super) struct Tree<M: Memory, const WORDS: usize> {
+///
+/// With a [`Payload`] that leads to layers it is a forest: trees whose roots hang below leaves of others, in one memory, under one
+/// placement, all with the same nodes and the same structure modifications.
+pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub store: Arc<Store<M>>,
     pub root: Versioned<Root>,
     pub search: Search,
+    /// The longest path that was met, in nodes.
+    pub deepest: AtomicU8,
+    payload: PhantomData<P>,
 }
 
-/// A [`NodeKey`] of a tree of words.
+/// A [`NodeKey`] taken apart.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(crate) struct At<'p> {
+    /// The words that lead to the node's layer, each of eight bytes; empty for the topmost tree.
+    pub path: &'p [u8],
     pub key: u64,
-    /// Steps above the leaves.
+    /// Steps above the leaves of its layer.
     pub height: u8,
 }
 
-impl At {
-    /// The leaf that covers `key`.
-    pub fn leaf(key: u64) -> At {
-        At { key, height: 0 }
+impl<'p> At<'p> {
+    /// The leaf of the topmost tree that covers `key`.
+    pub fn leaf(key: u64) -> At<'static> {
+        let path = &[];
+        At {
+            path,
+            key,
+            height: 0,
+        }
+    }
+
+    /// The node that a placement calls so.
+    pub fn named(name: &'p NodeKey) -> At<'p> {
+        let words = name.key.len().saturating_sub(1) / 8;
+        let (path, rest) = name.key.split_at(8 * words);
+        At {
+            path,
+            key: KeyBytes::from(rest).word(),
+            height: name.height,
+        }
     }
 
     /// The node's name for those who know no words.
     pub fn name(self) -> NodeKey {
-        NodeKey::of_word(self.key, self.height)
-    }
-}
-
-impl From<&NodeKey> for At {
-    fn from(name: &NodeKey) -> At {
-        At {
-            key: name.key.word(),
-            height: name.height,
+        let fence = Fence {
+            prefix: self.path,
+            word: Some(self.key),
+        };
+        NodeKey {
+            key: fence.to_bytes(),
+            height: self.height,
         }
+    }
+
+    /// The node so many steps above the leaves, on the same path.
+    pub fn at_height(self, height: u8) -> At<'p> {
+        At { height, ..self }
     }
 }
 
 /// Where a node hangs.
-pub(super) enum Parent<'g, const WORDS: usize> {
+pub(crate) enum Parent<'g, const WORDS: usize> {
     Root(Snapshot<'g, Root>),
     Node(Snapshot<'g, Body<WORDS>>),
+    /// A leaf of another layer, and its entry for this one, that a layer's root hangs below.
+    Leaf(Snapshot<'g, Body<WORDS>>, At<'g>),
 }
 
 /// A node found by key, with its parent; valid as long as both snapshots are.
-pub(super) struct Place<'g, const WORDS: usize> {
+pub(crate) struct Place<'g, const WORDS: usize> {
+    /// What was looked for; a leaf above it, if its layer is gone.
+    pub at: At<'g>,
+    /// Steps below the topmost root.
+    pub level: u8,
     pub parent: Parent<'g, WORDS>,
     pub link: Link,
     pub node: Snapshot<'g, Body<WORDS>>,
 }
 
 /// A locked parent, to point at another node.
-pub(super) enum HeldParent<'g, const WORDS: usize> {
+pub(crate) enum HeldParent<'g, const WORDS: usize> {
     Root(Exclusive<'g, Root>),
     Node(Exclusive<'g, Body<WORDS>>),
+    Leaf(Exclusive<'g, Body<WORDS>>, At<'g>),
 }
 
 impl<'g, const WORDS: usize> Parent<'g, WORDS> {
@@ -99,6 +135,7 @@ impl<'g, const WORDS: usize> Parent<'g, WORDS> {
         Ok(match self {
             Parent::Root(root) => HeldParent::Root(root.upgrade()?),
             Parent::Node(node) => HeldParent::Node(node.upgrade()?),
+            Parent::Leaf(leaf, entry) => HeldParent::Leaf(leaf.upgrade()?, entry),
         })
     }
 
@@ -106,24 +143,42 @@ impl<'g, const WORDS: usize> Parent<'g, WORDS> {
     pub fn tier<M: Memory>(&self, memory: &M) -> TierId {
         match self {
             Parent::Root(_) => TierId::FAST,
-            Parent::Node(node) => memory.arenas().tier_of(address(node.of())),
+            Parent::Node(node) | Parent::Leaf(node, _) => {
+                memory.arenas().tier_of(address(node.of()))
+            }
         }
     }
 
     pub fn validate(&self) -> Result<(), Restart> {
         match self {
             Parent::Root(root) => root.validate(),
-            Parent::Node(node) => node.validate(),
+            Parent::Node(node) | Parent::Leaf(node, _) => node.validate(),
+        }
+    }
+}
+
+impl<const WORDS: usize> HeldParent<'_, WORDS> {
+    /// Makes this the parent of another node with a lower fence of `lower`.
+    pub fn adopt<P: Payload>(&self, search: Search, lower: u64, node: Link, height: u8) {
+        match self {
+            HeldParent::Root(cell) => cell.set(node, height),
+            HeldParent::Node(above) => {
+                above.set_payload(above.child_for(search, lower), node.to_word());
+            }
+            HeldParent::Leaf(above, entry) => {
+                let index = above.find(search, entry.key).expect("a layer has an entry");
+                above.set_payload(index, P::with_root(above.payload(index), node));
+            }
         }
     }
 }
 
 /// Where a node lies.
-pub(super) fn address<T>(node: &Versioned<T>) -> usize {
+pub(crate) fn address<T>(node: &Versioned<T>) -> usize {
     std::ptr::from_ref(node) as usize
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub const CAPACITY: usize = Body::<WORDS>::CAPACITY;
     pub const BYTES: usize = Body::<WORDS>::BYTES;
 
@@ -136,6 +191,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                 height: AtomicU64::new(0),
             }),
             search: Search::detect(),
+            deepest: AtomicU8::new(1),
+            payload: PhantomData,
         };
         let new = NewNode {
             height: 0,
@@ -145,7 +202,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         };
         let guard = epoch::pin();
         let root = tree.allocate(new)?;
-        root.node::<WORDS>(&guard).claim().reset(0, 0, u64::MAX);
+        root.node::<WORDS>(&guard).claim().reset(0, 0, 0, u64::MAX);
         tree.root.claim().set(root, 0);
         Ok(tree)
     }
@@ -174,52 +231,93 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         });
     }
 
-    /// The leaf that covers `key`.
-    #[inline(always)]
-    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard) -> Snapshot<'g, Body<WORDS>> {
-        self.leaf_near(key, guard).0
-    }
-
-    /// The leaf that covers `key`, and the key's part of its range.
-    #[inline(always)]
-    pub fn leaf_near<'g>(
-        &'g self,
-        key: u64,
-        guard: &'g Guard,
-    ) -> (Snapshot<'g, Body<WORDS>>, Share) {
-        self.search.run(Leaf {
-            tree: self,
-            key,
-            guard,
-        })
-    }
-
-    /// The node at `height` on the path to `key`, and its parent. `Ok(None)`: the tree is lower.
+    /// The node at a height on the path to a key, and its parent. `Ok(None)`: the tree is lower. Where a layer on the way is gone,
+    /// the leaf that would lead to it stands for the layer's leaves.
+    #[inline]
     pub fn find<'g>(
         &'g self,
-        At { key, height }: At,
+        at: At<'g>,
+        guard: &'g Guard,
+    ) -> Result<Option<Place<'g, WORDS>>, Restart> {
+        self.find_passing(at, |_, _| {}, guard)
+    }
+
+    /// The same, showing each node on the way to `pass`.
+    #[inline]
+    pub fn find_passing<'g>(
+        &'g self,
+        at: At<'g>,
+        mut pass: impl FnMut(At<'g>, Link),
         guard: &'g Guard,
     ) -> Result<Option<Place<'g, WORDS>>, Restart> {
         let root = self.root.read()?;
-        let (mut link, mut at) = root.get(|root| (root.node(), root.height()))?;
-        if at < height {
-            return Ok(None);
-        }
+        let (mut link, mut height) = root.get(|root| (root.node(), root.height()))?;
         let mut node = link.node(guard).read()?;
         let mut parent = Parent::Root(root);
         parent.validate()?;
-        while at > height {
-            let child = node.get(|body| {
-                self.visit(body);
-                body.child(body.child_for(self.search, key))
-            })?;
-            self.ask_for_all(child);
-            let snapshot = child.node(guard).read()?;
+        let (mut level, mut known) = (0u8, 0);
+        loop {
+            let next = at.path[known..].first_chunk().map(|word| At {
+                path: &at.path[..known],
+                key: u64::from_be_bytes(*word),
+                height: 0,
+            });
+            let here = next.unwrap_or(at);
+            if height < here.height {
+                return Ok(None);
+            }
+            while height > here.height {
+                pass(here.at_height(height), link);
+                let child = node.get(|body| {
+                    self.visit(body);
+                    body.child(body.child_for(self.search, here.key))
+                })?;
+                self.ask_for_all(child);
+                let snapshot = child.node(guard).read()?;
+                node.validate()?;
+                parent = Parent::Node(node);
+                (link, node, height) = (child, snapshot, height - 1);
+                level = level.saturating_add(1);
+            }
+            pass(here.at_height(height), link);
+            let entry = match next {
+                None => None,
+                Some(entry) => node.get(|body| {
+                    self.visit(body);
+                    let index = body.find(self.search, entry.key).ok()?;
+                    Some(body.payload(index))
+                })?,
+            };
+            let below = entry.and_then(|payload| {
+                P::enter(here.key, payload, &at.path[known + size_of::<u64>()..])
+            });
+            let Some((root, skipped)) = below else {
+                let found = Place {
+                    at: here,
+                    level,
+                    parent,
+                    link,
+                    node,
+                };
+                return Ok((next.is_none() || at.height == 0).then_some(found));
+            };
+            let snapshot = root.node::<WORDS>(guard).read()?;
             node.validate()?;
-            parent = Parent::Node(node);
-            (link, node, at) = (child, snapshot, at - 1);
+            parent = Parent::Leaf(node, here);
+            (link, node) = (root, snapshot);
+            height = node.get(Body::height)?;
+            level = level.saturating_add(1);
+            known += size_of::<u64>() + skipped;
         }
-        Ok(Some(Place { parent, link, node }))
+    }
+
+    /// Takes notice of a node so many steps below the topmost root.
+    #[inline]
+    pub fn reaches(&self, level: u8) {
+        let levels = level.saturating_add(1);
+        if P::LINKS && self.deepest.load(Relaxed) < levels {
+            self.deepest.fetch_max(levels, Relaxed);
+        }
     }
 
     /// Runs an optimistic attempt until no writer gets in between.
@@ -354,7 +452,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         LeafRef {
             address,
             tier,
-            fence: Fence::of_word(body.lower()),
+            fence: Fence {
+                prefix: P::path(self.memory().arenas(), body.layer()),
+                word: Some(body.lower()),
+            },
             heat: body.heat(),
         }
     }
@@ -370,6 +471,29 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 
     pub fn moves(&self) -> (u64, u64) {
         self.store.moves()
+    }
+}
+
+/// Lookups where there are words and nothing else.
+impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+    /// The leaf that covers `key`.
+    #[inline(always)]
+    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard) -> Snapshot<'g, Body<WORDS>> {
+        self.leaf_near(key, guard).0
+    }
+
+    /// The leaf that covers `key`, and the key's part of its range.
+    #[inline(always)]
+    pub fn leaf_near<'g>(
+        &'g self,
+        key: u64,
+        guard: &'g Guard,
+    ) -> (Snapshot<'g, Body<WORDS>>, Share) {
+        self.search.run(Leaf {
+            tree: self,
+            key,
+            guard,
+        })
     }
 
     #[inline(always)]
@@ -430,7 +554,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 }
 
-impl<M: Memory, const WORDS: usize> Drop for Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, P: Payload> Drop for Tree<M, WORDS, P> {
     /// What waits for the epoch keeps the arenas mapped. What other threads hold back stays until they pin again.
     fn drop(&mut self) {
         epoch::collect();
@@ -439,8 +563,8 @@ impl<M: Memory, const WORDS: usize> Drop for Tree<M, WORDS> {
 
 /// A body lies one word behind the start of its node.
 #[inline(always)]
-pub(super) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
+pub(crate) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
     std::ptr::from_ref(body) as usize - size_of::<u64>()
 }
 
-pub(super) type Held<'g, const WORDS: usize> = Exclusive<'g, Body<WORDS>>;
+pub(crate) type Held<'g, const WORDS: usize> = Exclusive<'g, Body<WORDS>>;

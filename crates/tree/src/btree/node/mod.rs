@@ -3,10 +3,12 @@
 //! Layout in bytes, for `WORDS` body words (`docs/design/btree.md` has the picture):
 //!
 //! ```text
-//!  0  version word        8  count u16 · height u16 · heat u16 · unused
+//!  0  version word        8  count u8 · height u8 · heat u16 · layer u32
 //! 16  lower fence        24  upper fence (both inclusive)
 //! 32  keys[WORDS / 2], ascending      32 + 4·WORDS  payloads[WORDS / 2]
 //! ```
+//!
+//! `layer` names the tree that a node belongs to, where there are many: 0 is the only one, or the topmost.
 //!
 //! A leaf's entries are records. An inner node's entries are (lower fence, address) of its children,
 //! the first key being its own lower fence, so one search and one set of shifts serve both.
@@ -17,17 +19,19 @@
 //! Every index here is clamped to the capacity, because a torn count may be anything.
 #![allow(unsafe_code)]
 
+mod block;
 mod guess;
 mod search;
 
 use std::cmp::Ordering;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::Versioned;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
+pub use block::Block;
 pub use guess::{Lines, Share};
 pub use search::{Lanes, Search, WINDOW, Work};
 
@@ -41,10 +45,10 @@ pub type Node<const WORDS: usize> = Versioned<Body<WORDS>>;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Body<const WORDS: usize> {
-    count: AtomicU16,
-    height: AtomicU16,
+    count: AtomicU8,
+    height: AtomicU8,
     heat: AtomicU16,
-    unused: AtomicU16,
+    layer: AtomicU32,
     lower: AtomicU64,
     upper: AtomicU64,
     words: [AtomicU64; WORDS],
@@ -104,7 +108,7 @@ impl<const WORDS: usize> Body<WORDS> {
     pub const BYTES: usize = {
         let bytes = HEADER + 8 * WORDS;
         assert!(bytes == size_of::<Node<WORDS>>());
-        assert!(bytes.is_power_of_two() && bytes <= 64 << 10);
+        assert!(bytes.is_power_of_two() && Self::CAPACITY <= u8::MAX as usize);
         // Ascending input leaves nodes of one child behind where two are the most: a tower.
         assert!(WORDS >= 12, "a node needs at least 128 bytes");
         bytes
@@ -119,7 +123,13 @@ impl<const WORDS: usize> Body<WORDS> {
     /// Steps above the leaves.
     #[inline(always)]
     pub fn height(&self) -> u8 {
-        self.height.load(Relaxed) as u8
+        self.height.load(Relaxed)
+    }
+
+    /// The tree that it belongs to. Stays the same as long as the node lives.
+    #[inline(always)]
+    pub fn layer(&self) -> u32 {
+        self.layer.load(Relaxed)
     }
 
     /// The least key that may be below this node.
@@ -247,10 +257,11 @@ impl<const WORDS: usize> Body<WORDS> {
 
     // What follows writes, and is reached through an `Exclusive` only.
 
-    /// Makes this an empty node.
-    pub fn reset(&self, height: u8, lower: u64, upper: u64) {
+    /// Makes this an empty node of a layer.
+    pub fn reset(&self, layer: u32, height: u8, lower: u64, upper: u64) {
         self.count.store(0, Relaxed);
-        self.height.store(height.into(), Relaxed);
+        self.height.store(height, Relaxed);
+        self.layer.store(layer, Relaxed);
         self.heat.store(0, Relaxed);
         self.lower.store(lower, Relaxed);
         self.upper.store(upper, Relaxed);
@@ -297,7 +308,7 @@ impl<const WORDS: usize> Body<WORDS> {
         shift_up(&payloads[index..=count]);
         self.words[index].store(key, Relaxed);
         self.set_payload(index, payload);
-        self.count.store(count as u16 + 1, Relaxed);
+        self.count.store(count as u8 + 1, Relaxed);
     }
 
     /// Removes an entry.
@@ -307,7 +318,7 @@ impl<const WORDS: usize> Body<WORDS> {
         let (keys, payloads) = self.words.split_at(Self::CAPACITY);
         shift_down(&keys[index..count]);
         shift_down(&payloads[index..count]);
-        self.count.store(count as u16 - 1, Relaxed);
+        self.count.store(count as u8 - 1, Relaxed);
     }
 
     /// Moves the entries from `from` on to the front of `right`.
@@ -323,8 +334,8 @@ impl<const WORDS: usize> Body<WORDS> {
             right.words[index].store(self.key(from + index), Relaxed);
             right.set_payload(index, self.payload(from + index));
         }
-        self.count.store(from as u16, Relaxed);
-        right.count.store((moving + staying) as u16, Relaxed);
+        self.count.store(from as u8, Relaxed);
+        right.count.store((moving + staying) as u8, Relaxed);
     }
 
     /// Moves the first `moving` entries to the end of `left`.
@@ -339,20 +350,20 @@ impl<const WORDS: usize> Body<WORDS> {
             self.words[index - moving].store(self.key(index), Relaxed);
             self.set_payload(index - moving, self.payload(index));
         }
-        left.count.store((end + moving) as u16, Relaxed);
-        self.count.store((count - moving) as u16, Relaxed);
+        left.count.store((end + moving) as u8, Relaxed);
+        self.count.store((count - moving) as u8, Relaxed);
     }
 
     /// Makes this a copy of `other`.
     pub fn copy_from(&self, other: &Self) {
-        self.reset(other.height(), other.lower(), other.upper());
+        self.reset(other.layer(), other.height(), other.lower(), other.upper());
         self.heat.store(other.heat.load(Relaxed), Relaxed);
         let count = other.count();
         for index in 0..count {
             self.words[index].store(other.key(index), Relaxed);
             self.set_payload(index, other.payload(index));
         }
-        self.count.store(count as u16, Relaxed);
+        self.count.store(count as u8, Relaxed);
     }
 }
 

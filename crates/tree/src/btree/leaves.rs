@@ -1,0 +1,216 @@
+//! Walks over leaves, for placements: in the order of their names, and past those that nobody asks for without a look at them.
+
+use std::ops::ControlFlow;
+
+use timberline_placement::{KeyBytes, LeafRef, NodeKey};
+use timberline_sync::epoch::{self, Guard};
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::Memory;
+
+use super::node::{Body, HEADER, Link};
+use super::payload::Payload;
+use super::tree::{At, Parent, Place, Tree};
+
+/// The lower fence and link of each child, and the upper fence of the last.
+pub(super) type Children = (Vec<(u64, Link)>, u64);
+
+/// A layer, and the entry it hangs below.
+pub(super) struct Layer {
+    pub key: u64,
+    pub path: Vec<u8>,
+    pub root: Link,
+}
+
+/// The layers below one leaf, and its upper fence.
+pub(super) struct Below {
+    pub layers: Vec<Layer>,
+    pub upper: u64,
+}
+
+/// What is left of a layer.
+struct Rest {
+    path: Vec<u8>,
+    /// The leaf that covers this key, and those after it.
+    key: u64,
+    /// Of the leaf itself only the layers below entries after the key: it was visited.
+    visited: bool,
+}
+
+impl Rest {
+    fn of(path: &[u8], key: u64, visited: bool) -> Rest {
+        let path = path.to_vec();
+        Rest { path, key, visited }
+    }
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// Visits the leaves that pass `wanted` and whose fence is `from` or greater. Nodes above leaves are visited all the same, but
+    /// layers only if their roots pass.
+    pub(super) fn leaves_from(
+        &self,
+        from: &[u8],
+        wanted: impl Fn(Link) -> bool,
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) {
+        // What comes first is on top.
+        let name = NodeKey::leaf(KeyBytes::from(from));
+        let start = At::named(&name);
+        let mut todo: Vec<Rest> = (0..start.path.len())
+            .step_by(8)
+            .map(|at| Rest::of(&from[..at], KeyBytes::from(&from[at..]).word(), true))
+            .collect();
+        todo.push(Rest::of(start.path, start.key, false));
+        let mut first = true;
+        while let Some(rest) = todo.pop() {
+            let mut visit = |leaf: LeafRef<'_>| {
+                // The first leaf covers `from`; its fence may be less.
+                if first && leaf.fence.word < Some(start.key) {
+                    return ControlFlow::Continue(());
+                }
+                visit(leaf)
+            };
+            // One pin a parent: the epoch is not held back by a long scan.
+            let guard = epoch::pin();
+            let flow = self.batch(rest, &wanted, &mut visit, &mut todo, &guard);
+            if flow.is_break() {
+                return;
+            }
+            first = false;
+        }
+    }
+
+    /// Visits leaves below one parent, up to one with layers. What is left goes on top of `todo`.
+    fn batch(
+        &self,
+        rest: Rest,
+        wanted: &impl Fn(Link) -> bool,
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+        todo: &mut Vec<Rest>,
+        guard: &Guard,
+    ) -> ControlFlow<()> {
+        let at = At {
+            path: &rest.path,
+            key: rest.key,
+            height: 0,
+        };
+        let Some((leaves, upper)) = self.retry(|| self.leaves_below_parent(at, guard)) else {
+            return ControlFlow::Continue(());
+        };
+        for (index, &(key, link)) in leaves.iter().enumerate() {
+            let visited = rest.visited && index == 0;
+            if !wanted(link) {
+                continue;
+            }
+            let place = At { key, ..at };
+            let (link, leaf) = match link.node::<WORDS>(guard).read() {
+                Ok(leaf) => (link, leaf),
+                // It moved, or merged: what is in its place now is seen, maybe again.
+                Err(Restart) => match self.retry(|| self.find(place, guard)) {
+                    Some(now) if now.at.path.len() == at.path.len() => (now.link, now.node),
+                    _ => continue,
+                },
+            };
+            self.memory().visit(link.address(), HEADER);
+            // The fence is a hint to whoever visits; a leaf that changed meanwhile was seen anyway.
+            let mut flow = ControlFlow::Continue(());
+            if !visited {
+                let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));
+            }
+            if flow.is_break() {
+                return flow;
+            }
+            let Some(below) = self.layers_below(place, guard) else {
+                continue;
+            };
+            todo.extend(
+                below
+                    .upper
+                    .checked_add(1)
+                    .map(|next| Rest::of(at.path, next, false)),
+            );
+            let unseen = |layer: &&Layer| !visited || layer.key > rest.key;
+            let layers = below.layers.iter().rev().filter(unseen);
+            let wanted = layers.filter(|layer| wanted(layer.root));
+            todo.extend(wanted.map(|layer| Rest::of(&layer.path, 0, false)));
+            return ControlFlow::Continue(());
+        }
+        todo.extend(
+            upper
+                .checked_add(1)
+                .map(|next| Rest::of(at.path, next, false)),
+        );
+        ControlFlow::Continue(())
+    }
+
+    /// The leaf that covers a key and those after it below the same parent, and the upper fence of the last. `None` where the layer is
+    /// gone.
+    fn leaves_below_parent<'g>(
+        &'g self,
+        at: At<'g>,
+        guard: &'g Guard,
+    ) -> Result<Option<Children>, Restart> {
+        let Some(Place {
+            at: found,
+            parent,
+            link,
+            node,
+            ..
+        }) = self.find(at, guard)?
+        else {
+            return Ok(None);
+        };
+        if found.path.len() != at.path.len() {
+            return Ok(None);
+        }
+        let Parent::Node(parent) = parent else {
+            let (lower, upper) = node.get(|body| (body.lower(), body.upper()))?;
+            return Ok(Some((vec![(lower, link)], upper)));
+        };
+        let from = parent.get(|body| body.child_for(self.search, at.key))?;
+        self.list(parent, from).map(Some)
+    }
+
+    /// The children of an inner node, from one on.
+    fn list(&self, node: Snapshot<'_, Body<WORDS>>, from: usize) -> Result<Children, Restart> {
+        node.get(|body| {
+            self.visit(body);
+            let entries = (from..body.count()).map(|index| (body.key(index), body.child(index)));
+            (entries.collect(), body.upper())
+        })
+    }
+
+    /// The children of an inner node.
+    pub(super) fn children(&self, at: At<'_>, guard: &Guard) -> Result<Option<Children>, Restart> {
+        match self.find(at, guard)? {
+            Some(place) => self.list(place.node, 0).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The layers below a leaf, if there are any.
+    pub(super) fn layers_below(&self, at: At<'_>, guard: &Guard) -> Option<Below> {
+        if !P::LINKS {
+            return None;
+        }
+        self.retry(|| {
+            let found = self.find(at, guard)?;
+            let Some(Place { node, .. }) = found.filter(|it| it.at.path == at.path) else {
+                return Ok(None);
+            };
+            let (count, upper) = node.get(|body| {
+                self.visit(body);
+                (body.count(), body.upper())
+            })?;
+            let mut layers = Vec::new();
+            for index in 0..count {
+                let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
+                if let Some(root) = P::layer(key, payload) {
+                    let mut path = at.path.to_vec();
+                    P::lead(key, payload, &mut path);
+                    layers.push(Layer { key, path, root });
+                }
+            }
+            Ok((!layers.is_empty()).then_some(Below { layers, upper }))
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! What the payloads of a tree's leaves are: words and nothing else, or links to what lies beside and below the leaves.
+
+use timberline_tier::Arenas;
+
+use super::node::{Block, Link};
+
+/// Tells the core of the tree what hangs below its leaves. Everything here is asked for entries that were read under a lock or
+/// validated, so that links may be followed.
+pub(crate) trait Payload: Send + Sync + 'static {
+    /// Whether anything does. Where not, code for it is compiled out.
+    const LINKS: bool;
+
+    /// The root of the layer below an entry.
+    fn layer(key: u64, payload: u64) -> Option<Link>;
+
+    /// The root of the layer below an entry, if that is on the way that `path` goes on with, and how many bytes of the path lead
+    /// there.
+    fn enter(key: u64, payload: u64, path: &[u8]) -> Option<(Link, usize)>;
+
+    /// Appends what leads from an entry to the layer below it.
+    fn lead(key: u64, payload: u64, path: &mut Vec<u8>);
+
+    /// The payload when another node has become the layer's root. The leaf is locked.
+    fn with_root(payload: u64, root: Link) -> u64;
+
+    /// The block that belongs to an entry: it lies in the leaf's tier, or a slower one.
+    fn block(key: u64, payload: u64) -> Option<Block>;
+
+    /// The payload when the block has gone elsewhere.
+    fn with_block(payload: u64, block: Block) -> u64;
+
+    /// The words that lead to a layer. Empty for 0.
+    fn path<'a>(arenas: &Arenas, layer: u32) -> &'a [u8];
+
+    /// The path of the layer that a node seems to belong to of which nothing is known.
+    fn guess_path(arenas: &Arenas, layer: u32) -> Option<Vec<u8>>;
+
+    /// The block that holds a layer's path.
+    fn name(arenas: &Arenas, layer: u32) -> Option<Block>;
+}
+
+/// Words and nothing else: one tree, without layers.
+pub(crate) struct Words;
+
+impl Payload for Words {
+    const LINKS: bool = false;
+
+    #[inline(always)]
+    fn layer(_: u64, _: u64) -> Option<Link> {
+        None
+    }
+
+    #[inline(always)]
+    fn enter(_: u64, _: u64, _: &[u8]) -> Option<(Link, usize)> {
+        None
+    }
+
+    fn lead(_: u64, _: u64, _: &mut Vec<u8>) {}
+
+    #[inline(always)]
+    fn with_root(payload: u64, _: Link) -> u64 {
+        payload
+    }
+
+    #[inline(always)]
+    fn block(_: u64, _: u64) -> Option<Block> {
+        None
+    }
+
+    #[inline(always)]
+    fn with_block(payload: u64, _: Block) -> u64 {
+        payload
+    }
+
+    #[inline(always)]
+    fn path<'a>(_: &Arenas, _: u32) -> &'a [u8] {
+        &[]
+    }
+
+    fn guess_path(_: &Arenas, _: u32) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+
+    fn name(_: &Arenas, _: u32) -> Option<Block> {
+        None
+    }
+}

@@ -1,0 +1,138 @@
+//! Keys as words: a layer is a B+tree over slices of seven bytes, and an eighth that says how many of them are the key's.
+//!
+//! ```text
+//! 63                                  8 7        0
+//! | seven bytes of the key, the first   | 0..=7: the key ends after so many of them
+//! | on top; zeros where it has ended    | 8: there is more of it
+//! ```
+//!
+//! Words are ordered as the strings they are cut from: a string comes before its extensions, and a zero
+//! byte is not nothing. What an entry of a border node leads to:
+//!
+//! | the slice | payload |
+//! |---|---|
+//! | 0..=7 | the value |
+//! | 8 | address of a record, its low bits 0: the rest of the one key that begins so, and its value |
+//! | 8 | address of a node, low bits 1: the root of the layer for what follows the slice |
+//! | 8 | address of a skip, low bits 2: what all keys of the layer have next, and the layer's root |
+//!
+//! A skip is a multiple of seven bytes long, so a layer's depth is, too; it stands for layers of one entry each.
+
+use crate::btree::node::{Block, Link};
+
+/// Bytes of a key in a slice.
+pub(crate) const SLICE: usize = 7;
+/// The length that says that there is more.
+const MORE: u64 = 8;
+
+const KIND: u64 = 3;
+const LAYER: u64 = 1;
+const SKIP: u64 = 2;
+
+/// The slice of `key` from `depth` on; `depth` is at most the key's length.
+#[inline(always)]
+pub(crate) fn slice(key: &[u8], depth: usize) -> u64 {
+    let rest = &key[depth..];
+    if let Some(first) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*first) & !0xff | MORE;
+    }
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(bytes) | rest.len() as u64
+}
+
+/// The slice of seven bytes that have something below them.
+pub(crate) fn slice_of_many(bytes: &[u8]) -> u64 {
+    let mut slice = [MORE as u8; 8];
+    slice[..SLICE].copy_from_slice(&bytes[..SLICE]);
+    u64::from_be_bytes(slice)
+}
+
+/// Whether there is more of the key.
+#[inline(always)]
+pub(crate) fn has_more(slice: u64) -> bool {
+    slice & 0xff >= MORE
+}
+
+/// Appends the bytes of the key in a slice.
+pub(crate) fn push_bytes(slice: u64, to: &mut Vec<u8>) {
+    let len = (slice & 0xff).min(SLICE as u64) as usize;
+    to.extend_from_slice(&slice.to_be_bytes()[..len]);
+}
+
+/// The slices of a string of whole ones, as bytes: what names a layer, and keeps the order of names.
+pub(crate) fn path(bytes: &[u8]) -> Vec<u8> {
+    debug_assert!(bytes.len().is_multiple_of(SLICE));
+    let slices = bytes.chunks_exact(SLICE).map(slice_of_many);
+    slices.flat_map(u64::to_be_bytes).collect()
+}
+
+/// What the payload of a slice with more behind it leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lead {
+    Record(Block),
+    Layer(Link),
+    Skip(Block),
+}
+
+impl Lead {
+    #[inline(always)]
+    pub fn of(payload: u64) -> Lead {
+        match payload & KIND {
+            LAYER => Lead::Layer(Link::from_word(payload & !KIND)),
+            SKIP => Lead::Skip(Block::at(payload & !KIND)),
+            _ => Lead::Record(Block::at(payload)),
+        }
+    }
+
+    pub fn payload(self) -> u64 {
+        match self {
+            Lead::Record(block) => block.address() as u64,
+            Lead::Layer(root) => root.to_word() | LAYER,
+            Lead::Skip(block) => block.address() as u64 | SKIP,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_ordered_as_keys() {
+        let mut keys: Vec<&[u8]> = vec![
+            b"",
+            b"\0",
+            b"\0\0",
+            b"\0\0\0\0\0\0\0",
+            b"\0\0\0\0\0\0\0\0",
+            b"a",
+            b"a\0",
+            b"abcdefg",
+            b"abcdefgh",
+            b"abcdefh",
+            b"b",
+            b"\xff\xff\xff\xff\xff\xff\xff",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff",
+        ];
+        keys.sort();
+        let slices: Vec<u64> = keys.iter().map(|key| slice(key, 0)).collect();
+        assert!(slices.is_sorted_by(|one, two| one < two), "{slices:x?}");
+        assert_eq!(slice(b"abcdefgh", 7), slice(b"h", 0));
+        assert_eq!(slice(b"abcdefg", 7), slice(b"", 0));
+        assert_eq!(slice(b"abcdefghi", 0), slice_of_many(b"abcdefg"));
+    }
+
+    #[test]
+    fn a_slice_knows_its_bytes() {
+        for key in [&b""[..], b"\0", b"abc\0", b"abcdefg"] {
+            let mut bytes = Vec::new();
+            push_bytes(slice(key, 0), &mut bytes);
+            assert_eq!((&*bytes, has_more(slice(key, 0))), (key, false));
+        }
+        let mut bytes = Vec::new();
+        push_bytes(slice(b"abcdefgh", 0), &mut bytes);
+        assert_eq!(bytes, b"abcdefg");
+        assert_eq!(path(b"abcdefghijklmn"), b"abcdefg\x08hijklmn\x08");
+    }
+}
