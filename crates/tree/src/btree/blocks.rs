@@ -87,9 +87,9 @@ impl<M: Memory> Drop for Blocks<'_, M> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Frees a block once nobody can look at it any more. It is unlinked.
-    pub fn reclaim_block(&self, block: Block, guard: &Guard) {
-        self.store
-            .reclaim(guard, move |store| block.free(store.arenas()));
+    /// Frees the block in a slot of so many bytes once nobody can look at it any more. It is unlinked.
+    pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
+        let free = move |store: &Store<M>| block.free(bytes, store.arenas());
+        self.store.reclaim(guard, free);
     }
 }

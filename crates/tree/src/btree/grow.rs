@@ -288,7 +288,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         for (index, old, new) in blocks.copy() {
             let index = index - middle;
             half.set_payload(index, P::with_block(half.payload(index), new));
-            self.reclaim_block(old, guard);
+            self.reclaim_block(old, old.slot(), guard);
         }
         if height == 0 {
             let (old, new) = (link.address(), right.address());
@@ -329,7 +329,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Tells the placement if a node came to lie below the boundary with children above it.
-    fn check_boundary(&self, path: &[u8], node: &Held<'_, WORDS>) {
+    pub fn check_boundary(&self, path: &[u8], node: &Held<'_, WORDS>) {
         let tier = self.memory().arenas().tier_of(address(node.of()));
         let slow = !tier.is_fast();
         if slow && self.has_fast_child(node) {

@@ -83,7 +83,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         copy.copy_from(&old);
         for (index, old, new) in blocks.copy() {
             copy.set_payload(index, P::with_block(copy.payload(index), new));
-            self.reclaim_block(old, guard);
+            self.reclaim_block(old, old.slot(), guard);
         }
         let height = old.height();
         if height == 0 {
@@ -335,7 +335,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         }
         let guard = epoch::pin();
         let link = Link::from_word(address as u64);
-        let node = link.node::<WORDS>(&guard).try_read().ok()?;
+        let node = link.node::<WORDS>(&guard);
+        let node = match P::LINKS {
+            // What looks like a lock that is held may be anything; nobody unlocks that.
+            true => (0..64).find_map(|_| node.try_read().ok()),
+            false => node.read().ok(),
+        }?;
         let leaf = node.get(|body| (body.height() == 0).then(|| (body.layer(), body.lower())));
         let (layer, key) = leaf.ok()??;
         let path = &P::guess_path(arenas, layer)?[..];

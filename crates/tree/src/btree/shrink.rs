@@ -11,7 +11,7 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::node::{Body, Link};
+use super::node::{Block, Body, Link};
 use super::payload::Payload;
 use super::tree::{At, HeldParent, Parent, Place, Tree};
 
@@ -169,12 +169,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let index = above.find(self.search, entry.key);
         let index = index.expect("a layer has an entry");
         let name = P::name(self.memory().arenas(), root.layer());
-        let block = P::block(entry.key, above.payload(index));
+        let skip = P::block(entry.key, above.payload(index));
         above.remove(index);
         root.retire();
         self.reclaim(place.link, 0, guard);
-        for block in [name, block].into_iter().flatten() {
-            self.reclaim_block(block, guard);
+        if let Some(name) = name {
+            self.reclaim_block(name, Block::slot_for_name(name.len()), guard);
+        }
+        if let Some(skip) = skip {
+            self.reclaim_block(skip, skip.slot(), guard);
         }
         Ok([Some(entry), None])
     }

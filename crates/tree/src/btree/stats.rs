@@ -6,7 +6,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
-use super::node::Body;
+use super::node::{Block, Body};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
 
@@ -30,7 +30,7 @@ pub struct Stats {
     pub leaves: LevelFill,
     /// Bytes of a node; for each leaf, on average, where they differ.
     pub node_bytes: usize,
-    /// Bytes of all nodes together.
+    /// Bytes of all nodes together, and of what lies beside them: ends of long keys, and layers' prefixes.
     pub bytes_in_nodes: usize,
     /// Bytes committed in the fast tier, tables included.
     pub fast_bytes: usize,
@@ -59,10 +59,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             demoted,
             ..Stats::default()
         };
+        // What lies beside nodes is added at once, nodes when they are counted.
         let mut todo = vec![(Vec::new(), 0)];
         while let Some((path, level)) = todo.pop() {
             self.count_layer(&path, level, &mut stats, &mut todo);
         }
+        let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
+        stats.bytes_in_nodes += nodes.sum::<usize>() * Self::BYTES;
         if P::LINKS {
             let levels = stats.levels.len().min(u8::MAX.into());
             self.deepest.store(levels as u8, Relaxed);
@@ -106,7 +109,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         stats.above_boundary += usize::from(fast(root.link) && !parent_is_fast);
         let layer = root.node.get(Body::layer).unwrap_or(0);
         if let Some(name) = P::name(self.memory().arenas(), layer) {
-            stats.bytes_in_nodes += name.slot();
+            stats.bytes_in_nodes += Block::slot_for_name(name.len());
         }
         drop(guard);
         for height in (1..=top).rev() {

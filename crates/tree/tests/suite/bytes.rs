@@ -25,6 +25,10 @@ pub type Model = BTreeMap<Vec<u8>, u64>;
 /// A concurrent ordered map from byte strings to words, whose nodes live in arenas.
 pub trait ByteMap: Sized + Send + Sync {
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError>;
+    /// The name of the leaf that covers `key`.
+    fn leaf_of(key: &[u8]) -> NodeKey {
+        NodeKey::leaf(key.into())
+    }
     fn arenas(&self) -> &Arenas;
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
@@ -313,7 +317,7 @@ pub fn long_keys_and_one_too_long<T: ByteMap>() {
             assert_eq!(map.insert(&key, round), Ok(model.insert(key, round)));
         }
         for key in draw.shuffled(keys.clone()).into_iter().take(9) {
-            let leaf = NodeKey::leaf(key[..].into());
+            let leaf = T::leaf_of(&key);
             map.placed().promote_node(&leaf);
             map.placed()
                 .demote(&names::on_path(&*map.placed(), leaf, &mut draw));
@@ -392,7 +396,7 @@ fn migrate<T: ByteMap>(map: &T, draw: &mut Draw) {
         draw,
         &[None, Some(b'!'), Some(b'0'), Some(b'1'), Some(b'2')],
     ));
-    let leaf = NodeKey::leaf(key[..].into());
+    let leaf = T::leaf_of(&key);
     match draw.below(4) {
         0 | 1 => placed.promote_node(&leaf),
         2 => placed.demote(&names::on_path(&*placed, leaf, draw)),

@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use timberline_placement::{NodeKey, Placed, Placement};
+use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
 use timberline_tier::Arenas;
 use timberline_tree::{BulkError, Full, Stats};
 
@@ -38,6 +38,10 @@ pub trait TestMap: Sized + Send + Sync {
     /// The name of the leaf that covers `key`.
     fn leaf_of(key: u64) -> NodeKey {
         NodeKey::of_word(key, 0)
+    }
+    /// The least key that a leaf with this fence covers, more or less.
+    fn key_of(fence: &[u8]) -> u64 {
+        KeyBytes::from(fence).word()
     }
     fn arenas(&self) -> &Arenas;
     fn placed(&self) -> Arc<dyn Placed>;

@@ -45,10 +45,10 @@ fn request<T: TestMap>(map: &T, draw: &mut Draw, hot: &Range<u64>) {
 }
 
 /// Which share of the leaves inside and outside of `hot` are fast.
-fn fast_shares(placed: &dyn Placed, hot: &Range<u64>) -> (f64, f64) {
+fn fast_shares<T: TestMap>(placed: &dyn Placed, hot: &Range<u64>) -> (f64, f64) {
     let mut counts = [[0usize; 2]; 2];
     placed.each_leaf(&mut |leaf| {
-        counts[usize::from(hot.contains(&leaf.fence.to_bytes().word()))]
+        counts[usize::from(hot.contains(&T::key_of(&leaf.fence.to_bytes())))]
             [usize::from(leaf.tier.is_fast())] += 1;
         ControlFlow::Continue(())
     });
@@ -79,9 +79,9 @@ pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
                     clockwork.run_for(&*placed, Duration::from_millis(20));
                 }
                 check::within_budget(&map);
-                best = best.max(fast_shares(&*placed, &hot).0);
+                best = best.max(fast_shares::<T>(&*placed, &hot).0);
             }
-            let (inside, outside) = fast_shares(&*placed, &hot);
+            let (inside, outside) = fast_shares::<T>(&*placed, &hot);
             let seen = format!(
                 "{name} at {start}: fast are {inside} of the hot leaves, {best} at best, {outside} of the others; {}",
                 (policy.beliefs)()

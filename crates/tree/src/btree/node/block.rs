@@ -16,14 +16,14 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use timberline_tier::Arenas;
+use timberline_tier::{Arenas, MAX_SLOT, slot_size};
 
 /// What the version of a retired node has set.
 const RETIRED: u64 = 2;
 /// Bytes in front of the string.
 const HEADER: usize = 16;
-/// Bytes of the smallest slot.
-const SMALLEST: usize = 64;
+/// Names lie at multiples of this, so that four bytes tell where.
+const NAME_GRAIN: usize = 64;
 
 /// Where a block lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,12 +31,29 @@ pub struct Block(u64);
 
 impl Block {
     /// The longest string.
-    pub const LONGEST: usize = (64 << 10) - HEADER;
+    pub const LONGEST: usize = MAX_SLOT - HEADER;
 
     /// Bytes of the slot for a string of this length.
     pub fn slot_for(len: usize) -> usize {
-        debug_assert!(len <= Self::LONGEST);
-        (HEADER + len).next_power_of_two().max(SMALLEST)
+        slot_size(HEADER + len)
+    }
+
+    /// Bytes of the slot for a name of this length.
+    pub fn slot_for_name(len: usize) -> usize {
+        slot_size((HEADER + len).next_multiple_of(NAME_GRAIN))
+    }
+
+    /// The name that was called so; 0 is nobody's.
+    pub fn named(arenas: &Arenas, number: u32) -> Option<Block> {
+        let offset = (number as usize).checked_sub(1)? * NAME_GRAIN;
+        Some(Block((arenas.range().start + offset) as u64))
+    }
+
+    /// What to call a name: `None` for one too far from where the arenas begin (256 GiB).
+    pub fn number(slot: NonNull<u8>, arenas: &Arenas) -> Option<u32> {
+        let offset = slot.as_ptr() as usize - arenas.range().start;
+        debug_assert!(offset.is_multiple_of(NAME_GRAIN));
+        u32::try_from(offset / NAME_GRAIN + 1).ok()
     }
 
     /// The block whose address was stored.
@@ -71,16 +88,15 @@ impl Block {
     }
 
     /// Gives the slot back. Nobody can look at the block any more.
-    pub fn free(self, arenas: &Arenas) {
+    pub fn free(self, bytes: usize, arenas: &Arenas) {
         let slot = NonNull::new(self.0 as *mut u8).expect("no block lies at 0");
-        // SAFETY: blocks are made in slots of this size, and freed once: by whoever failed to link one, or by the one
-        // who unlinked it, when the epoch says that all others are gone.
-        unsafe { arenas.free(slot, self.slot()) };
+        Self::discard(slot, bytes, arenas);
     }
 
     /// Gives back a slot in which no block was made.
     pub fn discard(slot: NonNull<u8>, bytes: usize, arenas: &Arenas) {
-        // SAFETY: as above.
+        // SAFETY: blocks are made in slots of this size, and freed once: by whoever failed to link one, or by the one
+        // who unlinked it, when the epoch says that all others are gone.
         unsafe { arenas.free(slot, bytes) };
     }
 
@@ -122,7 +138,7 @@ impl Block {
 
     /// What `bytes` would be at an address of which nothing is known, if it is not longer than fits before `end`. It may be anything.
     pub fn guess(address: usize, end: usize) -> Option<Vec<u8>> {
-        let len = (address + HEADER < end).then(|| Block(address as u64).len())?;
+        let len = (address + HEADER <= end).then(|| Block(address as u64).len())?;
         if len > Self::LONGEST || address + HEADER + len.next_multiple_of(8) > end {
             return None;
         }

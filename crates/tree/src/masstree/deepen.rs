@@ -1,0 +1,190 @@
+//! New layers: where a second key begins as the only one of an entry does, or differs from what a layer skips.
+//!
+//! Either way a layer of one entry is put in between, and the insert looks again and finds it. Skips and
+//! slices are what the keys have in common already, so that an insert makes one layer at most.
+
+use std::ptr::NonNull;
+
+use timberline_placement::NewNode;
+use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
+use timberline_tier::{Memory, OutOfMemory, TierId};
+
+use super::Tree;
+use super::descent::{End, Spot, common};
+use super::slice::{Lead, SLICE, has_more, path, slice, slice_of_many};
+use crate::btree::grow::Fresh;
+use crate::btree::node::{Block, Link};
+use crate::btree::tree::address;
+use crate::store::Store;
+
+/// A slot for a block; freed if none is made in it.
+pub(super) struct Room<'t, M: Memory> {
+    store: &'t Store<M>,
+    slot: Option<NonNull<u8>>,
+    bytes: usize,
+}
+
+impl<'t, M: Memory> Room<'t, M> {
+    /// In this tier, or the next slower one that has room.
+    pub fn new(store: &'t Store<M>, tier: TierId, bytes: usize) -> Result<Self, OutOfMemory> {
+        let slot = Some(store.allocate_from(tier, bytes)?);
+        Ok(Room { store, slot, bytes })
+    }
+
+    fn slot(mut self) -> NonNull<u8> {
+        self.slot.take().expect("filled once")
+    }
+
+    /// Makes the block.
+    pub fn block(self, word: u64, parts: &[&[u8]]) -> Block {
+        Block::write(self.slot(), word, parts)
+    }
+}
+
+impl<M: Memory> Drop for Room<'_, M> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            Block::discard(slot, self.bytes, self.store.arenas());
+        }
+    }
+}
+
+/// What goes one layer down.
+struct Entry<'g> {
+    slice: u64,
+    /// What of it is in a block.
+    rest: &'g [u8],
+    /// Whether it is a layer.
+    is_layer: bool,
+}
+
+/// Room for all that a new layer consists of.
+struct Rooms<'t, M: Memory, const WORDS: usize> {
+    root: Fresh<'t, M, WORDS>,
+    name: Room<'t, M>,
+    number: u32,
+    skip: Option<Room<'t, M>>,
+    entry: Option<Room<'t, M>>,
+}
+
+impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+    /// Puts a layer below the entry that a key shares with others.
+    pub(super) fn deepen(
+        &self,
+        key: &[u8],
+        spot: &Spot<'_, WORDS>,
+        guard: &Guard,
+    ) -> Result<Result<(), OutOfMemory>, Restart> {
+        let (index, old, is_layer, same) = match spot.end {
+            End::Record { index, record } => {
+                let same = common(record.bytes(), &key[spot.depth + SLICE..]);
+                (index, record, false, same)
+            }
+            End::Beside {
+                index,
+                skip,
+                common,
+            } => (index, skip, true, common),
+            End::Absent { .. } | End::Value { .. } => return Ok(Ok(())),
+        };
+        let bytes = old.bytes();
+        let skipped = &bytes[..same / SLICE * SLICE];
+        let below = &bytes[skipped.len()..];
+        let entry = match is_layer {
+            true => Entry {
+                slice: slice_of_many(below),
+                rest: &below[SLICE..],
+                is_layer,
+            },
+            false => {
+                let slice = slice(below, 0);
+                let rest = if has_more(slice) {
+                    &below[SLICE..]
+                } else {
+                    &[]
+                };
+                Entry {
+                    slice,
+                    rest,
+                    is_layer,
+                }
+            }
+        };
+        let path = path(&key[..spot.depth + SLICE + skipped.len()]);
+        let rooms = match self.rooms(spot, &path, skipped, &entry) {
+            Ok(rooms) => rooms,
+            Err(full) => return Ok(Err(full)),
+        };
+
+        let held = spot.leaf.upgrade()?;
+        let word = old.word();
+        let payload = match (rooms.entry, is_layer) {
+            (Some(room), false) => Lead::Record(room.block(word, &[entry.rest])).payload(),
+            (Some(room), true) => Lead::Skip(room.block(word, &[entry.rest])).payload(),
+            (None, false) => word,
+            (None, true) => Lead::Layer(Link::from_word(word)).payload(),
+        };
+        rooms.name.block(0, &[&path]);
+        let root = rooms.root.link();
+        let leaf = root.node::<WORDS>(guard).claim();
+        leaf.reset(rooms.number, 0, 0, u64::MAX);
+        leaf.push(entry.slice, payload);
+        self.check_boundary(&path, &leaf);
+        drop(leaf);
+        let lead = match rooms.skip {
+            Some(room) => Lead::Skip(room.block(root.to_word(), &[skipped])),
+            None => Lead::Layer(root),
+        };
+        held.set_payload(index, lead.payload());
+        self.reclaim_block(old, old.slot(), guard);
+        self.reaches(spot.level.saturating_add(1));
+        Ok(Ok(()))
+    }
+
+    fn rooms(
+        &self,
+        spot: &Spot<'_, WORDS>,
+        path: &[u8],
+        skipped: &[u8],
+        entry: &Entry<'_>,
+    ) -> Result<Rooms<'_, M, WORDS>, OutOfMemory> {
+        let (store, arenas) = (&*self.store, self.memory().arenas());
+        let above = arenas.tier_of(address(spot.leaf.of()));
+        let new = NewNode {
+            height: 0,
+            level: spot.level.saturating_add(1),
+            parent: above,
+            twin: above,
+        };
+        let root = Fresh::new(store, new)?;
+        let tier = root.tier().unwrap_or(above);
+        let slowest = arenas.slowest();
+        let name = Room::new(store, slowest, Block::slot_for_name(path.len()))?;
+        let number = name.slot.and_then(|slot| Block::number(slot, arenas));
+        let number = number.ok_or(OutOfMemory {
+            tier: slowest,
+            limit: arenas.budget(slowest).limit(),
+        })?;
+        let room = |tier, bytes: &[u8]| Room::new(store, tier, Block::slot_for(bytes.len()));
+        let skip = match skipped {
+            [] => None,
+            _ => Some(room(above, skipped)?),
+        };
+        let in_block = match entry.is_layer {
+            true => !entry.rest.is_empty(),
+            false => has_more(entry.slice),
+        };
+        let entry = match in_block {
+            true => Some(room(tier, entry.rest)?),
+            false => None,
+        };
+        Ok(Rooms {
+            root,
+            name,
+            number,
+            skip,
+            entry,
+        })
+    }
+}

@@ -1,0 +1,410 @@
+//! Masstree under the shared suite, and what only a map of strings of bytes has to show.
+
+#[macro_use]
+mod suite;
+#[path = "suite/bytes.rs"]
+mod bytes;
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use bytes::{ByteMap, byte_suite_for};
+use suite::draw::{Draw, seed};
+use suite::map::Bounds;
+use suite::{TestMap, check, placing, rooms};
+use timberline_placement::{KeyBytes, LeafRef, Move, NodeKey, Placed, Placement};
+use timberline_tier::{Arenas, Memory, Native};
+use timberline_tree::btree::NODE_256;
+use timberline_tree::masstree::Range;
+use timberline_tree::{BulkError, Full, InsertError, Masstree, Stats};
+
+/// Body words of the smallest node, 128 bytes: six entries.
+const NODE_128: usize = 12;
+
+/// The name of the border node that a key's last slice is in: all its slices.
+fn leaf_of(key: &[u8]) -> NodeKey {
+    let mut name = Vec::new();
+    let mut rest = key;
+    while let Some((slice, more)) = rest
+        .split_at_checked(7)
+        .filter(|(_, more)| !more.is_empty())
+    {
+        name.extend_from_slice(slice);
+        name.push(8);
+        rest = more;
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    last[7] = rest.len() as u8;
+    name.extend(last);
+    NodeKey::leaf(KeyBytes::from(&name[..]))
+}
+
+/// Numbers of eight bytes: one more than a slice, so all but the topmost layer lead to more.
+struct Map<const WORDS: usize>(Masstree<u64, u64, Native, WORDS>);
+
+fn full(error: InsertError) -> Full {
+    match error {
+        InsertError::Full(full) => full,
+        other => panic!("{other}"),
+    }
+}
+
+fn bound(bound: &Bound<u64>) -> Bound<&u64> {
+    bound.as_ref()
+}
+
+impl<const WORDS: usize> TestMap for Map<WORDS> {
+    const NODE_BYTES: usize = Masstree::<u64, u64, Native, WORDS>::NODE_BYTES;
+
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        Masstree::new(Native(arenas), placement).map(Map)
+    }
+    fn leaf_of(key: u64) -> NodeKey {
+        leaf_of(&key.to_be_bytes())
+    }
+    fn key_of(fence: &[u8]) -> u64 {
+        let slices = fence.chunks_exact(8).flat_map(|slice| &slice[..7]);
+        let bytes: Vec<u8> = slices.copied().collect();
+        KeyBytes::from(&bytes[..]).word()
+    }
+    fn arenas(&self) -> &Arenas {
+        self.0.memory().arenas()
+    }
+    fn placed(&self) -> Arc<dyn Placed> {
+        self.0.placed()
+    }
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+        self.0.insert(&key, value).map_err(full)
+    }
+    fn update(&self, key: u64, value: u64) -> Option<u64> {
+        self.0.update(&key, value)
+    }
+    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
+        self.0.compare_and_set(&key, expected, new)
+    }
+    fn remove(&self, key: u64) -> Option<u64> {
+        self.0.remove(&key)
+    }
+    fn get(&self, key: u64) -> Option<u64> {
+        self.0.get(&key)
+    }
+    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
+        self.0.get_many(keys, values);
+    }
+    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.0.range((bound(&bounds.0), bound(&bounds.1)))
+    }
+    fn scan(
+        &self,
+        from: u64,
+        limit: usize,
+        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> usize {
+        self.0.scan(&from, limit, visit)
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn clear(&self) {
+        self.0.clear();
+    }
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+        self.0.bulk_load(sorted)
+    }
+}
+
+suite_for!(tiny: Map<NODE_128>);
+suite_for!(usual: Map<NODE_256>);
+
+impl<const WORDS: usize> ByteMap for Masstree<[u8], u64, Native, WORDS> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {
+        Ok(Masstree::new(Native(arenas), placement)?)
+    }
+    fn leaf_of(key: &[u8]) -> NodeKey {
+        leaf_of(key)
+    }
+    fn arenas(&self) -> &Arenas {
+        self.memory().arenas()
+    }
+    fn placed(&self) -> Arc<dyn Placed> {
+        self.placed()
+    }
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError> {
+        self.insert(key, value)
+    }
+    fn update(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.update(key, value)
+    }
+    fn upsert_with(
+        &self,
+        key: &[u8],
+        value: impl FnMut(Option<u64>) -> u64,
+    ) -> Result<u64, InsertError> {
+        self.upsert_with(key, value)
+    }
+    fn remove(&self, key: &[u8]) -> Option<u64> {
+        self.remove(key)
+    }
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.get(key)
+    }
+    fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
+        self.get_many(keys, values);
+    }
+    fn first(&self) -> Option<(Vec<u8>, u64)> {
+        self.first()
+    }
+    fn last(&self) -> Option<(Vec<u8>, u64)> {
+        self.last()
+    }
+    fn pop_first(&self) -> Option<(Vec<u8>, u64)> {
+        self.pop_first()
+    }
+    fn pop_last(&self) -> Option<(Vec<u8>, u64)> {
+        self.pop_last()
+    }
+    fn range(&self, bounds: bytes::Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
+        self.range(bounds)
+    }
+    fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)> {
+        let mut range = self.iter();
+        range.by_ref().take(taken).for_each(drop);
+        range.seek(key);
+        range.collect()
+    }
+    fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
+        self.prefix(prefix)
+    }
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> usize {
+        self.scan_bytes(from, limit, visit)
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) {
+        self.clear();
+    }
+}
+
+byte_suite_for!(bytes_tiny: Masstree<[u8], u64, Native, NODE_128>);
+byte_suite_for!(bytes_usual: Masstree<[u8], u64>);
+
+type Strings = Masstree<[u8], u64>;
+
+fn strings() -> (Strings, placing::Placing) {
+    let placing = placing::all_slow(0);
+    let arenas = rooms::two(rooms::AMPLE, 4 * rooms::AMPLE);
+    let map = Masstree::new(Native(arenas), placing.placement.clone());
+    (map.unwrap(), placing)
+}
+
+fn nodes(stats: &Stats) -> usize {
+    let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
+    nodes.sum()
+}
+
+fn fast(stats: &Stats) -> usize {
+    stats.levels.iter().map(|level| level.fast).sum()
+}
+
+#[test]
+fn maps_and_scans_go_to_other_threads() {
+    fn crosses_threads<T: Send + Sync + 'static>() {}
+    crosses_threads::<Strings>();
+    crosses_threads::<Masstree<str, f64, Native, NODE_128>>();
+    crosses_threads::<Range<str, u64, Native, NODE_256>>();
+}
+
+/// However long the beginning that keys share: it is one layer, not one for each slice.
+#[test]
+fn what_keys_share_is_skipped() {
+    let (map, _) = strings();
+    let common = [b'x'; 5_000];
+    for last in 0..10u8 {
+        map.insert(&[&common[..], &[last]].concat(), last.into())
+            .unwrap();
+    }
+    assert_eq!(nodes(&map.stats()), 2);
+    // One that differs in the middle parts the skip, and one that ends there too.
+    map.insert(&[&common[..2_000], b"y"].concat(), 10).unwrap();
+    assert_eq!(nodes(&map.stats()), 3);
+    map.insert(&common[..1_000], 11).unwrap();
+    assert_eq!(nodes(&map.stats()), 4);
+    for last in 0..10u8 {
+        let key = [&common[..], &[last]].concat();
+        assert_eq!(map.remove(&key), Some(last.into()));
+    }
+    assert_eq!(map.get(&[&common[..2_000], b"y"].concat()), Some(10));
+    assert_eq!(map.get(&common[..1_000]), Some(11));
+    assert_eq!(map.get(&common[..1_001]), None);
+    assert_eq!(map.len(), 2);
+}
+
+/// Each key the beginning of the next, by a slice: as many layers, and nothing that walks them uses the stack for it.
+#[test]
+fn thousands_of_layers_need_no_stack() {
+    const LAYERS: usize = 2_000;
+    let (map, _) = strings();
+    let longest = vec![b'a'; 7 * LAYERS];
+    for layer in 0..LAYERS {
+        map.insert(&longest[..7 * layer + 1], layer as u64).unwrap();
+    }
+    let stats = map.stats();
+    assert_eq!(nodes(&stats), LAYERS - 1, "the last key is a record");
+    assert_eq!(map.placed().levels(), u8::MAX, "no more are told apart");
+    assert!(map.iter().map(|(_, value)| value).eq(0..LAYERS as u64));
+    assert!(
+        map.iter()
+            .rev()
+            .map(|(_, value)| value)
+            .eq((0..LAYERS as u64).rev())
+    );
+    let mut leaves = 0;
+    map.placed().each_leaf(&mut |_| {
+        leaves += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(leaves, stats.leaves.slow);
+    let placed = map.placed();
+    let deepest = leaf_of(&longest[..7 * 50]);
+    assert_eq!(placed.promote_node(&deepest), Move::Moved(50));
+    let root = suite::names::root(&*placed);
+    assert_eq!(placed.demote_subtree(&root), Move::Moved(50));
+    map.clear();
+    assert_eq!(nodes(&map.stats()), 1);
+}
+
+/// A border node is above the layers below it: it becomes fast before they do, and slow after.
+#[test]
+fn one_boundary_goes_through_all_layers() {
+    let (map, _) = strings();
+    for host in 0..30 {
+        for page in 0..30 {
+            let key = format!("https://host-{host}.org/some/path/page-{page:04}/end");
+            map.insert(key.as_bytes(), host * 100 + page).unwrap();
+        }
+    }
+    let (placed, mut draw) = (map.placed(), Draw::new(seed(), 0));
+    for _ in 0..300 {
+        let host = draw.below(30);
+        let leaf = leaf_of(format!("https://host-{host}.org/some/path/page-0007/end").as_bytes());
+        let moved = placed.promote_node(&leaf);
+        assert!(matches!(moved, Move::Moved(_) | Move::There), "{moved:?}");
+        assert_eq!(map.stats().above_boundary, 0);
+        assert_eq!(placed.promote_node(&leaf), Move::There);
+        for above in std::iter::successors(placed.parent_of(&leaf), |it| placed.parent_of(it)) {
+            assert_eq!(placed.demote(&above), Move::Blocked, "{above:?}");
+            assert!(placed.level_of(&above) < placed.level_of(&leaf));
+        }
+        let other = suite::names::on_path(&*placed, leaf, &mut draw);
+        placed.demote_subtree(&other);
+        assert_eq!(map.stats().above_boundary, 0);
+    }
+    // Fast leaves are met from anywhere on, and no others.
+    let mut all = Vec::new();
+    placed.each_leaf(&mut |leaf: LeafRef<'_>| {
+        all.push((leaf.fence.to_bytes(), leaf.tier.is_fast()));
+        ControlFlow::Continue(())
+    });
+    assert!(all.is_sorted_by(|one, two| one.0 < two.0));
+    for (from, _) in &all {
+        let mut seen = Vec::new();
+        placed.each_fast_leaf(from, &mut |leaf| {
+            seen.push(leaf.fence.to_bytes());
+            ControlFlow::Continue(())
+        });
+        let fast = all.iter().filter(|(fence, fast)| *fast && fence >= from);
+        assert!(
+            seen.iter().eq(fast.map(|(fence, _)| fence)),
+            "from {from:?}"
+        );
+    }
+    // Inner nodes without fast ones below are found until none is left.
+    for _ in 0..200 {
+        placed.promote_node(&leaf_of(
+            format!("https://host-{}.org/", draw.below(30)).as_bytes(),
+        ));
+    }
+    assert!(fast(&map.stats()) > 0);
+    let mut found = 0;
+    while let Some(inner) = placed.lowest_fast_inner(draw.word()) {
+        found += 1;
+        assert!(
+            matches!(placed.demote_subtree(&inner), Move::Moved(_)),
+            "{inner:?}"
+        );
+    }
+    assert!(found > 0);
+    assert_eq!(map.stats().above_boundary, 0);
+}
+
+/// Threads make and remove the same layers, while a reader looks for what stands beside them.
+#[test]
+fn layers_come_and_go_beside_each_other() {
+    let (map, _) = strings();
+    let key = |page: u64| format!("/in/common/{}/and/more/{}", page % 3, page).into_bytes();
+    map.insert(b"/in/common/0/and", 7).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let map = &map;
+            scope.spawn(move || {
+                let mut draw = Draw::new(seed(), thread);
+                for round in 0..3_000 {
+                    let page = draw.below(8) * 3 + thread;
+                    assert_eq!(map.insert(&key(page), round), Ok(None));
+                    assert_eq!(map.get(b"/in/common/0/and"), Some(7));
+                    assert_eq!(map.remove(&key(page)), Some(round));
+                }
+            });
+        }
+    });
+    assert_eq!(
+        (map.len(), map.first()),
+        (1, Some((b"/in/common/0/and".to_vec(), 7)))
+    );
+    let used = || (0..2).map(|tier| map.memory().arenas().used(timberline_tier::TierId(tier)));
+    check::reclaim_until("layers of no map", || {
+        used().sum::<usize>() == map.stats().bytes_in_nodes
+    });
+    map.clear();
+    assert_eq!(nodes(&map.stats()), 1, "no layer stays");
+}
+
+/// All ways to look up agree.
+#[test]
+fn lookups_in_flight_find_what_single_ones_find() {
+    let (map, _) = strings();
+    let mut draw = Draw::new(seed(), 0);
+    let keys: Vec<Vec<u8>> = (0..3_000).map(|_| bytes::some_key(&mut draw)).collect();
+    for (value, key) in keys.iter().enumerate().step_by(2) {
+        map.insert(key, value as u64).unwrap();
+    }
+    let expected: Vec<_> = keys.iter().map(|key| map.get(key)).collect();
+    for depth in [1, 3, 16, 64] {
+        let mut values = vec![None; keys.len()];
+        map.get_many_deep(&keys, &mut values, depth);
+        assert!(values == expected, "{depth} in flight");
+    }
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    for (key, expected) in keys.iter().zip(expected).take(300) {
+        let mut lookup = std::pin::pin!(map.get_async(key));
+        let found = loop {
+            if let std::task::Poll::Ready(found) = lookup.as_mut().poll(&mut context) {
+                break found;
+            }
+        };
+        assert_eq!(found, expected);
+    }
+}
