@@ -107,6 +107,66 @@ fn signed_keys_are_ordered_as_numbers() {
 }
 
 #[test]
+fn ends_are_seen_and_taken() {
+    let map = typed::<i16, u8>();
+    assert_eq!((map.first(), map.last()), (None, None));
+    assert_eq!((map.pop_first(), map.pop_last()), (None, None));
+    for key in -50..50 {
+        map.insert(key, 7).unwrap();
+    }
+    assert_eq!((map.first(), map.last()), (Some((-50, 7)), Some((49, 7))));
+    for step in 0..50 {
+        assert_eq!(map.pop_first(), Some((step - 50, 7)));
+        assert_eq!(map.pop_last(), Some((49 - step, 7)));
+    }
+    assert!(map.is_empty());
+}
+
+#[test]
+fn a_range_goes_on_where_it_is_told() {
+    let map = typed::<u64, u64>();
+    map.bulk_load((0..1_000).map(|key| (2 * key, key))).unwrap();
+    let mut range = map.range(10..1_500);
+    assert_eq!(range.next(), Some((10, 5)));
+    range.seek(13);
+    assert_eq!(range.next(), Some((14, 7)));
+    range.seek(3);
+    assert_eq!(range.next(), Some((16, 8)), "never back");
+    assert_eq!(range.next_back(), Some((1_498, 749)));
+    range.seek(1_400);
+    assert_eq!(range.next(), Some((1_400, 700)));
+    assert_eq!(range.by_ref().take(40).count(), 40);
+    assert_eq!(range.next(), Some((1_482, 741)));
+    range.seek(1_499);
+    assert_eq!((range.next(), range.next_back()), (None, None));
+}
+
+#[test]
+fn increments_are_lost_in_no_race() {
+    const THREADS: u64 = 4;
+    const KEYS: u64 = 50;
+    const ROUNDS: u64 = 500;
+    let map = typed::<u64, u64>();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for step in 0..KEYS * ROUNDS {
+                    let after = map.upsert_with(step % KEYS, |now| now.unwrap_or(0) + 1);
+                    assert!((1..=THREADS * ROUNDS).contains(&after.unwrap()));
+                }
+            });
+        }
+    });
+    assert!(map.iter().eq((0..KEYS).map(|key| (key, THREADS * ROUNDS))));
+    assert_eq!(
+        map.modify(3, |now| (now > 5).then_some(1)),
+        Some(THREADS * ROUNDS)
+    );
+    assert_eq!(map.modify(3, |now| (now > 5).then_some(2)), Some(1));
+    assert_eq!((map.get(3), map.modify(KEYS, |_| Some(0))), (Some(1), None));
+}
+
+#[test]
 fn every_byte_is_a_key() {
     let map = typed::<u8, f64>();
     let keys = 0..=u8::MAX;

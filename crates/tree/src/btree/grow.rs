@@ -63,15 +63,29 @@ impl<M: Memory, const WORDS: usize> Drop for Fresh<'_, M, WORDS> {
 impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     /// Inserts or replaces. Returns the value before.
     pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
+        self.upsert(key, |_| value)
+    }
+
+    /// Inserts or replaces by what `value` makes of the value before, under the leaf's lock. Returns the value before.
+    pub fn upsert(
+        &self,
+        key: u64,
+        mut value: impl FnMut(Option<u64>) -> u64,
+    ) -> Result<Option<u64>, OutOfMemory> {
         loop {
-            let outcome = self.try_insert(key, value, &epoch::pin());
+            let outcome = self.try_upsert(key, &mut value, &epoch::pin());
             if outcome.is_ok() || !self.store.reclaimed() {
                 return outcome;
             }
         }
     }
 
-    fn try_insert(&self, key: u64, value: u64, guard: &Guard) -> Result<Option<u64>, OutOfMemory> {
+    fn try_upsert(
+        &self,
+        key: u64,
+        value: &mut impl FnMut(Option<u64>) -> u64,
+        guard: &Guard,
+    ) -> Result<Option<u64>, OutOfMemory> {
         loop {
             match self.retry(|| self.put(key, value, guard)) {
                 Put::Done(before) => return Ok(before),
@@ -80,7 +94,12 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    fn put(&self, key: u64, value: u64, guard: &Guard) -> Result<Put, Restart> {
+    fn put(
+        &self,
+        key: u64,
+        value: &mut impl FnMut(Option<u64>) -> u64,
+        guard: &Guard,
+    ) -> Result<Put, Restart> {
         let (leaf, share) = self.leaf_near(key, guard);
         let (found, count) =
             leaf.get(|body| (self.seek(self.search, body, key, share), body.count()))?;
@@ -91,9 +110,13 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         let index = found.unwrap_or_else(|index| index);
         self.touch(&held, index);
         let before = match found {
-            Ok(index) => Some(held.replace_payload(index, value)),
+            Ok(index) => {
+                let before = held.payload(index);
+                held.set_payload(index, value(Some(before)));
+                Some(before)
+            }
             Err(index) => {
-                held.insert(index, key, value);
+                held.insert(index, key, value(None));
                 self.count(1);
                 None
             }

@@ -139,6 +139,27 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
             .map(V::from_word)
     }
 
+    /// Replaces the value of a present record by `change` of it, atomically; `change` returning `None` leaves the record alone.
+    /// Returns the value before, `None` where there is no such record. The leaf is locked meanwhile, so `change` should be brief
+    /// and must not use the map.
+    pub fn modify(&self, key: K, mut change: impl FnMut(V) -> Option<V>) -> Option<V> {
+        let change = |word| change(V::from_word(word)).map(V::to_word);
+        self.tree.modify(key.to_word(), change).map(V::from_word)
+    }
+
+    /// Inserts or replaces a record by `value` of what is there, atomically. Returns the value that is there afterwards. `value` is
+    /// called once, with the record's leaf locked: it should be brief and must not use the map.
+    ///
+    /// # Errors
+    /// As for [`BTree::insert`].
+    pub fn upsert_with(&self, key: K, mut value: impl FnMut(Option<V>) -> V) -> Result<V, Full> {
+        let mut after = None;
+        self.tree.upsert(key.to_word(), |now| {
+            *after.insert(value(now.map(V::from_word)).to_word())
+        })?;
+        Ok(V::from_word(after.expect("the record is there")))
+    }
+
     /// Replaces the value of a present record if it is `expected`.
     ///
     /// # Errors
@@ -158,6 +179,36 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: K) -> Option<V> {
         self.tree.remove(key.to_word()).map(V::from_word)
+    }
+
+    /// The record with the least key.
+    pub fn first(&self) -> Option<(K, V)> {
+        self.iter().next()
+    }
+
+    /// The record with the greatest key.
+    pub fn last(&self) -> Option<(K, V)> {
+        self.iter().next_back()
+    }
+
+    /// Removes the record with the least key, as of some moment of the call. Returns it.
+    pub fn pop_first(&self) -> Option<(K, V)> {
+        self.pop(Self::first)
+    }
+
+    /// Removes the record with the greatest key, as of some moment of the call. Returns it.
+    pub fn pop_last(&self) -> Option<(K, V)> {
+        self.pop(Self::last)
+    }
+
+    fn pop(&self, end: impl Fn(&Self) -> Option<(K, V)>) -> Option<(K, V)> {
+        loop {
+            let (key, _) = end(self)?;
+            // Another thread may have been faster.
+            if let Some(value) = self.remove(key) {
+                return Some((key, value));
+            }
+        }
     }
 
     /// Removes all records that are there when it passes them.

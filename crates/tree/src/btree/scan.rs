@@ -205,6 +205,17 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
         }
     }
 
+    /// Skips records from the front, up to the first with a key that is not less than `key`. Skipped leaves are not visited.
+    pub fn seek(&mut self, key: K) {
+        let key = key.to_word();
+        for copied in [&mut self.front, &mut self.back] {
+            while copied.front().is_some_and(|&(first, _)| first < key) {
+                copied.pop_front();
+            }
+        }
+        self.unread.first = self.unread.first.max(key);
+    }
+
     fn typed((key, value): Entry) -> (K, V) {
         (K::from_word(key), V::from_word(value))
     }

@@ -282,13 +282,6 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[Self::CAPACITY + index].store(payload, Relaxed);
     }
 
-    /// Replaces a payload. Returns the one before.
-    pub fn replace_payload(&self, index: usize, payload: u64) -> u64 {
-        let before = self.payload(index);
-        self.set_payload(index, payload);
-        before
-    }
-
     /// Replaces a key, by one that keeps the order.
     pub fn set_key(&self, index: usize, key: u64) {
         self.words[index].store(key, Relaxed);
