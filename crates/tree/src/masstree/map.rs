@@ -66,7 +66,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     }
 
     /// Whether there is a record of `key`.
-    pub fn contains(&self, key: &K) -> bool {
+    pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
