@@ -37,7 +37,7 @@ pub struct Args {
     /// Other request distribution for all workloads, e.g. `zipfian:0.8`, `uniform`, `hotspot:0.05:0.9`
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
-    /// Maps to measure, one after the other: btree, art
+    /// Maps to measure, one after the other: btree, art, masstree
     #[arg(
         long,
         value_delimiter = ',',

@@ -18,7 +18,7 @@ pub const PLACEMENTS: [&str; 7] = [
 ];
 
 /// The maps that can be measured.
-pub const INDEXES: [&str; 2] = ["btree", "art"];
+pub const INDEXES: [&str; 3] = ["btree", "art", "masstree"];
 
 /// Something asked for is not possible. One line that names it and what is possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -201,7 +201,7 @@ impl Plan {
                 .any(|what| matches!(what.keys, Keys::Lines(_)))
         {
             return Err(BadPlan(
-                "btree takes keys of eight bytes: for keys out of a file give --index art".into(),
+                "btree takes keys of eight bytes: for keys out of a file give --index art or masstree".into(),
             ));
         }
         if let Budget::Bytes(bytes) = self.budget

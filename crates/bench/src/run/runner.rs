@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use timberline_tier::emulator::LineCounts;
 use timberline_tier::{Arenas, TierId};
-use timberline_tree::{Art, BTree};
+use timberline_tree::{Art, BTree, Masstree};
 
 use super::contender::{Contender, Sizes};
 use super::crew::{Glance, rehearse, slice};
@@ -54,6 +54,7 @@ pub fn run<M: Substrate>(
         let run_one = match index {
             "btree" => run_one::<BTree<u64, u64, M>>,
             "art" => run_one::<Bytes<Art<[u8], u64, M>>>,
+            "masstree" => run_one::<Bytes<Masstree<[u8], u64, M>>>,
             other => unreachable!("index names are checked: {other}"),
         };
         for what in &plan.what {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use timberline_placement::{HeatIn, Placed, Placement};
-use timberline_tree::{Art, Stats};
+use timberline_tree::{Art, Masstree, Stats};
 
 use crate::run::index::{Index, Keys, PlacedIndex};
 use crate::substrate::Substrate;
@@ -100,3 +100,4 @@ macro_rules! index {
 }
 
 index!(Art, "art", 40);
+index!(Masstree, "masstree", 256);
