@@ -1,13 +1,13 @@
 //! Concurrent ordered maps that live across memory tiers.
 //!
 //! This is the crate to depend on; it re-exports what a user of the library needs. [`Tiered::new`] makes a
-//! B+tree over fast and slow memory with the `timberline` placement and its worker:
+//! map over fast and slow memory with the `timberline` placement and its worker:
 //!
 //! ```
-//! use timberline::{Tiered, TieredConfig};
+//! use timberline::{BTree, Tiered, TieredConfig};
 //!
 //! // 4 MiB of fast memory, the rest slow. `TieredConfig::discover()` finds this machine's tiers.
-//! let map: Tiered<u64, u64> = Tiered::new(&TieredConfig::new(4 << 20, 64 << 20))?;
+//! let map: Tiered<BTree<u64, u64>> = Tiered::new(&TieredConfig::new(4 << 20, 64 << 20))?;
 //! for key in 0..100_000 {
 //!     map.insert(key, key * key)?;
 //! }
@@ -19,6 +19,12 @@
 //! assert!(stats.fast_bytes <= 4 << 20);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | map | keys | for |
+//! |---|---|---|
+//! | [`BTree`] | up to eight bytes | range scans, the least memory |
+//! | [`Art`] | byte strings, integers | the fastest lookups; placement record by record |
+//! | [`Masstree`] | byte strings | keys that share long prefixes, in little memory |
 //!
 //! | room | holds |
 //! |---|---|
@@ -34,9 +40,12 @@ pub use timberline_sync as sync;
 pub use timberline_tier as tier;
 pub use timberline_tree as tree;
 
-pub use tiered::{BadConfig, Tiered, TieredConfig};
+pub use tiered::{BadConfig, Map, Tiered, TieredConfig};
 pub use timberline_tier::TierId;
-pub use timberline_tree::{BTree, BulkError, Full, Key, LevelFill, Range, Stats, Value};
+pub use timberline_tree::{
+    Art, BTree, BulkError, ByteKey, Full, InsertError, Key, LevelFill, Masstree, Range, Stats,
+    Value,
+};
 
 /// The README's example, compiled and run.
 #[doc = include_str!("../../../README.md")]

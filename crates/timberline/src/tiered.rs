@@ -3,12 +3,13 @@
 use std::fmt;
 use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 
 use timberline_placement::workers::Workers;
-use timberline_placement::{HeatIn, Timberline, TimberlineConfig};
+use timberline_placement::{HeatIn, Placed, Placement, Timberline, TimberlineConfig};
 use timberline_tier::topology::Topology;
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
-use timberline_tree::{BTree, Key, Value};
+use timberline_tree::{Art, BTree, ByteKey, Key, Masstree, Value};
 
 /// What a [`Tiered`] map may use.
 #[derive(Clone, Debug)]
@@ -69,20 +70,64 @@ impl TieredConfig {
     }
 }
 
-/// A B+tree over two tiers whose nodes are moved by a thread of its own. Dereferences to [`BTree`].
-///
-/// Dropping it stops the thread; handles cloned from the tree go on working, with nothing moved any more.
-pub struct Tiered<K, V> {
-    // Before the map: the worker stops while the tree is still there.
-    workers: Workers,
-    map: BTree<K, V, Native>,
-}
+/// A map that can be [`Tiered`].
+pub trait Map: Sized {
+    /// Where the placement keeps the heat of its leaves.
+    const HEAT: HeatIn;
 
-impl<K: Key, V: Value> Tiered<K, V> {
     /// An empty map.
     ///
     /// # Errors
-    /// NUMA nodes that are not there, or fast memory too small for the heat table (two bytes for each KiB of both
+    /// One line: there is no memory for it.
+    fn open(memory: Native, placement: Arc<dyn Placement>) -> Result<Self, BadConfig>;
+
+    /// The map as the placement's worker sees it.
+    fn placed(&self) -> Arc<dyn Placed>;
+
+    /// The memory its nodes live in.
+    fn arenas(&self) -> &Arenas;
+}
+
+macro_rules! map {
+    ([$($generics:tt)*] $map:ty, $heat:expr) => {
+        impl<$($generics)*> Map for $map {
+            const HEAT: HeatIn = $heat;
+
+            fn open(memory: Native, placement: Arc<dyn Placement>) -> Result<Self, BadConfig> {
+                <$map>::new(memory, placement).map_err(|error| BadConfig(error.to_string()))
+            }
+
+            fn placed(&self) -> Arc<dyn Placed> {
+                self.placed()
+            }
+
+            fn arenas(&self) -> &Arenas {
+                self.memory().arenas()
+            }
+        }
+    };
+}
+
+map!([K: Key, V: Value] BTree<K, V>, HeatIn::Table {
+    node_bytes: BTree::<K, V>::NODE_BYTES,
+});
+map!([K: ByteKey + ?Sized, V: Value] Art<K, V>, HeatIn::Leaf { leaf_bytes: 40 });
+map!([K: ByteKey + ?Sized, V: Value] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 256 });
+
+/// A map over two tiers whose nodes are moved by a thread of its own. Dereferences to the map.
+///
+/// Dropping it stops the thread; handles cloned from the map go on working, with nothing moved any more.
+pub struct Tiered<T> {
+    // Before the map: the worker stops while the tree is still there.
+    workers: Workers,
+    map: T,
+}
+
+impl<T: Map> Tiered<T> {
+    /// An empty map.
+    ///
+    /// # Errors
+    /// NUMA nodes that are not there, or fast memory too small for a B+tree's heat table (two bytes for each KiB of both
     /// tiers).
     pub fn new(config: &TieredConfig) -> Result<Self, BadConfig> {
         let line = |error: &dyn fmt::Display| BadConfig(error.to_string());
@@ -98,12 +143,9 @@ impl<K: Key, V: Value> Tiered<K, V> {
             },
         ];
         let arenas = Arenas::new(&arenas).map_err(|e| line(&e))?;
-        let home = HeatIn::Table {
-            node_bytes: BTree::<K, V>::NODE_BYTES,
-        };
-        let placement = Timberline::new(&arenas, home, config.placement.clone());
+        let placement = Timberline::new(&arenas, T::HEAT, config.placement.clone());
         let placement = placement.map_err(|e| line(&e))?;
-        let map = BTree::new(Native(arenas), placement.clone()).map_err(|e| line(&e))?;
+        let map = T::open(Native(arenas), placement.clone())?;
         let workers = Workers::start(placement.workers(), map.placed()).map_err(|e| line(&e))?;
         Ok(Tiered { workers, map })
     }
@@ -115,24 +157,76 @@ impl<K: Key, V: Value> Tiered<K, V> {
 
     /// Committed bytes of fast and of slow memory.
     pub fn committed(&self) -> (usize, usize) {
-        let arenas = self.map.memory().arenas();
-        (
-            arenas.budget(TierId::FAST).used(),
-            arenas.budget(TierId::SLOW).used(),
-        )
+        let committed = |tier| self.map.arenas().budget(tier).used();
+        (committed(TierId::FAST), committed(TierId::SLOW))
     }
 }
 
-impl<K, V> Deref for Tiered<K, V> {
-    type Target = BTree<K, V, Native>;
+impl<T> Deref for Tiered<T> {
+    type Target = T;
 
-    fn deref(&self) -> &Self::Target {
+    fn deref(&self) -> &T {
         &self.map
     }
 }
 
-impl<K: Key, V: Value> fmt::Debug for Tiered<K, V> {
+impl<T: fmt::Debug> fmt::Debug for Tiered<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.map.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> TieredConfig {
+        TieredConfig::new(4 << 20, 64 << 20)
+    }
+
+    #[test]
+    fn any_map_can_be_tiered_and_keeps_the_budget() {
+        let btree: Tiered<BTree<u64, u64>> = Tiered::new(&config()).unwrap();
+        let art: Tiered<Art<u64, u64>> = Tiered::new(&config()).unwrap();
+        let masstree: Tiered<Masstree<str, u64>> = Tiered::new(&config()).unwrap();
+        for key in 0..50_000 {
+            btree.insert(key, !key).unwrap();
+            art.insert(&key, !key).unwrap();
+            masstree.insert(&format!("{key:08}"), !key).unwrap();
+        }
+        for key in (0..50_000).step_by(7) {
+            let values = [
+                btree.get(key),
+                art.get(&key),
+                masstree.get(&format!("{key:08}")),
+            ];
+            assert_eq!(values, [Some(!key); 3]);
+        }
+        for (fast, slow) in [btree.committed(), art.committed(), masstree.committed()] {
+            assert!(0 < fast && fast <= 4 << 20 && slow <= 64 << 20);
+        }
+        let failures = [
+            btree.worker_failure(),
+            art.worker_failure(),
+            masstree.worker_failure(),
+        ];
+        assert_eq!(failures, [const { None }; 3]);
+    }
+
+    #[test]
+    fn handles_outlive_the_worker() {
+        let tiered: Tiered<Art<str, i32>> = Tiered::new(&config()).unwrap();
+        tiered.insert("a", 1).unwrap();
+        let map = Art::clone(&tiered);
+        drop(tiered);
+        assert_eq!(map.insert("a", 2).unwrap(), Some(1));
+    }
+
+    #[test]
+    fn a_budget_without_room_for_the_table_is_one_line() {
+        let config = TieredConfig::new(4096, 1 << 30);
+        let error = Tiered::<BTree<u64, u64>>::new(&config).unwrap_err();
+        let line = error.to_string();
+        assert!(line.contains("4096") && !line.contains('\n'), "{line}");
     }
 }
