@@ -1,6 +1,7 @@
 //! The list of contenders. A further one is a file with an [`Index`](crate::index::Index) and a row here.
 
-use timberline_tree::BTree;
+use timberline_tier::Plain;
+use timberline_tree::{Art, BTree, Masstree};
 
 use crate::contender::{Contender, Held, Setup};
 use crate::index::Index;
@@ -87,7 +88,17 @@ pub const ROWS: &[Row] = &[
         words: with::<empty::Empty, _>(),
         lines: with::<empty::Empty, _>(),
     },
-    ours("btree", with::<BTree<u64, u64>, _>(), None),
+    ours("btree", with::<BTree<u64, u64, Plain>, _>(), None),
+    ours(
+        "art",
+        with::<Art<u64, u64, Plain>, _>(),
+        with::<Art<[u8], u64, Plain>, _>(),
+    ),
+    ours(
+        "masstree-ours",
+        None,
+        with::<Masstree<[u8], u64, Plain>, _>(),
+    ),
     peer(
         "arctic-map",
         "0.1.4",

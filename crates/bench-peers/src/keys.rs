@@ -139,6 +139,7 @@ impl Block<[u8]> for Packed {
 mod tests {
     use std::collections::HashSet;
     use std::ops::Range;
+    use std::path::Path;
 
     use super::*;
 

@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
+use timberline_tier::Plain;
 use timberline_tree::BTree;
 
 use super::{committed, plain_memory};
 use crate::index::{Index, Scanned, Setting};
 
-impl Index<u64> for BTree<u64, u64> {
+impl Index<u64> for BTree<u64, u64, Plain> {
     fn new(setting: &Setting) -> Result<Self, String> {
         let (memory, placement) = plain_memory(setting)?;
         BTree::new(memory, placement).map_err(|error| error.to_string())

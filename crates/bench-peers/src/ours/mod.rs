@@ -1,16 +1,18 @@
 //! Our own maps: one short file each, and a row in [`crate::contenders`].
 
+mod art;
 mod btree;
+mod masstree;
 
 use std::sync::Arc;
 
 use timberline_placement::{AllFast, Placement};
-use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Plain, TierId};
 
 use crate::index::Setting;
 
-/// Plain memory, all of it fast, with room for what is to come; and the placement that uses no other.
-pub fn plain_memory(setting: &Setting) -> Result<(Native, Arc<dyn Placement>), String> {
+/// Memory of one kind, with room for what is to come; and the placement that knows no other. No heat is kept.
+pub fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), String> {
     // A limit, not what is used: addresses are reserved, memory is committed as it is needed.
     let a_record = 256 + 4 * setting.longest_key as u64;
     let limit = (256 << 20) + setting.records * a_record;
@@ -19,7 +21,7 @@ pub fn plain_memory(setting: &Setting) -> Result<(Native, Arc<dyn Placement>), S
         ..ArenasConfig::one_tier(limit as usize)
     };
     let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-    Ok((Native(arenas), Arc::new(AllFast)))
+    Ok((Plain(arenas), Arc::new(AllFast)))
 }
 
 /// Bytes that a map's arenas have committed.
