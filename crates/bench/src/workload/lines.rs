@@ -39,7 +39,7 @@ impl Lines {
     }
 
     /// The lines of a text, each once and in byte order. Left out are empty lines; lines above
-    /// [`LONGEST_LINE`]; and lines that end in `#` and a number, because they could not be told from a line
+    /// 230 bytes; and lines that end in `#` and a number, because they could not be told from a line
     /// with a number behind it.
     pub fn of(text: &[u8]) -> Lines {
         let lines: BTreeSet<&[u8]> = text

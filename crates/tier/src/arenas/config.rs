@@ -5,7 +5,7 @@ use std::io;
 
 use crate::TierId;
 
-/// How to make an [`Arenas`].
+/// How to make an [`Arenas`](super::Arenas).
 #[derive(Clone, Debug)]
 pub struct ArenasConfig {
     /// The tiers, fastest first; at least one.
