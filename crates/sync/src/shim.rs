@@ -2,10 +2,14 @@
 //! model checker runs it (`--cfg loom`).
 
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU64, fence};
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, fence};
+#[cfg(not(loom))]
+pub use std::sync::{Mutex, MutexGuard};
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU64, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, fence};
+#[cfg(loom)]
+pub use loom::sync::{Mutex, MutexGuard};
 
 /// Lets another thread go first, after `attempt` fruitless tries.
 #[inline]

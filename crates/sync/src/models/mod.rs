@@ -1,5 +1,7 @@
 //! Model-checked with loom: every interleaving (and every allowed reordering) of small programs over
-//! the lock. `RUSTFLAGS="--cfg loom" cargo test -p timberline-sync --release --lib`.
+//! the lock and the epoch. `RUSTFLAGS="--cfg loom" cargo test -p timberline-sync --release --lib`.
+
+mod epoch;
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,0 +1,159 @@
+//! The epoch: a node is replaced and freed beside a reader, who must never see it freed. Loom's cells make the reading
+//! and the freeing of a node a race unless one happened before the other. Both sides' barriers are `fence(SeqCst)` here.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use loom::cell::UnsafeCell;
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::thread;
+
+use crate::epoch::{Deferred, Domain, light};
+
+const ALIVE: u64 = 7;
+const FREED: u64 = 0;
+
+struct World {
+    domain: Domain,
+    /// Which of the nodes is in use.
+    link: AtomicUsize,
+    nodes: [UnsafeCell<u64>; 2],
+}
+
+// SAFETY: loom checks each access of a cell.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World {
+            domain: Domain::new(),
+            link: AtomicUsize::new(0),
+            nodes: [UnsafeCell::new(ALIVE), UnsafeCell::new(ALIVE)],
+        })
+    }
+
+    /// What every operation does: pin, follow the link, look, unpin.
+    fn read(&self, times: usize, barrier: impl Fn()) {
+        let slot = self.domain.take_slot();
+        for _ in 0..times {
+            self.domain.enter(slot);
+            barrier();
+            let node = &self.nodes[self.link.load(Acquire)];
+            // SAFETY: loom looks whether anybody writes meanwhile.
+            node.with(|node| assert_eq!(unsafe { *node }, ALIVE));
+            slot.leave();
+        }
+        slot.give_up();
+    }
+
+    /// Unlinks the first node and seals the freeing of it.
+    fn replace(this: &Arc<Self>) {
+        this.link.store(1, Release);
+        let world = this.clone();
+        let free = move || {
+            // SAFETY: loom looks whether anybody reads meanwhile.
+            world.nodes[0].with_mut(|node| unsafe { *node = FREED });
+        };
+        this.domain.garbage().seal(vec![Deferred::new(free)]);
+    }
+
+    /// Moves the epoch on and makes the calls that have waited long enough. Whether there were any.
+    fn collect(&self) -> bool {
+        let free = {
+            let mut garbage = self.domain.garbage();
+            garbage.advance();
+            garbage.take_free()
+        };
+        let is_any = free.is_some();
+        free.into_iter().flatten().for_each(Deferred::call);
+        is_any
+    }
+}
+
+fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(model);
+}
+
+/// The reader pins twice: what it read first is over when it is seen in a later epoch, even if it never was seen unpinned.
+#[test]
+fn a_reader_never_sees_a_freed_node() {
+    check(None, || {
+        let world = World::new();
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || world.read(2, light)
+        });
+        World::replace(&world);
+        world.collect();
+        world.collect();
+        reader.join().unwrap();
+        world.collect();
+        world.collect();
+        let seen = world.nodes[0].with(|node| {
+            // SAFETY: all others have ended.
+            unsafe { *node }
+        });
+        assert_eq!(seen, FREED, "nothing holds it back any more");
+    });
+}
+
+/// Without its barrier it does: the model would find out.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_reader_without_a_barrier_sees_one() {
+    check(None, || {
+        let world = World::new();
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || world.read(1, || ())
+        });
+        World::replace(&world);
+        world.collect();
+        world.collect();
+        reader.join().unwrap();
+    });
+}
+
+/// One thread retires while another moves the epoch and frees what it finds.
+#[test]
+fn a_reader_never_sees_what_another_thread_freed() {
+    check(Some(3), || {
+        let world = World::new();
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || world.read(1, light)
+        });
+        let collector = thread::spawn({
+            let world = world.clone();
+            move || [world.collect(), world.collect(), world.collect()]
+        });
+        World::replace(&world);
+        world.collect();
+        reader.join().unwrap();
+        collector.join().unwrap();
+    });
+}
+
+/// Who retires is a pinned reader as well, and the slot of one thread becomes another's.
+#[test]
+fn slots_pass_from_thread_to_thread() {
+    check(Some(3), || {
+        let world = World::new();
+        let readers: [_; 2] = std::array::from_fn(|_| {
+            let world = world.clone();
+            thread::spawn(move || world.read(1, light))
+        });
+        World::replace(&world);
+        world.collect();
+        world.collect();
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
