@@ -35,6 +35,14 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool, L
 }
 
 impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, M, WORDS, WHEN, L> {
+    /// Nodes up to this height have their children asked for. What is above is in the caches; an emulated memory knows
+    /// that by itself.
+    const ASKED: u8 = match WHEN {
+        AT_ONCE => 1,
+        LATER if M::TIERED => u8::MAX,
+        LATER => 2,
+    };
+
     #[inline(always)]
     pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Descent {
@@ -83,19 +91,28 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         }
     }
 
+    /// Begins to read a node. What is locked and not waited for is not restarted from in a loop either: see [`Get`].
+    #[inline(always)]
+    fn read<T>(node: &'t Versioned<T>) -> Result<Snapshot<'t, T>, Restart> {
+        match WHEN {
+            AT_ONCE => node.try_read(),
+            LATER => node.read(),
+        }
+    }
+
     /// The leaf, if the next node is it.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Snapshot<'t, Body<WORDS>>>, Restart> {
         let (node, height) = match self.below {
             None => {
-                let root = self.root.read()?;
+                let root = Self::read(self.root)?;
                 let (link, height) = root.get(|root| (root.node(), root.height()))?;
-                let node = link.node(self.guard).read()?;
+                let node = Self::read(link.node(self.guard))?;
                 root.validate()?;
                 (node, height)
             }
             Some((parent, link, height)) => {
-                let node = link.node(self.guard).read()?;
+                let node = Self::read(link.node(self.guard))?;
                 parent.validate()?;
                 (node, height)
             }
@@ -103,13 +120,14 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         if height == 0 {
             return Ok(Some(node));
         }
-        let (link, (lower, upper)) = node.get(|body| {
+        let (link, range) = node.get(|body| {
             self.tree.visit(body);
             let index = body.child_for(self.lanes, self.key);
-            (body.child(index), body.range_of(index))
+            // An inner node is searched at once, in all its lines.
+            let range = (height <= Self::ASKED).then(|| body.range_of(index));
+            (body.child(index), range)
         })?;
-        // The upper levels are in the caches; an emulated memory knows that by itself.
-        if WHEN == LATER || height <= 2 {
+        if let Some((lower, upper)) = range {
             self.ask(link, height > 1, lower, upper);
         }
         self.below = Some((node, link, height - 1));
@@ -155,9 +173,9 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Lookup<'t, M
     fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
         let (leaf, share) = match self.leaf {
             Some(leaf) if WHEN == LATER => (leaf, self.descent.share),
-            _ => match self.descent.step() {
-                Poll::Ready(leaf) => leaf,
-                Poll::Pending => return Ok(Poll::Pending),
+            _ => match self.descent.advance()? {
+                Some(leaf) => (leaf, self.descent.share),
+                None => return Ok(Poll::Pending),
             },
         };
         let Descent {
@@ -201,21 +219,52 @@ pub(super) struct Leaf<'t, M: Memory, const WORDS: usize> {
     pub guard: &'t Guard,
 }
 
+impl<'t, M: Memory, const WORDS: usize> Leaf<'t, M, WORDS> {
+    #[cold]
+    fn patiently(self) -> (Snapshot<'t, Body<WORDS>>, Share) {
+        let Leaf { tree, key, guard } = self;
+        run(Descent::<_, _, LATER, _>::new(
+            tree,
+            key,
+            guard,
+            tree.search,
+        ))
+    }
+}
+
 impl<'t, M: Memory, const WORDS: usize> Work for Leaf<'t, M, WORDS> {
     type Output = (Snapshot<'t, Body<WORDS>>, Share);
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Leaf { tree, key, guard } = self;
-        run(Descent::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes))
+        let mut descent = Descent::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes);
+        loop {
+            match descent.advance() {
+                Ok(None) => {}
+                Ok(Some(leaf)) => return (leaf, descent.share),
+                Err(Restart) => return self.patiently(),
+            }
+        }
     }
 }
 
 /// Finds the value of a key.
+///
+/// The first attempt does not wait, and gives up where it would have to start over: as a loop without a call in it, it has all
+/// it knows in registers. The attempts after that are patient.
 pub(super) struct Get<'t, M: Memory, const WORDS: usize> {
     pub tree: &'t Tree<M, WORDS>,
     pub key: u64,
     pub guard: &'t Guard,
+}
+
+impl<M: Memory, const WORDS: usize> Get<'_, M, WORDS> {
+    #[cold]
+    fn patiently(self) -> Option<u64> {
+        let Get { tree, key, guard } = self;
+        run(Lookup::<_, _, LATER, _>::new(tree, key, guard, tree.search))
+    }
 }
 
 impl<M: Memory, const WORDS: usize> Work for Get<'_, M, WORDS> {
@@ -224,6 +273,13 @@ impl<M: Memory, const WORDS: usize> Work for Get<'_, M, WORDS> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        run(Lookup::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes))
+        let mut lookup = Lookup::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes);
+        loop {
+            match lookup.advance() {
+                Ok(Poll::Pending) => {}
+                Ok(Poll::Ready(found)) => return found,
+                Err(Restart) => return self.patiently(),
+            }
+        }
     }
 }

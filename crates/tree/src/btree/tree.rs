@@ -374,6 +374,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.memory().visit(node_address(body), HEADER);
         let first = Body::<WORDS>::window(share.slot(body.count()));
         self.touch_window(body, first);
+        if let Some(index) = body.find_near(lanes, key, first) {
+            return Ok(index);
+        }
         let index = match body.rank_near(lanes, key, first) {
             Ok(index) => index,
             Err(Ordering::Less) => self.rank_far(body, key, first.saturating_sub(WINDOW)),
@@ -398,7 +401,6 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Tells the memory that a window of keys is read in the same visit.
     #[inline(always)]
     fn touch_window(&self, body: &Body<WORDS>, first: usize) {
-        let first = first.min(Self::CAPACITY - WINDOW);
         self.memory()
             .touch(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
     }
@@ -406,8 +408,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Tells the memory that a node's header and keys are read.
     #[inline(always)]
     pub fn visit(&self, body: &Body<WORDS>) {
-        self.memory()
-            .visit(node_address(body), HEADER + 8 * body.count());
+        if M::TIERED {
+            self.memory()
+                .visit(node_address(body), HEADER + 8 * body.count());
+        }
     }
 
     /// Tells the memory that a payload is read in the same visit.

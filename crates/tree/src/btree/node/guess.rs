@@ -27,11 +27,11 @@ impl Share {
     #[inline(always)]
     pub fn of(key: u64, lower: u64, upper: u64) -> Share {
         // As much as is needed for 32 bits of range, of which the upper one is set.
-        let range = upper.wrapping_sub(lower).max(1);
-        let shift = range.leading_zeros();
+        let range = upper.wrapping_sub(lower);
+        let shift = (range | 1).leading_zeros();
         let range = (range << shift) >> 32;
         let below = (key.wrapping_sub(lower) << shift) >> 32;
-        Share(((below << 32) / (range + 1)).min(u32::MAX.into()) as u32)
+        Share(((below << 32) / (range + 1)) as u32)
     }
 
     /// The place of the key among `count` that are spread evenly; less than `count`, or 0.
@@ -87,8 +87,8 @@ impl<const WORDS: usize> Body<WORDS> {
     #[inline(always)]
     pub fn guess(share: Share, lower: u64, upper: u64) -> Lines {
         // Keys in a row: there are not more than fit in between.
-        let most = upper.wrapping_sub(lower).saturating_add(1);
-        let slot = share.slot(most.min(Self::TYPICAL as u64) as usize);
+        let most = upper.wrapping_sub(lower).min(Self::TYPICAL as u64 - 1) + 1;
+        let slot = share.slot(most as usize);
         let key_line = slot / LINE_WORDS;
         let payload_line = (HEADER_WORDS + Self::CAPACITY + slot) / LINE_WORDS;
         Lines {
@@ -118,7 +118,6 @@ impl<const WORDS: usize> Body<WORDS> {
     pub fn window(slot: usize) -> usize {
         let line = slot / LINE_WORDS * LINE_WORDS;
         line.saturating_sub(LINE_WORDS - HEADER_WORDS)
-            .min(Self::CAPACITY - WINDOW)
     }
 }
 
@@ -183,7 +182,7 @@ mod tests {
                     let slot = share.slot(count);
                     assert!(slot < count.max(1));
                     let window = Body::<WORDS>::window(slot);
-                    assert!(window <= slot && window + WINDOW <= Body::<WORDS>::CAPACITY);
+                    assert!(window <= slot && window + WINDOW <= WORDS);
                     assert!(slot < window + WINDOW);
                 }
             }

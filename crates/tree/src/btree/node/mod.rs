@@ -13,7 +13,8 @@
 //! A leaf's entries are records. An inner node's entries are (lower fence, address) of its children,
 //! the first key being its own lower fence, so one search and one set of shifts serve both.
 //!
-//! Invariants, while unlocked: keys ascend strictly and lie within the fences; an inner node has at
+//! Invariants, while unlocked: keys ascend strictly and lie within the fences; behind the last one, up to the capacity,
+//! lies the greatest number; an inner node has at
 //! least one child, and its children's fences tile its own. Everything is an atomic word, so reading a
 //! node while it changes is a race of values, not of memory; [`Versioned`] discards what was read then.
 //! Every index here is clamped to the capacity, because a torn count may be anything.
@@ -24,6 +25,7 @@ mod guess;
 mod search;
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -33,10 +35,14 @@ use timberline_tier::Arenas;
 
 pub use block::Block;
 pub use guess::{Lines, Share};
+use search::{GROUP, leading_lanes};
 pub use search::{Lanes, Search, WINDOW, Work};
 
 /// Bytes of the header.
 pub const HEADER: usize = 32;
+
+/// The key of an entry that is not there: search need not know how many are.
+const EMPTY: u64 = u64::MAX;
 
 /// A node behind its optimistic lock; `32 + 8 × WORDS` bytes, a power of two.
 pub type Node<const WORDS: usize> = Versioned<Body<WORDS>>;
@@ -104,6 +110,12 @@ impl Link {
 impl<const WORDS: usize> Body<WORDS> {
     /// The most entries a node holds.
     pub const CAPACITY: usize = WORDS / 2;
+    /// What a search goes through: the keys, and two words more.
+    const SLOTS: usize = {
+        let slots = Self::CAPACITY + 2;
+        assert!(slots.is_power_of_two() && slots >= GROUP && slots <= WORDS);
+        slots
+    };
     /// Bytes of a node.
     pub const BYTES: usize = {
         let bytes = HEADER + 8 * WORDS;
@@ -188,11 +200,23 @@ impl<const WORDS: usize> Body<WORDS> {
         Link(self.payload(index))
     }
 
+    /// How many keys are not greater than `key`.
+    #[inline(always)]
+    fn count_to(&self, search: impl Lanes, key: u64) -> usize {
+        // Two payloads are looked at, where all keys count; and the keys of empty entries, if the key is the greatest of all.
+        let count = usize::from(self.count.load(Relaxed));
+        let to = search.count_to(&self.words, Self::SLOTS, key);
+        // In this order: the other way round, the compiler does it all in bytes.
+        to.min(count).min(Self::CAPACITY)
+    }
+
     /// How many keys are less than `key`.
     #[inline(always)]
     pub fn rank(&self, search: impl Lanes, key: u64) -> usize {
-        // Behind the keys lie payloads, which a wide compare may look at and leave out.
-        search.count_less(&self.words, self.count(), key)
+        match key.checked_sub(1) {
+            Some(before) => self.count_to(search, before),
+            None => 0,
+        }
     }
 
     /// The record's index, or where it would have to go.
@@ -201,26 +225,40 @@ impl<const WORDS: usize> Body<WORDS> {
         self.entry_at(self.rank(search, key), key)
     }
 
-    /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most `CAPACITY - WINDOW`.
+    /// The record's index, looking only at the window of keys from `first` on, at most `CAPACITY`.
+    #[inline(always)]
+    pub fn find_near(&self, search: impl Lanes, key: u64, first: usize) -> Option<usize> {
+        let equal = search.equal(self.window_at(first), key);
+        let index = first + equal.trailing_zeros() as usize;
+        (equal != 0 && index < self.count()).then_some(index)
+    }
+
+    /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most `CAPACITY`.
     ///
     /// # Errors
     /// It is below the window (`Less`), or behind it (`Greater`).
     #[inline(always)]
     pub fn rank_near(&self, search: impl Lanes, key: u64, first: usize) -> Result<usize, Ordering> {
         let count = self.count();
-        let first = first.min(Self::CAPACITY - WINDOW);
-        let window = self.words[first..]
-            .first_chunk()
-            .expect("it ends in the node");
-        let less = search.count_less_in(window, count.saturating_sub(first), key);
+        let less = match key.checked_sub(1) {
+            Some(before) => leading_lanes(!search.greater(self.window_at(first), before), WINDOW),
+            None => 0,
+        };
         let index = first + less;
         if less == 0 && first > 0 {
             Err(Ordering::Less)
         } else if less == WINDOW && index < count {
             Err(Ordering::Greater)
         } else {
-            Ok(index)
+            Ok(index.min(count))
         }
+    }
+
+    /// The keys from `first` on. Behind them lie payloads.
+    #[inline(always)]
+    fn window_at(&self, first: usize) -> &[AtomicU64; WINDOW] {
+        let words = &self.words[first.min(WORDS.saturating_sub(WINDOW))..];
+        words.first_chunk().expect("it ends in the node")
     }
 
     /// Whether the entry at `index`, which is the first whose key is not less, is the key's.
@@ -248,11 +286,7 @@ impl<const WORDS: usize> Body<WORDS> {
     /// The index of the child that covers `key`.
     #[inline(always)]
     pub fn child_for(&self, search: impl Lanes, key: u64) -> usize {
-        let above = match key.checked_add(1) {
-            Some(next) => self.rank(search, next),
-            None => self.count(),
-        };
-        above.saturating_sub(1)
+        self.count_to(search, key).saturating_sub(1)
     }
 
     // What follows writes, and is reached through an `Exclusive` only.
@@ -265,6 +299,14 @@ impl<const WORDS: usize> Body<WORDS> {
         self.heat.store(0, Relaxed);
         self.lower.store(lower, Relaxed);
         self.upper.store(upper, Relaxed);
+        self.empty(0..Self::CAPACITY);
+    }
+
+    /// Makes these entries empty, as all behind the last one are.
+    fn empty(&self, entries: Range<usize>) {
+        for key in &self.words[entries] {
+            key.store(EMPTY, Relaxed);
+        }
     }
 
     /// Moves the lower fence.
@@ -311,6 +353,7 @@ impl<const WORDS: usize> Body<WORDS> {
         let (keys, payloads) = self.words.split_at(Self::CAPACITY);
         shift_down(&keys[index..count]);
         shift_down(&payloads[index..count]);
+        self.empty(count - 1..count);
         self.count.store(count as u8 - 1, Relaxed);
     }
 
@@ -327,6 +370,7 @@ impl<const WORDS: usize> Body<WORDS> {
             right.words[index].store(self.key(from + index), Relaxed);
             right.set_payload(index, self.payload(from + index));
         }
+        self.empty(from..count);
         self.count.store(from as u8, Relaxed);
         right.count.store((moving + staying) as u8, Relaxed);
     }
@@ -343,6 +387,7 @@ impl<const WORDS: usize> Body<WORDS> {
             self.words[index - moving].store(self.key(index), Relaxed);
             self.set_payload(index - moving, self.payload(index));
         }
+        self.empty(count - moving..count);
         left.count.store((end + moving) as u8, Relaxed);
         self.count.store((count - moving) as u8, Relaxed);
     }

@@ -1,9 +1,9 @@
-//! Search in a node: how many of its sorted keys are less than a key.
+//! Search in a node: how many of its sorted keys are not greater than a key.
 //!
 //! The CPU's widest compare is chosen once, when a tree is made; a [`Search`] that names it cannot be
-//! made on a CPU without it. The keys are narrowed (from more than 64 by halving, from 64 by looking at three at once,
-//! without a branch to guess wrong) to a window that a few vectors cover. The naive twin counts one by one: it is the oracle in tests, and
-//! what other CPUs, Miri and tiny nodes use.
+//! made on a CPU without it. The keys are narrowed (from more than 64 by halving, from 64 by looking at seven at once,
+//! without a branch to guess wrong) to a group of eight that two vectors cover. How many there are need not be known: behind them
+//! lies the greatest number. The naive twin compares one by one: it is the oracle in tests, and what other CPUs and Miri use.
 //!
 //! Code for a CPU that has more is not inlined into code for any CPU. So whoever searches several nodes in a row
 //! does all of it as one [`Work`], which [`Search::run`] compiles for each way and calls once.
@@ -14,11 +14,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Keys that the last step compares at once.
+/// Keys that a search near a guess compares at once.
 pub const WINDOW: usize = 16;
 
-/// Windows that are told apart at once.
-const BLOCKS: usize = 4;
+/// Keys that the last step of a search through all keys compares at once.
+pub const GROUP: usize = 8;
+
+/// Groups that are told apart at once.
+const GROUPS: usize = 8;
 
 /// A way to search that this CPU has.
 #[derive(Clone, Copy, Debug)]
@@ -92,55 +95,52 @@ pub trait Work {
 
 /// A compare of many keys at once.
 pub trait Lanes: Copy {
-    /// How many of the first `count` of these ascending keys are less than `key`.
-    fn count_less_in(self, window: &[AtomicU64; WINDOW], count: usize, key: u64) -> usize;
+    /// Which of these keys are greater than `key`, the first one being bit 0.
+    fn greater<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32;
 
-    /// How many of the first `count` of these ascending keys are less than `key`; at most `count`,
-    /// whatever they are. What lies behind them may be anything.
+    /// Which of these keys are `key`.
+    fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32;
+
+    /// How many of the ascending keys at the front of `words` are not greater than `key`. There are `slots`, a power of two and at least
+    /// [`GROUP`], less a few at the end that may be anything, and count or not.
+    ///
+    /// At most `slots`, whatever they are.
     #[inline(always)]
-    fn count_less(self, keys: &[AtomicU64], count: usize, key: u64) -> usize {
-        let count = count.min(keys.len());
-        if keys.len() < BLOCKS * WINDOW {
-            let (start, rest) = narrow(keys, count, key, WINDOW);
-            let first = start.min(keys.len().saturating_sub(WINDOW));
-            return match keys[first..].first_chunk() {
-                // Lanes before `start` hold smaller keys and count.
-                Some(window) => first + self.count_less_in(window, count - first, key),
-                None => start + naive(&keys[start..start + rest], key),
-            };
+    fn count_to(self, words: &[AtomicU64], slots: usize, key: u64) -> usize {
+        assert!(slots.is_power_of_two() && slots >= GROUP && slots <= words.len());
+        let not_greater = |at: usize| {
+            // SAFETY: `at` is the last of some of the slots, of which there are not more than words.
+            unsafe { words.get_unchecked(at) }.load(Relaxed) <= key
+        };
+        let (mut start, mut width) = (0, slots);
+        while width > GROUPS * GROUP {
+            width /= 2;
+            start += usize::from(not_greater(start + width - 1)) * width;
         }
-        let (start, _) = narrow(keys, count, key, BLOCKS * WINDOW);
-        // The last keys of all blocks but the last tell the block, without a branch to guess wrong.
-        let start = start.min(keys.len() - BLOCKS * WINDOW);
-        let mut first = start;
-        for block in 1..BLOCKS {
-            let last = start + block * WINDOW - 1;
-            // SAFETY: last < start + BLOCKS * WINDOW <= keys.len().
-            let smaller = unsafe { keys.get_unchecked(last) }.load(Relaxed) < key;
-            first += usize::from(smaller & (last < count)) * WINDOW;
-        }
-        // SAFETY: first + WINDOW <= start + BLOCKS * WINDOW <= keys.len().
-        let window = unsafe { keys.get_unchecked(first..first + WINDOW) };
-        let window = window.first_chunk().expect("as long as that");
-        first + self.count_less_in(window, count - first, key)
+        // The last keys of all groups but the last tell the group, without a branch to guess wrong.
+        let before = if width == GROUPS * GROUP {
+            // SAFETY: start + width <= slots <= words.len().
+            let words = unsafe { words.get_unchecked(start..start + width) };
+            groups_to(words.first_chunk().expect("as long as that"), key)
+        } else {
+            let last = |group| start + group * GROUP - 1;
+            let groups = 1..width / GROUP;
+            groups
+                .map(|group| usize::from(not_greater(last(group))))
+                .sum()
+        };
+        let first = start + before * GROUP;
+        // SAFETY: first + GROUP <= start + width <= slots <= words.len().
+        let group = unsafe { words.get_unchecked(first..first + GROUP) };
+        let group: &[_; GROUP] = group.first_chunk().expect("as long as that");
+        first + leading_lanes(!self.greater(group, key), GROUP)
     }
 }
 
-/// Halves the first `count` of ascending keys until at most `width` are left that may be the first not less than
-/// `key`. Returns where they start and how many there are.
+/// How many lanes from the first on are set, of `lanes`.
 #[inline(always)]
-fn narrow(keys: &[AtomicU64], count: usize, key: u64, width: usize) -> (usize, usize) {
-    debug_assert!(count <= keys.len());
-    let (mut start, mut rest) = (0, count);
-    while rest > width {
-        let half = rest / 2;
-        // SAFETY: start + half <= start + rest <= count <= keys.len().
-        let middle = unsafe { keys.get_unchecked(start + half - 1) };
-        let smaller = middle.load(Relaxed) < key;
-        start += if smaller { half } else { 0 };
-        rest -= half;
-    }
-    (start, rest)
+pub fn leading_lanes(set: u32, lanes: usize) -> usize {
+    (!set | 1 << lanes).trailing_zeros() as usize
 }
 
 #[derive(Clone, Copy)]
@@ -148,21 +148,46 @@ struct Naive;
 
 impl Lanes for Naive {
     #[inline(always)]
-    fn count_less_in(self, window: &[AtomicU64; WINDOW], count: usize, key: u64) -> usize {
-        naive(&window[..count.min(WINDOW)], key)
+    fn greater<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
+        lanes(keys, |other| other > key)
     }
+
+    #[inline(always)]
+    fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
+        lanes(keys, |other| other == key)
+    }
+}
+
+#[inline(always)]
+fn lanes(keys: &[AtomicU64], is: impl Fn(u64) -> bool) -> u32 {
+    let lane = |(at, key): (usize, &AtomicU64)| u32::from(is(key.load(Relaxed))) << at;
+    keys.iter()
+        .enumerate()
+        .map(lane)
+        .fold(0, |set, lane| set | lane)
 }
 
 /// Chosen anew at each search: for what is not worth being compiled for each way.
 impl Lanes for Search {
     #[inline(always)]
-    fn count_less_in(self, window: &[AtomicU64; WINDOW], count: usize, key: u64) -> usize {
+    fn greater<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
         match self.0 {
-            Kind::Naive => Naive.count_less_in(window, count, key),
+            Kind::Naive => Naive.greater(keys, key),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => Avx2(()).count_less_in(window, count, key),
+            Kind::Avx2 => Avx2(()).greater(keys, key),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => Avx512(()).count_less_in(window, count, key),
+            Kind::Avx512 => Avx512(()).greater(keys, key),
+        }
+    }
+
+    #[inline(always)]
+    fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
+        match self.0 {
+            Kind::Naive => Naive.equal(keys, key),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => Avx2(()).equal(keys, key),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => Avx512(()).equal(keys, key),
         }
     }
 }
@@ -175,11 +200,15 @@ struct Avx2(());
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx2 {
     #[inline(always)]
-    fn count_less_in(self, window: &[AtomicU64; WINDOW], count: usize, key: u64) -> usize {
+    fn greater<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
         // SAFETY: `self` is the proof.
-        let less = unsafe { avx2(window, key) };
-        // Lanes from `count` on hold leftovers.
-        (less & ((1 << count.min(WINDOW)) - 1)).count_ones() as usize
+        unsafe { avx2_greater(keys, key) }
+    }
+
+    #[inline(always)]
+    fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
+        // SAFETY: `self` is the proof.
+        unsafe { avx2_equal(keys, key) }
     }
 }
 
@@ -191,10 +220,15 @@ struct Avx512(());
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512 {
     #[inline(always)]
-    fn count_less_in(self, window: &[AtomicU64; WINDOW], count: usize, key: u64) -> usize {
+    fn greater<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
         // SAFETY: `self` is the proof.
-        let less = unsafe { avx512(window, key) };
-        (less & ((1 << count.min(WINDOW)) - 1)).count_ones() as usize
+        unsafe { avx512_greater(keys, key) }
+    }
+
+    #[inline(always)]
+    fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {
+        // SAFETY: `self` is the proof.
+        unsafe { avx512_equal(keys, key) }
     }
 }
 
@@ -210,10 +244,45 @@ fn run_avx512<W: Work>(work: W) -> W::Output {
     work.run(Avx512(()))
 }
 
-fn naive(keys: &[AtomicU64], key: u64) -> usize {
-    keys.iter()
-        .take_while(|other| other.load(Relaxed) < key)
-        .count()
+/// How many of these groups but the last end with a key that is not greater than `key`.
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+fn groups_to(words: &[AtomicU64; GROUPS * GROUP], key: u64) -> usize {
+    let end = |group: usize| words[group * GROUP - 1].load(Relaxed);
+    (1..GROUPS).filter(|&group| end(group) <= key).count()
+}
+
+/// How many of these groups but the last end with a key that is not greater than `key`. Two instructions each, as it would be if the
+/// compiler folded atomic loads into compares.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn groups_to(words: &[AtomicU64; GROUPS * GROUP], key: u64) -> usize {
+    const { assert!(GROUPS == 8) };
+    let mut groups: usize = 0;
+    // SAFETY: reads seven of the words, as atomic loads do: aligned, eight bytes each.
+    unsafe {
+        std::arch::asm!(
+            "cmp {key}, [{words} + {step} - 8]",
+            "sbb {groups}, -1",
+            "cmp {key}, [{words} + 2 * {step} - 8]",
+            "sbb {groups}, -1",
+            "cmp {key}, [{words} + 3 * {step} - 8]",
+            "sbb {groups}, -1",
+            "cmp {key}, [{words} + 4 * {step} - 8]",
+            "sbb {groups}, -1",
+            "cmp {key}, [{words} + 5 * {step} - 8]",
+            "sbb {groups}, -1",
+            "cmp {key}, [{words} + 6 * {step} - 8]",
+            "sbb {groups}, -1",
+            "cmp {key}, [{words} + 7 * {step} - 8]",
+            "sbb {groups}, -1",
+            key = in(reg) key,
+            words = in(reg) words.as_ptr(),
+            step = const 8 * GROUP,
+            groups = inout(reg) groups,
+            options(nostack, readonly),
+        );
+    }
+    groups
 }
 
 /// The key, but the compiler does not know that. It would otherwise make the vector once for all nodes and keep it
@@ -228,42 +297,72 @@ fn anew(mut key: u64) -> u64 {
     key
 }
 
-/// The lanes with a key less than `key`.
-// Half vectors: windows begin at multiples of 32 bytes, so these never lie in two lines.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl")]
-#[inline]
-fn avx512(window: &[AtomicU64; WINDOW], key: u64) -> u32 {
-    use core::arch::x86_64::*;
-    let wanted = _mm256_set1_epi64x(anew(key) as i64);
-    let keys = window.as_ptr().cast::<__m256i>();
-    let mut lanes = 0;
-    for part in 0..WINDOW / 4 {
-        // SAFETY: a quarter of the window; see the module's text about racing with a writer.
-        let loaded = unsafe { _mm256_loadu_si256(keys.add(part)) };
-        lanes |= u32::from(_mm256_cmplt_epu64_mask(loaded, wanted)) << (4 * part);
-    }
-    lanes
-}
-
-/// The lanes with a key less than `key`.
+/// Four keys from the place of a group on.
+///
+/// Half vectors, even where there are longer ones: groups begin at odd multiples of 32 bytes, so these never lie in two lines.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]
-fn avx2(window: &[AtomicU64; WINDOW], key: u64) -> u32 {
+fn four(keys: &[AtomicU64]) -> core::arch::x86_64::__m256i {
+    assert!(keys.len() >= 4);
+    // SAFETY: four words; see the module's text about racing with a writer.
+    unsafe { core::arch::x86_64::_mm256_loadu_si256(keys.as_ptr().cast()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+#[inline]
+fn avx512_greater<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
+    use core::arch::x86_64::*;
+    let key = _mm256_set1_epi64x(anew(key) as i64);
+    fours(keys, |keys| _mm256_cmpgt_epu64_mask(four(keys), key).into())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+#[inline]
+fn avx512_equal<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
+    use core::arch::x86_64::*;
+    let key = _mm256_set1_epi64x(anew(key) as i64);
+    fours(keys, |keys| _mm256_cmpeq_epu64_mask(four(keys), key).into())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn avx2_greater<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
     use core::arch::x86_64::*;
     // AVX2 compares signed; flipping the sign bits makes that the unsigned order.
     let sign = _mm256_set1_epi64x(i64::MIN);
-    let wanted = _mm256_xor_si256(_mm256_set1_epi64x(anew(key) as i64), sign);
-    let keys = window.as_ptr().cast::<__m256i>();
-    let mut lanes = 0;
-    for part in 0..WINDOW / 4 {
-        // SAFETY: a quarter of the window; see the module's text about racing with a writer.
-        let loaded = unsafe { _mm256_loadu_si256(keys.add(part)) };
-        let less = _mm256_cmpgt_epi64(wanted, _mm256_xor_si256(loaded, sign));
-        lanes |= (_mm256_movemask_pd(_mm256_castsi256_pd(less)) as u32) << (4 * part);
+    let key = _mm256_set1_epi64x(anew(key ^ 1 << 63) as i64);
+    fours(keys, |keys| {
+        let greater = _mm256_cmpgt_epi64(_mm256_xor_si256(four(keys), sign), key);
+        _mm256_movemask_pd(_mm256_castsi256_pd(greater)) as u32
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn avx2_equal<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
+    use core::arch::x86_64::*;
+    let key = _mm256_set1_epi64x(anew(key) as i64);
+    fours(keys, |keys| {
+        let equal = _mm256_cmpeq_epi64(four(keys), key);
+        _mm256_movemask_pd(_mm256_castsi256_pd(equal)) as u32
+    })
+}
+
+/// The lanes of all keys from those of each four.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fours<const N: usize>(keys: &[AtomicU64; N], lanes: impl Fn(&[AtomicU64]) -> u32) -> u32 {
+    const { assert!(N.is_multiple_of(4) && N <= 32) };
+    let mut all = 0;
+    for (part, keys) in keys.chunks_exact(4).enumerate() {
+        all |= lanes(keys) << (4 * part);
     }
-    lanes
+    all
 }
 
 #[cfg(test)]
@@ -271,51 +370,65 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Copy)]
-    struct CountLess<'a>(&'a [AtomicU64], usize, u64);
+    struct CountTo<'a>(&'a [AtomicU64], usize, u64);
 
-    impl Work for CountLess<'_> {
+    impl Work for CountTo<'_> {
         type Output = usize;
 
         #[inline(always)]
         fn run(self, lanes: impl Lanes) -> usize {
-            lanes.count_less(self.0, self.1, self.2)
+            lanes.count_to(self.0, self.1, self.2)
+        }
+    }
+
+    /// Of 16 keys: those greater, and those equal.
+    #[derive(Clone, Copy)]
+    struct Compare<'a>(&'a [AtomicU64; WINDOW], u64);
+
+    impl Work for Compare<'_> {
+        type Output = (u32, u32);
+
+        #[inline(always)]
+        fn run(self, lanes: impl Lanes) -> (u32, u32) {
+            (lanes.greater(self.0, self.1), lanes.equal(self.0, self.1))
+        }
+    }
+
+    /// Keys on both sides of the sign bit.
+    fn key(at: usize, count: usize) -> u64 {
+        if at > count / 2 {
+            u64::MAX - 2 - 3 * (count - at) as u64
+        } else {
+            5 + 3 * at as u64
         }
     }
 
     #[test]
-    fn every_way_counts_like_the_naive_one() {
-        for len in [4, 16, 17, 30, 62, 64, 65, 126, 254] {
-            let keys: Vec<AtomicU64> = (0..len as u64)
-                .map(|i| {
-                    AtomicU64::new(if i % 7 == 6 {
-                        u64::MAX - len as u64 + i
-                    } else {
-                        i * 3 + 5
-                    })
-                })
-                .collect();
-            for count in 0..=len {
-                let mut sorted: Vec<u64> = keys[..count].iter().map(|k| k.load(Relaxed)).collect();
-                sorted.sort_unstable();
-                // Behind the sorted ones lie leftovers of any kind.
-                let slots: Vec<AtomicU64> = (0..len)
-                    .map(|i| AtomicU64::new(sorted.get(i).copied().unwrap_or(i as u64 % 3)))
+    fn every_way_counts_like_one_by_one() {
+        for slots in [8, 16, 32, 64, 128, 256] {
+            for count in 0..=slots - 2 {
+                let sorted: Vec<u64> = (0..count).map(|at| key(at, count)).collect();
+                let keys = sorted.iter().copied();
+                // Then the empty ones, and two that are not keys.
+                let words: Vec<AtomicU64> = keys
+                    .chain(std::iter::repeat(u64::MAX))
+                    .take(slots - 2)
+                    .chain([7, 1 << 63])
+                    .map(AtomicU64::new)
                     .collect();
                 for key in sorted
                     .iter()
-                    .flat_map(|&k| [k - 1, k, k.saturating_add(1)])
-                    .chain([0, u64::MAX])
+                    .flat_map(|&key| [key - 1, key, key + 1])
+                    .chain([0, u64::MAX - 1])
                 {
-                    let expected = naive(&slots[..count], key);
+                    let expected = sorted.iter().filter(|&&other| other <= key).count();
                     for search in Search::all() {
-                        let count_less = CountLess(&slots, count, key);
-                        let found = [
-                            search.run(count_less),
-                            search.count_less(&slots, count, key),
-                        ];
+                        let count_to = CountTo(&words, slots, key);
+                        let found = [search.run(count_to), search.count_to(&words, slots, key)]
+                            .map(|found| found.min(slots - 2));
                         assert_eq!(
                             found, [expected; 2],
-                            "{search:?} len {len} count {count} key {key}"
+                            "{search:?} slots {slots} count {count} key {key}"
                         );
                     }
                 }
@@ -324,13 +437,37 @@ mod tests {
     }
 
     #[test]
-    fn any_content_gives_an_index_in_range() {
-        let torn: Vec<AtomicU64> = (0..124)
+    fn every_way_compares_like_one_by_one() {
+        let keys: [AtomicU64; WINDOW] =
+            std::array::from_fn(|at| AtomicU64::new(key(at * 5 % WINDOW, WINDOW)));
+        for at in 0..WINDOW {
+            let key = keys[at].load(Relaxed);
+            for key in [key - 1, key, key + 1] {
+                let expected = Search::NAIVE.run(Compare(&keys, key));
+                assert_eq!(expected.1 != 0, key == keys[at].load(Relaxed));
+                for search in Search::all() {
+                    assert_eq!(
+                        search.run(Compare(&keys, key)),
+                        expected,
+                        "{search:?} {key}"
+                    );
+                    let chosen = (search.greater(&keys, key), search.equal(&keys, key));
+                    assert_eq!(chosen, expected, "{search:?} {key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_content_gives_a_count_in_range() {
+        let torn: Vec<AtomicU64> = (0..256)
             .map(|i: u64| AtomicU64::new(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
             .collect();
         for search in Search::all() {
-            for count in 0..=70 {
-                assert!(search.run(CountLess(&torn, count, 1 << 63)) <= count);
+            for slots in [8, 16, 32, 64, 128, 256] {
+                for key in [0, 1 << 62, 1 << 63, u64::MAX] {
+                    assert!(search.run(CountTo(&torn, slots, key)) <= slots);
+                }
             }
         }
     }
