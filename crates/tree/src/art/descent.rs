@@ -1,4 +1,5 @@
-//! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included.
+//! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included; or all in one step, where nothing
+//! is to come in between.
 //!
 //! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's validated read,
 //! child's snapshot, parent validated again. The root cell is the topmost node's parent, and done in one step with it.
@@ -54,7 +55,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<Leaf<'t>>>, Restart> {
         let key = self.key.as_ref();
-        let (node, link, depth) = match self.next {
+        let (mut node, mut link, mut depth) = match self.next {
             Next::Start => {
                 let root = self.tree.root.read()?;
                 let link = root.get(Root::link)?;
@@ -62,8 +63,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                     return Ok(Poll::Ready(None));
                 }
                 if link.is_leaf() {
-                    self.next = Next::Leaf(link);
-                    return Ok(Poll::Pending);
+                    return Ok(Poll::Ready(self.arrive(link)));
                 }
                 let node = link.node::<R>(self.tree.base, self.guard).read()?;
                 root.validate()?;
@@ -74,28 +74,43 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 parent.validate()?;
                 (node, link, depth)
             }
-            Next::Leaf(link) => {
-                let leaf = self.tree.leaf_at(link, self.guard);
-                self.tree.visit_leaf(leaf);
-                return Ok(Poll::Ready((leaf.key() == key).then_some(leaf)));
+            Next::Leaf(link) => return Ok(Poll::Ready(self.arrive(link))),
+        };
+        loop {
+            let kind = link.kind();
+            let (child, below) = node.get(|body| {
+                self.tree.visit(link, key, depth);
+                body.child_for(kind, key, depth)
+            })?;
+            if child.is_none() {
+                return Ok(Poll::Ready(None));
             }
-        };
-        let kind = link.kind();
-        let found = node.get(|body| {
-            self.tree.visit(link, key, depth);
-            body.child_for(kind, key, depth)
-        })?;
-        let Some((child, depth)) = found else {
-            return Ok(Poll::Ready(None));
-        };
-        if WHEN == LATER {
-            self.tree.ask_for(child, key, depth);
+            if WHEN == LATER {
+                self.tree.ask_for(child, key, below);
+                self.next = match child.is_leaf() {
+                    true => Next::Leaf(child),
+                    false => Next::Inner(node, child, below),
+                };
+                return Ok(Poll::Pending);
+            }
+            if child.is_leaf() {
+                return Ok(Poll::Ready(self.arrive(child)));
+            }
+            let parent = node;
+            node = child.node::<R>(self.tree.base, self.guard).read()?;
+            parent.validate()?;
+            (link, depth) = (child, below);
         }
-        self.next = match child.is_leaf() {
-            true => Next::Leaf(child),
-            false => Next::Inner(node, child, depth),
-        };
-        Ok(Poll::Pending)
+    }
+
+    /// The leaf at the end of the way, if it is the key's.
+    #[inline(always)]
+    fn arrive(&self, link: Link) -> Option<Leaf<'t>> {
+        let (leaf, key) = (self.tree.leaf_at(link, self.guard), self.key.as_ref());
+        self.tree
+            .memory()
+            .visit(leaf.address(), leaf_bytes(key.len()));
+        (leaf.key() == key).then_some(leaf)
     }
 }
 

@@ -90,7 +90,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: &K) -> Option<V> {
-        self.tree.get(key.to_bytes().as_ref()).map(V::from_word)
+        self.tree.get(key.to_bytes()).map(V::from_word)
     }
 
     /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. [`DEPTH`] lookups overlap,
@@ -144,6 +144,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
 
     /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
     /// there is no such record.
+    #[inline]
     pub fn update(&self, key: &K, value: V) -> Option<V> {
         self.modify(key, |_| Some(value))
     }
@@ -151,9 +152,10 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// Replaces the value of a present record by `change` of it, atomically; `change` returning `None` leaves the record alone.
     /// Returns the value before, `None` where there is no such record. The record is locked meanwhile, so `change` should be brief
     /// and must not use the map.
+    #[inline]
     pub fn modify(&self, key: &K, mut change: impl FnMut(V) -> Option<V>) -> Option<V> {
         let change = |word| change(V::from_word(word)).map(V::to_word);
-        let before = self.tree.modify(key.to_bytes().as_ref(), change);
+        let before = self.tree.modify(key.to_bytes(), change);
         before.map(V::from_word)
     }
 
@@ -164,7 +166,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     pub fn compare_and_set(&self, key: &K, expected: V, new: V) -> Result<(), Option<V>> {
         let (expected, new) = (expected.to_word(), new.to_word());
         let change = |now| (now == expected).then_some(new);
-        let before = self.tree.modify(key.to_bytes().as_ref(), change);
+        let before = self.tree.modify(key.to_bytes(), change);
         if before == Some(expected) {
             Ok(())
         } else {

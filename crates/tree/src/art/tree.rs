@@ -304,13 +304,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The leaf of a key, if there is one.
     #[inline(always)]
-    pub fn find<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<Leaf<'g>> {
+    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard) -> Option<Leaf<'g>> {
         traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
     }
 
     /// The value of a key.
     #[inline(always)]
-    pub fn get(&self, key: &[u8]) -> Option<u64> {
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<u64> {
         let guard = epoch::pin();
         traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard))
     }
@@ -335,8 +335,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
     /// `change` returning `None` leaves the record alone.
-    pub fn modify(&self, key: &[u8], mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
-        let guard = epoch::pin();
+    #[inline(always)]
+    pub fn modify(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let (guard, key) = (epoch::pin(), key.as_ref());
         self.retry(|| {
             let Some(leaf) = self.find(key, &guard) else {
                 return Ok(None);
@@ -351,6 +356,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Replaces a record's value, unlocks its leaf, and reports the access. Returns the value before.
+    #[inline(always)]
     pub fn put(&self, held: LockedLeaf<'_>, value: u64) -> u64 {
         let leaf = held.leaf();
         let before = held.replace(value);

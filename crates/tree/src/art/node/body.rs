@@ -4,7 +4,7 @@
 //! So entries are ordered as the keys below them.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::Versioned;
 
@@ -85,13 +85,38 @@ impl<R: Reach> Body<R> {
         }
     }
 
+    /// Where the first bytes of the prefix are: in bytes, or in words (the first byte lowest).
     #[inline(always)]
-    fn known(&self, kind: Kind) -> &[AtomicU8] {
+    fn known(&self, kind: Kind) -> Known<'_> {
         match kind {
-            Kind::N3 => &self.layout::<Node3<R>>().prefix,
-            Kind::N16 => &self.layout::<Node16<R>>().prefix,
-            Kind::N48 => &self.layout::<Node48<R>>().prefix,
-            Kind::N256 => &self.layout::<Node256<R>>().prefix,
+            Kind::N3 => Known::Bytes(&self.layout::<Node3<R>>().prefix),
+            Kind::N16 => Known::Bytes(&self.layout::<Node16<R>>().prefix),
+            Kind::N48 => Known::Words(&self.layout::<Node48<R>>().prefix),
+            Kind::N256 => Known::Words(&self.layout::<Node256<R>>().prefix),
+        }
+    }
+
+    /// How many of the first `len` bytes of the prefix are those of a key from `depth` on. More are counted where they are
+    /// alike, so ask whether there are fewer.
+    #[inline(always)]
+    fn alike(&self, kind: Kind, key: &[u8], depth: usize, len: usize) -> usize {
+        match self.known(kind) {
+            Known::Words([first, second]) => {
+                let same = alike(first.load(Relaxed), word_at(key, depth));
+                if same < 8 || len <= 8 {
+                    return same;
+                }
+                8 + alike(second.load(Relaxed), word_at(key, depth + 8))
+            }
+            Known::Bytes(cells) => {
+                let rest = key.get(depth..).unwrap_or(&[]);
+                cells
+                    .iter()
+                    .zip(rest)
+                    .take(len)
+                    .take_while(|(known, byte)| known.load(Relaxed) == **byte)
+                    .count()
+            }
         }
     }
 
@@ -136,45 +161,50 @@ impl<R: Reach> Body<R> {
             bytes: [0; 16],
             len: len.min(kind.known_prefix()),
         };
-        for (to, from) in prefix.bytes.iter_mut().zip(self.known(kind)) {
-            *to = from.load(Relaxed);
+        match self.known(kind) {
+            Known::Bytes(cells) => {
+                for (to, from) in prefix.bytes.iter_mut().zip(cells) {
+                    *to = from.load(Relaxed);
+                }
+            }
+            Known::Words(words) => {
+                for (to, from) in prefix.bytes.chunks_exact_mut(8).zip(words) {
+                    to.copy_from_slice(&from.load(Relaxed).to_le_bytes());
+                }
+            }
         }
         (prefix, len <= kind.known_prefix())
     }
 
-    /// The child on the way of a key that fits up to `depth`, and the depth after it. Part of the prefix may be taken on
-    /// trust.
+    /// The child on the way of a key that fits up to `depth` (or none), and the depth after it. Part of the prefix may be
+    /// taken on trust.
     #[inline(always)]
-    pub fn child_for(&self, kind: Kind, key: &[u8], mut depth: usize) -> Option<(Link, usize)> {
+    pub fn child_for(&self, kind: Kind, key: &[u8], mut depth: usize) -> (Link, usize) {
         let len = self.prefix_len();
         if len > 0 {
-            let rest = key.get(depth..depth + len)?;
-            let fits = |(known, byte): (&AtomicU8, &u8)| known.load(Relaxed) == *byte;
-            if !self.known(kind).iter().zip(rest).all(fits) {
-                return None;
+            let known = len.min(kind.known_prefix());
+            if depth + len > key.len() || self.alike(kind, key, depth, known) < known {
+                return (Link::NONE, depth);
             }
             depth += len;
         }
-        let (link, depth) = match key.get(depth) {
+        match key.get(depth) {
             Some(&byte) => (self.child(kind, byte), depth + 1),
-            None if depth == key.len() => (self.end(kind), depth),
-            None => return None,
-        };
-        (!link.is_none()).then_some((link, depth))
+            None => (self.end(kind), depth),
+        }
     }
 
     /// The same for those who want to change something.
+    #[inline(always)]
     pub fn step(&self, kind: Kind, key: &[u8], depth: usize) -> Step {
         let len = self.prefix_len();
-        let rest = key.get(depth..).unwrap_or(&[]);
         let known = len.min(kind.known_prefix());
-        let cells = self.known(kind).iter().take(known);
-        let same = cells
-            .zip(rest)
-            .take_while(|(known, byte)| known.load(Relaxed) == **byte)
-            .count();
-        if same < known {
-            return Step::Differs(same);
+        if len > 0 {
+            let same = self.alike(kind, key, depth, known);
+            let same = same.min(key.len().saturating_sub(depth));
+            if same < known {
+                return Step::Differs(same);
+            }
         }
         let at = position(key, depth + len);
         let child = if depth + len > key.len() {
@@ -193,6 +223,10 @@ impl<R: Reach> Body<R> {
     /// The child for a byte.
     #[inline(always)]
     pub fn child(&self, kind: Kind, byte: u8) -> Link {
+        // Most nodes of most paths are of this kind: a branch that is foreseen.
+        if kind == Kind::N256 {
+            return self.layout::<Node256<R>>().links[usize::from(byte)].load();
+        }
         let meta = self.meta.load(Relaxed);
         let (count, end) = (u32::from(meta & COUNT), u32::from(meta & HAS_END != 0));
         // Lanes in use, without that of the end, which is the first.
@@ -200,7 +234,7 @@ impl<R: Reach> Body<R> {
         match kind {
             Kind::N3 => {
                 let node: &Node3<R> = self.layout();
-                match valid(search::naive(&node.keys, byte)) {
+                match valid(search::lanes_of_few(&node.keys, &node.prefix, byte)) {
                     0 => Link::NONE,
                     lanes => node.links[(lanes.trailing_zeros() as usize).min(2)].load(),
                 }
@@ -326,8 +360,21 @@ impl<R: Reach> Body<R> {
     /// Changes the prefix, of which at least as many bytes are given as the kind keeps.
     pub fn set_prefix(&self, len: usize, bytes: impl Iterator<Item = u8>) {
         self.prefix_len.store(len as u16, Relaxed);
-        for (cell, byte) in self.known(self.kind()).iter().zip(bytes) {
-            cell.store(byte, Relaxed);
+        let mut first = [0; 16];
+        for (to, byte) in first.iter_mut().zip(bytes) {
+            *to = byte;
+        }
+        match self.known(self.kind()) {
+            Known::Bytes(cells) => {
+                for (cell, byte) in cells.iter().zip(first) {
+                    cell.store(byte, Relaxed);
+                }
+            }
+            Known::Words(words) => {
+                for (cell, bytes) in words.iter().zip(first.as_chunks().0) {
+                    cell.store(u64::from_le_bytes(*bytes), Relaxed);
+                }
+            }
         }
     }
 
@@ -433,6 +480,35 @@ impl<R: Reach> Body<R> {
             .find(|&lane| Self::lane_position(keys, lane, end) == at)
             .expect("the entry is there")
     }
+}
+
+/// The cells of a prefix.
+enum Known<'a> {
+    Bytes(&'a [AtomicU8]),
+    Words(&'a [AtomicU64; 2]),
+}
+
+/// How many of their lowest bytes two words share.
+#[inline(always)]
+fn alike(one: u64, two: u64) -> usize {
+    (one ^ two).trailing_zeros() as usize / 8
+}
+
+/// Up to eight bytes of a key from `depth` on, the first lowest; zeros behind its end.
+#[inline(always)]
+fn word_at(key: &[u8], depth: usize) -> u64 {
+    // A key of a word needs no more than a shift.
+    if let Ok(word) = key.try_into() {
+        let shift = 8 * depth as u32;
+        return u64::from_le_bytes(word).checked_shr(shift).unwrap_or(0);
+    }
+    if let Some(&word) = key.get(depth..).and_then(<[u8]>::first_chunk) {
+        return u64::from_le_bytes(word);
+    }
+    let mut word = [0; 8];
+    let rest = key.get(depth..).unwrap_or(&[]);
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(word)
 }
 
 /// The first bytes of a prefix.

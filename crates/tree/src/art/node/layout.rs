@@ -30,7 +30,7 @@ pub struct Node16<R> {
 pub struct Node48<R> {
     _top: [AtomicU16; 6],
     pub end: R,
-    pub prefix: [AtomicU8; 16],
+    pub prefix: [AtomicU64; 2],
     /// For each byte, one more than the index of its link; 0: none.
     pub index: [AtomicU8; 256],
     pub links: [R; 48],
@@ -41,7 +41,7 @@ pub struct Node48<R> {
 pub struct Node256<R> {
     _top: [AtomicU16; 6],
     pub end: R,
-    pub prefix: [AtomicU8; 16],
+    pub prefix: [AtomicU64; 2],
     pub links: [R; 256],
     _align: [AtomicU64; 0],
 }
@@ -78,6 +78,13 @@ impl<R: Reach> View<'_, R> {
     }
 }
 
+/// Bytes of a node with this layout; its slot is aligned as links want it.
+const fn inner_bytes<T>() -> usize {
+    let bytes = size_of::<T>().next_multiple_of(INNER_ALIGN);
+    assert!(slot_size(bytes).is_multiple_of(INNER_ALIGN));
+    bytes
+}
+
 impl Kind {
     /// The most entries. (Of `N48` and `N256`, without the one at the end, which has a place of its own.)
     pub const fn capacity(self) -> usize {
@@ -112,19 +119,18 @@ impl Kind {
     }
 
     /// Bytes of a node.
+    #[inline(always)]
     pub const fn bytes<R: Reach>(self) -> usize {
-        let bytes = match self {
-            Kind::N3 => size_of::<Node3<R>>(),
-            Kind::N16 => size_of::<Node16<R>>(),
-            Kind::N48 => size_of::<Node48<R>>(),
-            Kind::N256 => size_of::<Node256<R>>(),
-        };
-        let bytes = bytes.next_multiple_of(INNER_ALIGN);
-        assert!(slot_size(bytes).is_multiple_of(INNER_ALIGN));
-        bytes
+        match self {
+            Kind::N3 => const { inner_bytes::<Node3<R>>() },
+            Kind::N16 => const { inner_bytes::<Node16<R>>() },
+            Kind::N48 => const { inner_bytes::<Node48<R>>() },
+            Kind::N256 => const { inner_bytes::<Node256<R>>() },
+        }
     }
 
     /// How many bytes of its prefix a node knows.
+    #[inline(always)]
     pub const fn known_prefix(self) -> usize {
         match self {
             Kind::N3 => 5,
@@ -134,6 +140,7 @@ impl Kind {
     }
 
     /// The bytes that a search reads at a node's start, and where else it reads for `byte`.
+    #[inline(always)]
     pub const fn reads<R: Reach>(self, byte: u8) -> (usize, Option<usize>) {
         let byte = byte as usize;
         match self {

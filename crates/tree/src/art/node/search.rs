@@ -21,6 +21,29 @@ pub fn lanes_of(keys: &[AtomicU8; 16], byte: u8) -> u32 {
     naive(keys, byte)
 }
 
+/// The same for three keys; `behind` is what lies behind them, of which a byte is looked at and not told of.
+#[inline(always)]
+pub fn lanes_of_few(keys: &[AtomicU8; 3], behind: &[AtomicU8; 5], byte: u8) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::*;
+        debug_assert_eq!(keys.as_ptr_range().end, behind.as_ptr());
+        // The address comes from an exposed one, so that the byte behind the keys may be read through it.
+        let four = std::ptr::with_exposed_provenance::<i32>(keys.as_ptr().addr());
+        // SAFETY: four bytes of the same node; as above.
+        unsafe {
+            let keys = _mm_cvtsi32_si128(four.read_unaligned());
+            let equal = _mm_cmpeq_epi8(keys, _mm_set1_epi8(byte as i8));
+            _mm_movemask_epi8(equal) as u32 & 0b111
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        let _ = behind;
+        naive(keys, byte)
+    }
+}
+
 /// The twin for other CPUs: also the oracle in tests, and for nodes of any size.
 #[inline(always)]
 #[cfg_attr(all(target_arch = "x86_64", not(miri), not(test)), allow(dead_code))]
