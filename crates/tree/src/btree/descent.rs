@@ -35,12 +35,17 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool, L
 }
 
 impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, M, WORDS, WHEN, L> {
-    /// Nodes up to this height have their children asked for. What is above is in the caches; an emulated memory knows
-    /// that by itself.
-    const ASKED: u8 = match WHEN {
+    /// Nodes up to this height have the CPU asked for their children. What is above is in the caches.
+    const HINTED: u8 = match WHEN {
+        // An inner node is searched in all its lines at once, without a wait for one of them.
         AT_ONCE => 1,
+        LATER if Body::<WORDS>::GUESSED => 2,
+        LATER => u8::MAX,
+    };
+    /// Nodes up to this height have their children asked for: an emulated memory knows by itself what is in the caches.
+    const ASKED: u8 = match WHEN {
         LATER if M::TIERED => u8::MAX,
-        LATER => 2,
+        _ => Self::HINTED,
     };
 
     #[inline(always)]
@@ -66,10 +71,11 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         self.below = None;
     }
 
-    /// Asks for what the next step will read of a child that covers these keys. Of an inner node that is any
+    /// Asks for what the next step will read of a child of this height that covers these keys. Of an inner node that is any
     /// key: search there does not begin at a guess.
     #[inline(always)]
-    fn ask(&mut self, link: Link, inner: bool, lower: u64, upper: u64) {
+    fn ask(&mut self, link: Link, height: u8, lower: u64, upper: u64) {
+        let (inner, hinted) = (height > 0, height < Self::HINTED);
         let memory = self.tree.memory();
         if !Body::<WORDS>::GUESSED {
             return match WHEN {
@@ -79,14 +85,16 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         }
         self.share = Share::of(self.key, lower, upper);
         let lines = Body::<WORDS>::guess(self.share, lower, upper);
-        let bits = if inner {
-            self.tree.ask_inner(link, lines);
-            lines.inner_bits::<WORDS>()
-        } else {
-            self.tree.ask_near(link, lines);
-            lines.bits()
-        };
+        match (hinted, inner) {
+            (false, _) => {}
+            (true, true) => self.tree.ask_inner(link, lines),
+            (true, false) => self.tree.ask_near(link, lines),
+        }
         if WHEN == LATER {
+            let bits = match inner {
+                true => lines.inner_bits::<WORDS>(),
+                false => lines.bits(),
+            };
             memory.asked_for(link.address(), bits);
         }
     }
@@ -100,38 +108,41 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         }
     }
 
-    /// The leaf, if the next node is it.
+    /// Goes on to where the next node was asked for. The leaf, if it comes to that.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Snapshot<'t, Body<WORDS>>>, Restart> {
-        let (node, height) = match self.below {
-            None => {
-                let root = Self::read(self.root)?;
-                let (link, height) = root.get(|root| (root.node(), root.height()))?;
-                let node = Self::read(link.node(self.guard))?;
-                root.validate()?;
-                (node, height)
+        loop {
+            let (node, height) = match self.below {
+                None => {
+                    let root = Self::read(self.root)?;
+                    let (link, height) = root.get(|root| (root.node(), root.height()))?;
+                    let node = Self::read(link.node(self.guard))?;
+                    root.validate()?;
+                    (node, height)
+                }
+                Some((parent, link, height)) => {
+                    let node = Self::read(link.node(self.guard))?;
+                    parent.validate()?;
+                    (node, height)
+                }
+            };
+            if height == 0 {
+                return Ok(Some(node));
             }
-            Some((parent, link, height)) => {
-                let node = Self::read(link.node(self.guard))?;
-                parent.validate()?;
-                (node, height)
+            let (link, range) = node.get(|body| {
+                self.tree.visit(body);
+                let index = body.child_for(self.lanes, self.key);
+                let range = (height <= Self::ASKED).then(|| body.range_of(index));
+                (body.child(index), range)
+            })?;
+            self.below = Some((node, link, height - 1));
+            if let Some((lower, upper)) = range {
+                self.ask(link, height - 1, lower, upper);
             }
-        };
-        if height == 0 {
-            return Ok(Some(node));
+            if height <= Self::ASKED || WHEN == AT_ONCE {
+                return Ok(None);
+            }
         }
-        let (link, range) = node.get(|body| {
-            self.tree.visit(body);
-            let index = body.child_for(self.lanes, self.key);
-            // An inner node is searched at once, in all its lines.
-            let range = (height <= Self::ASKED).then(|| body.range_of(index));
-            (body.child(index), range)
-        })?;
-        if let Some((lower, upper)) = range {
-            self.ask(link, height > 1, lower, upper);
-        }
-        self.below = Some((node, link, height - 1));
-        Ok(None)
     }
 }
 
@@ -246,6 +257,31 @@ impl<'t, M: Memory, const WORDS: usize> Work for Leaf<'t, M, WORDS> {
                 Err(Restart) => return self.patiently(),
             }
         }
+    }
+}
+
+/// A place in a leaf that was not locked when it was read.
+pub(crate) struct Slot<'t, const WORDS: usize> {
+    pub leaf: Snapshot<'t, Body<WORDS>>,
+    /// The record's index, or where it would have to go.
+    pub found: Result<usize, usize>,
+    /// Entries of the leaf.
+    pub count: usize,
+}
+
+/// Finds the place of a key in its leaf.
+pub(super) struct Seek<'t, M: Memory, const WORDS: usize>(pub Leaf<'t, M, WORDS>);
+
+impl<'t, M: Memory, const WORDS: usize> Work for Seek<'t, M, WORDS> {
+    type Output = Result<Slot<'t, WORDS>, Restart>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Self::Output {
+        let Leaf { tree, key, .. } = self.0;
+        let (leaf, share) = self.0.run(lanes);
+        let read = |body: &Body<WORDS>| (tree.seek(lanes, body, key, share), body.count());
+        let (found, count) = leaf.get(read)?;
+        Ok(Slot { leaf, found, count })
     }
 }
 

@@ -13,6 +13,7 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::blocks::Blocks;
+use super::descent::Slot;
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
@@ -100,9 +101,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         value: &mut impl FnMut(Option<u64>) -> u64,
         guard: &Guard,
     ) -> Result<Put, Restart> {
-        let (leaf, share) = self.leaf_near(key, guard);
-        let (found, count) =
-            leaf.get(|body| (self.seek(self.search, body, key, share), body.count()))?;
+        let Slot { leaf, found, count } = self.slot(key, guard)?;
         if found.is_err() && count == Self::CAPACITY {
             return Ok(Put::NoRoom);
         }

@@ -14,7 +14,7 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
-use super::descent::{Get, Leaf};
+use super::descent::{Get, Leaf, Seek, Slot};
 use super::node::{Body, HEADER, Lanes, Lines, Link, Search, Share, WINDOW};
 use super::payload::{Payload, Words};
 use crate::store::{self, Store};
@@ -372,7 +372,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return body.find(lanes, key);
         }
         self.memory().visit(node_address(body), HEADER);
-        let first = Body::<WORDS>::window(share.slot(body.count()));
+        let first = body.window_of(share);
         self.touch_window(body, first);
         if let Some(index) = body.find_near(lanes, key, first) {
             return Ok(index);
@@ -500,6 +500,13 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         })
     }
 
+    /// The place of `key` in its leaf.
+    #[inline(always)]
+    pub fn slot<'g>(&'g self, key: u64, guard: &'g Guard) -> Result<Slot<'g, WORDS>, Restart> {
+        let tree = self;
+        self.search.run(Seek(Leaf { tree, key, guard }))
+    }
+
     #[inline(always)]
     pub fn get(&self, key: u64) -> Option<u64> {
         let guard = &epoch::pin();
@@ -530,9 +537,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         key: u64,
         guard: &'g Guard,
     ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
-        let (leaf, share) = self.leaf_near(key, guard);
-        let found = leaf.get(|body| self.seek(self.search, body, key, share).ok())?;
-        Ok(found.map(|index| (leaf, index)))
+        let Slot { leaf, found, .. } = self.slot(key, guard)?;
+        Ok(found.ok().map(|index| (leaf, index)))
     }
 
     /// Replaces a present record's value by `change` of it, atomically. Returns the value before;

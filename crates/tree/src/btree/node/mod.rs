@@ -132,6 +132,12 @@ impl<const WORDS: usize> Body<WORDS> {
         (self.count.load(Relaxed) as usize).min(Self::CAPACITY)
     }
 
+    /// The same, unless it is torn. What it leads to is to be clamped: to do that once costs less than to do it here.
+    #[inline(always)]
+    fn raw_count(&self) -> usize {
+        self.count.load(Relaxed).into()
+    }
+
     /// Steps above the leaves.
     #[inline(always)]
     pub fn height(&self) -> u8 {
@@ -204,10 +210,8 @@ impl<const WORDS: usize> Body<WORDS> {
     #[inline(always)]
     fn count_to(&self, search: impl Lanes, key: u64) -> usize {
         // Two payloads are looked at, where all keys count; and the keys of empty entries, if the key is the greatest of all.
-        let count = usize::from(self.count.load(Relaxed));
         let to = search.count_to(&self.words, Self::SLOTS, key);
-        // In this order: the other way round, the compiler does it all in bytes.
-        to.min(count).min(Self::CAPACITY)
+        to.min(self.raw_count()).min(Self::CAPACITY)
     }
 
     /// How many keys are less than `key`.
@@ -225,12 +229,18 @@ impl<const WORDS: usize> Body<WORDS> {
         self.entry_at(self.rank(search, key), key)
     }
 
+    /// The place for a guess in this node: the first key of the window to look at.
+    #[inline(always)]
+    pub fn window_of(&self, share: Share) -> usize {
+        Self::window(share.slot(self.raw_count())).min(WORDS.saturating_sub(WINDOW))
+    }
+
     /// The record's index, looking only at the window of keys from `first` on, at most `CAPACITY`.
     #[inline(always)]
     pub fn find_near(&self, search: impl Lanes, key: u64, first: usize) -> Option<usize> {
         let equal = search.equal(self.window_at(first), key);
         let index = first + equal.trailing_zeros() as usize;
-        (equal != 0 && index < self.count()).then_some(index)
+        (equal != 0 && index < self.raw_count()).then_some(index)
     }
 
     /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most `CAPACITY`.
@@ -275,7 +285,7 @@ impl<const WORDS: usize> Body<WORDS> {
     #[inline(always)]
     pub fn range_of(&self, index: usize) -> (u64, u64) {
         let above = index + 1;
-        let upper = if above < self.count() {
+        let upper = if above < self.raw_count() {
             self.key(above).wrapping_sub(1)
         } else {
             self.upper()
