@@ -12,7 +12,7 @@ use super::node::{Leaf, Reach};
 use super::tree::Tree;
 use super::walk::{Start, Walker, Way};
 
-/// Leaves that the walk is ahead: about as many misses as a core has under way at once.
+/// Leaves that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
 const AHEAD: usize = 16;
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -27,28 +27,29 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> usize {
         let guard = epoch::pin();
         let mut walker = Walker::new(self, way, start, &guard).at_most(limit);
-        let mut waiting: [Option<Leaf<'_>>; AHEAD] = [None; AHEAD];
-        let (mut walked, mut seen) = (0, 0);
-        let mut more = true;
+        let mut ring: [Option<Leaf<'_>>; 2 * AHEAD] = [None; 2 * AHEAD];
+        let (mut walked, mut seen) = (0, 0usize);
         loop {
-            while more && walked < limit && walked < seen + AHEAD {
-                match walker.next() {
-                    Some(leaf) => {
-                        waiting[walked % AHEAD] = Some(leaf);
-                        walked += 1;
-                    }
-                    None => more = false,
+            let until = limit.min(seen.saturating_add(ring.len()));
+            walked = walker.fill(&mut ring, walked, until);
+            // Where the walk goes on, leaves are shown that were asked for some time ago only.
+            let show = match walked == until && until < limit {
+                true => seen + AHEAD,
+                false => walked,
+            };
+            while seen < show {
+                let Some(leaf) = ring[seen % ring.len()] else {
+                    return seen;
+                };
+                seen += 1;
+                self.visit_leaf(leaf);
+                let flow = visit(leaf.key(), leaf.value());
+                self.note(leaf, Access::Reuse);
+                if flow.is_break() {
+                    return seen;
                 }
             }
-            if seen == walked {
-                return seen;
-            }
-            let leaf = waiting[seen % AHEAD].take().expect("walked and not seen");
-            seen += 1;
-            self.visit_leaf(leaf);
-            let flow = visit(leaf.key(), leaf.value());
-            self.note(leaf, Access::Reuse);
-            if flow.is_break() {
+            if walked < until || seen == limit {
                 return seen;
             }
         }

@@ -15,11 +15,8 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
-use super::node::{AT_END, LAST, Leaf, Link, Position, Reach, leaf_bytes, position};
+use super::node::{AT_END, LAST, Leaf, Link, Position, Reach, TAKEN, leaf_bytes, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
-
-/// Links taken out of a node at once.
-const AT_ONCE: usize = 16;
 
 /// Which way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,11 +57,26 @@ impl<'k> Start<'k> {
 
 struct Frame<'g, R> {
     inner: Inner<'g, R>,
-    links: [Link; AT_ONCE],
+    links: [Link; TAKEN],
     taken: u8,
     count: u8,
     /// Where the next links come from; `None` after the last.
     next: Option<Position>,
+}
+
+impl<R> Frame<'_, R> {
+    /// The next link, if there is one that was taken and leads to a leaf.
+    #[inline(always)]
+    fn leaf(&mut self) -> Option<Link> {
+        if self.taken >= self.count {
+            return None;
+        }
+        let link = *self.links.get(usize::from(self.taken))?;
+        link.is_leaf().then(|| {
+            self.taken += 1;
+            link
+        })
+    }
 }
 
 /// A walk over the leaves.
@@ -79,7 +91,9 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     from: Start<'g>,
     /// The last leaf given out; its key is not read unless the walk starts over.
     last: Option<Leaf<'g>>,
+    /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to be used again.
     frames: Vec<Frame<'g, R>>,
+    depth: usize,
     started: bool,
 }
 
@@ -90,10 +104,12 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             guard,
             way,
             fast_only: false,
-            ahead: AT_ONCE,
+            ahead: TAKEN,
             from,
             last: None,
-            frames: Vec::with_capacity(12),
+            // As many as fit what allocators give out fast; more where paths are long.
+            frames: Vec::with_capacity(5),
+            depth: 0,
             started: false,
         }
     }
@@ -106,7 +122,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// No more than so many leaves are wanted: fewer are asked for ahead.
     pub fn at_most(mut self, leaves: usize) -> Self {
-        self.ahead = leaves.clamp(1, AT_ONCE);
+        self.ahead = leaves.clamp(1, TAKEN);
         self
     }
 
@@ -114,16 +130,53 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     #[inline(always)]
     pub fn next(&mut self) -> Option<Leaf<'g>> {
         // Mostly it is among those that were taken out of the last node.
-        if let Some(frame) = self.frames.last_mut()
-            && frame.taken < frame.count
-            && let Some(&link) = frame.links.get(usize::from(frame.taken))
-            && link.is_leaf()
+        let (tree, guard) = (self.tree, self.guard);
+        if let Some(frame) = self.top()
+            && let Some(link) = frame.leaf()
         {
-            frame.taken += 1;
-            self.last = Some(self.tree.leaf_at(link, self.guard));
+            self.last = Some(tree.leaf_at(link, guard));
             return self.last;
         }
         self.search()
+    }
+
+    /// Gives out leaves to `ring`, each to the place of its number, from `walked` until there are `until`. Returns how many there
+    /// are then; fewer if they were the last.
+    #[inline(always)]
+    pub fn fill<const N: usize>(
+        &mut self,
+        ring: &mut [Option<Leaf<'g>>; N],
+        mut walked: usize,
+        until: usize,
+    ) -> usize {
+        let (tree, guard) = (self.tree, self.guard);
+        while walked < until {
+            if let Some(frame) = self.top() {
+                let before = walked;
+                while walked < until
+                    && let Some(link) = frame.leaf()
+                {
+                    ring[walked % N] = Some(tree.leaf_at(link, guard));
+                    walked += 1;
+                }
+                if walked > before {
+                    self.last = ring[(walked - 1) % N];
+                    continue;
+                }
+            }
+            let Some(leaf) = self.search() else {
+                return walked;
+            };
+            ring[walked % N] = Some(leaf);
+            walked += 1;
+        }
+        walked
+    }
+
+    /// The node that the walk is at.
+    #[inline(always)]
+    fn top(&mut self) -> Option<&mut Frame<'g, R>> {
+        self.frames.get_mut(self.depth.wrapping_sub(1))
     }
 
     #[inline(never)]
@@ -139,7 +192,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                     pause(tries);
                     tries += 1;
                     self.started = false;
-                    self.frames.clear();
+                    self.depth = 0;
                     if let Some(last) = self.last {
                         self.from = Start::After(last.key());
                     }
@@ -156,13 +209,13 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 return Ok(first);
             }
         }
-        while let Some(frame) = self.frames.last_mut() {
+        while let Some(frame) = self.top() {
+            if let Some(link) = frame.leaf() {
+                return Ok(Some(self.tree.leaf_at(link, self.guard)));
+            }
             if frame.taken < frame.count {
                 let link = frame.links[usize::from(frame.taken)];
                 frame.taken += 1;
-                if link.is_leaf() {
-                    return Ok(Some(self.tree.leaf_at(link, self.guard)));
-                }
                 let parent = Parent::Node(frame.inner, AT_END);
                 let inner = self.tree.enter(link, &parent, self.guard)?;
                 let next = Some(self.begin());
@@ -170,7 +223,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             } else if let Some(next) = frame.next {
                 self.take(next)?;
             } else {
-                self.frames.pop();
+                self.depth -= 1;
             }
         }
         Ok(None)
@@ -193,9 +246,14 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// Goes down to a node, of which nothing is taken yet.
     fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>) {
+        self.depth += 1;
+        if let Some(frame) = self.top() {
+            (frame.inner, frame.taken, frame.count, frame.next) = (inner, 0, 0, next);
+            return;
+        }
         self.frames.push(Frame {
             inner,
-            links: [Link::NONE; AT_ONCE],
+            links: [Link::NONE; TAKEN],
             taken: 0,
             count: 0,
             next,
@@ -205,32 +263,32 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     /// Takes the next links out of the node that the walk is at, and asks for what they lead to.
     fn take(&mut self, from: Position) -> Result<(), Restart> {
         let Self {
-            tree, way, ahead, ..
+            tree,
+            way,
+            ahead,
+            fast_only,
+            ..
         } = *self;
-        let Some(frame) = self.frames.last_mut() else {
+        let Some(frame) = self.top() else {
             return Ok(());
         };
-        let fast_only = self.fast_only;
-        let (links, mut count, mut rest) = (&mut frame.links, 0, None);
-        let take = |at: Position, link: Link| {
-            if fast_only && !tree.is_fast(link) {
-                return true;
-            }
-            if count == ahead {
-                rest = Some(at);
-                return false;
-            }
-            links[count] = link;
-            count += 1;
-            true
-        };
-        let link = frame.inner.link;
-        let bytes = link.kind().bytes::<R>();
-        tree.memory().visit(link.address(tree.base), bytes);
-        frame.inner.node.get(|body| match way {
-            Way::Forward => body.each(from, take),
-            Way::Backward => body.each_back(from, take),
+        let (link, links) = (frame.inner.link, &mut frame.links);
+        let (kind, address) = (link.kind(), link.address(tree.base));
+        tree.memory().visit(address, kind.bytes::<R>());
+        let (mut count, rest) = frame.inner.node.get(|body| match way {
+            Way::Forward => body.take(kind, from, ahead, links),
+            Way::Backward => body.take_back(from, ahead, links),
         })?;
+        if fast_only {
+            let slow = |link: &Link| !tree.is_fast(*link);
+            let taken = std::mem::replace(&mut count, 0);
+            for at in 0..taken {
+                if !slow(&links[at]) {
+                    links[count] = links[at];
+                    count += 1;
+                }
+            }
+        }
         (frame.taken, frame.count, frame.next) = (0, count as u8, rest);
         for &link in &frame.links[..count] {
             Self::ask_for(tree, link);
@@ -238,6 +296,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         Ok(())
     }
 
+    #[inline(always)]
     fn ask_for(tree: &Tree<M, R>, link: Link) {
         let address = link.address(tree.base);
         let bytes = if link.is_leaf() {
@@ -270,17 +329,19 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 self.push(inner, begin);
                 return Ok(None);
             };
-            let (prefix, known, len) = inner.node.get(|body| {
-                let (prefix, known) = body.prefix();
-                (prefix, known, body.prefix_len())
-            })?;
+            let len = inner.node.get(|body| body.prefix_len())?;
             let branch = depth + len;
-            let rest = key.get(depth..).unwrap_or(&[]);
-            let order = if known {
-                compare(&prefix, rest)
+            let order = if len == 0 {
+                Equal
             } else {
-                let below = self.tree.leaf_below(inner, self.guard)?.key();
-                compare(&below[depth..branch], rest)
+                let (prefix, known) = inner.node.get(|body| body.prefix())?;
+                let rest = key.get(depth..).unwrap_or(&[]);
+                if known {
+                    compare(&prefix, rest)
+                } else {
+                    let below = self.tree.leaf_below(inner, self.guard)?.key();
+                    compare(&below[depth..branch], rest)
+                }
             };
             let all = match (order, self.way) {
                 (Equal, _) => None,

@@ -19,6 +19,8 @@ pub type Node<R> = Versioned<Body<R>>;
 pub type Position = u16;
 /// The position of the key that ends here.
 pub const AT_END: Position = 0;
+/// Links taken out of a node at once.
+pub const TAKEN: usize = 16;
 /// The last position.
 pub const LAST: Position = 256;
 
@@ -291,6 +293,58 @@ impl<R: Reach> Body<R> {
         }
     }
 
+    /// Takes up to `most` links in order, from `from` on, to the front of `links`. Returns how many, and where the next is if there is
+    /// one.
+    #[inline(always)]
+    pub fn take(
+        &self,
+        kind: Kind,
+        from: Position,
+        most: usize,
+        links: &mut [Link; TAKEN],
+    ) -> (usize, Option<Position>) {
+        let (view, most, mut count) = (self.view(kind), most.min(TAKEN), 0);
+        if let View::Few(keys, cells) = view {
+            let end = self.has_end();
+            for (lane, cell) in cells.iter().enumerate().take(self.count()) {
+                let at = Self::lane_position(keys, lane, end);
+                if at < from {
+                    continue;
+                }
+                if count == most {
+                    return (count, Some(at));
+                }
+                links[count] = cell.load();
+                count += 1;
+            }
+            return (count, None);
+        }
+        let end = view.end();
+        if from == AT_END && !end.is_none() {
+            links[0] = end;
+            count = 1;
+        }
+        let first = usize::from(from.saturating_sub(1)).min(255);
+        let mut start = first & !15;
+        let mut occupied = view.occupied(start / 16) & (!0 << (first % 16));
+        loop {
+            while occupied != 0 {
+                let byte = start + occupied.trailing_zeros() as usize % 16;
+                if count == most {
+                    return (count, Some(1 + byte as Position));
+                }
+                links[count] = view.wide(byte);
+                count += 1;
+                occupied &= occupied - 1;
+            }
+            start += 16;
+            if start == 256 {
+                return (count, None);
+            }
+            occupied = view.occupied(start / 16);
+        }
+    }
+
     #[inline(always)]
     fn show(at: Position, link: Link, visit: &mut impl FnMut(Position, Link) -> bool) -> bool {
         link.is_none() || visit(at, link)
@@ -318,6 +372,26 @@ impl<R: Reach> Body<R> {
         Self::show(AT_END, view.end(), &mut visit);
     }
 
+    /// The same as `take`, against the order, from `from` down.
+    pub fn take_back(
+        &self,
+        from: Position,
+        most: usize,
+        links: &mut [Link; TAKEN],
+    ) -> (usize, Option<Position>) {
+        let (mut count, mut rest) = (0, None);
+        self.each_back(from, |at, link| {
+            if count == most.min(TAKEN) {
+                rest = Some(at);
+                return false;
+            }
+            links[count] = link;
+            count += 1;
+            true
+        });
+        (count, rest)
+    }
+
     #[inline(always)]
     fn lane_position(keys: &[AtomicU8], lane: usize, end: bool) -> Position {
         if end && lane == 0 {
@@ -329,12 +403,9 @@ impl<R: Reach> Body<R> {
 
     /// The first entry.
     pub fn first(&self) -> Link {
-        let mut first = Link::NONE;
-        self.each(AT_END, |_, link| {
-            first = link;
-            false
-        });
-        first
+        let mut first = [Link::NONE; TAKEN];
+        self.take(self.kind(), AT_END, 1, &mut first);
+        first[0]
     }
 
     // What follows writes, and is reached through an `Exclusive` only.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use timberline_tier::slot_size;
 
 use super::link::{INNER_ALIGN, Kind, Link, Reach};
+use super::search;
 
 // All kinds begin with the version word and the head; for these, `_top` only keeps their place.
 
@@ -64,6 +65,16 @@ impl<R: Reach> View<'_, R> {
                 slot => node.links[(slot - 1).min(47)].load(),
             },
             View::Full(node) => node.links[byte].load(),
+        }
+    }
+
+    /// Which of sixteen bytes from `16 * group` on have a child, of these kinds.
+    #[inline(always)]
+    pub fn occupied(&self, group: usize) -> u32 {
+        match self {
+            View::Few(..) => 0,
+            View::Indexed(node) => !search::lanes_of(&node.index.as_chunks().0[group], 0) & 0xffff,
+            View::Full(node) => R::occupied(&node.links.as_chunks().0[group]),
         }
     }
 

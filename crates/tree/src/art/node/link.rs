@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
-use super::{Body, Leaf, Node};
+use super::{Body, Leaf, Node, search};
 
 const LEAF: u64 = 0b100;
 /// Inner nodes are aligned to this many bytes.
@@ -181,6 +181,19 @@ pub trait Reach: Send + Sync + Debug + 'static {
     fn load(&self) -> Link;
     /// Stores a link.
     fn store(&self, link: Link);
+
+    /// Which of sixteen links lead anywhere (a bit each).
+    #[inline(always)]
+    fn occupied(links: &[Self; 16]) -> u32
+    where
+        Self: Sized,
+    {
+        let there = |link: &Self| u32::from(!link.load().is_none());
+        links
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (at, link)| bits | there(link) << at)
+    }
 }
 
 /// A link of 32 bits: arenas of up to 16 GiB, all tiers together.
@@ -199,6 +212,13 @@ impl Reach for Near {
     #[inline(always)]
     fn store(&self, link: Link) {
         self.0.store((link.0 >> 2) as u32, Relaxed);
+    }
+
+    #[inline(always)]
+    fn occupied(links: &[Near; 16]) -> u32 {
+        // SAFETY: a `Near` is nothing but its word.
+        let words = unsafe { &*std::ptr::from_ref(links).cast::<[AtomicU32; 16]>() };
+        search::occupied(words)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Search among the keys of a node of sixteen.
+//! Search among the keys of a node, and for links that are there.
 //!
 //! The vector load reads bytes that a writer may be changing by something else than an atomic load. On the CPUs in
 //! question a byte of a vector load is not torn, and were it torn, the version check discards what came of it.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// The lanes (a bit each) of the keys that equal `byte`.
 #[inline(always)]
@@ -54,9 +54,72 @@ pub fn naive(keys: &[AtomicU8], byte: u8) -> u32 {
         .fold(0, |lanes, (lane, key)| lanes | equal(key) << lane)
 }
 
+/// Which of sixteen words are not 0 (a bit each).
+#[inline(always)]
+pub fn occupied(words: &[AtomicU32; 16]) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::*;
+        let start = words.as_ptr().cast::<__m128i>();
+        // SAFETY: sixteen words; as above.
+        let empty = unsafe {
+            let none = _mm_setzero_si128();
+            let empty = |at| _mm_cmpeq_epi32(_mm_loadu_si128(start.add(at)), none);
+            let low = _mm_packs_epi32(empty(0), empty(1));
+            let high = _mm_packs_epi32(empty(2), empty(3));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+        };
+        !empty & 0xffff
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    naively_occupied(words)
+}
+
+/// Its twin.
+#[inline(always)]
+#[cfg_attr(all(target_arch = "x86_64", not(miri), not(test)), allow(dead_code))]
+pub fn naively_occupied(words: &[AtomicU32; 16]) -> u32 {
+    let there = |word: &AtomicU32| u32::from(word.load(Relaxed) != 0);
+    words
+        .iter()
+        .enumerate()
+        .fold(0, |bits, (at, word)| bits | there(word) << at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_that_are_there_are_seen() {
+        for bits in 0..1u32 << 16 {
+            let words = std::array::from_fn(|at| AtomicU32::new((bits >> at & 1) << (at * 2)));
+            assert_eq!((occupied(&words), naively_occupied(&words)), (bits, bits));
+        }
+    }
+
+    #[test]
+    fn three_keys_are_searched_as_sixteen_are() {
+        // As in a node: the prefix lies behind the keys.
+        #[repr(C)]
+        struct Few {
+            keys: [AtomicU8; 3],
+            prefix: [AtomicU8; 5],
+        }
+        for byte in [0, 7, 200, 255u8] {
+            for equal in 0..16u8 {
+                let key = |lane: usize| AtomicU8::new(byte ^ u8::from(equal >> lane & 1 == 0));
+                let few = Box::new(Few {
+                    keys: std::array::from_fn(key),
+                    prefix: std::array::from_fn(|at| key(3 + at)),
+                });
+                std::ptr::from_ref(&*few).expose_provenance();
+                let lanes = lanes_of_few(&few.keys, &few.prefix, byte);
+                assert_eq!(lanes, naive(&few.keys, byte));
+                assert_eq!(lanes, u32::from(equal) & 7);
+            }
+        }
+    }
 
     #[test]
     fn vectors_find_what_the_naive_twin_finds() {
