@@ -213,7 +213,7 @@ fn full_bags_are_freed_without_a_flush() {
 /// Whether to let other tests unpin.
 fn is_crowded() -> bool {
     static TURN: AtomicUsize = AtomicUsize::new(0);
-    TURN.fetch_add(1, Relaxed) % 64 == 0
+    TURN.fetch_add(1, Relaxed).is_multiple_of(64)
 }
 
 /// A node whose memory is not given back but used again, so that a reader who comes too late finds out.
@@ -284,7 +284,7 @@ fn replace_and_look(is_fenced: bool) {
                     let node = unsafe { &*cells[(looks + reader) % 4].load(Acquire) };
                     let stamp = node.stamp.load(Relaxed);
                     assert_ne!(stamp, DEAD, "a dead node was reached");
-                    if looks % 1000 == 0 {
+                    if looks.is_multiple_of(1000) {
                         thread::yield_now();
                     }
                     for _ in 0..looks % 32 {
