@@ -99,7 +99,7 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
         }
     }
 
-    /// Begins to read a node. What is locked and not waited for is not restarted from in a loop either: see [`Get`].
+    /// Begins to read a node; at once or not at all, where the next node follows at once: see [`Get`].
     #[inline(always)]
     fn read<T>(node: &'t Versioned<T>) -> Result<Snapshot<'t, T>, Restart> {
         match WHEN {

@@ -299,7 +299,8 @@ fn anew(mut key: u64) -> u64 {
 
 /// Four keys from the place of a group on.
 ///
-/// Half vectors, even where there are longer ones: groups begin at odd multiples of 32 bytes, so these never lie in two lines.
+/// Half vectors: groups begin at odd multiples of 32 bytes, so these never lie in two lines. Where there are longer ones, the compiler
+/// joins two loads of a group.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]

@@ -1,0 +1,64 @@
+//! Entries come and go; those that are not there look so.
+
+use super::*;
+use crate::btree::{NODE_1K, NODE_256};
+
+type Small = Body<NODE_256>;
+
+fn node<const WORDS: usize>(keys: Range<u64>) -> Body<WORDS> {
+    let node = Body {
+        count: AtomicU8::new(0),
+        height: AtomicU8::new(0),
+        heat: AtomicU16::new(0),
+        layer: AtomicU32::new(0),
+        lower: AtomicU64::new(0),
+        upper: AtomicU64::new(0),
+        words: std::array::from_fn(|_| AtomicU64::new(0)),
+    };
+    node.reset(0, 0, 0, u64::MAX);
+    keys.for_each(|key| node.push(key, !key));
+    node
+}
+
+/// That it has these records, and empty entries behind them.
+#[track_caller]
+fn assert_holds(node: &Small, keys: Range<u64>) {
+    let records: Vec<_> = keys.map(|key| (key, !key)).collect();
+    assert_eq!(node.entries_from(0).collect::<Vec<_>>(), records);
+    let empty = &node.words[records.len()..Small::CAPACITY];
+    assert!(empty.iter().all(|key| key.load(Relaxed) == EMPTY));
+}
+
+#[test]
+fn entries_that_go_leave_empty_ones() {
+    let (left, right): (Small, Small) = (node(0..10), node(10..13));
+    left.move_tail(6, &right);
+    assert_holds(&left, 0..6);
+    assert_holds(&right, 6..13);
+    right.move_head(5, &left);
+    assert_holds(&left, 0..11);
+    assert_holds(&right, 11..13);
+    right.remove(0);
+    assert_holds(&right, 12..13);
+    left.remove(10);
+    left.insert(10, 10, !10);
+    assert_holds(&left, 0..11);
+    left.copy_from(&right);
+    assert_holds(&left, 12..13);
+}
+
+#[test]
+fn the_greatest_key_is_told_from_empty_entries() {
+    for search in Search::all() {
+        let node: Small = node(5..9);
+        assert_eq!(node.find(search, EMPTY), Err(4));
+        assert_eq!(node.child_for(search, EMPTY), 3);
+        node.push(EMPTY, 0);
+        assert_eq!(node.find(search, EMPTY), Ok(4));
+        assert_eq!(node.child_for(search, EMPTY), 4);
+        assert_eq!(node.child_for(search, EMPTY - 1), 3);
+    }
+    let large: Body<NODE_1K> = node(4..7);
+    assert_eq!(large.find_near(Search::detect(), EMPTY, 0), None);
+    assert_eq!(large.find_near(Search::detect(), 6, 0), Some(2));
+}
