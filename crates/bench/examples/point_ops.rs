@@ -57,7 +57,7 @@ fn together(map: &Map, keys: &[u64]) {
 #[inline(never)]
 fn updates(map: &Map, keys: &[u64]) {
     for &key in keys {
-        black_box(map.update(key, key));
+        let _ = black_box(map.update(key, key));
     }
 }
 

@@ -13,7 +13,7 @@
 //! }
 //! assert_eq!(map.get(300), Some(90_000));
 //! assert_eq!(map.range(10..12).collect::<Vec<_>>(), [(10, 100), (11, 121)]);
-//! assert_eq!(map.compare_and_set(300, 90_000, 0), Ok(()));
+//! assert_eq!(map.compare_and_set(300, 90_000, 0)?, Ok(()));
 //! assert_eq!(map.remove(300), Some(0));
 //! let stats = map.stats();
 //! assert!(stats.fast_bytes <= 4 << 20);
@@ -43,8 +43,8 @@ pub use timberline_tree as tree;
 pub use tiered::{BadConfig, Map, Tiered, TieredConfig};
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
-    Art, BTree, BulkError, ByteKey, Full, InsertError, Key, LevelFill, Masstree, Range, Stats,
-    Value,
+    Art, BTree, BulkError, ByteKey, Bytes, Form, Full, InsertError, Kept, Key, LevelFill,
+    MAX_VALUE, Masstree, Range, Stats, Value, Word,
 };
 
 /// The README's example, compiled and run.

@@ -10,6 +10,7 @@ mod key;
 pub mod masstree;
 mod store;
 pub mod traverse;
+mod value;
 mod word;
 
 pub use art::{Art, ArtError};
@@ -17,4 +18,5 @@ pub use btree::{BTree, BulkError, LevelFill, Range, Stats};
 pub use error::{Full, InsertError, MAX_KEY, MAX_VALUE};
 pub use key::ByteKey;
 pub use masstree::Masstree;
-pub use word::{Key, Value};
+pub use value::{Bytes, Form, Kept, Value, Word};
+pub use word::Key;

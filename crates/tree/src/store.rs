@@ -15,8 +15,11 @@ use timberline_sync::shim::pause;
 use timberline_tier::lane::PerLane;
 use timberline_tier::{Arenas, Memory, OutOfMemory, TierId};
 
+use crate::InsertError;
+use crate::value::{Change, ValueBlock};
+
 /// What nodes need, alive until the last of them is freed.
-pub(crate) struct Store<M> {
+pub struct Store<M> {
     pub memory: M,
     pub placement: Arc<dyn Placement>,
     /// Nodes that are retired and not freed yet.
@@ -103,6 +106,13 @@ impl<M: Memory> Store<M> {
         }
     }
 
+    /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
+    pub fn reclaim_value(self: &Arc<Self>, value: u64, guard: &Guard) {
+        if let Some(block) = ValueBlock::of(value) {
+            self.reclaim(guard, move |store| block.free(store.arenas()));
+        }
+    }
+
     /// Whether the slowest tier is nearly full.
     fn is_short(&self) -> bool {
         let arenas = self.arenas();
@@ -125,6 +135,32 @@ impl<M: Memory> Store<M> {
                 }
                 freed
             })
+    }
+
+    /// Makes a change by `attempt`, again as long as memory runs out and is given back.
+    #[inline(always)]
+    pub fn reclaiming<C: Change, R>(
+        &self,
+        change: &mut C,
+        mut attempt: impl FnMut(&mut C) -> Result<R, InsertError>,
+    ) -> Result<R, InsertError> {
+        loop {
+            let outcome = attempt(change);
+            let Err(InsertError::Full(_)) = outcome else {
+                return outcome;
+            };
+            change.forget();
+            if !self.reclaimed() {
+                return outcome;
+            }
+        }
+    }
+
+    /// Bytes in nodes and beside them, in all tiers.
+    pub fn used(&self) -> usize {
+        let arenas = self.arenas();
+        let used = (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
+        used.sum()
     }
 
     /// Whether it is this thread's turn to tell the placement of an access to a leaf. If so, [`Store::report`] is

@@ -1,18 +1,10 @@
-//! What fits into eight bytes: keys and values of the maps with nodes of words.
+//! What fits into eight bytes: keys of the maps with nodes of words.
 
 /// A key of up to eight bytes: `to_word` preserves the order.
 pub trait Key: Copy + Send + Sync + 'static {
     /// The key as a word; `a < b` exactly if `a.to_word() < b.to_word()`.
     fn to_word(self) -> u64;
     /// The key of which `word` was made.
-    fn from_word(word: u64) -> Self;
-}
-
-/// A value of up to eight bytes.
-pub trait Value: Copy + Send + Sync + 'static {
-    /// The value as a word.
-    fn to_word(self) -> u64;
-    /// The value of which `word` was made.
     fn from_word(word: u64) -> Self;
 }
 
@@ -28,7 +20,6 @@ macro_rules! unsigned {
                 word as $int
             }
         }
-        value!($int);
     )*};
 }
 
@@ -45,38 +36,11 @@ macro_rules! signed {
                 (word ^ (1 << 63)) as $int
             }
         }
-        value!($int);
     )*};
-}
-
-macro_rules! value {
-    ($int:ty) => {
-        impl Value for $int {
-            #[inline(always)]
-            fn to_word(self) -> u64 {
-                self as u64
-            }
-            #[inline(always)]
-            fn from_word(word: u64) -> Self {
-                word as $int
-            }
-        }
-    };
 }
 
 unsigned!(u8, u16, u32, u64, usize);
 signed!(i8, i16, i32, i64, isize);
-
-impl Value for f64 {
-    #[inline(always)]
-    fn to_word(self) -> u64 {
-        self.to_bits()
-    }
-    #[inline(always)]
-    fn from_word(word: u64) -> Self {
-        f64::from_bits(word)
-    }
-}
 
 #[cfg(test)]
 mod tests {

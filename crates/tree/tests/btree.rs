@@ -2,6 +2,8 @@
 
 #[macro_use]
 mod suite;
+#[path = "suite/values.rs"]
+mod values;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -11,12 +13,20 @@ use suite::{TestMap, check, placing, rooms};
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::btree::{NODE_1K, NODE_256};
-use timberline_tree::{BTree, BulkError, Full, Range, Stats};
+use timberline_tree::{BTree, BulkError, Full, InsertError, Range, Stats};
+use values::{ValueMap, value_suite_for};
 
 /// Body words of the smallest node, 128 bytes: six entries.
 const NODE_128: usize = 12;
 
 type Map<const WORDS: usize> = BTree<u64, u64, Native, WORDS>;
+
+fn full(error: InsertError) -> Full {
+    match error {
+        InsertError::Full(full) => full,
+        other => panic!("{other}"),
+    }
+}
 
 impl<const WORDS: usize> TestMap for Map<WORDS> {
     const NODE_BYTES: usize = Self::NODE_BYTES;
@@ -34,13 +44,14 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         self.stats()
     }
     fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
-        self.insert(key, value)
+        self.insert(key, value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.update(key, value)
+        self.update(key, value).expect("words need no memory")
     }
     fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        self.compare_and_set(key, expected, new)
+        let set = self.compare_and_set(key, expected, new);
+        set.expect("words need no memory")
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.remove(key)
@@ -76,6 +87,89 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
 suite_for!(tiny: Map<NODE_128>);
 suite_for!(small: Map<NODE_256>);
 suite_for!(usual: Map<NODE_1K>);
+
+impl<const WORDS: usize> ValueMap for BTree<u64, Vec<u8>, Native, WORDS> {
+    const NODE_BYTES: usize = Self::NODE_BYTES;
+
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        BTree::new(Native(arenas), placement)
+    }
+    fn arenas(&self) -> &Arenas {
+        self.memory().arenas()
+    }
+    fn placed(&self) -> Arc<dyn Placed> {
+        self.placed()
+    }
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+    fn insert(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError> {
+        self.insert(key, value)
+    }
+    fn update(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError> {
+        self.update(key, value)
+    }
+    fn modify(
+        &self,
+        key: u64,
+        change: impl FnMut(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, InsertError> {
+        self.modify(key, change)
+    }
+    fn upsert_with(
+        &self,
+        key: u64,
+        value: impl FnMut(Option<&[u8]>) -> Vec<u8>,
+    ) -> Result<Vec<u8>, InsertError> {
+        self.upsert_with(key, value)
+    }
+    fn compare_and_set(
+        &self,
+        key: u64,
+        expected: &[u8],
+        new: &[u8],
+    ) -> Result<Result<(), Option<Vec<u8>>>, InsertError> {
+        self.compare_and_set(key, expected, new)
+    }
+    fn remove(&self, key: u64) -> Option<Vec<u8>> {
+        self.remove(key)
+    }
+    fn get(&self, key: u64) -> Option<Vec<u8>> {
+        self.get(key)
+    }
+    fn get_with<R>(&self, key: u64, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.get_with(key, read)
+    }
+    fn get_many(&self, keys: &[u64], values: &mut [Option<Vec<u8>>]) {
+        self.get_many(keys, values);
+    }
+    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, Vec<u8>)> {
+        self.range(bounds)
+    }
+    fn scan(
+        &self,
+        from: u64,
+        limit: usize,
+        visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> usize {
+        self.scan(from, limit, visit)
+    }
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn clear(&self) {
+        self.clear();
+    }
+    fn bulk_load(
+        &self,
+        sorted: impl IntoIterator<Item = (u64, Vec<u8>)>,
+    ) -> Result<usize, BulkError> {
+        self.bulk_load(sorted)
+    }
+}
+
+value_suite_for!(strings_tiny: BTree<u64, Vec<u8>, Native, NODE_128>);
+value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);
 
 fn typed<K: timberline_tree::Key, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128> {
     let arenas = rooms::two(2 * rooms::CHUNK, rooms::AMPLE);
@@ -160,10 +254,13 @@ fn increments_are_lost_in_no_race() {
     assert!(map.iter().eq((0..KEYS).map(|key| (key, THREADS * ROUNDS))));
     assert_eq!(
         map.modify(3, |now| (now > 5).then_some(1)),
-        Some(THREADS * ROUNDS)
+        Ok(Some(THREADS * ROUNDS))
     );
-    assert_eq!(map.modify(3, |now| (now > 5).then_some(2)), Some(1));
-    assert_eq!((map.get(3), map.modify(KEYS, |_| Some(0))), (Some(1), None));
+    assert_eq!(map.modify(3, |now| (now > 5).then_some(2)), Ok(Some(1)));
+    assert_eq!(
+        (map.get(3), map.modify(KEYS, |_| Some(0))),
+        (Some(1), Ok(None))
+    );
 }
 
 #[test]
@@ -260,7 +357,7 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
         assert!(together == expected, "set {number}");
         assert!(map.iter().eq(model), "set {number}");
         for i in (0..RECORDS).step_by(3) {
-            assert_eq!(map.update(key(i), !i), Some(i), "set {number}");
+            assert_eq!(map.update(key(i), !i), Ok(Some(i)), "set {number}");
             assert_eq!(map.remove(key(i)), Some(!i), "set {number}");
         }
     }

@@ -26,7 +26,7 @@ impl Index<u64> for BTree<u64, u64, Plain> {
 
     #[inline]
     fn update(&self, key: &u64, value: u64) -> bool {
-        BTree::update(self, *key, value).is_some()
+        matches!(BTree::update(self, *key, value), Ok(Some(_)))
     }
 
     #[inline]

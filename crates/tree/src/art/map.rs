@@ -14,7 +14,8 @@ use super::range::Range;
 use super::tree::Tree;
 use super::walk::{Start, Way};
 use crate::traverse::DEPTH;
-use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats, Value};
+use crate::value::WordValue as Value;
+use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats};
 
 /// Why a map could not be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,7 +11,8 @@ use timberline_tier::Memory;
 use super::node::Reach;
 use super::tree::Tree;
 use super::walk::{Start, Way};
-use crate::{ByteKey, Value};
+use crate::ByteKey;
+use crate::value::WordValue as Value;
 
 /// The most records of a batch; the first ones are smaller.
 const BATCH: usize = 64;

@@ -1,6 +1,7 @@
-//! The blocks of a leaf's records, on their way to another tier together with it.
+//! What lies beside a leaf: the blocks of its entries, and of their values. They go to another tier together with it.
 //!
-//! Room for them is taken before any lock; they are copied under the leaf's lock.
+//! Room for them is taken before any lock; they are copied under the leaf's lock. Those that are in the right tier already stay
+//! where they are.
 
 use std::ptr::NonNull;
 
@@ -12,11 +13,71 @@ use super::node::{Block, Body};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::store::Store;
+use crate::value::ValueBlock;
+
+/// A block beside a leaf.
+#[derive(Clone, Copy)]
+enum Beside {
+    Entry(Block),
+    Value(ValueBlock),
+}
+
+impl Beside {
+    fn address(self) -> usize {
+        match self {
+            Beside::Entry(block) => block.address(),
+            Beside::Value(block) => block.address(),
+        }
+    }
+
+    fn slot(self) -> usize {
+        match self {
+            Beside::Entry(block) => block.slot(),
+            Beside::Value(block) => block.slot(),
+        }
+    }
+
+    fn discard(self, slot: NonNull<u8>, store: &Store<impl Memory>) {
+        Block::discard(slot, self.slot(), store.arenas());
+    }
+}
+
+/// The blocks of an entry. An entry's own comes first.
+fn beside<P: Payload, const WORDS: usize>(
+    leaf: &Snapshot<'_, Body<WORDS>>,
+    index: usize,
+) -> Result<impl Iterator<Item = Beside>, Restart> {
+    let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
+    let value = match P::VALUES {
+        true => P::value(key, payload),
+        false => None,
+    };
+    // The value may lie in the entry's block, which is guarded by the leaf's version.
+    leaf.validate()?;
+    let entry = P::block(key, payload).map(Beside::Entry);
+    let value = value.and_then(ValueBlock::of).map(Beside::Value);
+    Ok(entry.into_iter().chain(value))
+}
+
+/// Bytes of all slots beside a leaf.
+pub(super) fn bytes_beside<P: Payload, const WORDS: usize>(
+    leaf: &Snapshot<'_, Body<WORDS>>,
+) -> Result<usize, Restart> {
+    let mut bytes = 0;
+    if P::BLOCKS {
+        for index in 0..leaf.get(Body::count)? {
+            bytes += beside::<P, WORDS>(leaf, index)?
+                .map(Beside::slot)
+                .sum::<usize>();
+        }
+    }
+    Ok(bytes)
+}
 
 /// Slots for copies, by the index of the entry they belong to. Freed if they are not used.
 pub(crate) struct Blocks<'t, M: Memory> {
     store: &'t Store<M>,
-    slots: Vec<(usize, Block, NonNull<u8>, usize)>,
+    slots: Vec<(usize, Beside, NonNull<u8>)>,
 }
 
 impl<'t, M: Memory> Blocks<'t, M> {
@@ -33,7 +94,7 @@ impl<'t, M: Memory> Blocks<'t, M> {
         tier: TierId,
     ) -> Result<Result<(), OutOfMemory>, Restart> {
         let store = self.store;
-        self.room::<P, WORDS>(leaf, 0, |bytes| store.allocate_in(tier, bytes))
+        self.room::<P, WORDS>(leaf, 0, tier, |bytes| store.allocate_in(tier, bytes))
     }
 
     /// Room in this tier, or the next slower one that has some, for the blocks from an entry on.
@@ -44,52 +105,79 @@ impl<'t, M: Memory> Blocks<'t, M> {
         tier: TierId,
     ) -> Result<Result<(), OutOfMemory>, Restart> {
         let store = self.store;
-        self.room::<P, WORDS>(leaf, from, |bytes| store.allocate_from(tier, bytes))
+        self.room::<P, WORDS>(leaf, from, tier, |bytes| store.allocate_from(tier, bytes))
     }
 
     fn room<P: Payload, const WORDS: usize>(
         &mut self,
         leaf: &Snapshot<'_, Body<WORDS>>,
         from: usize,
+        tier: TierId,
         mut allocate: impl FnMut(usize) -> Result<NonNull<u8>, OutOfMemory>,
     ) -> Result<Result<(), OutOfMemory>, Restart> {
+        let arenas = self.store.arenas();
         for index in from..leaf.get(Body::count)? {
-            let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
-            let Some(block) = P::block(key, payload) else {
-                continue;
-            };
-            let bytes = block.slot();
-            match allocate(bytes) {
-                Ok(slot) => self.slots.push((index, block, slot, bytes)),
-                Err(full) => return Ok(Err(full)),
+            for block in beside::<P, WORDS>(leaf, index)? {
+                if arenas.tier_of(block.address()) == tier {
+                    continue;
+                }
+                match allocate(block.slot()) {
+                    Ok(slot) => self.slots.push((index, block, slot)),
+                    Err(full) => return Ok(Err(full)),
+                }
             }
         }
         Ok(Ok(()))
-    }
-
-    /// Copies the blocks, under the lock of their leaf: index, old and new one of each.
-    pub fn copy(mut self) -> impl Iterator<Item = (usize, Block, Block)> {
-        let store = self.store;
-        let slots = std::mem::take(&mut self.slots);
-        slots.into_iter().map(|(index, old, slot, _)| {
-            store.memory.visit(old.address(), old.used());
-            (index, old, old.copy_to(slot))
-        })
     }
 }
 
 impl<M: Memory> Drop for Blocks<'_, M> {
     fn drop(&mut self) {
-        for (_, _, slot, bytes) in self.slots.drain(..) {
-            Block::discard(slot, bytes, self.store.arenas());
+        for (_, block, slot) in self.slots.drain(..) {
+            block.discard(slot, self.store);
         }
     }
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// Copies blocks, under the lock of the leaf that room was taken for, and has the entries of `leaf` lead to the copies: these
+    /// are the entries that room was taken for from `from` on.
+    pub(super) fn move_blocks(
+        &self,
+        mut blocks: Blocks<'_, M>,
+        leaf: &Body<WORDS>,
+        from: usize,
+        guard: &Guard,
+    ) {
+        for (index, block, slot) in std::mem::take(&mut blocks.slots) {
+            let index = index - from;
+            let (key, payload) = (leaf.key(index), leaf.payload(index));
+            match block {
+                Beside::Entry(old) => {
+                    self.memory().visit(old.address(), old.used());
+                    leaf.set_payload(index, P::with_block(payload, old.copy_to(slot)));
+                    self.reclaim_block(old, old.slot(), guard);
+                }
+                Beside::Value(old) => {
+                    let new = old.copy_to(slot, self.memory()).word();
+                    leaf.set_payload(index, P::with_value(key, payload, new));
+                    self.reclaim_value(old.word(), guard);
+                }
+            }
+        }
+    }
+
     /// Frees the block in a slot of so many bytes once nobody can look at it any more. It is unlinked.
     pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
         let free = move |store: &Store<M>| block.free(bytes, store.arenas());
         self.store.reclaim(guard, free);
+    }
+
+    /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
+    #[inline(always)]
+    pub fn reclaim_value(&self, value: u64, guard: &Guard) {
+        if P::VALUES {
+            self.store.reclaim_value(value, guard);
+        }
     }
 }

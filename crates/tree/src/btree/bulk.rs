@@ -7,9 +7,11 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::{Memory, OutOfMemory};
 
+use super::payload::Values;
 use super::scan::Entry;
 use super::tree::{At, Tree};
 use crate::InsertError;
+use crate::value::Keep;
 
 /// Why a bulk load ended early. All records before are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +22,19 @@ pub enum BulkError {
     Full(usize, OutOfMemory),
     /// The key at this position has so many bytes, which is more than [`MAX_KEY`](crate::MAX_KEY).
     KeyTooLong(usize, usize),
+    /// The value at this position has so many bytes, which is more than [`MAX_VALUE`](crate::MAX_VALUE).
+    ValueTooLong(usize, usize),
+}
+
+impl BulkError {
+    /// Why the record at a position was not taken in.
+    pub(crate) fn at(position: usize, error: InsertError) -> BulkError {
+        match error {
+            InsertError::Full(full) => BulkError::Full(position, full),
+            InsertError::KeyTooLong(len) => BulkError::KeyTooLong(position, len),
+            InsertError::ValueTooLong(len) => BulkError::ValueTooLong(position, len),
+        }
+    }
 }
 
 impl fmt::Display for BulkError {
@@ -35,14 +50,17 @@ impl fmt::Display for BulkError {
             BulkError::KeyTooLong(at, len) => {
                 write!(f, "record {at}: {}", InsertError::KeyTooLong(*len))
             }
+            BulkError::ValueTooLong(at, len) => {
+                write!(f, "record {at}: {}", InsertError::ValueTooLong(*len))
+            }
         }
     }
 }
 
 impl std::error::Error for BulkError {}
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Inserts ascending records. Into an empty tree, or behind its greatest key, this leaves full
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Inserts ascending records, with values that are words. Into an empty tree, or behind its greatest key, this leaves full
     /// leaves.
     ///
     /// Input is pulled ahead, a leaf's worth at a time, while nothing is locked or pinned: it may be slow, and

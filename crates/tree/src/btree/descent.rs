@@ -12,8 +12,10 @@ use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
 
 use super::node::{Body, Lanes, Link, Share, Work};
+use super::payload::Values;
 use super::tree::{Root, Tree, address};
 use crate::traverse::{Traversal, run};
+use crate::value::{Keep, ValueBlock};
 
 /// The next node follows at once: hinting at its lines makes one wait of several.
 pub(super) const AT_ONCE: bool = false;
@@ -21,8 +23,8 @@ pub(super) const AT_ONCE: bool = false;
 pub(super) const LATER: bool = true;
 
 /// Looks for the leaf that covers a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
-pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> {
-    tree: &'t Tree<M, WORDS>,
+pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> {
+    tree: &'t Tree<M, WORDS, Values<H>>,
     root: &'t Versioned<Root>,
     lanes: L,
     guard: &'t Guard,
@@ -34,7 +36,9 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const WHEN: bool, L
     restarts: u32,
 }
 
-impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, M, WORDS, WHEN, L> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
+    Descent<'t, M, WORDS, H, WHEN, L>
+{
     /// Nodes up to this height have the CPU asked for their children. What is above is in the caches.
     const HINTED: u8 = match WHEN {
         // An inner node is searched in all its lines at once, without a wait for one of them.
@@ -49,7 +53,7 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
     };
 
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Descent {
             tree,
             root: &tree.root,
@@ -146,8 +150,8 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Descent<'t, 
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
-    for Descent<'t, M, WORDS, WHEN, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> Traversal
+    for Descent<'t, M, WORDS, H, WHEN, L>
 {
     /// The leaf, and the key's part of its range.
     type Output = (Snapshot<'t, Body<WORDS>>, Share);
@@ -164,24 +168,32 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
 }
 
 /// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> {
-    descent: Descent<'t, M, WORDS, WHEN, L>,
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> {
+    descent: Descent<'t, M, WORDS, H, WHEN, L>,
     /// The leaf, if it turned out that more of it had to be asked for.
     leaf: Option<Snapshot<'t, Body<WORDS>>>,
+    /// What was found, if its block had to be asked for.
+    found: Option<u64>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Lookup<'t, M, WORDS, WHEN, L> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
+    Lookup<'t, M, WORDS, H, WHEN, L>
+{
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS>, key: u64, guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
             leaf: None,
+            found: None,
         }
     }
 
     /// The value, unless the leaf has to be waited for.
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        if H::IN_BLOCKS && WHEN == LATER && self.found.is_some() {
+            return Ok(Poll::Ready(self.found));
+        }
         let (leaf, share) = match self.leaf {
             Some(leaf) if WHEN == LATER => (leaf, self.descent.share),
             _ => match self.descent.advance()? {
@@ -204,12 +216,20 @@ impl<'t, M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Lookup<'t, M
         }
         let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
         tree.note(leaf, Access::Reuse);
+        if H::IN_BLOCKS
+            && WHEN == LATER
+            && let Some(block) = found.and_then(ValueBlock::of)
+        {
+            block.prefetch(tree.memory());
+            self.found = found;
+            return Ok(Poll::Pending);
+        }
         Ok(Poll::Ready(found))
     }
 }
 
-impl<M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
-    for Lookup<'_, M, WORDS, WHEN, L>
+impl<M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> Traversal
+    for Lookup<'_, M, WORDS, H, WHEN, L>
 {
     type Output = Option<u64>;
 
@@ -224,17 +244,17 @@ impl<M: Memory, const WORDS: usize, const WHEN: bool, L: Lanes> Traversal
 }
 
 /// Finds the leaf that covers a key.
-pub(super) struct Leaf<'t, M: Memory, const WORDS: usize> {
-    pub tree: &'t Tree<M, WORDS>,
+pub(super) struct Leaf<'t, M: Memory, const WORDS: usize, H: Keep> {
+    pub tree: &'t Tree<M, WORDS, Values<H>>,
     pub key: u64,
     pub guard: &'t Guard,
 }
 
-impl<'t, M: Memory, const WORDS: usize> Leaf<'t, M, WORDS> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep> Leaf<'t, M, WORDS, H> {
     #[cold]
     fn patiently(self) -> (Snapshot<'t, Body<WORDS>>, Share) {
         let Leaf { tree, key, guard } = self;
-        run(Descent::<_, _, LATER, _>::new(
+        run(Descent::<_, _, _, LATER, _>::new(
             tree,
             key,
             guard,
@@ -243,13 +263,13 @@ impl<'t, M: Memory, const WORDS: usize> Leaf<'t, M, WORDS> {
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize> Work for Leaf<'t, M, WORDS> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Leaf<'t, M, WORDS, H> {
     type Output = (Snapshot<'t, Body<WORDS>>, Share);
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Leaf { tree, key, guard } = self;
-        let mut descent = Descent::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes);
+        let mut descent = Descent::<_, _, _, AT_ONCE, _>::new(tree, key, guard, lanes);
         loop {
             match descent.advance() {
                 Ok(None) => {}
@@ -270,9 +290,9 @@ pub(crate) struct Slot<'t, const WORDS: usize> {
 }
 
 /// Finds the place of a key in its leaf.
-pub(super) struct Seek<'t, M: Memory, const WORDS: usize>(pub Leaf<'t, M, WORDS>);
+pub(super) struct Seek<'t, M: Memory, const WORDS: usize, H: Keep>(pub Leaf<'t, M, WORDS, H>);
 
-impl<'t, M: Memory, const WORDS: usize> Work for Seek<'t, M, WORDS> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Seek<'t, M, WORDS, H> {
     type Output = Result<Slot<'t, WORDS>, Restart>;
 
     #[inline(always)]
@@ -289,27 +309,32 @@ impl<'t, M: Memory, const WORDS: usize> Work for Seek<'t, M, WORDS> {
 ///
 /// The first attempt does not wait, and gives up where it would have to start over: as a loop without a call in it, it has all
 /// it knows in registers. The attempts after that are patient.
-pub(super) struct Get<'t, M: Memory, const WORDS: usize> {
-    pub tree: &'t Tree<M, WORDS>,
+pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
+    pub tree: &'t Tree<M, WORDS, Values<H>>,
     pub key: u64,
     pub guard: &'t Guard,
 }
 
-impl<M: Memory, const WORDS: usize> Get<'_, M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Get<'_, M, WORDS, H> {
     #[cold]
     fn patiently(self) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        run(Lookup::<_, _, LATER, _>::new(tree, key, guard, tree.search))
+        run(Lookup::<_, _, _, LATER, _>::new(
+            tree,
+            key,
+            guard,
+            tree.search,
+        ))
     }
 }
 
-impl<M: Memory, const WORDS: usize> Work for Get<'_, M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        let mut lookup = Lookup::<_, _, AT_ONCE, _>::new(tree, key, guard, lanes);
+        let mut lookup = Lookup::<_, _, _, AT_ONCE, _>::new(tree, key, guard, lanes);
         loop {
             match lookup.advance() {
                 Ok(Poll::Pending) => {}

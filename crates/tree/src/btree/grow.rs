@@ -15,12 +15,15 @@ use timberline_tier::{Memory, OutOfMemory, TierId};
 use super::blocks::Blocks;
 use super::descent::Slot;
 use super::node::{Body, Link};
-use super::payload::Payload;
+use super::payload::{Payload, Values};
 use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
+use crate::InsertError;
 use crate::store::Store;
+use crate::value::{Change, Keep};
 
-enum Put {
-    Done(Option<u64>),
+enum Put<R> {
+    /// With what the value before became.
+    Done(Option<R>),
     NoRoom,
 }
 
@@ -61,71 +64,67 @@ impl<M: Memory, const WORDS: usize> Drop for Fresh<'_, M, WORDS> {
     }
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Inserts or replaces. Returns the value before.
-    pub fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
-        self.upsert(key, |_| value)
-    }
-
-    /// Inserts or replaces by what `value` makes of the value before, under the leaf's lock. Returns the value before.
-    pub fn upsert(
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what `out` makes of the value before.
+    pub fn upsert<R>(
         &self,
         key: u64,
-        mut value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<Option<u64>, OutOfMemory> {
-        loop {
-            let outcome = self.try_upsert(key, &mut value, &epoch::pin());
-            if outcome.is_ok() || !self.store.reclaimed() {
-                return outcome;
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            let guard = epoch::pin();
+            loop {
+                match self.retry(|| self.put(key, change, &mut out, &guard))? {
+                    Put::Done(before) => return Ok(before),
+                    Put::NoRoom => self.make_room(At::leaf(key), &guard)?,
+                }
             }
-        }
+        })
     }
 
-    fn try_upsert(
+    #[allow(clippy::type_complexity)]
+    fn put<R, C: Change>(
         &self,
         key: u64,
-        value: &mut impl FnMut(Option<u64>) -> u64,
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Option<u64>, OutOfMemory> {
-        loop {
-            match self.retry(|| self.put(key, value, guard)) {
-                Put::Done(before) => return Ok(before),
-                Put::NoRoom => self.make_room(At::leaf(key), guard)?,
-            }
-        }
-    }
-
-    fn put(
-        &self,
-        key: u64,
-        value: &mut impl FnMut(Option<u64>) -> u64,
-        guard: &Guard,
-    ) -> Result<Put, Restart> {
+    ) -> Result<Result<Put<R>, InsertError>, Restart> {
         let Slot { leaf, found, count } = self.slot(key, guard)?;
         if found.is_err() && count == Self::CAPACITY {
-            return Ok(Put::NoRoom);
+            return Ok(Ok(Put::NoRoom));
+        }
+        if C::PREPARES {
+            let seen = leaf.get(|body| found.ok().map(|index| body.payload(index)))?;
+            if let Err(refused) = change.prepare(seen, self.tier_of(leaf)) {
+                return Ok(Err(refused));
+            }
         }
         let held = leaf.upgrade()?;
         let index = found.unwrap_or_else(|index| index);
         self.touch(&held, index);
-        let before = match found {
+        let before = found.ok().map(|index| held.payload(index));
+        let Some(after) = change.change(before) else {
+            held.unchanged();
+            return Ok(Ok(Put::Done(before.map(out))));
+        };
+        let access = match found {
             Ok(index) => {
-                let before = held.payload(index);
-                held.set_payload(index, value(Some(before)));
-                Some(before)
+                held.set_payload(index, after);
+                Access::Reuse
             }
             Err(index) => {
-                held.insert(index, key, value(None));
+                held.insert(index, key, after);
                 self.count(1);
-                None
+                Access::Insert
             }
         };
-        let access = match before {
-            Some(_) => Access::Reuse,
-            None => Access::Insert,
-        };
         self.note_unlocked(held, access);
-        Ok(Put::Done(before))
+        Ok(Ok(Put::Done(before.map(|before| {
+            self.reclaim_value(before, guard);
+            out(before)
+        }))))
     }
 }
 
@@ -193,7 +192,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let mut blocks = Blocks::none(&self.store);
         let there = fresh[0].as_ref().and_then(Fresh::tier);
         let here = self.memory().arenas().tier_of(place.link.address());
-        if P::LINKS
+        if P::BLOCKS
             && place.at.height == 0
             && let Some(tier) = there.filter(|&there| there != here)
         {
@@ -307,11 +306,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         half.reset(layer, height, border, left.upper());
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
-        for (index, old, new) in blocks.copy() {
-            let index = index - middle;
-            half.set_payload(index, P::with_block(half.payload(index), new));
-            self.reclaim_block(old, old.slot(), guard);
-        }
+        self.move_blocks(blocks, &half, middle, guard);
+        self.count_leaf(height, 1);
         if height == 0 {
             let (old, new) = (link.address(), right.address());
             let placement = &self.store.placement;

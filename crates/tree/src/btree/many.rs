@@ -6,20 +6,23 @@ use timberline_tier::Memory;
 
 use super::descent::{LATER, Lookup};
 use super::node::{Lanes, Work};
+use super::payload::Values;
 use super::tree::Tree;
 use crate::traverse::{Yielding, interleave};
+use crate::value::Keep;
 
 /// Looks up many keys.
-struct Each<'t, M: Memory, const WORDS: usize, K, F> {
-    tree: &'t Tree<M, WORDS>,
+struct Each<'t, M: Memory, const WORDS: usize, H: Keep, K, F> {
+    tree: &'t Tree<M, WORDS, Values<H>>,
     keys: K,
     depth: usize,
     found: F,
 }
 
-impl<M, const WORDS: usize, K, F> Work for Each<'_, M, WORDS, K, F>
+impl<M, const WORDS: usize, H, K, F> Work for Each<'_, M, WORDS, H, K, F>
 where
     M: Memory,
+    H: Keep,
     K: Iterator<Item = u64>,
     F: FnMut(usize, Option<u64>),
 {
@@ -28,13 +31,13 @@ where
     #[inline(always)]
     fn run(self, lanes: impl Lanes) {
         let guard = epoch::pin();
-        let look_up = |key| Lookup::<_, _, LATER, _>::new(self.tree, key, &guard, lanes);
+        let look_up = |key| Lookup::<_, _, _, LATER, _>::new(self.tree, key, &guard, lanes);
         interleave(self.depth, self.keys.map(look_up), self.found);
     }
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Gives `found` each key's position and value, `depth` lookups at a time.
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with the thread pinned.
     pub fn get_each(
         &self,
         keys: impl Iterator<Item = u64>,
@@ -49,15 +52,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         });
     }
 
-    /// The value of a key, yielding at each node.
-    pub async fn get_async(&self, key: u64) -> Option<u64> {
+    /// What `out` makes of the value of a key, yielding at each node.
+    pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = epoch::pin();
-        Yielding(Lookup::<_, _, LATER, _>::new(
-            self,
-            key,
-            &guard,
-            self.search,
-        ))
-        .await
+        let lookup = Lookup::<_, _, _, LATER, _>::new(self, key, &guard, self.search);
+        Yielding(lookup).await.map(out)
     }
 }

@@ -1,5 +1,6 @@
 //! The typed face of the tree.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
@@ -8,11 +9,13 @@ use std::sync::Arc;
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Memory, Native};
 
+use super::payload::Values;
 use super::scan::{Range, Span};
 use super::tree::Tree;
 use super::{BulkError, NODE_1K, Stats};
 use crate::traverse::DEPTH;
-use crate::{Full, Key, Value};
+use crate::value::{Keep, lent, owned};
+use crate::{Full, InsertError, Key, Value};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves.
 ///
@@ -36,14 +39,14 @@ use crate::{Full, Key, Value};
 /// assert_eq!(map.range(..=4).collect::<Vec<_>>(), [(3, -3)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct BTree<K, V, M: Memory = Native, const WORDS: usize = NODE_1K> {
-    tree: Arc<Tree<M, WORDS>>,
+pub struct BTree<K, V: Value, M: Memory = Native, const WORDS: usize = NODE_1K> {
+    tree: Arc<Tree<M, WORDS, Values<V::Kept>>>,
     typed: PhantomData<fn(K) -> V>,
 }
 
 impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// Bytes of a node.
-    pub const NODE_BYTES: usize = Tree::<M, WORDS>::BYTES;
+    pub const NODE_BYTES: usize = Tree::<M, WORDS, Values<V::Kept>>::BYTES;
 
     /// An empty map in `memory`, its nodes placed by `placement`.
     ///
@@ -59,12 +62,20 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: K) -> Option<V> {
-        self.tree.get(key.to_word()).map(V::from_word)
+        self.get_with(key, V::own)
+    }
+
+    /// What `read` makes of the value of `key`, which is lent to it: no copy is made of a string. No memory is reclaimed meanwhile, so `read`
+    /// should be brief.
+    #[inline]
+    pub fn get_with<R>(&self, key: K, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
+        let read = |value| read(lent::<V>(self.memory(), value));
+        self.tree.get(key.to_word(), read)
     }
 
     /// Whether there is a record of `key`.
     pub fn contains_key(&self, key: K) -> bool {
-        self.get(key).is_some()
+        self.tree.get(key.to_word(), |_| ()).is_some()
     }
 
     /// The value of `key`, as a future that yields wherever it would wait for memory; an executor that polls about 16 of
@@ -97,7 +108,8 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn get_async(&self, key: K) -> Option<V> {
-        self.tree.get_async(key.to_word()).await.map(V::from_word)
+        let own = |value| owned(self.memory(), value);
+        self.tree.get_async(key.to_word(), own).await
     }
 
     /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. [`DEPTH`] lookups are under way
@@ -118,67 +130,99 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
         assert_eq!(keys.len(), values.len(), "a value for each key");
         let words = keys.iter().map(|key| key.to_word());
         self.tree.get_each(words, depth, |index, found| {
-            values[index] = found.map(V::from_word);
+            values[index] = found.map(|value| owned(self.memory(), value));
         });
     }
 
     /// Inserts a record, or replaces the value of a present one. Returns the value before.
     ///
     /// # Errors
-    /// The map would need a node, and its memory is used up.
-    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full> {
-        let before = self.tree.insert(key.to_word(), value.to_word())?;
-        Ok(before.map(V::from_word))
+    /// The value is too long, or memory for it, or for a node, is used up; the map is as it was.
+    pub fn insert(&self, key: K, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let change = V::Kept::setting(&self.tree.store, value, |_| true);
+        let own = |before| owned(self.memory(), before);
+        self.tree.upsert(key.to_word(), change, own)
     }
 
-    /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
-    /// there is no such record.
-    pub fn update(&self, key: K, value: V) -> Option<V> {
-        self.tree
-            .modify(key.to_word(), |_| Some(value.to_word()))
-            .map(V::from_word)
+    /// Replaces the value of a present record. Returns the value before, `None` where there is no such record.
+    ///
+    /// # Errors
+    /// The value is too long, or there is no memory for it. Words need none: there is no error then.
+    pub fn update(&self, key: K, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let change = V::Kept::setting(&self.tree.store, value, |_| true);
+        let own = |before| owned(self.memory(), before);
+        self.tree.modify(key.to_word(), change, own)
     }
 
     /// Replaces the value of a present record by `change` of it, atomically; `change` returning `None` leaves the record alone.
-    /// Returns the value before, `None` where there is no such record. The leaf is locked meanwhile, so `change` should be brief
-    /// and must not use the map.
-    pub fn modify(&self, key: K, mut change: impl FnMut(V) -> Option<V>) -> Option<V> {
-        let change = |word| change(V::from_word(word)).map(V::to_word);
-        self.tree.modify(key.to_word(), change).map(V::from_word)
+    /// Returns the value before, `None` where there is no such record. `change` should be brief and must not use the map. Words are
+    /// changed with their leaf locked, so it is called once; for a string it is called without a lock, and again if another
+    /// thread was faster to replace it.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    pub fn modify(
+        &self,
+        key: K,
+        change: impl FnMut(V::Ref<'_>) -> Option<V>,
+    ) -> Result<Option<V>, InsertError> {
+        let (mut change, mut after) = (change, None);
+        let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
+        let change = V::Kept::making(&self.tree.store, &mut after, make);
+        let own = |before| owned(self.memory(), before);
+        self.tree.modify(key.to_word(), change, own)
     }
 
     /// Inserts or replaces a record by `value` of what is there, atomically. Returns the value that is there afterwards. `value` is
-    /// called once, with the record's leaf locked: it should be brief and must not use the map.
+    /// called as `change` of [`modify`](Self::modify) is.
     ///
     /// # Errors
-    /// As for [`BTree::insert`].
-    pub fn upsert_with(&self, key: K, mut value: impl FnMut(Option<V>) -> V) -> Result<V, Full> {
+    /// As for [`insert`](Self::insert).
+    pub fn upsert_with(
+        &self,
+        key: K,
+        mut value: impl FnMut(Option<V::Ref<'_>>) -> V,
+    ) -> Result<V, InsertError> {
         let mut after = None;
-        self.tree.upsert(key.to_word(), |now| {
-            *after.insert(value(now.map(V::from_word)).to_word())
-        })?;
-        Ok(V::from_word(after.expect("the record is there")))
+        let make = |now: Option<V::Ref<'_>>| Some(value(now));
+        let change = V::Kept::making(&self.tree.store, &mut after, make);
+        self.tree.upsert(key.to_word(), change, |_| ())?;
+        Ok(after.expect("the record is there"))
     }
 
-    /// Replaces the value of a present record if it is `expected`.
+    /// Replaces the value of a present record if it is `expected`. If it is another one, that is in the inner `Err`; `None` if there is no such
+    /// record.
     ///
     /// # Errors
-    /// It is another one (`Some`), or there is no such record (`None`).
-    pub fn compare_and_set(&self, key: K, expected: V, new: V) -> Result<(), Option<V>> {
-        let (expected, new) = (expected.to_word(), new.to_word());
-        let before = self
-            .tree
-            .modify(key.to_word(), |now| (now == expected).then_some(new));
-        if before == Some(expected) {
-            Ok(())
-        } else {
-            Err(before.map(V::from_word))
-        }
+    /// As for [`update`](Self::update).
+    pub fn compare_and_set(
+        &self,
+        key: K,
+        expected: V::Ref<'_>,
+        new: V::Ref<'_>,
+    ) -> Result<Result<(), Option<V>>, InsertError> {
+        let (expected, new) = (V::to_kept(expected), V::to_kept(new));
+        V::Kept::check(new)?;
+        let is_expected = Cell::new(false);
+        let change = V::Kept::setting(&self.tree.store, new, |now| {
+            is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
+            is_expected.get()
+        });
+        let other = |before| (!is_expected.get()).then(|| owned(self.memory(), before));
+        Ok(match self.tree.modify(key.to_word(), change, other)? {
+            Some(None) => Ok(()),
+            before => Err(before.flatten()),
+        })
     }
 
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: K) -> Option<V> {
-        self.tree.remove(key.to_word()).map(V::from_word)
+        let own = |value| owned(self.memory(), value);
+        self.tree.remove(key.to_word(), own)
     }
 
     /// The record with the least key.
@@ -213,8 +257,17 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
 
     /// Removes all records that are there when it passes them.
     pub fn clear(&self) {
-        for (key, _) in self.range(..) {
-            self.remove(key);
+        const GROUP: usize = 64;
+        let (mut keys, mut from) = (Vec::with_capacity(GROUP), Some(0));
+        while let Some(first) = from {
+            self.tree.scan(first, GROUP, |key, _| {
+                keys.push(key);
+                ControlFlow::Continue(())
+            });
+            from = keys.last().and_then(|last| last.checked_add(1));
+            for key in keys.drain(..) {
+                self.tree.remove(key, |_| ());
+            }
         }
     }
 
@@ -236,23 +289,40 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
         &self,
         from: K,
         limit: usize,
-        mut visit: impl FnMut(K, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K, V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
-        let typed = |key, value| visit(K::from_word(key), V::from_word(value));
+        let memory = self.memory();
+        let typed = |key, value| visit(K::from_word(key), lent::<V>(memory, value));
         self.tree.scan(from.to_word(), limit, typed)
     }
 
-    /// Inserts records that ascend by key: one descent a leaf, and full leaves where they are appended. Returns how
-    /// many there were.
+    /// Inserts records that ascend by key: one descent a leaf (strings: one a record), and full leaves where they are appended. Returns
+    /// how many there were.
     ///
     /// # Errors
-    /// The input is not sorted, or memory is used up; all records before are in.
+    /// The input is not sorted, a value is too long, or memory is used up; all records before are in.
     pub fn bulk_load(&self, sorted: impl IntoIterator<Item = (K, V)>) -> Result<usize, BulkError> {
-        self.tree.load(
-            sorted
-                .into_iter()
-                .map(|(key, value)| (key.to_word(), value.to_word())),
-        )
+        let sorted = sorted.into_iter();
+        if V::Kept::IN_BLOCKS {
+            return self.insert_sorted(sorted);
+        }
+        self.tree.load(sorted.map(|(key, value)| {
+            let word = V::Kept::word(V::to_kept(value.lend()));
+            (key.to_word(), word.expect("no string"))
+        }))
+    }
+
+    fn insert_sorted(&self, sorted: impl Iterator<Item = (K, V)>) -> Result<usize, BulkError> {
+        let (mut loaded, mut last) = (0, None);
+        for (key, value) in sorted {
+            if last.is_some_and(|last| key.to_word() <= last) {
+                return Err(BulkError::Unsorted(loaded));
+            }
+            self.insert(key, value.lend())
+                .map_err(|error| BulkError::at(loaded, error))?;
+            (loaded, last) = (loaded + 1, Some(key.to_word()));
+        }
+        Ok(loaded)
     }
 
     /// How many records there are. Adds up per-thread counts; exact when nobody writes.
@@ -286,7 +356,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     }
 }
 
-impl<K, V, M: Memory, const WORDS: usize> Clone for BTree<K, V, M, WORDS> {
+impl<K, V: Value, M: Memory, const WORDS: usize> Clone for BTree<K, V, M, WORDS> {
     fn clone(&self) -> Self {
         BTree {
             tree: self.tree.clone(),
@@ -300,7 +370,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> fmt::Debug for BTree<K, V,
         f.debug_struct("BTree")
             .field("records", &self.len())
             .field("levels", &self.tree.levels())
-            .field("node_bytes", &Tree::<M, WORDS>::BYTES)
+            .field("node_bytes", &Self::NODE_BYTES)
             .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, TierId};
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, bytes_beside};
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
@@ -72,7 +72,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             },
         };
         let mut blocks = Blocks::none(&self.store);
-        if P::LINKS && at.height == 0 && blocks.ask::<P, WORDS>(&node, to)?.is_err() {
+        if P::BLOCKS && at.height == 0 && blocks.ask::<P, WORDS>(&node, to)?.is_err() {
             return Ok(Move::Full);
         }
         let parent = parent.upgrade()?;
@@ -81,11 +81,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.memory().visit(link.address(), Self::BYTES);
         self.memory().visit(new.address(), Self::BYTES);
         copy.copy_from(&old);
-        for (index, old, new) in blocks.copy() {
-            copy.set_payload(index, P::with_block(copy.payload(index), new));
-            self.reclaim_block(old, old.slot(), guard);
-        }
+        self.move_blocks(blocks, &copy, 0, guard);
         let height = old.height();
+        self.count_leaf(height, 1);
         if height == 0 {
             let (here, there) = (link.address(), new.address());
             let placement = &self.store.placement;
@@ -227,8 +225,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         found.map_or(0, |place| place.level)
     }
 
+    /// Where values lie beside leaves: a leaf, with its part of all that there is.
     fn node_bytes(&self) -> usize {
-        Self::BYTES
+        if !P::VALUES {
+            return Self::BYTES;
+        }
+        let leaves = self.leaves.load(Relaxed).max(1);
+        self.store.used().div_ceil(leaves).max(Self::BYTES)
+    }
+
+    fn bytes_of(&self, node: &NodeKey) -> usize {
+        if !P::BLOCKS || node.height > 0 {
+            return Self::BYTES;
+        }
+        let guard = epoch::pin();
+        let beside = self.retry(|| match self.find(At::named(node), &guard)? {
+            Some(place) if place.at.height == 0 => bytes_beside::<P, WORDS>(&place.node),
+            _ => Ok(0),
+        });
+        Self::BYTES + beside
     }
 
     fn fill(&self, tier: TierId) -> Fill {
@@ -336,7 +351,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         let guard = epoch::pin();
         let link = Link::from_word(address as u64);
         let node = link.node::<WORDS>(&guard);
-        let node = match P::LINKS {
+        let node = match P::BLOCKS {
             // What looks like a lock that is held may be anything; nobody unlocks that.
             true => (0..64).find_map(|_| node.try_read().ok()),
             false => node.read().ok(),
@@ -349,7 +364,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
             key,
             height: 0,
         };
-        if P::LINKS {
+        if P::BLOCKS {
             // It may be no node at all. What says that it is one is the way to it.
             let found = self.retry(|| self.find(at, &guard))?;
             if found.link != link || found.at.path != path {

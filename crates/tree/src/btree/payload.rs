@@ -1,14 +1,24 @@
 //! What the payloads of a tree's leaves are: words and nothing else, or links to what lies beside and below the leaves.
 
+use std::marker::PhantomData;
+
 use timberline_tier::Arenas;
 
 use super::node::{Block, Link};
+use crate::Word;
+use crate::value::Keep;
 
 /// Tells the core of the tree what hangs below its leaves. Everything here is asked for entries that were read under a lock or
 /// validated, so that links may be followed.
 pub(crate) trait Payload: Send + Sync + 'static {
-    /// Whether anything does. Where not, code for it is compiled out.
+    /// Whether there are layers. Where not, code for them is compiled out.
     const LINKS: bool;
+
+    /// Whether values lie in blocks of their own.
+    const VALUES: bool;
+
+    /// Whether anything lies beside the leaves.
+    const BLOCKS: bool = Self::LINKS || Self::VALUES;
 
     /// The root of the layer below an entry.
     fn layer(key: u64, payload: u64) -> Option<Link>;
@@ -29,6 +39,12 @@ pub(crate) trait Payload: Send + Sync + 'static {
     /// The payload when the block has gone elsewhere.
     fn with_block(payload: u64, block: Block) -> u64;
 
+    /// The value of an entry, if it is a record.
+    fn value(key: u64, payload: u64) -> Option<u64>;
+
+    /// The payload when the value has become another word. The leaf is locked.
+    fn with_value(key: u64, payload: u64, value: u64) -> u64;
+
     /// The words that lead to a layer. Empty for 0.
     fn path<'a>(arenas: &Arenas, layer: u32) -> &'a [u8];
 
@@ -39,11 +55,15 @@ pub(crate) trait Payload: Send + Sync + 'static {
     fn name(arenas: &Arenas, layer: u32) -> Option<Block>;
 }
 
-/// Words and nothing else: one tree, without layers.
-pub(crate) struct Words;
+/// Values and nothing else: one tree, without layers.
+pub(crate) struct Values<H>(PhantomData<H>);
 
-impl Payload for Words {
+/// Values that are words.
+pub(crate) type Words = Values<Word>;
+
+impl<H: Keep> Payload for Values<H> {
     const LINKS: bool = false;
+    const VALUES: bool = H::IN_BLOCKS;
 
     #[inline(always)]
     fn layer(_: u64, _: u64) -> Option<Link> {
@@ -70,6 +90,16 @@ impl Payload for Words {
     #[inline(always)]
     fn with_block(payload: u64, _: Block) -> u64 {
         payload
+    }
+
+    #[inline(always)]
+    fn value(_: u64, payload: u64) -> Option<u64> {
+        Some(payload)
+    }
+
+    #[inline(always)]
+    fn with_value(_: u64, _: u64, value: u64) -> u64 {
+        value
     }
 
     #[inline(always)]

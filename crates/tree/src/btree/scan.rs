@@ -16,7 +16,9 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
 use super::node::Body;
+use super::payload::Values;
 use super::tree::{At, Parent, Tree};
+use crate::value::{Keep, owned};
 use crate::{Key, Value};
 
 /// A record as words.
@@ -63,16 +65,24 @@ impl Span {
     }
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Replaces `into` by the records of `span` in the leaf that covers `key`. Returns that leaf's fences.
-    fn copy_leaf(&self, key: u64, span: Span, into: &mut Vec<Entry>) -> (u64, u64) {
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Gives `take` the records of `span` in the leaf that covers `key`, by way of `entries`. Returns that leaf's fences.
+    fn copy_leaf(
+        &self,
+        key: u64,
+        span: Span,
+        entries: &mut Vec<Entry>,
+        take: impl FnMut(Entry),
+    ) -> (u64, u64) {
         let guard = epoch::pin();
-        self.retry(|| {
+        let fences = self.retry(|| {
             let leaf = self.leaf(key, &guard);
-            let fences = leaf.get(|body| self.copy(body, span, usize::MAX, into))?;
+            let fences = leaf.get(|body| self.copy(body, span, usize::MAX, entries))?;
             self.note(leaf, Access::Reuse);
             Ok(fences)
-        })
+        });
+        entries.drain(..).for_each(take);
+        fences
     }
 
     fn copy(
@@ -95,7 +105,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 
     /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns how many
-    /// it was called with. While it lasts the epoch is held back; scans without end are an iterator's.
+    /// it was called with. While it lasts the thread is pinned, which holds the epoch back; scans without end are an iterator's.
     pub fn scan(
         &self,
         from: u64,
@@ -179,21 +189,21 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
 }
 
 /// An iterator over the records of a range, from both ends. See [`BTree::range`](super::BTree::range).
-pub struct Range<K, V, M: Memory, const WORDS: usize> {
-    tree: Arc<Tree<M, WORDS>>,
+pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
+    tree: Arc<Tree<M, WORDS, Values<V::Kept>>>,
     /// Records copied ahead of the front.
-    front: VecDeque<Entry>,
+    front: VecDeque<(u64, V)>,
     /// Records copied behind the back.
-    back: VecDeque<Entry>,
+    back: VecDeque<(u64, V)>,
     /// The keys in between, not read yet.
     unread: Span,
     /// Where a leaf is copied to.
     leaf: Vec<Entry>,
-    typed: PhantomData<(K, V)>,
+    typed: PhantomData<fn() -> K>,
 }
 
 impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
-    pub(super) fn new(tree: Arc<Tree<M, WORDS>>, span: Span) -> Self {
+    pub(super) fn new(tree: Arc<Tree<M, WORDS, Values<V::Kept>>>, span: Span) -> Self {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range {
             tree,
@@ -209,15 +219,15 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
     pub fn seek(&mut self, key: K) {
         let key = key.to_word();
         for copied in [&mut self.front, &mut self.back] {
-            while copied.front().is_some_and(|&(first, _)| first < key) {
+            while copied.front().is_some_and(|(first, _)| *first < key) {
                 copied.pop_front();
             }
         }
         self.unread.first = self.unread.first.max(key);
     }
 
-    fn typed((key, value): Entry) -> (K, V) {
-        (K::from_word(key), V::from_word(value))
+    fn typed((key, value): (u64, V)) -> (K, V) {
+        (K::from_word(key), value)
     }
 }
 
@@ -226,10 +236,13 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M
 
     fn next(&mut self) -> Option<(K, V)> {
         while self.front.is_empty() && !self.unread.is_empty() {
-            let (_, upper) = self
-                .tree
-                .copy_leaf(self.unread.first, self.unread, &mut self.leaf);
-            self.front.extend(self.leaf.drain(..));
+            let take = |(key, value)| {
+                let value = owned(self.tree.memory(), value);
+                self.front.push_back((key, value));
+            };
+            let (_, upper) =
+                self.tree
+                    .copy_leaf(self.unread.first, self.unread, &mut self.leaf, take);
             self.unread = self.unread.after(upper);
         }
         let next = self.front.pop_front().or_else(|| self.back.pop_front());
@@ -242,10 +255,13 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
 {
     fn next_back(&mut self) -> Option<(K, V)> {
         while self.back.is_empty() && !self.unread.is_empty() {
-            let (lower, _) = self
-                .tree
-                .copy_leaf(self.unread.last, self.unread, &mut self.leaf);
-            self.back.extend(self.leaf.drain(..));
+            let take = |(key, value)| {
+                let value = owned(self.tree.memory(), value);
+                self.back.push_back((key, value));
+            };
+            let (lower, _) =
+                self.tree
+                    .copy_leaf(self.unread.last, self.unread, &mut self.leaf, take);
             self.unread = self.unread.before(lower);
         }
         let next = self.back.pop_back().or_else(|| self.front.pop_back());

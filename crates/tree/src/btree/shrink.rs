@@ -12,22 +12,24 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::node::{Block, Body, Link};
-use super::payload::Payload;
+use super::payload::{Payload, Values};
 use super::tree::{At, HeldParent, Parent, Place, Tree};
+use crate::value::Keep;
 
 /// What may be underfull after a merge: the parent (or the new root), a child at the seam.
 type Next<'g> = [Option<At<'g>>; 2];
 const NOTHING: Next<'static> = [None, None];
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
-    /// Removes a record. Returns its value.
-    pub fn remove(&self, key: u64) -> Option<u64> {
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Removes a record. Returns what `out` makes of its value.
+    pub fn remove<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = epoch::pin();
         let (value, left) = self.retry(|| self.take(key, &guard))?;
         if left < Self::UNDERFULL {
             self.shrink(At::leaf(key), &guard);
         }
-        Some(value)
+        self.reclaim_value(value, &guard);
+        Some(out(value))
     }
 
     /// Removes a record from its leaf. Returns its value and how many are left there.
@@ -117,7 +119,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
         // Blocks lie in their leaf's tier: where there may be some, the one that goes is empty.
-        let apart = P::LINKS && height == 0 && tier_of(one) != tier_of(two);
+        let apart = P::BLOCKS && height == 0 && tier_of(one) != tier_of(two);
         if apart && counts.0 > 0 && counts.1 > 0 {
             return Ok(None);
         }

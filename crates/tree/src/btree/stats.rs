@@ -6,6 +6,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
+use super::blocks::bytes_beside;
 use super::node::{Block, Body};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
@@ -30,7 +31,7 @@ pub struct Stats {
     pub leaves: LevelFill,
     /// Bytes of a node; for each leaf, on average, where they differ.
     pub node_bytes: usize,
-    /// Bytes of all nodes together, and of what lies beside them: ends of long keys, and layers' prefixes.
+    /// Bytes of all nodes together, and of what lies beside them: values in blocks, ends of long keys, and layers' prefixes.
     pub bytes_in_nodes: usize,
     /// Bytes committed in the fast tier, tables included.
     pub fast_bytes: usize,
@@ -66,6 +67,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
         stats.bytes_in_nodes += nodes.sum::<usize>() * Self::BYTES;
+        if P::VALUES {
+            let leaves = (stats.leaves.fast + stats.leaves.slow).max(1);
+            stats.node_bytes = stats.bytes_in_nodes / leaves;
+        }
         if P::LINKS {
             let levels = stats.levels.len().min(u8::MAX.into());
             self.deepest.store(levels as u8, Relaxed);
@@ -133,7 +138,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 }
             }
         }
-        if P::LINKS {
+        if P::BLOCKS {
             self.count_below(path, level + usize::from(top) + 1, stats, todo);
         }
     }
@@ -162,13 +167,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 let Some(Place { node, .. }) = found.filter(|it| it.at.path == path) else {
                     return Ok(None);
                 };
-                let (count, upper) = node.get(|body| (body.count(), body.upper()))?;
-                let mut bytes = 0;
-                for index in 0..count {
-                    let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
-                    bytes += P::block(key, payload).map_or(0, |block| block.slot());
-                }
-                Ok(Some((bytes, upper)))
+                let upper = node.get(Body::upper)?;
+                Ok(Some((bytes_beside::<P, WORDS>(&node)?, upper)))
             });
             let Some((bytes, upper)) = counted else {
                 return;

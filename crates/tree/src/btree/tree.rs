@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, KeyBytes, LeafRef, NewNode, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
@@ -16,8 +16,10 @@ use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
 use super::descent::{Get, Leaf, Seek, Slot};
 use super::node::{Body, HEADER, Lanes, Lines, Link, Search, Share, WINDOW};
-use super::payload::{Payload, Words};
+use super::payload::{Payload, Values, Words};
+use crate::InsertError;
 use crate::store::{self, Store};
+use crate::value::{Change, Keep};
 
 /// The root's address and height, guarded like a node: it is the root's parent.
 #[repr(align(128))]
@@ -51,6 +53,8 @@ pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub search: Search,
     /// The longest path that was met, in nodes.
     pub deepest: AtomicU8,
+    /// How many leaves there are; counted where values lie beside them.
+    pub leaves: AtomicUsize,
     payload: PhantomData<P>,
 }
 
@@ -192,6 +196,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             }),
             search: Search::detect(),
             deepest: AtomicU8::new(1),
+            leaves: AtomicUsize::new(1),
             payload: PhantomData,
         };
         let new = NewNode {
@@ -223,12 +228,20 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Frees a node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
+        self.count_leaf(height, usize::MAX);
         self.store.reclaim(guard, move |store| {
             if height == 0 {
                 store.placement.leaf_freed(link.address());
             }
             link.free::<WORDS>(store.arenas());
         });
+    }
+
+    /// Counts a leaf that came (1), or went (-1, wrapped).
+    pub fn count_leaf(&self, height: u8, change: usize) {
+        if P::VALUES && height == 0 {
+            self.leaves.fetch_add(change, Relaxed);
+        }
     }
 
     /// The node at a height on the path to a key, and its parent. `Ok(None)`: the tree is lower. Where a layer on the way is gone,
@@ -309,6 +322,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             level = level.saturating_add(1);
             known += size_of::<u64>() + skipped;
         }
+    }
+
+    /// Where a node lies.
+    pub fn tier_of(&self, node: Snapshot<'_, Body<WORDS>>) -> TierId {
+        self.memory().arenas().tier_of(address(node.of()))
     }
 
     /// Takes notice of a node so many steps below the topmost root.
@@ -478,8 +496,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 }
 
-/// Lookups where there are words and nothing else.
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+/// Lookups where there is one tree.
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// The leaf that covers `key`.
     #[inline(always)]
     pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard) -> Snapshot<'g, Body<WORDS>> {
@@ -507,14 +525,16 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         self.search.run(Seek(Leaf { tree, key, guard }))
     }
 
+    /// What `out` makes of the value of a key.
     #[inline(always)]
-    pub fn get(&self, key: u64) -> Option<u64> {
+    pub fn get<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = &epoch::pin();
-        self.search.run(Get {
+        let found = self.search.run(Get {
             tree: self,
             key,
             guard,
-        })
+        });
+        found.map(out)
     }
 
     /// A record's value, from a leaf that may be changing.
@@ -541,26 +561,48 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         Ok(found.ok().map(|index| (leaf, index)))
     }
 
-    /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
-    /// `change` returning `None` leaves the record alone.
-    pub fn modify(&self, key: u64, mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
-        let guard = epoch::pin();
-        self.retry(|| {
-            let Some((leaf, index)) = self.record(key, &guard)? else {
-                return Ok(None);
-            };
-            let held = leaf.upgrade()?;
-            self.touch(&held, index);
-            let before = held.payload(index);
-            match change(before) {
-                Some(after) => {
-                    held.set_payload(index, after);
-                    self.note_unlocked(held, Access::Reuse);
-                }
-                None => held.unchanged(),
-            }
-            Ok(Some(before))
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
+    pub fn modify<R>(
+        &self,
+        key: u64,
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            let guard = epoch::pin();
+            self.retry(|| self.try_modify(key, change, &mut out, &guard))
         })
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn try_modify<R, C: Change>(
+        &self,
+        key: u64,
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
+        guard: &Guard,
+    ) -> Result<Result<Option<R>, InsertError>, Restart> {
+        let Some((leaf, index)) = self.record(key, guard)? else {
+            return Ok(Ok(None));
+        };
+        if C::PREPARES {
+            let before = leaf.get(|body| body.payload(index))?;
+            if let Err(refused) = change.prepare(Some(before), self.tier_of(leaf)) {
+                return Ok(Err(refused));
+            }
+        }
+        let held = leaf.upgrade()?;
+        self.touch(&held, index);
+        let before = held.payload(index);
+        match change.change(Some(before)) {
+            Some(after) => {
+                held.set_payload(index, after);
+                self.note_unlocked(held, Access::Reuse);
+                self.reclaim_value(before, guard);
+            }
+            None => held.unchanged(),
+        }
+        Ok(Ok(Some(out(before))))
     }
 }
 

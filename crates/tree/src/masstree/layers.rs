@@ -17,6 +17,7 @@ fn lead(key: u64, payload: u64) -> Option<Lead> {
 
 impl Payload for Slices {
     const LINKS: bool = true;
+    const VALUES: bool = false;
 
     fn layer(key: u64, payload: u64) -> Option<Link> {
         match lead(key, payload)? {
@@ -67,6 +68,14 @@ impl Payload for Slices {
             Lead::Skip(_) => Lead::Skip(block).payload(),
             _ => Lead::Record(block).payload(),
         }
+    }
+
+    fn value(_: u64, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn with_value(_: u64, payload: u64, _: u64) -> u64 {
+        payload
     }
 
     fn path<'a>(arenas: &Arenas, layer: u32) -> &'a [u8] {

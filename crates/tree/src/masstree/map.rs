@@ -13,7 +13,8 @@ use super::range::Range;
 use super::walk::Way;
 use super::{NODE, Tree};
 use crate::traverse::DEPTH;
-use crate::{BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats, Value};
+use crate::value::WordValue as Value;
+use crate::{BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
 
 /// A concurrent ordered map from strings of bytes, whose nodes live across memory tiers and move by themselves: for keys that begin alike.
 ///

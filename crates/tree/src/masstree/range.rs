@@ -10,7 +10,8 @@ use timberline_tier::Memory;
 
 use super::Tree;
 use super::walk::Way;
-use crate::{ByteKey, Value};
+use crate::ByteKey;
+use crate::value::WordValue as Value;
 
 /// The most records that are copied at once; the first batches are smaller.
 const BATCH: usize = 64;

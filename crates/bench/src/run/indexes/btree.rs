@@ -17,7 +17,7 @@ impl<M: Substrate> Index for BTree<u64, u64, M> {
 
     #[inline(always)]
     fn update(&self, key: u64, value: u64) -> bool {
-        self.update(key, value).is_some()
+        matches!(self.update(key, value), Ok(Some(_)))
     }
 
     #[inline(always)]

@@ -1,0 +1,132 @@
+//! What an operation makes of a record's value.
+//!
+//! Whatever needs memory, or may take long, is done before a lock is taken, for the value that was seen then; if that is another one
+//! once the leaf is locked, the attempt fails and is made again.
+
+use timberline_tier::{Memory, TierId};
+
+use super::block::ValueBlock;
+use crate::store::Store;
+use crate::{InsertError, MAX_VALUE};
+
+/// Makes a value's word of the one before; `None` is no record.
+pub trait Change {
+    /// Whether [`prepare`](Self::prepare) does anything. Where not, code for it is compiled out.
+    const PREPARES: bool;
+
+    /// Gets ready for a record with this word, in a leaf in this tier. May be called again, for others.
+    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), InsertError>;
+
+    /// The word that takes the place of the one it was prepared for; `None` leaves things as they are. The leaf is locked, and
+    /// takes the word.
+    fn change(&mut self, before: Option<u64>) -> Option<u64>;
+
+    /// Frees what was prepared: the thread is not pinned any more, and words it saw may be used again.
+    fn forget(&mut self);
+}
+
+/// Words are made of words, under the lock.
+impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
+    const PREPARES: bool = false;
+
+    #[inline(always)]
+    fn prepare(&mut self, _: Option<u64>, _: TierId) -> Result<(), InsertError> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn change(&mut self, before: Option<u64>) -> Option<u64> {
+        self(before)
+    }
+
+    #[inline(always)]
+    fn forget(&mut self) {}
+}
+
+/// Makes a block of what `make` hands over, if anything; freed if no leaf takes it.
+pub(crate) struct NewBlock<'s, M: Memory, F> {
+    store: &'s Store<M>,
+    make: F,
+    ready: Option<Ready>,
+}
+
+/// The word that was made for a word and a tier.
+struct Ready {
+    before: Option<u64>,
+    tier: TierId,
+    after: Option<u64>,
+}
+
+impl<'s, M: Memory, F: FnMut(Option<u64>, &mut dyn FnMut(&[u8]))> NewBlock<'s, M, F> {
+    pub fn new(store: &'s Store<M>, make: F) -> Self {
+        let ready = None;
+        NewBlock { store, make, ready }
+    }
+}
+
+impl<M: Memory, F> NewBlock<'_, M, F> {
+    fn discard(&mut self) {
+        let word = self.ready.take().and_then(|ready| ready.after);
+        if let Some(block) = word.and_then(ValueBlock::of) {
+            block.free(self.store.arenas());
+        }
+    }
+}
+
+impl<M: Memory, F: FnMut(Option<u64>, &mut dyn FnMut(&[u8]))> Change for NewBlock<'_, M, F> {
+    const PREPARES: bool = true;
+
+    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), InsertError> {
+        let fits = |ready: &Ready| (ready.before, ready.tier) == (before, tier);
+        if self.ready.as_ref().is_some_and(fits) {
+            return Ok(());
+        }
+        self.discard();
+        let (store, mut made) = (self.store, Ok(None));
+        (self.make)(before, &mut |bytes| {
+            made = write(store, tier, bytes).map(Some);
+        });
+        let after = made?;
+        self.ready = Some(Ready {
+            before,
+            tier,
+            after,
+        });
+        Ok(())
+    }
+
+    fn change(&mut self, before: Option<u64>) -> Option<u64> {
+        let ready = self.ready.take()?;
+        debug_assert_eq!(ready.before, before, "it was prepared for what is there");
+        ready.after
+    }
+
+    fn forget(&mut self) {
+        self.discard();
+    }
+}
+
+impl<M: Memory, F> Drop for NewBlock<'_, M, F> {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+/// Whether a string is short enough for a value.
+pub(super) fn check(bytes: &[u8]) -> Result<(), InsertError> {
+    match bytes.len() {
+        ..=MAX_VALUE => Ok(()),
+        len => Err(InsertError::ValueTooLong(len)),
+    }
+}
+
+/// Makes a block in this tier, or the next slower one that has room. Returns its word.
+fn write(store: &Store<impl Memory>, tier: TierId, bytes: &[u8]) -> Result<u64, InsertError> {
+    check(bytes)?;
+    if bytes.is_empty() {
+        return Ok(ValueBlock::EMPTY);
+    }
+    let slot = store.allocate_from(tier, ValueBlock::slot_for(bytes.len()))?;
+    store.memory.visit(slot.as_ptr() as usize, bytes.len());
+    Ok(ValueBlock::write(slot, bytes).word())
+}

@@ -1,0 +1,161 @@
+//! The two ways to keep a value: in the leaf, or in a block beside it.
+
+use timberline_tier::Memory;
+
+use super::block::ValueBlock;
+use super::change::{Change, NewBlock, check};
+use super::{Value, lent};
+use crate::InsertError;
+use crate::store::Store;
+
+/// How values are kept: [`Word`] or [`Bytes`], and no other way.
+pub trait Kept: inner::Keep {}
+
+impl<K: inner::Keep> Kept for K {}
+
+/// Eight bytes in the leaf; what a map keeps is a `u64`.
+#[derive(Clone, Copy, Debug)]
+pub struct Word;
+
+/// A string of up to 65,536 bytes in a block of its own; what a map keeps is a `&[u8]`. The empty one needs no block.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes;
+
+pub(crate) mod inner {
+    use super::*;
+
+    /// What maps need to know of how a value is kept. Not to be implemented elsewhere.
+    pub trait Keep: Send + Sync + 'static {
+        /// Whether words of leaves lead to blocks.
+        const IN_BLOCKS: bool;
+        /// What is kept.
+        type Form<'a>: Copy;
+
+        /// Whether it is short enough.
+        fn check(value: Self::Form<'_>) -> Result<(), InsertError>;
+
+        /// What a validated word leads to, for a thread that stays pinned.
+        fn open<'g>(memory: &impl Memory, word: u64) -> Self::Form<'g>;
+
+        /// Whether two are equal.
+        fn same(one: Self::Form<'_>, two: Self::Form<'_>) -> bool;
+
+        /// The word that is all there is to keep of a value; `None` for those in blocks.
+        fn word(value: Self::Form<'_>) -> Option<u64>;
+
+        /// Replaces what is there by `value`, if `when` says so.
+        fn setting<M: Memory>(
+            store: &Store<M>,
+            value: Self::Form<'_>,
+            when: impl FnMut(Option<Self::Form<'_>>) -> bool,
+        ) -> impl Change;
+
+        /// Replaces what is there by what `make` makes of it, and leaves that in `after`.
+        fn making<V: Value<Kept = Self>, M: Memory>(
+            store: &Store<M>,
+            after: &mut Option<V>,
+            make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
+        ) -> impl Change
+        where
+            Self: Sized;
+    }
+}
+
+impl inner::Keep for Word {
+    const IN_BLOCKS: bool = false;
+    type Form<'a> = u64;
+
+    #[inline(always)]
+    fn check(_: Self::Form<'_>) -> Result<(), InsertError> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn open<'g>(_: &impl Memory, word: u64) -> Self::Form<'g> {
+        word
+    }
+
+    #[inline(always)]
+    fn same(one: Self::Form<'_>, two: Self::Form<'_>) -> bool {
+        one == two
+    }
+
+    #[inline(always)]
+    fn word(value: Self::Form<'_>) -> Option<u64> {
+        Some(value)
+    }
+
+    #[inline(always)]
+    fn setting<M: Memory>(
+        _: &Store<M>,
+        value: Self::Form<'_>,
+        mut when: impl FnMut(Option<Self::Form<'_>>) -> bool,
+    ) -> impl Change {
+        move |before| when(before).then_some(value)
+    }
+
+    #[inline(always)]
+    fn making<V: Value<Kept = Word>, M: Memory>(
+        _: &Store<M>,
+        after: &mut Option<V>,
+        mut make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
+    ) -> impl Change {
+        move |before: Option<u64>| {
+            *after = make(before.map(V::from_kept));
+            after.as_ref().map(|value| V::to_kept(value.lend()))
+        }
+    }
+}
+
+impl inner::Keep for Bytes {
+    const IN_BLOCKS: bool = true;
+    type Form<'a> = &'a [u8];
+
+    fn check(value: Self::Form<'_>) -> Result<(), InsertError> {
+        check(value)
+    }
+
+    #[inline(always)]
+    fn open<'g>(memory: &impl Memory, word: u64) -> Self::Form<'g> {
+        ValueBlock::of(word).map_or(&[], |block| block.read(memory))
+    }
+
+    fn same(one: Self::Form<'_>, two: Self::Form<'_>) -> bool {
+        one == two
+    }
+
+    fn word(_: Self::Form<'_>) -> Option<u64> {
+        None
+    }
+
+    fn setting<M: Memory>(
+        store: &Store<M>,
+        value: Self::Form<'_>,
+        mut when: impl FnMut(Option<Self::Form<'_>>) -> bool,
+    ) -> impl Change {
+        NewBlock::new(
+            store,
+            move |before: Option<u64>, put: &mut dyn FnMut(&[u8])| {
+                if when(before.map(|word| Self::open(&store.memory, word))) {
+                    put(value);
+                }
+            },
+        )
+    }
+
+    fn making<V: Value<Kept = Bytes>, M: Memory>(
+        store: &Store<M>,
+        after: &mut Option<V>,
+        mut make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
+    ) -> impl Change {
+        NewBlock::new(
+            store,
+            move |before: Option<u64>, put: &mut dyn FnMut(&[u8])| {
+                *after = make(before.map(|word| lent::<V>(&store.memory, word)));
+                if let Some(value) = after {
+                    put(V::to_kept(value.lend()));
+                }
+            },
+        )
+    }
+}

@@ -1,0 +1,199 @@
+//! What maps lead to: words in the node, or strings of bytes in blocks beside it.
+//!
+//! A string is an immutable block: written before the leaf leads to it, replaced as a whole, and the old one handed to the epoch. So whoever
+//! read the leaf's word under a validated version reads the string without further checks as long as the thread is pinned, and no copy is
+//! made to look at it.
+//!
+//! A block lies in the tier of its leaf, or in a slower one where that was full, and moves when the leaf moves.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `block.rs` | a string in a slot of an arena |
+//! | `change.rs` | what an operation makes of a value, prepared before any lock is taken |
+//! | `kept.rs` | the two ways to keep a value |
+
+mod block;
+mod change;
+mod kept;
+
+pub(crate) use block::ValueBlock;
+pub(crate) use change::Change;
+pub(crate) use kept::inner::Keep;
+pub use kept::{Bytes, Kept, Word};
+
+use timberline_tier::Memory;
+
+/// What a map keeps of a value: a word for [`Word`], `&[u8]` for [`Bytes`].
+pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
+
+/// A value of a map: up to eight bytes, which lie in the leaf, or a string of up to [`MAX_VALUE`](crate::MAX_VALUE) bytes, which
+/// lies beside the leaf in the same kind of memory, and moves with it.
+///
+/// Integers and `f64` are words; `Vec<u8>` and `Box<[u8]>` are strings, which are lent as `&[u8]`:
+///
+/// ```
+/// use std::sync::Arc;
+/// use timberline_placement::AllFast;
+/// use timberline_tier::{Arenas, ArenasConfig, Native};
+/// use timberline_tree::BTree;
+///
+/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
+/// let map: BTree<u64, Vec<u8>> = BTree::new(Native(arenas), Arc::new(AllFast))?;
+/// assert_eq!(map.insert(3, b"three")?, None);
+/// assert_eq!(map.get(3), Some(b"three".to_vec()));
+/// // Without a copy:
+/// assert_eq!(map.get_with(3, |bytes| bytes.len()), Some(5));
+/// map.upsert_with(3, |now| [now.unwrap_or(b""), b"!"].concat())?;
+/// assert_eq!(map.insert(3, b"")?, Some(b"three!".to_vec()));
+/// let refused = map.insert(3, &vec![0; 65_537]).unwrap_err();
+/// assert_eq!(refused.to_string(), "the value has 65537 bytes; at most 65536 are possible");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A type of one's own says how it is written as one of the two:
+///
+/// ```
+/// use timberline_tree::{Form, Value, Word};
+///
+/// #[derive(Clone, Copy)]
+/// struct Point(i32, i32);
+///
+/// impl Value for Point {
+///     type Ref<'a> = Point;
+///     type Kept = Word;
+///
+///     fn lend(&self) -> Point {
+///         *self
+///     }
+///     fn own(value: Self::Ref<'_>) -> Point {
+///         value
+///     }
+///     fn to_kept(Point(x, y): Self::Ref<'_>) -> Form<'_, Self> {
+///         u64::from(x as u32) << 32 | u64::from(y as u32)
+///     }
+///     fn from_kept(word: Form<'_, Self>) -> Self::Ref<'_> {
+///         Point((word >> 32) as i32, word as i32)
+///     }
+/// }
+/// ```
+pub trait Value: Sized + Send + Sync + 'static {
+    /// A value that is lent: itself, or a reference to what the map has.
+    type Ref<'a>: Copy;
+    /// How it is kept: [`Word`] or [`Bytes`].
+    type Kept: Kept;
+
+    /// Lends the value.
+    fn lend(&self) -> Self::Ref<'_>;
+    /// A value of one's own.
+    fn own(value: Self::Ref<'_>) -> Self;
+    /// The value as the map keeps it: a `u64`, or `&[u8]`.
+    fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self>;
+    /// The value of which `kept` was made.
+    fn from_kept(kept: Form<'_, Self>) -> Self::Ref<'_>;
+}
+
+/// The value that a map's word leads to. The word is validated, and the thread stays pinned.
+#[inline(always)]
+pub(crate) fn lent<'g, V: Value>(memory: &impl Memory, word: u64) -> V::Ref<'g> {
+    V::from_kept(V::Kept::open(memory, word))
+}
+
+/// A copy of the value that a map's word leads to. The word is validated, and the thread is pinned.
+#[inline(always)]
+pub(crate) fn owned<V: Value>(memory: &impl Memory, word: u64) -> V {
+    V::own(lent::<V>(memory, word))
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Value for $number {
+            type Ref<'a> = $number;
+            type Kept = Word;
+
+            #[inline(always)]
+            fn lend(&self) -> Self::Ref<'_> {
+                *self
+            }
+            #[inline(always)]
+            fn own(value: Self::Ref<'_>) -> Self {
+                value
+            }
+            #[inline(always)]
+            fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
+                value as u64
+            }
+            #[inline(always)]
+            fn from_kept(word: Form<'_, Self>) -> Self::Ref<'_> {
+                word as $number
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+
+impl Value for f64 {
+    type Ref<'a> = f64;
+    type Kept = Word;
+
+    #[inline(always)]
+    fn lend(&self) -> Self::Ref<'_> {
+        *self
+    }
+    #[inline(always)]
+    fn own(value: Self::Ref<'_>) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
+        value.to_bits()
+    }
+    #[inline(always)]
+    fn from_kept(word: Form<'_, Self>) -> Self::Ref<'_> {
+        f64::from_bits(word)
+    }
+}
+
+macro_rules! strings {
+    ($($string:ty),*) => {$(
+        impl Value for $string {
+            type Ref<'a> = &'a [u8];
+            type Kept = Bytes;
+
+            fn lend(&self) -> Self::Ref<'_> {
+                self
+            }
+            fn own(value: Self::Ref<'_>) -> Self {
+                value.into()
+            }
+            fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
+                value
+            }
+            fn from_kept(kept: Form<'_, Self>) -> Self::Ref<'_> {
+                kept
+            }
+        }
+    )*};
+}
+
+strings!(Vec<u8>, Box<[u8]>);
+
+/// A value that is a word: what maps take that have no strings as values yet.
+pub trait WordValue: Value<Kept = Word> + Copy {
+    /// The value as a word.
+    fn to_word(self) -> u64;
+    /// The value of which `word` was made.
+    fn from_word(word: u64) -> Self;
+}
+
+impl<V: Value<Kept = Word> + Copy> WordValue for V {
+    #[inline(always)]
+    fn to_word(self) -> u64 {
+        V::to_kept(self.lend())
+    }
+
+    #[inline(always)]
+    fn from_word(word: u64) -> Self {
+        V::own(V::from_kept(word))
+    }
+}
