@@ -76,3 +76,59 @@ mod kernel {
         false
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+    use std::thread;
+
+    use super::*;
+
+    /// Each side writes its own word and then reads the other's, in the same moment and over and over: with a barrier in between, at
+    /// least one sees what the other wrote. Without, stores that wait in a CPU's buffer let both see nothing.
+    ///
+    /// Before that, each takes the other's word into its own cache: so the store has to wait for it, and the load doesn't.
+    fn one_side_sees_the_other(light: impl Fn() + Sync) {
+        const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
+        #[derive(Default)]
+        #[repr(align(128))]
+        struct Word(AtomicUsize);
+        let words = |_| <[Word; 2]>::default();
+        let written: Vec<_> = (0..ROUNDS).map(words).collect();
+        let arrived = AtomicUsize::new(0);
+        let side = |mine: usize, barrier: &dyn Fn()| -> Vec<bool> {
+            let round = |(round, words): (usize, &[Word; 2])| {
+                words[1 - mine].0.store(0, Relaxed);
+                arrived.fetch_add(1, AcqRel);
+                let mut waited = 0_u32;
+                while arrived.load(Acquire) < 2 * (round + 1) {
+                    waited += 1;
+                    if waited > 1000 {
+                        thread::yield_now();
+                    }
+                }
+                words[mine].0.store(1, Relaxed);
+                barrier();
+                words[1 - mine].0.load(Relaxed) == 1
+            };
+            written.iter().enumerate().map(round).collect()
+        };
+        let (reader, reclaimer) = thread::scope(|scope| {
+            let reader = scope.spawn(|| side(0, &light));
+            let reclaimer = side(1, &|| assert!(heavy()));
+            (reader.join().unwrap(), reclaimer)
+        });
+        let blind = reader.iter().zip(&reclaimer);
+        let blind = blind.filter(|(reader, reclaimer)| !**reader && !**reclaimer);
+        assert_eq!(blind.count(), 0, "of {ROUNDS} rounds");
+    }
+
+    #[test]
+    fn a_heavy_barrier_pairs_with_what_readers_cross() {
+        if is_asymmetric() {
+            one_side_sees_the_other(light);
+        }
+        one_side_sees_the_other(full);
+    }
+}

@@ -127,8 +127,8 @@ impl Domain {
     /// Says that the slot's thread is pinned. A barrier must follow before anything shared is read.
     #[inline(always)]
     pub fn enter(&self, slot: &Slot) {
-        // The epoch may be an old one: it then holds the others back, which is never wrong. Release, as this store may
-        // be all that a reclaimer sees of the thread's having left before.
+        // Relaxed, for a stale epoch holds the others back, which is never wrong. Release, as this store may be all that
+        // a reclaimer sees of the thread's having left before.
         slot.epoch.store(self.epoch.0.load(Relaxed), Release);
     }
 
@@ -198,7 +198,7 @@ impl Garbage<'_> {
             .sealed
             .back()
             .is_some_and(|newest| newest.epoch + GRACE > epoch);
-        // Who is behind now will be so after the barrier, or will have left: then the next one to come finds that out.
+        // The first look saves the barrier where it would be for nothing; only the second proves anything.
         if awaited && !self.is_held_back(epoch) && barrier::heavy() && !self.is_held_back(epoch) {
             self.domain.epoch.0.store(epoch + 1, Release);
         }

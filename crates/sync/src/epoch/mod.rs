@@ -3,7 +3,7 @@
 //! Readers [`pin`] before they take their first pointer and keep no pointer beyond the [`Guard`]. Whoever
 //! unlinks a node hands the freeing of it to [`Guard::defer`], which runs it once every thread that was pinned then
 //! has unpinned. Every operation pins, so [`pin`] costs a dozen instructions and no barrier: epochs (Fraser:
-//! "Practical lock-freedom", 2004) with the barrier moved to those who reclaim ([`barrier`]; the same trade as in
+//! "Practical lock-freedom", 2004) with the barrier moved to those who reclaim (`barrier.rs`; the same trade as in
 //! Desnoyers et al.: "User-level implementations of read-copy update", 2012).
 //!
 //! # The protocol
@@ -31,12 +31,12 @@
 //!   look at the slot (`Acquire`) sees, or sees one after it, as all stores to slots are `Release`: what R read
 //!   happened before A2, and so before the freeing.
 //!
-//! R may have loaded a global epoch that is *stale*. That only makes its slot hold back the epoch, as by then nobody
-//! else is in one so old: a stale reader is either seen by an advance, which gives up, or it comes after the heavy
-//! barrier and the first case holds. Nor can it be *early*: who loads e + 1 loads what A1 stored after its heavy
-//! barrier, so heavy comes first. This is why *two* advances are needed and enough: after the first, readers
-//! of the node are in e; after the second, they are gone. Three epochs are in use at a time: e + 2 in which bags of e are
-//! freed, e + 1 in which late readers are, and the one in between.
+//! R may have loaded a global epoch that is *stale*. This changes nothing above: either an advance sees it in R's slot, and
+//! gives up until R has left, or R comes after the heavy barrier. Nor can R be *early*: who loads e + 1 loads what A1
+//! stored after its heavy barrier, so heavy comes first.
+//!
+//! One advance is not enough, as readers of the node may be in e after it; after the second, they are gone. So there are
+//! three kinds of garbage at a time: of this epoch, of the one before, and what is free.
 //!
 //! What holds for nodes holds for whatever else is deferred until no one looks, like an address that must not be used again.
 //!
@@ -47,8 +47,11 @@
 //! A bag waits until it is full. Whoever counts on getting memory back (a full tier, a worker that just demoted) calls
 //! [`collect`]. A thread that ends seals what it has.
 
+// The models do without what only `local` calls.
+#[cfg_attr(loom, allow(dead_code))]
 mod barrier;
 mod deferred;
+#[cfg_attr(loom, allow(dead_code))]
 mod domain;
 #[cfg(not(loom))]
 mod local;

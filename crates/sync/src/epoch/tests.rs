@@ -196,24 +196,20 @@ fn calls_may_pin_and_defer_and_flush_and_do_not_nest() {
 
 #[test]
 fn full_bags_are_freed_without_a_flush() {
-    let (freed, made) = (Arc::new(AtomicUsize::new(0)), 1_000_000);
-    for _ in 0..made {
+    const MADE: usize = 1_000_000;
+    let freed = Arc::new(AtomicUsize::new(0));
+    for made in 0..MADE {
         let counted = freed.clone();
         pin().defer(move || counted.fetch_add(1, Relaxed));
         if freed.load(Relaxed) > 10_000 {
             return;
         }
-        if is_crowded() {
+        if made % 64 == 0 {
+            // Other tests may be pinned and off their cores.
             thread::yield_now();
         }
     }
-    panic!("{} of {made} freed", freed.load(Relaxed));
-}
-
-/// Whether to let other tests unpin.
-fn is_crowded() -> bool {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    TURN.fetch_add(1, Relaxed).is_multiple_of(64)
+    panic!("{} of {MADE} freed", freed.load(Relaxed));
 }
 
 /// A node whose memory is not given back but used again, so that a reader who comes too late finds out.
@@ -284,7 +280,7 @@ fn replace_and_look(is_fenced: bool) {
                     let node = unsafe { &*cells[(looks + reader) % 4].load(Acquire) };
                     let stamp = node.stamp.load(Relaxed);
                     assert_ne!(stamp, DEAD, "a dead node was reached");
-                    if looks.is_multiple_of(1000) {
+                    if looks % 1000 == 0 {
                         thread::yield_now();
                     }
                     for _ in 0..looks % 32 {

@@ -61,16 +61,23 @@ impl World {
         this.domain.garbage().seal(vec![Deferred::new(free)]);
     }
 
-    /// Moves the epoch on and makes the calls that have waited long enough. Whether there were any.
-    fn collect(&self) -> bool {
+    /// Moves the epoch on and makes the calls that have waited long enough.
+    fn collect(&self) {
         let free = {
             let mut garbage = self.domain.garbage();
             garbage.advance();
             garbage.take_free()
         };
-        let is_any = free.is_some();
         free.into_iter().flatten().for_each(Deferred::call);
-        is_any
+    }
+
+    /// Once all others have ended, nothing holds the node back any more.
+    fn settle(&self) {
+        self.collect();
+        self.collect();
+        // SAFETY: loom looks whether anybody writes meanwhile.
+        let seen = self.nodes[0].with(|node| unsafe { *node });
+        assert_eq!(seen, FREED);
     }
 }
 
@@ -93,13 +100,7 @@ fn a_reader_never_sees_a_freed_node() {
         world.collect();
         world.collect();
         reader.join().unwrap();
-        world.collect();
-        world.collect();
-        let seen = world.nodes[0].with(|node| {
-            // SAFETY: all others have ended.
-            unsafe { *node }
-        });
-        assert_eq!(seen, FREED, "nothing holds it back any more");
+        world.settle();
     });
 }
 
@@ -131,12 +132,13 @@ fn a_reader_never_sees_what_another_thread_freed() {
         });
         let collector = thread::spawn({
             let world = world.clone();
-            move || [world.collect(), world.collect(), world.collect()]
+            move || (0..3).for_each(|_| world.collect())
         });
         World::replace(&world);
         world.collect();
         reader.join().unwrap();
         collector.join().unwrap();
+        world.settle();
     });
 }
 
@@ -155,5 +157,6 @@ fn slots_pass_from_thread_to_thread() {
         for reader in readers {
             reader.join().unwrap();
         }
+        world.settle();
     });
 }
