@@ -15,7 +15,9 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
-use super::node::{AT_END, LAST, Leaf, Link, Position, Reach, TAKEN, leaf_bytes, position};
+use super::node::{
+    AT_END, Body, Kind, LAST, Leaf, Link, Position, Reach, TAKEN, leaf_bytes, position,
+};
 use super::tree::{Inner, Parent, Root, Tree, common};
 
 /// Which way to walk.
@@ -151,18 +153,32 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     ) -> usize {
         let (tree, guard) = (self.tree, self.guard);
         while walked < until {
+            let (before, way, all) = (walked, self.way, !self.fast_only);
             if let Some(frame) = self.top() {
-                let before = walked;
-                while walked < until
-                    && let Some(link) = frame.leaf()
-                {
-                    ring[walked % N] = Some(tree.leaf_at(link, guard));
-                    walked += 1;
+                let mut taken = usize::from(frame.taken);
+                for &link in frame.links[..usize::from(frame.count)].iter().skip(taken) {
+                    if link.is_leaf() && walked < until {
+                        ring[walked % N] = Some(tree.leaf_at(link, guard));
+                        walked += 1;
+                    } else if all && link.is_few() && walked + 3 <= until {
+                        let Some((few, count)) = Self::few(tree, link, frame.inner, way, guard)
+                        else {
+                            break;
+                        };
+                        for &link in &few[..count] {
+                            ring[walked % N] = Some(tree.leaf_at(link, guard));
+                            walked += 1;
+                        }
+                    } else {
+                        break;
+                    }
+                    taken += 1;
                 }
-                if walked > before {
-                    self.last = ring[(walked - 1) % N];
-                    continue;
-                }
+                frame.taken = taken as u8;
+            }
+            if walked > before {
+                self.last = ring[(walked - 1) % N];
+                continue;
             }
             let Some(leaf) = self.search() else {
                 return walked;
@@ -171,6 +187,34 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             walked += 1;
         }
         walked
+    }
+
+    /// The links of a node of three, in the walk's order, where they all lead to leaves, for which is asked; where a writer is
+    /// at work, or the parent is no longer the same, the walk goes on step by step.
+    #[inline(always)]
+    fn few(
+        tree: &'g Tree<M, R>,
+        link: Link,
+        parent: Inner<'g, R>,
+        way: Way,
+        guard: &'g Guard,
+    ) -> Option<([Link; 3], usize)> {
+        let inner = tree
+            .enter(link, &Parent::Node(parent, AT_END), guard)
+            .ok()?;
+        tree.memory()
+            .visit(link.address(tree.base), Kind::N3.bytes::<R>());
+        let (mut links, count) = inner.node.get(Body::three).ok()?;
+        if !links[..count].iter().all(|link| link.is_leaf()) {
+            return None;
+        }
+        for &link in &links[..count] {
+            Self::ask_for(tree, link);
+        }
+        if way == Way::Backward {
+            links[..count].reverse();
+        }
+        Some((links, count))
     }
 
     /// The node that the walk is at.

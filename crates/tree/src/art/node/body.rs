@@ -303,46 +303,72 @@ impl<R: Reach> Body<R> {
         most: usize,
         links: &mut [Link; TAKEN],
     ) -> (usize, Option<Position>) {
-        let (view, most, mut count) = (self.view(kind), most.min(TAKEN), 0);
-        if let View::Few(keys, cells) = view {
-            let end = self.has_end();
-            for (lane, cell) in cells.iter().enumerate().take(self.count()) {
-                let at = Self::lane_position(keys, lane, end);
-                if at < from {
-                    continue;
+        let most = most.min(TAKEN);
+        match self.view(kind) {
+            View::Few(keys, cells) => {
+                let (end, mut count) = (self.has_end(), 0);
+                for (lane, cell) in cells.iter().enumerate().take(self.count()) {
+                    let at = Self::lane_position(keys, lane, end);
+                    if at < from {
+                        continue;
+                    }
+                    if count == most {
+                        return (count, Some(at));
+                    }
+                    links[count] = cell.load();
+                    count += 1;
                 }
-                if count == most {
-                    return (count, Some(at));
-                }
-                links[count] = cell.load();
-                count += 1;
+                (count, None)
             }
-            return (count, None);
+            View::Indexed(node) => Self::take_wide(node.end.load(), from, most, links, |group| {
+                let view = View::Indexed(node);
+                (view.occupied(group), move |byte| view.wide(byte))
+            }),
+            View::Full(node) => Self::take_wide(node.end.load(), from, most, links, |group| {
+                let view = View::Full(node);
+                (view.occupied(group), move |byte| view.wide(byte))
+            }),
         }
-        let end = view.end();
+    }
+
+    /// The same where each byte has a place: `group` tells which of sixteen bytes have a child, and how to come to those.
+    #[inline(always)]
+    fn take_wide<F: Fn(usize) -> Link>(
+        end: Link,
+        from: Position,
+        most: usize,
+        links: &mut [Link; TAKEN],
+        group: impl Fn(usize) -> (u32, F),
+    ) -> (usize, Option<Position>) {
+        let mut count = 0;
         if from == AT_END && !end.is_none() {
             links[0] = end;
             count = 1;
         }
         let first = usize::from(from.saturating_sub(1)).min(255);
-        let mut start = first & !15;
-        let mut occupied = view.occupied(start / 16) & (!0 << (first % 16));
-        loop {
+        let mut passed = !0 << (first % 16);
+        for start in (first & !15..256).step_by(16) {
+            let (occupied, child) = group(start / 16);
+            let mut occupied = occupied & passed;
+            passed = !0;
             while occupied != 0 {
                 let byte = start + occupied.trailing_zeros() as usize % 16;
                 if count == most {
                     return (count, Some(1 + byte as Position));
                 }
-                links[count] = view.wide(byte);
+                links[count] = child(byte);
                 count += 1;
                 occupied &= occupied - 1;
             }
-            start += 16;
-            if start == 256 {
-                return (count, None);
-            }
-            occupied = view.occupied(start / 16);
         }
+        (count, None)
+    }
+
+    /// The links of a node of three, of which there are so many as the second says.
+    #[inline(always)]
+    pub fn three(&self) -> ([Link; 3], usize) {
+        let node: &Node3<R> = self.layout();
+        (node.links.each_ref().map(R::load), self.count().min(3))
     }
 
     #[inline(always)]

@@ -107,6 +107,12 @@ impl Link {
         self.0 & LEAF != 0
     }
 
+    /// Whether it leads to an inner node of the smallest kind.
+    #[inline(always)]
+    pub fn is_few(self) -> bool {
+        !self.is_none() && !self.is_leaf() && self.kind() == Kind::N3
+    }
+
     /// The kind of inner node that it leads to.
     #[inline(always)]
     pub fn kind(self) -> Kind {
