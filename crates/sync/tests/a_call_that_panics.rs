@@ -1,5 +1,7 @@
 //! A deferred call that panics takes nothing else with it. In a process of its own: any thread might have been hit.
 
+#![cfg(not(loom))]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -50,6 +50,7 @@
 // The models do without what only `local` calls.
 #[cfg_attr(loom, allow(dead_code))]
 mod barrier;
+#[cfg_attr(loom, allow(dead_code))]
 mod deferred;
 #[cfg_attr(loom, allow(dead_code))]
 mod domain;

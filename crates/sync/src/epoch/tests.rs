@@ -204,7 +204,7 @@ fn full_bags_are_freed_without_a_flush() {
         if freed.load(Relaxed) > 10_000 {
             return;
         }
-        if made % 64 == 0 {
+        if made.is_multiple_of(64) {
             // Other tests may be pinned and off their cores.
             thread::yield_now();
         }
@@ -259,7 +259,7 @@ fn replace_and_look(is_fenced: bool) {
                         freed.fetch_add(1, Relaxed);
                     });
                     replaced.fetch_add(1, Relaxed);
-                    if round % 100 == 0 {
+                    if round.is_multiple_of(100) {
                         guard.flush();
                     }
                 }
@@ -280,7 +280,7 @@ fn replace_and_look(is_fenced: bool) {
                     let node = unsafe { &*cells[(looks + reader) % 4].load(Acquire) };
                     let stamp = node.stamp.load(Relaxed);
                     assert_ne!(stamp, DEAD, "a dead node was reached");
-                    if looks % 1000 == 0 {
+                    if looks.is_multiple_of(1000) {
                         thread::yield_now();
                     }
                     for _ in 0..looks % 32 {
