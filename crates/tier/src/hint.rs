@@ -15,6 +15,11 @@ pub fn prefetch_lines(address: usize, lines: usize) {
 /// Asks the CPU for the lines that hold `bytes` bytes from `address` on. Never faults.
 #[inline(always)]
 pub fn prefetch(address: usize, bytes: usize) {
+    // The same one twice costs less than to find out whether it is one.
+    if bytes <= LINE {
+        prefetch_line(address);
+        return prefetch_line(address.wrapping_add(bytes.saturating_sub(1)));
+    }
     let first = address & !(LINE - 1);
     prefetch_lines(first, (address - first + bytes).div_ceil(LINE));
 }

@@ -14,11 +14,14 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
+use timberline_tier::hint::LINE;
 
-use super::node::{
-    AT_END, Body, Kind, LAST, Leaf, Link, Position, Reach, TAKEN, leaf_bytes, position,
-};
+use super::node::{AT_END, Body, Kind, LAST, Leaf, Link, Position, Reach, leaf_bytes, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
+
+/// Links taken out of a node, at most. When half of them are left, the next are taken: so what they lead to was asked for a while
+/// before the walk comes there.
+const TAKEN: usize = 16;
 
 /// Which way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +91,8 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     way: Way,
     /// Whether slow nodes, and all below them, are passed over.
     fast_only: bool,
-    /// Links worth taking at once.
+    /// Leaves that are wanted, and links worth having taken.
+    most: usize,
     ahead: usize,
     from: Start<'g>,
     /// The last leaf given out; its key is not read unless the walk starts over.
@@ -106,11 +110,12 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             guard,
             way,
             fast_only: false,
+            most: usize::MAX,
             ahead: TAKEN,
             from,
             last: None,
             // As many as fit what allocators give out fast; more where paths are long.
-            frames: Vec::with_capacity(5),
+            frames: Vec::with_capacity(3),
             depth: 0,
             started: false,
         }
@@ -124,7 +129,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// No more than so many leaves are wanted: fewer are asked for ahead.
     pub fn at_most(mut self, leaves: usize) -> Self {
-        self.ahead = leaves.clamp(1, TAKEN);
+        (self.most, self.ahead) = (leaves, leaves.clamp(1, TAKEN));
         self
     }
 
@@ -153,10 +158,16 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     ) -> usize {
         let (tree, guard) = (self.tree, self.guard);
         while walked < until {
+            self.ahead = (self.most - walked).min(TAKEN);
             let (before, way, all) = (walked, self.way, !self.fast_only);
+            let low = self.low();
             if let Some(frame) = self.top() {
                 let mut taken = usize::from(frame.taken);
-                for &link in frame.links[..usize::from(frame.count)].iter().skip(taken) {
+                let stop = match frame.next {
+                    Some(_) => usize::from(frame.count).saturating_sub(low),
+                    None => usize::from(frame.count),
+                };
+                for &link in frame.links[..stop].iter().skip(taken) {
                     if link.is_leaf() && walked < until {
                         ring[walked % N] = Some(tree.leaf_at(link, guard));
                         walked += 1;
@@ -217,6 +228,11 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         Some((links, count))
     }
 
+    /// When so many links are left, the next are taken.
+    fn low(&self) -> usize {
+        self.ahead / 2
+    }
+
     /// The node that the walk is at.
     #[inline(always)]
     fn top(&mut self) -> Option<&mut Frame<'g, R>> {
@@ -253,7 +269,14 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 return Ok(first);
             }
         }
+        let low = self.low();
         while let Some(frame) = self.top() {
+            if let Some(next) = frame.next
+                && usize::from(frame.count - frame.taken) <= low
+            {
+                self.take(next)?;
+                continue;
+            }
             if let Some(link) = frame.leaf() {
                 return Ok(Some(self.tree.leaf_at(link, self.guard)));
             }
@@ -264,8 +287,6 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 let inner = self.tree.enter(link, &parent, self.guard)?;
                 let next = Some(self.begin());
                 self.push(inner, next);
-            } else if let Some(next) = frame.next {
-                self.take(next)?;
             } else {
                 self.depth -= 1;
             }
@@ -316,27 +337,34 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let Some(frame) = self.top() else {
             return Ok(());
         };
-        let (link, links) = (frame.inner.link, &mut frame.links);
+        let (taken, left) = (frame.taken as usize, usize::from(frame.count - frame.taken));
+        frame.links.copy_within(taken..taken + left, 0);
+        let (link, links) = (frame.inner.link, &mut frame.links[left..ahead.max(left)]);
         let (kind, address) = (link.kind(), link.address(tree.base));
         tree.memory().visit(address, kind.bytes::<R>());
         let (mut count, rest) = frame.inner.node.get(|body| match way {
-            Way::Forward => body.take(kind, from, ahead, links),
-            Way::Backward => body.take_back(from, ahead, links),
+            Way::Forward => body.take(kind, from, links),
+            Way::Backward => body.take_back(from, links),
         })?;
         if fast_only {
             let slow = |link: &Link| !tree.is_fast(*link);
-            let taken = std::mem::replace(&mut count, 0);
-            for at in 0..taken {
+            let all = std::mem::replace(&mut count, 0);
+            for at in 0..all {
                 if !slow(&links[at]) {
                     links[count] = links[at];
                     count += 1;
                 }
             }
         }
-        (frame.taken, frame.count, frame.next) = (0, count as u8, rest);
-        for &link in &frame.links[..count] {
+        for &link in &links[..count] {
             Self::ask_for(tree, link);
         }
+        if let Some(next) = rest
+            && let (_, Some(offset)) = kind.reads::<R>(next.saturating_sub(1) as u8)
+        {
+            tree.memory().prefetch(address + offset, 2 * LINE);
+        }
+        (frame.taken, frame.count, frame.next) = (0, (left + count) as u8, rest);
         Ok(())
     }
 

@@ -19,8 +19,6 @@ pub type Node<R> = Versioned<Body<R>>;
 pub type Position = u16;
 /// The position of the key that ends here.
 pub const AT_END: Position = 0;
-/// Links taken out of a node at once.
-pub const TAKEN: usize = 16;
 /// The last position.
 pub const LAST: Position = 256;
 
@@ -293,17 +291,14 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// Takes up to `most` links in order, from `from` on, to the front of `links`. Returns how many, and where the next is if there is
-    /// one.
+    /// Takes links in order, from `from` on, until `links` is full. Returns how many, and where the next is if there is one.
     #[inline(always)]
     pub fn take(
         &self,
         kind: Kind,
         from: Position,
-        most: usize,
-        links: &mut [Link; TAKEN],
+        links: &mut [Link],
     ) -> (usize, Option<Position>) {
-        let most = most.min(TAKEN);
         match self.view(kind) {
             View::Few(keys, cells) => {
                 let (end, mut count) = (self.has_end(), 0);
@@ -312,19 +307,19 @@ impl<R: Reach> Body<R> {
                     if at < from {
                         continue;
                     }
-                    if count == most {
+                    let Some(place) = links.get_mut(count) else {
                         return (count, Some(at));
-                    }
-                    links[count] = cell.load();
+                    };
+                    *place = cell.load();
                     count += 1;
                 }
                 (count, None)
             }
-            View::Indexed(node) => Self::take_wide(node.end.load(), from, most, links, |group| {
+            View::Indexed(node) => Self::take_wide(node.end.load(), from, links, |group| {
                 let view = View::Indexed(node);
                 (view.occupied(group), move |byte| view.wide(byte))
             }),
-            View::Full(node) => Self::take_wide(node.end.load(), from, most, links, |group| {
+            View::Full(node) => Self::take_wide(node.end.load(), from, links, |group| {
                 let view = View::Full(node);
                 (view.occupied(group), move |byte| view.wide(byte))
             }),
@@ -336,13 +331,15 @@ impl<R: Reach> Body<R> {
     fn take_wide<F: Fn(usize) -> Link>(
         end: Link,
         from: Position,
-        most: usize,
-        links: &mut [Link; TAKEN],
+        links: &mut [Link],
         group: impl Fn(usize) -> (u32, F),
     ) -> (usize, Option<Position>) {
         let mut count = 0;
         if from == AT_END && !end.is_none() {
-            links[0] = end;
+            let Some(place) = links.first_mut() else {
+                return (0, Some(from));
+            };
+            *place = end;
             count = 1;
         }
         let first = usize::from(from.saturating_sub(1)).min(255);
@@ -353,10 +350,10 @@ impl<R: Reach> Body<R> {
             passed = !0;
             while occupied != 0 {
                 let byte = start + occupied.trailing_zeros() as usize % 16;
-                if count == most {
+                let Some(place) = links.get_mut(count) else {
                     return (count, Some(1 + byte as Position));
-                }
-                links[count] = child(byte);
+                };
+                *place = child(byte);
                 count += 1;
                 occupied &= occupied - 1;
             }
@@ -399,19 +396,14 @@ impl<R: Reach> Body<R> {
     }
 
     /// The same as `take`, against the order, from `from` down.
-    pub fn take_back(
-        &self,
-        from: Position,
-        most: usize,
-        links: &mut [Link; TAKEN],
-    ) -> (usize, Option<Position>) {
+    pub fn take_back(&self, from: Position, links: &mut [Link]) -> (usize, Option<Position>) {
         let (mut count, mut rest) = (0, None);
         self.each_back(from, |at, link| {
-            if count == most.min(TAKEN) {
+            let Some(place) = links.get_mut(count) else {
                 rest = Some(at);
                 return false;
-            }
-            links[count] = link;
+            };
+            *place = link;
             count += 1;
             true
         });
@@ -429,8 +421,8 @@ impl<R: Reach> Body<R> {
 
     /// The first entry.
     pub fn first(&self) -> Link {
-        let mut first = [Link::NONE; TAKEN];
-        self.take(self.kind(), AT_END, 1, &mut first);
+        let mut first = [Link::NONE];
+        self.take(self.kind(), AT_END, &mut first);
         first[0]
     }
 

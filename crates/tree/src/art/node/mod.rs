@@ -33,6 +33,6 @@ mod leaf;
 mod link;
 mod search;
 
-pub use body::{AT_END, Body, LAST, Node, Position, Step, TAKEN, position};
+pub use body::{AT_END, Body, LAST, Node, Position, Step, position};
 pub use leaf::{Leaf, LockedLeaf, leaf_bytes};
 pub use link::{Base, Far, Kind, Link, Near, Reach};
