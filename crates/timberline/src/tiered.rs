@@ -112,7 +112,7 @@ map!([K: Key, V: Value] BTree<K, V>, HeatIn::Table {
     node_bytes: BTree::<K, V>::NODE_BYTES,
 });
 map!([K: ByteKey + ?Sized, V: Value<Kept = Word> + Copy] Art<K, V>, HeatIn::Leaf { leaf_bytes: 40 });
-map!([K: ByteKey + ?Sized, V: Value<Kept = Word> + Copy] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 256 });
+map!([K: ByteKey + ?Sized, V: Value] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 256 });
 
 /// A map over two tiers whose nodes are moved by a thread of its own. Dereferences to the map.
 ///

@@ -55,10 +55,11 @@ impl<R: Reach> TestMap for Map<R> {
         self.0.insert(&key, value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.update(&key, value)
+        self.0.update(&key, value).expect("words need no memory")
     }
     fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        self.0.compare_and_set(&key, expected, new)
+        let set = self.0.compare_and_set(&key, expected, new);
+        set.expect("words need no memory")
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.0.remove(&key)
@@ -110,7 +111,7 @@ impl ByteMap for Art<[u8], u64> {
         self.insert(key, value)
     }
     fn update(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.update(key, value)
+        self.update(key, value).expect("words need no memory")
     }
     fn upsert_with(
         &self,

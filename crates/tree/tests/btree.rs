@@ -14,7 +14,7 @@ use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::btree::{NODE_1K, NODE_256};
 use timberline_tree::{BTree, BulkError, Full, InsertError, Range, Stats};
-use values::{ValueMap, value_suite_for};
+use values::{ValueMap, value_map, value_suite_for};
 
 /// Body words of the smallest node, 128 bytes: six entries.
 const NODE_128: usize = 12;
@@ -88,85 +88,9 @@ suite_for!(tiny: Map<NODE_128>);
 suite_for!(small: Map<NODE_256>);
 suite_for!(usual: Map<NODE_1K>);
 
-impl<const WORDS: usize> ValueMap for BTree<u64, Vec<u8>, Native, WORDS> {
+value_map!([const WORDS: usize] BTree<u64, Vec<u8>, Native, WORDS>, |key| key, |bounds| bounds, {
     const NODE_BYTES: usize = Self::NODE_BYTES;
-
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        BTree::new(Native(arenas), placement)
-    }
-    fn arenas(&self) -> &Arenas {
-        self.memory().arenas()
-    }
-    fn placed(&self) -> Arc<dyn Placed> {
-        self.placed()
-    }
-    fn stats(&self) -> Stats {
-        self.stats()
-    }
-    fn insert(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError> {
-        self.insert(key, value)
-    }
-    fn update(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError> {
-        self.update(key, value)
-    }
-    fn modify(
-        &self,
-        key: u64,
-        change: impl FnMut(&[u8]) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, InsertError> {
-        self.modify(key, change)
-    }
-    fn upsert_with(
-        &self,
-        key: u64,
-        value: impl FnMut(Option<&[u8]>) -> Vec<u8>,
-    ) -> Result<Vec<u8>, InsertError> {
-        self.upsert_with(key, value)
-    }
-    fn compare_and_set(
-        &self,
-        key: u64,
-        expected: &[u8],
-        new: &[u8],
-    ) -> Result<Result<(), Option<Vec<u8>>>, InsertError> {
-        self.compare_and_set(key, expected, new)
-    }
-    fn remove(&self, key: u64) -> Option<Vec<u8>> {
-        self.remove(key)
-    }
-    fn get(&self, key: u64) -> Option<Vec<u8>> {
-        self.get(key)
-    }
-    fn get_with<R>(&self, key: u64, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.get_with(key, read)
-    }
-    fn get_many(&self, keys: &[u64], values: &mut [Option<Vec<u8>>]) {
-        self.get_many(keys, values);
-    }
-    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, Vec<u8>)> {
-        self.range(bounds)
-    }
-    fn scan(
-        &self,
-        from: u64,
-        limit: usize,
-        visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
-    ) -> usize {
-        self.scan(from, limit, visit)
-    }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) {
-        self.clear();
-    }
-    fn bulk_load(
-        &self,
-        sorted: impl IntoIterator<Item = (u64, Vec<u8>)>,
-    ) -> Result<usize, BulkError> {
-        self.bulk_load(sorted)
-    }
-}
+});
 
 value_suite_for!(strings_tiny: BTree<u64, Vec<u8>, Native, NODE_128>);
 value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);

@@ -4,6 +4,8 @@
 mod suite;
 #[path = "suite/bytes.rs"]
 mod bytes;
+#[path = "suite/values.rs"]
+mod values;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::btree::NODE_256;
 use timberline_tree::masstree::Range;
 use timberline_tree::{BulkError, Full, InsertError, Masstree, Stats};
+use values::{ValueMap, value_map, value_suite_for};
 
 /// Body words of the smallest node, 128 bytes: six entries.
 const NODE_128: usize = 12;
@@ -81,10 +84,11 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         self.0.insert(&key, value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.update(&key, value)
+        self.0.update(&key, value).expect("words need no memory")
     }
     fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        self.0.compare_and_set(&key, expected, new)
+        let set = self.0.compare_and_set(&key, expected, new);
+        set.expect("words need no memory")
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.0.remove(&key)
@@ -120,6 +124,22 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
 suite_for!(tiny: Map<NODE_128>);
 suite_for!(usual: Map<NODE_256>);
 
+value_map!(
+    [const WORDS: usize] Masstree<u64, Vec<u8>, Native, WORDS>,
+    |key| &key,
+    |bounds| (bound(&bounds.0), bound(&bounds.1)),
+    {
+        const NODE_BYTES: usize = Self::NODE_BYTES;
+
+        fn leaf_of(key: u64) -> NodeKey {
+            leaf_of(&key.to_be_bytes())
+        }
+    }
+);
+
+value_suite_for!(strings_tiny: Masstree<u64, Vec<u8>, Native, NODE_128>);
+value_suite_for!(strings_usual: Masstree<u64, Vec<u8>, Native, NODE_256>);
+
 impl<const WORDS: usize> ByteMap for Masstree<[u8], u64, Native, WORDS> {
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {
         Ok(Masstree::new(Native(arenas), placement)?)
@@ -140,7 +160,7 @@ impl<const WORDS: usize> ByteMap for Masstree<[u8], u64, Native, WORDS> {
         self.insert(key, value)
     }
     fn update(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.update(key, value)
+        self.update(key, value).expect("words need no memory")
     }
     fn upsert_with(
         &self,

@@ -26,7 +26,7 @@ impl<K: ByteKey + ?Sized + 'static> Index<K> for Art<K, u64, Plain> {
 
     #[inline]
     fn update(&self, key: &K, value: u64) -> bool {
-        Art::update(self, key, value).is_some()
+        matches!(Art::update(self, key, value), Ok(Some(_)))
     }
 
     #[inline]

@@ -26,7 +26,7 @@ impl Index<[u8]> for Masstree<[u8], u64, Plain> {
 
     #[inline]
     fn update(&self, key: &[u8], value: u64) -> bool {
-        Masstree::update(self, key, value).is_some()
+        matches!(Masstree::update(self, key, value), Ok(Some(_)))
     }
 
     #[inline]

@@ -146,7 +146,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
     /// there is no such record.
     #[inline]
-    pub fn update(&self, key: &K, value: V) -> Option<V> {
+    pub fn update(&self, key: &K, value: V) -> Result<Option<V>, InsertError> {
         self.modify(key, |_| Some(value))
     }
 
@@ -154,24 +154,33 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// Returns the value before, `None` where there is no such record. The record is locked meanwhile, so `change` should be brief
     /// and must not use the map.
     #[inline]
-    pub fn modify(&self, key: &K, mut change: impl FnMut(V) -> Option<V>) -> Option<V> {
+    pub fn modify(
+        &self,
+        key: &K,
+        mut change: impl FnMut(V) -> Option<V>,
+    ) -> Result<Option<V>, InsertError> {
         let change = |word| change(V::from_word(word)).map(V::to_word);
         let before = self.tree.modify(key.to_bytes(), change);
-        before.map(V::from_word)
+        Ok(before.map(V::from_word))
     }
 
     /// Replaces the value of a present record if it is `expected`.
     ///
     /// # Errors
     /// It is another one (`Some`), or there is no such record (`None`).
-    pub fn compare_and_set(&self, key: &K, expected: V, new: V) -> Result<(), Option<V>> {
+    pub fn compare_and_set(
+        &self,
+        key: &K,
+        expected: V,
+        new: V,
+    ) -> Result<Result<(), Option<V>>, InsertError> {
         let (expected, new) = (expected.to_word(), new.to_word());
         let change = |now| (now == expected).then_some(new);
         let before = self.tree.modify(key.to_bytes(), change);
         if before == Some(expected) {
-            Ok(())
+            Ok(Ok(()))
         } else {
-            Err(before.map(V::from_word))
+            Ok(Err(before.map(V::from_word)))
         }
     }
 
@@ -195,7 +204,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
             self.modify(key, |now| {
                 after = Some(value(Some(now)));
                 after
-            });
+            })?;
             if let Some(after) = after {
                 return Ok(after);
             }

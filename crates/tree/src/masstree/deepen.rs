@@ -17,6 +17,7 @@ use crate::btree::grow::Fresh;
 use crate::btree::node::{Block, Link};
 use crate::btree::tree::address;
 use crate::store::Store;
+use crate::value::{Keep, ValueBlock};
 
 /// A slot for a block; freed if none is made in it.
 pub(super) struct Room<'t, M: Memory> {
@@ -66,9 +67,11 @@ struct Rooms<'t, M: Memory, const WORDS: usize> {
     number: u32,
     skip: Option<Room<'t, M>>,
     entry: Option<Room<'t, M>>,
+    /// A value that is in another tier than the new layer.
+    value: Option<(ValueBlock, Room<'t, M>)>,
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// Puts a layer below the entry that a key shares with others.
     pub(super) fn deepen(
         &self,
@@ -112,13 +115,20 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             }
         };
         let path = path(&key[..spot.depth + SLICE + skipped.len()]);
-        let rooms = match self.rooms(spot, &path, skipped, &entry) {
+        let value = (H::IN_BLOCKS && !is_layer).then(|| old.word());
+        spot.leaf.validate()?;
+        let value = value.and_then(ValueBlock::of);
+        let rooms = match self.rooms(spot, &path, skipped, &entry, value) {
             Ok(rooms) => rooms,
             Err(full) => return Ok(Err(full)),
         };
 
         let held = spot.leaf.upgrade()?;
-        let word = old.word();
+        let mut word = old.word();
+        if let Some((value, room)) = rooms.value {
+            word = value.copy_to(room.slot(), self.memory()).word();
+            self.reclaim_value(value.word(), guard);
+        }
         let payload = match (rooms.entry, is_layer) {
             (Some(room), false) => Lead::Record(room.block(word, &[entry.rest])).payload(),
             (Some(room), true) => Lead::Skip(room.block(word, &[entry.rest])).payload(),
@@ -138,6 +148,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         };
         held.set_payload(index, lead.payload());
         self.reclaim_block(old, old.slot(), guard);
+        self.count_leaf(0, 1);
         self.reaches(spot.level.saturating_add(1));
         Ok(Ok(()))
     }
@@ -148,6 +159,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         path: &[u8],
         skipped: &[u8],
         entry: &Entry<'_>,
+        value: Option<ValueBlock>,
     ) -> Result<Rooms<'_, M, WORDS>, OutOfMemory> {
         let (store, arenas) = (&*self.store, self.memory().arenas());
         let above = arenas.tier_of(address(spot.leaf.of()));
@@ -179,12 +191,17 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             true => Some(room(tier, entry.rest)?),
             false => None,
         };
+        let value = match value.filter(|value| arenas.tier_of(value.address()) != tier) {
+            Some(value) => Some((value, Room::new(store, tier, value.slot())?)),
+            None => None,
+        };
         Ok(Rooms {
             root,
             name,
             number,
             skip,
             entry,
+            value,
         })
     }
 }

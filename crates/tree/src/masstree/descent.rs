@@ -15,6 +15,7 @@ use super::Tree;
 use super::slice::{Lead, SLICE, has_more, slice};
 use crate::btree::node::{Block, Body, Lanes, Link, Work};
 use crate::traverse::{Traversal, run};
+use crate::value::{Keep, ValueBlock};
 
 /// Where a key's path ends.
 pub(super) struct Spot<'t, const WORDS: usize> {
@@ -53,8 +54,8 @@ enum Below<'t, const WORDS: usize> {
 }
 
 /// Looks for a key's spot. `LATER`: other work comes between two steps, so the memory is asked for what the next one reads.
-pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> {
-    pub tree: &'t Tree<M, WORDS>,
+pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
+    pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     lanes: L,
     guard: &'t Guard,
@@ -64,11 +65,11 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, const LATER: bool, 
     restarts: u32,
 }
 
-impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes>
-    Descent<'t, M, WORDS, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
+    Descent<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS>, key: &'t [u8], guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard, lanes: L) -> Self {
         Descent {
             tree,
             key,
@@ -241,8 +242,8 @@ pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
         .count()
 }
 
-impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> Traversal
-    for Descent<'t, M, WORDS, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
+    for Descent<'t, M, WORDS, H, LATER, L>
 {
     type Output = Spot<'t, WORDS>;
 
@@ -258,20 +259,23 @@ impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> Traversal
 }
 
 /// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> {
-    descent: Descent<'t, M, WORDS, LATER, L>,
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
+    descent: Descent<'t, M, WORDS, H, LATER, L>,
     /// The record to compare next.
     record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
+    /// The value that was found, if its block had to be asked for.
+    found: Option<u64>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes>
-    Lookup<'t, M, WORDS, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
+    Lookup<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS>, key: &'t [u8], guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard, lanes: L) -> Self {
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
             record: None,
+            found: None,
         }
     }
 
@@ -291,13 +295,16 @@ impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes>
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> Traversal
-    for Lookup<'t, M, WORDS, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
+    for Lookup<'t, M, WORDS, H, LATER, L>
 {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
+        if H::IN_BLOCKS && LATER && self.found.is_some() {
+            return Poll::Ready(self.found);
+        }
         let (leaf, found) = match self.record.take() {
             Some((leaf, record, depth)) => (leaf, self.compare(leaf, record, depth)),
             None => {
@@ -318,6 +325,14 @@ impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> Traversal
         match found {
             Ok(value) => {
                 self.descent.tree.note(leaf, Access::Reuse);
+                if H::IN_BLOCKS
+                    && LATER
+                    && let Some(block) = value.and_then(ValueBlock::of)
+                {
+                    block.prefetch(self.descent.tree.memory());
+                    self.found = value;
+                    return Poll::Pending;
+                }
                 Poll::Ready(value)
             }
             Err(Restart) => {
@@ -329,35 +344,35 @@ impl<'t, M: Memory, const WORDS: usize, const LATER: bool, L: Lanes> Traversal
 }
 
 /// Finds a key's spot.
-pub(super) struct Locate<'t, M: Memory, const WORDS: usize> {
-    pub tree: &'t Tree<M, WORDS>,
+pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Keep> {
+    pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     pub guard: &'t Guard,
 }
 
-impl<'t, M: Memory, const WORDS: usize> Work for Locate<'t, M, WORDS> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Locate<'t, M, WORDS, H> {
     type Output = Spot<'t, WORDS>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Locate { tree, key, guard } = self;
-        run(Descent::<_, _, false, _>::new(tree, key, guard, lanes))
+        run(Descent::<_, _, _, false, _>::new(tree, key, guard, lanes))
     }
 }
 
 /// Finds the value of a key.
-pub(super) struct Get<'t, M: Memory, const WORDS: usize> {
-    pub tree: &'t Tree<M, WORDS>,
+pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
+    pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     pub guard: &'t Guard,
 }
 
-impl<M: Memory, const WORDS: usize> Work for Get<'_, M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        run(Lookup::<_, _, false, _>::new(tree, key, guard, lanes))
+        run(Lookup::<_, _, _, false, _>::new(tree, key, guard, lanes))
     }
 }

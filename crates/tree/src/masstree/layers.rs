@@ -1,13 +1,16 @@
 //! What the core of the B+tree needs to know about border nodes.
 
+use std::marker::PhantomData;
+
 use timberline_tier::Arenas;
 
 use super::slice::{Lead, SLICE, has_more, path};
 use crate::btree::node::{Block, Link};
 use crate::btree::payload::Payload;
+use crate::value::Keep;
 
-/// Payloads as [`slice`](super::slice) describes them.
-pub(crate) struct Slices;
+/// Payloads as [`slice`](super::slice) describes them, of values that are kept as `H` says.
+pub(crate) struct Slices<H>(PhantomData<H>);
 
 /// What an entry leads to, if that is more than a value.
 #[inline(always)]
@@ -15,9 +18,9 @@ fn lead(key: u64, payload: u64) -> Option<Lead> {
     has_more(key).then(|| Lead::of(payload))
 }
 
-impl Payload for Slices {
+impl<H: Keep> Payload for Slices<H> {
     const LINKS: bool = true;
-    const VALUES: bool = false;
+    const VALUES: bool = H::IN_BLOCKS;
 
     fn layer(key: u64, payload: u64) -> Option<Link> {
         match lead(key, payload)? {
@@ -70,12 +73,22 @@ impl Payload for Slices {
         }
     }
 
-    fn value(_: u64, _: u64) -> Option<u64> {
-        None
+    fn value(key: u64, payload: u64) -> Option<u64> {
+        match lead(key, payload) {
+            None => Some(payload),
+            Some(Lead::Record(record)) => Some(record.word()),
+            Some(Lead::Layer(_) | Lead::Skip(_)) => None,
+        }
     }
 
-    fn with_value(_: u64, payload: u64, _: u64) -> u64 {
-        payload
+    fn with_value(key: u64, payload: u64, value: u64) -> u64 {
+        match lead(key, payload) {
+            Some(Lead::Record(record)) => {
+                record.set_word(value);
+                payload
+            }
+            _ => value,
+        }
     }
 
     fn path<'a>(arenas: &Arenas, layer: u32) -> &'a [u8] {

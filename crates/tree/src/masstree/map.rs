@@ -1,6 +1,7 @@
 //! The typed face of the trie.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -13,8 +14,8 @@ use super::range::Range;
 use super::walk::Way;
 use super::{NODE, Tree};
 use crate::traverse::DEPTH;
-use crate::value::WordValue as Value;
-use crate::{BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
+use crate::value::{Keep, lent, owned};
+use crate::{BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats, Value};
 
 /// A concurrent ordered map from strings of bytes, whose nodes live across memory tiers and move by themselves: for keys that begin alike.
 ///
@@ -40,14 +41,14 @@ use crate::{BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
 /// assert_eq!(all, [("https://example.org/a/page".into(), 2)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Masstree<K: ?Sized, V, M: Memory = Native, const WORDS: usize = NODE> {
-    tree: Arc<Tree<M, WORDS>>,
+pub struct Masstree<K: ?Sized, V: Value, M: Memory = Native, const WORDS: usize = NODE> {
+    tree: Arc<Tree<M, WORDS, V::Kept>>,
     typed: PhantomData<fn(Box<K>) -> V>,
 }
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V, M, WORDS> {
     /// Bytes of a node.
-    pub const NODE_BYTES: usize = Tree::<M, WORDS>::BYTES;
+    pub const NODE_BYTES: usize = Tree::<M, WORDS, V::Kept>::BYTES;
 
     /// An empty map in `memory`, its nodes placed by `placement`.
     ///
@@ -63,12 +64,20 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: &K) -> Option<V> {
-        self.tree.get(key.to_bytes().as_ref()).map(V::from_word)
+        self.get_with(key, V::own)
+    }
+
+    /// What `read` makes of the value of `key`, which is lent to it: no copy is made of a string. No memory is reclaimed meanwhile, so `read`
+    /// should be brief.
+    #[inline]
+    pub fn get_with<R>(&self, key: &K, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
+        let read = |value| read(lent::<V>(self.memory(), value));
+        self.tree.get(key.to_bytes().as_ref(), read)
     }
 
     /// Whether there is a record of `key`.
     pub fn contains_key(&self, key: &K) -> bool {
-        self.get(key).is_some()
+        self.tree.get(key.to_bytes().as_ref(), |_| ()).is_some()
     }
 
     /// The value of `key`, as a future that yields wherever it would wait for memory; an executor that polls about 16 of
@@ -78,7 +87,8 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     /// end soon, and let an executor run dry now and then. It is not `Send`: the hold is the thread's.
     pub async fn get_async(&self, key: &K) -> Option<V> {
         let key = key.to_bytes();
-        self.tree.get_async(key.as_ref()).await.map(V::from_word)
+        let own = |value| owned(self.memory(), value);
+        self.tree.get_async(key.as_ref(), own).await
     }
 
     /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. [`DEPTH`] lookups are under way
@@ -103,7 +113,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
             let bytes: Vec<K::Bytes<'_>> = keys.iter().map(|key| key.borrow().to_bytes()).collect();
             let bytes = bytes.iter().map(|bytes| bytes.as_ref());
             self.tree.get_each(bytes, depth, |index, found| {
-                values[index] = found.map(V::from_word);
+                values[index] = found.map(|value| owned(self.memory(), value));
             });
         }
     }
@@ -111,78 +121,94 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     /// Inserts a record, or replaces the value of a present one. Returns the value before.
     ///
     /// # Errors
-    /// The key is too long, or memory is used up; the map is as it was.
-    pub fn insert(&self, key: &K, value: V) -> Result<Option<V>, InsertError> {
-        let value = value.to_word();
-        self.put(key, |_| value)
+    /// The key or the value is too long, or memory is used up; the map is as it was.
+    pub fn insert(&self, key: &K, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let key = key.to_bytes();
+        let change = V::Kept::setting(&self.tree.store, value, |_| true);
+        let own = |before| owned(self.memory(), before);
+        self.tree.put(check(key.as_ref())?, change, own)
     }
 
-    /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
-    /// there is no such record.
-    pub fn update(&self, key: &K, value: V) -> Option<V> {
-        self.modify(key, |_| Some(value))
-    }
-
-    /// Replaces the value of a present record if it is `expected`.
+    /// Replaces the value of a present record. Returns the value before, `None` where there is no such record.
     ///
     /// # Errors
-    /// It is another one (`Some`), or there is no such record (`None`).
-    pub fn compare_and_set(&self, key: &K, expected: V, new: V) -> Result<(), Option<V>> {
-        let (expected, new) = (expected.to_word(), new.to_word());
-        let change = |now| (now == expected).then_some(new);
-        let before = self.tree.modify(key.to_bytes().as_ref(), change);
-        if before == Some(expected) {
-            Ok(())
-        } else {
-            Err(before.map(V::from_word))
-        }
+    /// The value is too long, or there is no memory for it. Words need none: there is no error then.
+    pub fn update(&self, key: &K, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let change = V::Kept::setting(&self.tree.store, value, |_| true);
+        let own = |before| owned(self.memory(), before);
+        self.tree.modify(key.to_bytes().as_ref(), change, own)
+    }
+
+    /// Replaces the value of a present record if it is `expected`. If it is another one, that is in the inner `Err`; `None` if there is no such
+    /// record.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    pub fn compare_and_set(
+        &self,
+        key: &K,
+        expected: V::Ref<'_>,
+        new: V::Ref<'_>,
+    ) -> Result<Result<(), Option<V>>, InsertError> {
+        let (expected, new) = (V::to_kept(expected), V::to_kept(new));
+        V::Kept::check(new)?;
+        let is_expected = Cell::new(false);
+        let change = V::Kept::setting(&self.tree.store, new, |now| {
+            is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
+            is_expected.get()
+        });
+        let other = |before| (!is_expected.get()).then(|| owned(self.memory(), before));
+        let key = key.to_bytes();
+        Ok(match self.tree.modify(key.as_ref(), change, other)? {
+            Some(None) => Ok(()),
+            before => Err(before.flatten()),
+        })
     }
 
     /// Replaces the value of a present record by `change` of it, atomically; `change` returning `None` leaves the record alone.
-    /// Returns the value before, `None` where there is no such record. The record is locked meanwhile, so `change` should be brief
-    /// and must not use the map.
-    pub fn modify(&self, key: &K, mut change: impl FnMut(V) -> Option<V>) -> Option<V> {
-        let change = |word| change(V::from_word(word)).map(V::to_word);
-        let before = self.tree.modify(key.to_bytes().as_ref(), change);
-        before.map(V::from_word)
+    /// Returns the value before, `None` where there is no such record. `change` should be brief and must not use the map. Words are
+    /// changed with their leaf locked, so it is called once; for a string it is called without a lock, and again if another
+    /// thread was faster to replace it.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    pub fn modify(
+        &self,
+        key: &K,
+        change: impl FnMut(V::Ref<'_>) -> Option<V>,
+    ) -> Result<Option<V>, InsertError> {
+        let (mut change, mut after) = (change, None);
+        let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
+        let change = V::Kept::making(&self.tree.store, &mut after, make);
+        let own = |before| owned(self.memory(), before);
+        self.tree.modify(key.to_bytes().as_ref(), change, own)
     }
 
     /// Inserts or replaces a record by `value` of what is there, atomically. Returns the value that is there afterwards. `value` is
-    /// called once, while the record is locked, so it should be brief and must not use the map.
+    /// called as `change` of [`modify`](Self::modify) is.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
     pub fn upsert_with(
         &self,
         key: &K,
-        mut value: impl FnMut(Option<V>) -> V,
+        mut value: impl FnMut(Option<V::Ref<'_>>) -> V,
     ) -> Result<V, InsertError> {
-        let mut after = None;
-        self.put(key, |before| {
-            let new = value(before.map(V::from_word));
-            after = Some(new);
-            new.to_word()
-        })?;
-        Ok(after.expect("called once"))
-    }
-
-    fn put(
-        &self,
-        key: &K,
-        value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<Option<V>, InsertError> {
-        let key = key.to_bytes();
-        let key = key.as_ref();
-        if key.len() > MAX_KEY {
-            return Err(InsertError::KeyTooLong(key.len()));
-        }
-        let before = self.tree.put(key, value)?;
-        Ok(before.map(V::from_word))
+        let (key, mut after) = (key.to_bytes(), None);
+        let make = |now: Option<V::Ref<'_>>| Some(value(now));
+        let change = V::Kept::making(&self.tree.store, &mut after, make);
+        self.tree.put(check(key.as_ref())?, change, |_| ())?;
+        Ok(after.expect("the record is there"))
     }
 
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: &K) -> Option<V> {
-        self.tree.remove(key.to_bytes().as_ref()).map(V::from_word)
+        let own = |value| owned(self.memory(), value);
+        self.tree.remove(key.to_bytes().as_ref(), own)
     }
 
     /// The record with the least key.
@@ -208,7 +234,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     fn end(&self, way: Way) -> Option<(K::Owned, V)> {
         let mut end = None;
         self.tree.walk(way, Bound::Unbounded, 1, |key, value| {
-            end = Some((K::from_bytes(key), V::from_word(value)));
+            end = Some((K::from_bytes(key), owned(self.memory(), value)));
             ControlFlow::Break(())
         });
         end
@@ -222,8 +248,8 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
                 ControlFlow::Break(())
             });
             let key = end?;
-            if let Some(value) = self.tree.remove(&key) {
-                return Some((K::from_bytes(&key), V::from_word(value)));
+            if let Some(value) = self.tree.remove(&key, |value| owned(self.memory(), value)) {
+                return Some((K::from_bytes(&key), value));
             }
         }
     }
@@ -239,7 +265,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
                 ControlFlow::Continue(())
             });
             for key in &keys {
-                self.tree.remove(key);
+                self.tree.remove(key, |_| ());
             }
             last = keys.pop();
             keys.clear();
@@ -291,7 +317,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
         &self,
         from: &K,
         limit: usize,
-        mut visit: impl FnMut(K::Owned, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::Owned, V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         self.scan_bytes(from, limit, |key, value| visit(K::from_bytes(key), value))
     }
@@ -301,12 +327,12 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
         &self,
         from: &K,
         limit: usize,
-        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         let from = from.to_bytes();
         let from = Bound::Included(from.as_ref());
         self.tree.walk(Way::Forward, from, limit, |key, value| {
-            visit(key, V::from_word(value))
+            visit(key, lent::<V>(self.memory(), value))
         })
     }
 
@@ -326,12 +352,8 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
             if loaded > 0 && bytes.as_ref() <= &last[..] {
                 return Err(BulkError::Unsorted(loaded));
             }
-            self.insert(key, value).map_err(|error| match error {
-                InsertError::Full(full) => BulkError::Full(loaded, full),
-                InsertError::KeyTooLong(len) | InsertError::ValueTooLong(len) => {
-                    BulkError::KeyTooLong(loaded, len)
-                }
-            })?;
+            self.insert(key, value.lend())
+                .map_err(|error| BulkError::at(loaded, error))?;
             last.clear();
             last.extend_from_slice(bytes.as_ref());
             loaded += 1;
@@ -370,7 +392,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     }
 }
 
-impl<K: ?Sized, V, M: Memory, const WORDS: usize> Clone for Masstree<K, V, M, WORDS> {
+impl<K: ?Sized, V: Value, M: Memory, const WORDS: usize> Clone for Masstree<K, V, M, WORDS> {
     fn clone(&self) -> Self {
         Masstree {
             tree: self.tree.clone(),
@@ -379,12 +401,12 @@ impl<K: ?Sized, V, M: Memory, const WORDS: usize> Clone for Masstree<K, V, M, WO
     }
 }
 
-impl<K: ?Sized, V, M: Memory, const WORDS: usize> fmt::Debug for Masstree<K, V, M, WORDS> {
+impl<K: ?Sized, V: Value, M: Memory, const WORDS: usize> fmt::Debug for Masstree<K, V, M, WORDS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Masstree")
             .field("records", &self.tree.len())
             .field("levels", &self.tree.levels())
-            .field("node_bytes", &Tree::<M, WORDS>::BYTES)
+            .field("node_bytes", &Tree::<M, WORDS, V::Kept>::BYTES)
             .finish_non_exhaustive()
     }
 }
@@ -397,5 +419,13 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> IntoIterator
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+/// Whether a key is short enough.
+fn check(key: &[u8]) -> Result<&[u8], InsertError> {
+    match key.len() {
+        ..=MAX_KEY => Ok(key),
+        len => Err(InsertError::KeyTooLong(len)),
     }
 }

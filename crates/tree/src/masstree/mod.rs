@@ -10,8 +10,8 @@
 //! - A layer's root is guarded by the version of the border node above: to replace it, or to remove the layer, that node is locked.
 //! - A layer has an entry at all times, but for the moment until whoever removed the last one removes the layer.
 //! - A skip is a multiple of seven bytes, and never empty. All keys below have it next.
-//! - Blocks (`btree/node/block.rs`) lie in the tier of the border node they belong to, or a slower one, and move with
-//!   it. Names of layers lie in the slowest tier: only placements read them.
+//! - Blocks (`btree/node/block.rs`), and strings that are values, lie in the tier of the border node they belong to, or a slower one, and
+//!   move with it. Names of layers lie in the slowest tier: only placements read them.
 //!
 //! | file | noun |
 //! |---|---|
@@ -38,5 +38,5 @@ pub use range::Range;
 /// Body words of a node of 256 bytes: layers are many and small.
 pub const NODE: usize = crate::btree::NODE_256;
 
-/// The forest of a map.
-type Tree<M, const WORDS: usize> = crate::btree::tree::Tree<M, WORDS, layers::Slices>;
+/// The forest of a map whose values are kept so.
+type Tree<M, const WORDS: usize, H> = crate::btree::tree::Tree<M, WORDS, layers::Slices<H>>;

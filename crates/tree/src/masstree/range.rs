@@ -10,35 +10,41 @@ use timberline_tier::Memory;
 
 use super::Tree;
 use super::walk::Way;
-use crate::ByteKey;
-use crate::value::WordValue as Value;
+use crate::value::owned;
+use crate::{ByteKey, Value};
 
 /// The most records that are copied at once; the first batches are smaller.
 const BATCH: usize = 64;
 
+/// Where a key begins and ends, and the value.
+type Copied<V> = (usize, usize, V);
+
 /// Records copied from one end, in order of keys, which lie in one buffer.
-#[derive(Debug, Default)]
-struct Batch {
+struct Batch<V> {
     keys: Vec<u8>,
-    /// Where a key begins and ends, and the value.
-    records: VecDeque<(usize, usize, u64)>,
+    records: VecDeque<Copied<V>>,
 }
 
-impl Batch {
-    fn key(&self, (start, end, _): (usize, usize, u64)) -> &[u8] {
-        &self.keys[start..end]
+impl<V> Batch<V> {
+    fn new() -> Self {
+        let (keys, records) = (Vec::new(), VecDeque::new());
+        Batch { keys, records }
+    }
+
+    fn key(&self, (start, end, _): &Copied<V>) -> &[u8] {
+        &self.keys[*start..*end]
     }
 
     fn first(&self) -> Option<&[u8]> {
-        self.records.front().map(|&first| self.key(first))
+        self.records.front().map(|first| self.key(first))
     }
 
     fn last(&self) -> Option<&[u8]> {
-        self.records.back().map(|&last| self.key(last))
+        self.records.back().map(|last| self.key(last))
     }
 
-    fn typed<K: ByteKey + ?Sized, V: Value>(&self, record: (usize, usize, u64)) -> (K::Owned, V) {
-        (K::from_bytes(self.key(record)), V::from_word(record.2))
+    fn typed<K: ByteKey + ?Sized>(&self, record: Copied<V>) -> (K::Owned, V) {
+        (K::from_bytes(self.key(&record)), record.2)
     }
 }
 
@@ -68,26 +74,26 @@ impl Span {
 }
 
 /// An iterator over the records of a range, from both ends. See [`Masstree::range`](super::Masstree::range).
-pub struct Range<K: ?Sized, V, M: Memory, const WORDS: usize> {
-    tree: Arc<Tree<M, WORDS>>,
-    front: Batch,
-    back: Batch,
+pub struct Range<K: ?Sized, V: Value, M: Memory, const WORDS: usize> {
+    tree: Arc<Tree<M, WORDS, V::Kept>>,
+    front: Batch<V>,
+    back: Batch<V>,
     /// The keys in between, not read yet; `None` when there are none.
     unread: Option<Span>,
     batch: usize,
-    typed: PhantomData<fn(Box<K>) -> V>,
+    typed: PhantomData<fn(Box<K>)>,
 }
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
     pub(super) fn new(
-        tree: Arc<Tree<M, WORDS>>,
+        tree: Arc<Tree<M, WORDS, V::Kept>>,
         low: Bound<Vec<u8>>,
         high: Bound<Vec<u8>>,
     ) -> Self {
         Range {
             tree,
-            front: Batch::default(),
-            back: Batch::default(),
+            front: Batch::new(),
+            back: Batch::new(),
             unread: Some(Span { low, high }),
             batch: 4,
             typed: PhantomData,
@@ -120,6 +126,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Range<K, V, M
         into.keys.clear();
         let (mut read, limit) = (0, self.batch);
         let from = from.as_ref().map(|key| &key[..]);
+        let memory = self.tree.memory();
         self.tree.walk(way, from, limit, |key, value| {
             let within = match way {
                 Way::Forward => span.is_below_high(key),
@@ -131,7 +138,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Range<K, V, M
             read += 1;
             let start = into.keys.len();
             into.keys.extend_from_slice(key);
-            let record = (start, into.keys.len(), value);
+            let record = (start, into.keys.len(), owned(memory, value));
             match way {
                 Way::Forward => into.records.push_back(record),
                 Way::Backward => into.records.push_front(record),
@@ -160,10 +167,10 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Iterator
             self.read(Way::Forward);
         }
         if let Some(record) = self.front.records.pop_front() {
-            return Some(self.front.typed::<K, V>(record));
+            return Some(self.front.typed::<K>(record));
         }
         let record = self.back.records.pop_front()?;
-        Some(self.back.typed::<K, V>(record))
+        Some(self.back.typed::<K>(record))
     }
 }
 
@@ -175,10 +182,10 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> DoubleEndedIt
             self.read(Way::Backward);
         }
         if let Some(record) = self.back.records.pop_back() {
-            return Some(self.back.typed::<K, V>(record));
+            return Some(self.back.typed::<K>(record));
         }
         let record = self.front.records.pop_back()?;
-        Some(self.front.typed::<K, V>(record))
+        Some(self.front.typed::<K>(record))
     }
 }
 

@@ -7,18 +7,20 @@ use super::Tree;
 use super::descent::{Get, Lookup};
 use crate::btree::node::{Lanes, Work};
 use crate::traverse::{Yielding, interleave};
+use crate::value::Keep;
 
 /// Looks up many keys.
-struct Each<'t, M: Memory, const WORDS: usize, I, F> {
-    tree: &'t Tree<M, WORDS>,
+struct Each<'t, M: Memory, const WORDS: usize, H: Keep, I, F> {
+    tree: &'t Tree<M, WORDS, H>,
     keys: I,
     depth: usize,
     found: F,
 }
 
-impl<'k, M, const WORDS: usize, I, F> Work for Each<'_, M, WORDS, I, F>
+impl<'k, M, const WORDS: usize, H, I, F> Work for Each<'_, M, WORDS, H, I, F>
 where
     M: Memory,
+    H: Keep,
     I: Iterator<Item = &'k [u8]>,
     F: FnMut(usize, Option<u64>),
 {
@@ -27,23 +29,25 @@ where
     #[inline(always)]
     fn run(self, lanes: impl Lanes) {
         let guard = epoch::pin();
-        let look_up = |key| Lookup::<_, _, true, _>::new(self.tree, key, &guard, lanes);
+        let look_up = |key| Lookup::<_, _, _, true, _>::new(self.tree, key, &guard, lanes);
         interleave(self.depth, self.keys.map(look_up), self.found);
     }
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    /// What `out` makes of the value of a key.
     #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<u64> {
+    pub fn get<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = &epoch::pin();
-        self.search.run(Get {
+        let found = self.search.run(Get {
             tree: self,
             key,
             guard,
-        })
+        });
+        found.map(out)
     }
 
-    /// Gives `found` each key's position and value, `depth` lookups at a time.
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with the thread pinned.
     pub fn get_each<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -58,9 +62,10 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         });
     }
 
-    /// The value of a key, yielding at each node.
-    pub async fn get_async(&self, key: &[u8]) -> Option<u64> {
+    /// What `out` makes of the value of a key, yielding at each node.
+    pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = epoch::pin();
-        Yielding(Lookup::<_, _, true, _>::new(self, key, &guard, self.search)).await
+        let lookup = Lookup::<_, _, _, true, _>::new(self, key, &guard, self.search);
+        Yielding(lookup).await.map(out)
     }
 }

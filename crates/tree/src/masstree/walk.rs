@@ -16,6 +16,7 @@ use super::Tree;
 use super::slice::{Lead, SLICE, has_more, push_bytes, slice};
 use crate::btree::node::{Body, Link};
 use crate::btree::tree::node_address;
+use crate::value::Keep;
 
 /// From the least key on, or from the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +41,8 @@ struct Frame<'g, const WORDS: usize> {
 }
 
 /// A walk that no writer disturbed so far.
-struct Walk<'g, M: Memory, const WORDS: usize> {
-    tree: &'g Tree<M, WORDS>,
+struct Walk<'g, M: Memory, const WORDS: usize, H: Keep> {
+    tree: &'g Tree<M, WORDS, H>,
     guard: &'g Guard,
     way: Way,
     frames: Vec<Frame<'g, WORDS>>,
@@ -69,9 +70,9 @@ enum Side {
     Within,
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// Calls `visit` with up to `limit` records from a bound on, until it breaks. Returns how many it was called with. While it lasts
-    /// the epoch is held back.
+    /// the thread is pinned, which holds the epoch back.
     pub fn walk(
         &self,
         way: Way,
@@ -115,7 +116,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
     }
 }
 
-impl<'g, M: Memory, const WORDS: usize> Walk<'g, M, WORDS> {
+impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
     /// Drops what changed since the walk came through, and has it go on from a bound below the rest.
     fn back_up(&mut self, from: Bound<&[u8]>) {
         while let Some(frame) = self.frames.last_mut() {

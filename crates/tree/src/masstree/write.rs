@@ -6,18 +6,21 @@
 use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
-use timberline_tier::{Memory, OutOfMemory};
+use timberline_tier::Memory;
 
 use super::Tree;
 use super::deepen::Room;
 use super::descent::{End, Locate, Spot};
 use super::slice::{Lead, SLICE, has_more, path};
+use crate::InsertError;
 use crate::btree::node::Block;
-use crate::btree::tree::{At, Held, address};
+use crate::btree::tree::{At, Held};
+use crate::value::{Change, Keep};
 
 /// What became of an attempt to write.
-enum Put {
-    Done(Option<u64>),
+enum Put<R> {
+    /// With what the value before became.
+    Done(Option<R>),
     /// The leaf is full.
     NoRoom {
         depth: usize,
@@ -25,7 +28,7 @@ enum Put {
     },
     /// There is a new layer: look again.
     Deeper,
-    Full(OutOfMemory),
+    Refused(InsertError),
 }
 
 /// Where a value is.
@@ -51,7 +54,7 @@ impl Home {
     }
 }
 
-impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     fn spot<'g>(&'g self, key: &'g [u8], guard: &'g Guard) -> Spot<'g, WORDS> {
         self.search.run(Locate {
             tree: self,
@@ -73,31 +76,38 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    /// Makes the value of a key `value` of what is there. Returns what was there. `value` is called once, while the record
-    /// is locked.
-    pub fn put(
-        &self,
-        key: &[u8],
-        mut value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<Option<u64>, OutOfMemory> {
-        loop {
-            let outcome = self.put_pinned(key, &mut value, &epoch::pin());
-            if outcome.is_ok() || !self.store.reclaimed() {
-                return outcome;
-            }
-        }
+    /// The value of a record that is not locked.
+    fn seen(home: Home, spot: &Spot<'_, WORDS>) -> Result<u64, Restart> {
+        let value = match home {
+            Home::Entry(index) => spot.leaf.get(|body| body.payload(index))?,
+            Home::Record(_, record) => record.word(),
+        };
+        spot.leaf.validate().map(|()| value)
     }
 
-    fn put_pinned(
+    /// Makes the value of a key what `change` makes of what is there, atomically. Returns what `out` makes of what was there.
+    pub fn put<R>(
         &self,
         key: &[u8],
-        value: &mut impl FnMut(Option<u64>) -> u64,
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            self.put_pinned(key, change, &mut out, &epoch::pin())
+        })
+    }
+
+    fn put_pinned<R>(
+        &self,
+        key: &[u8],
+        change: &mut impl Change,
+        out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Option<u64>, OutOfMemory> {
+    ) -> Result<Option<R>, InsertError> {
         loop {
-            match self.retry(|| self.try_put(key, value, guard)) {
+            match self.retry(|| self.try_put(key, change, out, guard)) {
                 Put::Done(before) => return Ok(before),
-                Put::Full(full) => return Err(full),
+                Put::Refused(refused) => return Err(refused),
                 Put::Deeper => {}
                 Put::NoRoom { depth, word } => {
                     let path = &path(&key[..depth])[..];
@@ -112,19 +122,17 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    fn try_put(
+    fn try_put<R, C: Change>(
         &self,
         key: &[u8],
-        value: &mut impl FnMut(Option<u64>) -> u64,
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Put, Restart> {
+    ) -> Result<Put<R>, Restart> {
         let spot = self.spot(key, guard);
         if let Some(home) = self.home(key, &spot) {
-            let held = spot.leaf.upgrade()?;
-            let before = home.value(&held);
-            home.replace(&held, value(Some(before)));
-            self.note_unlocked(held, Access::Reuse);
-            return Ok(Put::Done(Some(before)));
+            let changed = self.replace(home, &spot, change, out, guard)?;
+            return Ok(changed.map_or_else(Put::Refused, |before| Put::Done(Some(before))));
         }
         match spot.end {
             End::Absent { index, count } => {
@@ -132,35 +140,71 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
                     let Spot { depth, word, .. } = spot;
                     return Ok(Put::NoRoom { depth, word });
                 }
-                self.add(key, &spot, index, value)
+                self.add(key, &spot, index, change)
             }
             _ => {
                 let deeper = self.deepen(key, &spot, guard)?;
-                Ok(deeper.map_or_else(Put::Full, |()| Put::Deeper))
+                Ok(deeper.map_or_else(|full| Put::Refused(full.into()), |()| Put::Deeper))
             }
         }
     }
 
+    /// Replaces the value of a present record. Returns what `out` makes of the value before.
+    fn replace<R, C: Change>(
+        &self,
+        home: Home,
+        spot: &Spot<'_, WORDS>,
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
+        guard: &Guard,
+    ) -> Result<Result<R, InsertError>, Restart> {
+        if C::PREPARES {
+            let seen = Self::seen(home, spot)?;
+            if let Err(refused) = change.prepare(Some(seen), self.tier_of(spot.leaf)) {
+                return Ok(Err(refused));
+            }
+        }
+        let held = spot.leaf.upgrade()?;
+        let before = home.value(&held);
+        match change.change(Some(before)) {
+            Some(after) => {
+                home.replace(&held, after);
+                self.note_unlocked(held, Access::Reuse);
+                self.reclaim_value(before, guard);
+            }
+            None => held.unchanged(),
+        }
+        Ok(Ok(out(before)))
+    }
+
     /// Inserts an entry for a key into a leaf with room.
-    fn add(
+    fn add<R, C: Change>(
         &self,
         key: &[u8],
         spot: &Spot<'_, WORDS>,
         index: usize,
-        value: &mut impl FnMut(Option<u64>) -> u64,
-    ) -> Result<Put, Restart> {
+        change: &mut C,
+    ) -> Result<Put<R>, Restart> {
         let mut room = None;
+        let tier = self.tier_of(spot.leaf);
         if has_more(spot.word) {
             let rest = &key[spot.depth + SLICE..];
-            let tier = self.memory().arenas().tier_of(address(spot.leaf.of()));
             match Room::new(&self.store, tier, Block::slot_for(rest.len())) {
                 Ok(fitting) => room = Some((fitting, rest)),
-                Err(full) => return Ok(Put::Full(full)),
+                Err(full) => return Ok(Put::Refused(full.into())),
             }
+        }
+        if C::PREPARES
+            && let Err(refused) = change.prepare(None, tier)
+        {
+            return Ok(Put::Refused(refused));
         }
         let held = spot.leaf.upgrade()?;
         self.touch(&held, index);
-        let value = value(None);
+        let Some(value) = change.change(None) else {
+            held.unchanged();
+            return Ok(Put::Done(None));
+        };
         let payload = match room {
             Some((room, rest)) => Lead::Record(room.block(value, &[rest])).payload(),
             None => value,
@@ -172,24 +216,25 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         Ok(Put::Done(None))
     }
 
-    /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
-    /// `change` returning `None` leaves the record alone.
-    pub fn modify(&self, key: &[u8], mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
-        let guard = epoch::pin();
-        self.retry(|| {
-            let spot = self.spot(key, &guard);
-            let Some((held, home)) = self.hold(key, &spot)? else {
-                return Ok(None);
-            };
-            let before = home.value(&held);
-            match change(before) {
-                Some(after) => {
-                    home.replace(&held, after);
-                    self.note_unlocked(held, Access::Reuse);
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
+    pub fn modify<R>(
+        &self,
+        key: &[u8],
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            let guard = epoch::pin();
+            let changed = self.retry(|| {
+                let spot = self.spot(key, &guard);
+                match self.home(key, &spot) {
+                    Some(home) => self
+                        .replace(home, &spot, change, &mut out, &guard)
+                        .map(Some),
+                    None => Ok(None),
                 }
-                None => held.unchanged(),
-            }
-            Ok(Some(before))
+            });
+            changed.transpose()
         })
     }
 
@@ -205,8 +250,8 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
         }
     }
 
-    /// Removes a record. Returns its value.
-    pub fn remove(&self, key: &[u8]) -> Option<u64> {
+    /// Removes a record. Returns what `out` makes of its value.
+    pub fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = epoch::pin();
         let (value, left, depth, word) = self.retry(|| {
             let spot = self.spot(key, &guard);
@@ -235,6 +280,7 @@ impl<M: Memory, const WORDS: usize> Tree<M, WORDS> {
             };
             self.shrink(leaf, &guard);
         }
-        Some(value)
+        self.reclaim_value(value, &guard);
+        Some(out(value))
     }
 }

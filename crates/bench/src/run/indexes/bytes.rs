@@ -42,7 +42,8 @@ macro_rules! index {
             }
 
             fn update(&self, key: u64, value: u64) -> bool {
-                self.with(key, |map, key| map.update(key, value).is_some())
+                let before = self.with(key, |map, key| map.update(key, value));
+                matches!(before, Ok(Some(_)))
             }
 
             fn insert(&self, key: u64, value: u64) -> Result<(), String> {
