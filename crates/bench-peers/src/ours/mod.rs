@@ -14,7 +14,7 @@ use crate::index::Setting;
 /// Memory of one kind, with room for what is to come; and the placement that knows no other. No heat is kept.
 pub fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), String> {
     // A limit, not what is used: addresses are reserved, memory is committed as it is needed.
-    let a_record = 256 + 4 * setting.longest_key as u64;
+    let a_record = 128 + setting.longest_key as u64;
     let limit = (256 << 20) + setting.records * a_record;
     let config = ArenasConfig {
         huge_pages: setting.huge_pages,
