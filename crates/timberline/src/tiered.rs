@@ -9,7 +9,7 @@ use timberline_placement::workers::Workers;
 use timberline_placement::{HeatIn, Placed, Placement, Timberline, TimberlineConfig};
 use timberline_tier::topology::Topology;
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
-use timberline_tree::{Art, BTree, ByteKey, Key, Masstree, Value, Word};
+use timberline_tree::{Art, BTree, ByteKey, Key, Masstree, Value};
 
 /// What a [`Tiered`] map may use.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ macro_rules! map {
 map!([K: Key, V: Value] BTree<K, V>, HeatIn::Table {
     node_bytes: BTree::<K, V>::NODE_BYTES,
 });
-map!([K: ByteKey + ?Sized, V: Value<Kept = Word> + Copy] Art<K, V>, HeatIn::Leaf { leaf_bytes: 40 });
+map!([K: ByteKey + ?Sized, V: Value] Art<K, V>, HeatIn::Leaf { leaf_bytes: 40 });
 map!([K: ByteKey + ?Sized, V: Value] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 256 });
 
 /// A map over two tiers whose nodes are moved by a thread of its own. Dereferences to the map.

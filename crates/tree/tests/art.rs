@@ -4,8 +4,10 @@
 mod suite;
 #[path = "suite/bytes.rs"]
 mod bytes;
+#[path = "suite/values.rs"]
+mod values;
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,6 +20,7 @@ use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
 use timberline_tree::art::{Far, Near, Range, Reach};
 use timberline_tree::{Art, ArtError, BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
+use values::{ValueMap, value_map, value_suite_for};
 
 struct Map<R: Reach>(Art<u64, u64, Native, R>);
 
@@ -93,6 +96,28 @@ impl<R: Reach> TestMap for Map<R> {
 }
 
 suite_for!(near: Map<Near>);
+
+fn bound(bound: &Bound<u64>) -> Bound<&u64> {
+    bound.as_ref()
+}
+
+value_map!(
+    [L: Reach] Art<u64, Vec<u8>, Native, L>,
+    |key| &key,
+    |bounds| (bound(&bounds.0), bound(&bounds.1)),
+    {
+        const NODE_BYTES: usize = 24;
+        const APART: usize = 8;
+        const MANY: u64 = 6_400;
+        const EMPTY_NODES: usize = 0;
+
+        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+            Ok(Art::new(Native(arenas), placement).expect("small arenas"))
+        }
+    }
+);
+
+value_suite_for!(strings: Art<u64, Vec<u8>, Native, Near>);
 
 impl ByteMap for Art<[u8], u64> {
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {

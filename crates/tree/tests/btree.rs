@@ -90,6 +90,10 @@ suite_for!(usual: Map<NODE_1K>);
 
 value_map!([const WORDS: usize] BTree<u64, Vec<u8>, Native, WORDS>, |key| key, |bounds| bounds, {
     const NODE_BYTES: usize = Self::NODE_BYTES;
+
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        BTree::new(Native(arenas), placement)
+    }
 });
 
 value_suite_for!(strings_tiny: BTree<u64, Vec<u8>, Native, NODE_128>);

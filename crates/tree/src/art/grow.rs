@@ -8,20 +8,20 @@
 use timberline_placement::{Access, NewNode};
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
-use timberline_tier::{Memory, OutOfMemory};
+use timberline_tier::Memory;
 
 use super::node::{Kind, Leaf, Link, Position, Reach, Step, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
+use crate::InsertError;
+use crate::value::Change;
 
-/// What became of an attempt: the value before, or no memory.
-type Put = Result<Option<u64>, OutOfMemory>;
+/// What became of an attempt: the value before, which is there as long as the thread stays pinned; or why there was none.
+type Put = Result<Option<u64>, InsertError>;
 
 /// An attempt to insert one record.
-struct Insert<'a> {
+struct Insert<'a, C> {
     key: &'a [u8],
-    value: u64,
-    /// Whether a record that is there is left alone.
-    only_new: bool,
+    change: &'a mut C,
     /// Whether prefixes are compared as a whole on the way down, with the help of leaves.
     careful: bool,
 }
@@ -41,42 +41,35 @@ impl From<Restart> for Again {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Inserts or replaces. Returns the value before.
-    pub fn insert(&self, key: &[u8], value: u64) -> Put {
-        self.insert_if(key, value, false)
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what `out` makes of the value before.
+    pub fn upsert<T>(
+        &self,
+        key: &[u8],
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> T,
+    ) -> Result<Option<T>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            let guard = epoch::pin();
+            let before = self.try_upsert(key, change, &guard)?;
+            Ok(before.map(&mut out))
+        })
     }
 
-    /// Inserts a record unless there is one. Returns whether there was none.
-    pub fn insert_new(&self, key: &[u8], value: u64) -> Result<bool, OutOfMemory> {
-        self.insert_if(key, value, true)
-            .map(|before| before.is_none())
-    }
-
-    fn insert_if(&self, key: &[u8], value: u64, only_new: bool) -> Put {
-        loop {
-            let outcome = self.try_insert(key, value, only_new, &epoch::pin());
-            if outcome.is_ok() || !self.store.reclaimed() {
-                return outcome;
-            }
-        }
-    }
-
-    fn try_insert(&self, key: &[u8], value: u64, only_new: bool, guard: &Guard) -> Put {
+    fn try_upsert<C: Change>(&self, key: &[u8], change: &mut C, guard: &Guard) -> Put {
         let mut insert = Insert {
             key,
-            value,
-            only_new,
+            change,
             careful: false,
         };
         self.retry(|| {
-            self.descend(&insert, guard).map_err(|again| {
+            self.descend(&mut insert, guard).map_err(|again| {
                 insert.careful |= matches!(again, Again::Carefully);
                 Restart
             })
         })
     }
 
-    fn descend(&self, insert: &Insert<'_>, guard: &Guard) -> Result<Put, Again> {
+    fn descend<C: Change>(&self, insert: &mut Insert<'_, C>, guard: &Guard) -> Result<Put, Again> {
         let root = self.root.read()?;
         let mut parent = Parent::Root(root);
         let mut link = root.get(Root::link)?;
@@ -131,19 +124,29 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// A new leaf below this parent.
-    fn leaf_for(
+    fn leaf_for<C: Change>(
         &self,
-        insert: &Insert<'_>,
+        insert: &mut Insert<'_, C>,
         below: timberline_tier::TierId,
         level: u8,
-    ) -> Result<super::tree::Fresh<'_, M, R>, OutOfMemory> {
+    ) -> Result<super::tree::Fresh<'_, M, R>, InsertError> {
         let new = NewNode {
             height: 0,
             level,
             parent: below,
             twin: below,
         };
-        self.fresh_leaf(new, insert.key, insert.value)
+        let leaf = self.fresh_leaf(new, insert.key)?;
+        if C::PREPARES {
+            insert.change.prepare(None, self.tier_of(leaf.link))?;
+        }
+        Ok(leaf)
+    }
+
+    /// Gives a new leaf its value, once nothing can keep it from being linked.
+    fn fill<C: Change>(&self, leaf: &super::tree::Fresh<'_, M, R>, change: &mut C, guard: &Guard) {
+        let value = change.change(None).expect("a record is made of nothing");
+        self.leaf_at(leaf.link, guard).set_first(value);
     }
 
     fn inserted(&self, leaf: Link, level: u8, guard: &Guard) {
@@ -153,27 +156,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Hangs the first leaf below the root.
-    fn hang(
+    fn hang<C: Change>(
         &self,
-        insert: &Insert<'_>,
+        insert: &mut Insert<'_, C>,
         parent: Parent<'_, R>,
         guard: &Guard,
     ) -> Result<Put, Again> {
         let leaf = match self.leaf_for(insert, self.tier_of_parent(&parent), 0) {
             Ok(leaf) => leaf,
-            Err(full) => return Ok(Err(full)),
+            Err(refused) => return Ok(Err(refused)),
         };
         let link = leaf.link;
-        parent.upgrade()?.set(link);
+        let held = parent.upgrade()?;
+        self.fill(&leaf, insert.change, guard);
+        held.set(link);
+        drop(held);
         leaf.keep();
         self.inserted(link, 0, guard);
         Ok(Ok(None))
     }
 
     /// The path ends at a leaf: that of the key, or one to part from.
-    fn meet(
+    fn meet<C: Change>(
         &self,
-        insert: &Insert<'_>,
+        insert: &mut Insert<'_, C>,
         parent: Parent<'_, R>,
         leaf: Leaf<'_>,
         depth: usize,
@@ -183,11 +189,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (key, other) = (insert.key, leaf.key());
         self.visit_leaf(leaf);
         if other == key {
-            if insert.only_new {
-                return Ok(Ok(Some(leaf.value())));
-            }
-            let held = leaf.lock()?;
-            return Ok(Ok(Some(self.put(held, insert.value))));
+            return Ok(self.change(leaf, insert.change, guard)?.map(Some));
         }
         let same = common(other, key);
         if same < depth {
@@ -201,14 +203,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             old_at: position(other, same),
             new_at: position(key, same),
         };
-        self.fork(insert, parent, fork, level, guard, || Ok(()))
+        self.fork(insert, parent, fork, level, guard, None)
     }
 
     /// The key leaves a node's prefix after `same` bytes of it.
     #[allow(clippy::too_many_arguments)]
-    fn part(
+    fn part<C: Change>(
         &self,
-        insert: &Insert<'_>,
+        insert: &mut Insert<'_, C>,
         parent: Parent<'_, R>,
         inner: Inner<'_, R>,
         depth: usize,
@@ -231,24 +233,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             old_at: position(below, split),
             new_at: position(key, split),
         };
-        let cut = || {
-            let held = inner.node.upgrade()?;
-            held.set_prefix(rest.len(), rest.iter().copied());
-            Ok(())
-        };
-        self.fork(insert, parent, fork, level, guard, cut)
+        self.fork(insert, parent, fork, level, guard, Some((inner, rest)))
     }
 
-    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that. `cut` runs while the parent is
-    /// locked, and changes nothing if it fails.
-    fn fork(
+    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that. What hangs there may be an inner node
+    /// whose prefix is `cut` to some bytes.
+    fn fork<C: Change>(
         &self,
-        insert: &Insert<'_>,
+        insert: &mut Insert<'_, C>,
         parent: Parent<'_, R>,
         fork: Fork<'_>,
         level: u8,
         guard: &Guard,
-        cut: impl FnOnce() -> Result<(), Restart>,
+        cut: Option<(Inner<'_, R>, &[u8])>,
     ) -> Result<Put, Again> {
         let new = NewNode {
             height: 1,
@@ -259,14 +256,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let level = level.saturating_add(1);
         let inner = match self.fresh_inner(new, Kind::N3) {
             Ok(inner) => inner,
-            Err(full) => return Ok(Err(full)),
+            Err(full) => return Ok(Err(full.into())),
         };
         let leaf = match self.leaf_for(insert, self.tier_of(inner.link), level) {
             Ok(leaf) => leaf,
-            Err(full) => return Ok(Err(full)),
+            Err(refused) => return Ok(Err(refused)),
         };
         let parent = parent.upgrade()?;
-        cut()?;
+        let held = cut.map(|(inner, _)| inner.node.upgrade()).transpose()?;
+        self.fill(&leaf, insert.change, guard);
+        if let (Some(held), Some((_, rest))) = (held, cut) {
+            held.set_prefix(rest.len(), rest.iter().copied());
+        }
         let body = inner.link.claim::<R>(self.base, guard);
         body.reset(Kind::N3, fork.prefix);
         body.insert(fork.old_at, fork.old);
@@ -284,9 +285,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Adds a leaf to the node where the key's path ends.
     #[allow(clippy::too_many_arguments)]
-    fn add(
+    fn add<C: Change>(
         &self,
-        insert: &Insert<'_>,
+        insert: &mut Insert<'_, C>,
         parent: Parent<'_, R>,
         inner: Inner<'_, R>,
         branch: usize,
@@ -301,10 +302,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if !full {
             let leaf = match self.leaf_for(insert, self.tier_of(inner.link), level) {
                 Ok(leaf) => leaf,
-                Err(full) => return Ok(Err(full)),
+                Err(refused) => return Ok(Err(refused)),
             };
             let link = leaf.link;
-            inner.node.upgrade()?.insert(at, link);
+            let held = inner.node.upgrade()?;
+            self.fill(&leaf, insert.change, guard);
+            held.insert(at, link);
+            drop(held);
             leaf.keep();
             self.inserted(link, level, guard);
             return Ok(Ok(None));
@@ -318,14 +322,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let larger = match self.fresh_inner(new, kind) {
             Ok(larger) => larger,
-            Err(full) => return Ok(Err(full)),
+            Err(full) => return Ok(Err(full.into())),
         };
         let leaf = match self.leaf_for(insert, self.tier_of(larger.link), level) {
             Ok(leaf) => leaf,
-            Err(full) => return Ok(Err(full)),
+            Err(refused) => return Ok(Err(refused)),
         };
         let parent = parent.upgrade()?;
         let old = inner.node.upgrade()?;
+        self.fill(&leaf, insert.change, guard);
         let body = larger.link.claim::<R>(self.base, guard);
         body.reset(kind, &key[branch - prefix_len..branch]);
         body.take_over(&old);

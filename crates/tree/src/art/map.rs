@@ -1,6 +1,7 @@
 //! The typed face of the tree.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -14,8 +15,8 @@ use super::range::Range;
 use super::tree::Tree;
 use super::walk::{Start, Way};
 use crate::traverse::DEPTH;
-use crate::value::WordValue as Value;
-use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats};
+use crate::value::{Keep, lent, owned};
+use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats, Value};
 
 /// Why a map could not be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +67,7 @@ impl std::error::Error for ArtError {}
 /// assert_eq!(words, ["tree", "trees"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Art<K: ?Sized, V, M: Memory = Native, R: Reach = Near> {
+pub struct Art<K: ?Sized, V: Value, M: Memory = Native, R: Reach = Near> {
     tree: Arc<Tree<M, R>>,
     typed: PhantomData<fn(&K) -> V>,
 }
@@ -83,7 +84,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
             return Err(ArtError::TooFar { bytes, reach });
         }
         Ok(Art {
-            tree: Arc::new(Tree::new(memory, placement)),
+            tree: Arc::new(Tree::new(memory, placement, V::Kept::IN_BLOCKS)),
             typed: PhantomData,
         })
     }
@@ -91,7 +92,15 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: &K) -> Option<V> {
-        self.tree.get(key.to_bytes()).map(V::from_word)
+        self.get_with(key, V::own)
+    }
+
+    /// What `read` makes of the value of `key`, which is lent to it: no copy is made of a string. No memory is reclaimed meanwhile, so `read`
+    /// should be brief.
+    #[inline]
+    pub fn get_with<T>(&self, key: &K, read: impl FnOnce(V::Ref<'_>) -> T) -> Option<T> {
+        let read = |value| read(lent::<V>(self.memory(), value));
+        self.tree.get(key.to_bytes(), read)
     }
 
     /// The values of many keys, in their order: `values[i]` becomes that of `keys[i]`. [`DEPTH`] lookups overlap,
@@ -111,113 +120,119 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     pub fn get_many_deep<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>], depth: usize) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
         let bytes = keys.iter().map(|key| key.borrow().to_bytes());
-        self.tree.get_each(bytes, depth, |index, found| {
-            values[index] = found.map(V::from_word);
-        });
+        self.tree
+            .get_each::<V::Kept, _>(bytes, depth, |index, found| {
+                values[index] = found.map(|value| owned(self.memory(), value));
+            });
     }
 
     /// The value of `key`, as a future that yields where it would wait for memory: for an executor that interleaves
     /// many operations on one core. It pins the epoch as long as it lives, so it stays on its thread and should be polled to the end.
     pub async fn get_async(&self, key: &K) -> Option<V> {
-        let found = self.tree.get_async(key.to_bytes().as_ref()).await;
-        found.map(V::from_word)
+        let key = key.to_bytes();
+        let own = |value| owned(self.memory(), value);
+        self.tree.get_async::<V::Kept, _>(key.as_ref(), own).await
     }
 
     /// Whether there is a record of `key`.
     pub fn contains_key(&self, key: &K) -> bool {
-        self.get(key).is_some()
+        self.tree.get(key.to_bytes(), |_| ()).is_some()
     }
 
     /// Inserts a record, or replaces the value of a present one. Returns the value before.
     ///
     /// # Errors
-    /// The key is too long, or memory is used up; the map is as it was.
+    /// The key or the value is too long, or memory is used up; the map is as it was.
     #[inline]
-    pub fn insert(&self, key: &K, value: V) -> Result<Option<V>, InsertError> {
+    pub fn insert(&self, key: &K, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
         let key = key.to_bytes();
-        let key = key.as_ref();
-        if key.len() > MAX_KEY {
-            return Err(InsertError::KeyTooLong(key.len()));
-        }
-        let before = self.tree.insert(key, value.to_word())?;
-        Ok(before.map(V::from_word))
+        let change = V::Kept::setting(&self.tree.store, value, |_| true);
+        let own = |before| owned(self.memory(), before);
+        self.tree.upsert(check(key.as_ref())?, change, own)
     }
 
-    /// Replaces the value of a present record; needs no memory. Returns the value before, `None` where
-    /// there is no such record.
+    /// Replaces the value of a present record. Returns the value before, `None` where there is no such record.
+    ///
+    /// # Errors
+    /// The value is too long, or there is no memory for it. Words need none: there is no error then.
     #[inline]
-    pub fn update(&self, key: &K, value: V) -> Result<Option<V>, InsertError> {
-        self.modify(key, |_| Some(value))
+    pub fn update(&self, key: &K, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let change = V::Kept::setting(&self.tree.store, value, |_| true);
+        let own = |before| owned(self.memory(), before);
+        self.tree.modify(key.to_bytes(), change, own)
+    }
+
+    /// Replaces the value of a present record if it is `expected`. If it is another one, that is in the inner `Err`; `None` if there is no such
+    /// record.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    pub fn compare_and_set(
+        &self,
+        key: &K,
+        expected: V::Ref<'_>,
+        new: V::Ref<'_>,
+    ) -> Result<Result<(), Option<V>>, InsertError> {
+        let (expected, new) = (V::to_kept(expected), V::to_kept(new));
+        V::Kept::check(new)?;
+        let is_expected = Cell::new(false);
+        let change = V::Kept::setting(&self.tree.store, new, |now| {
+            is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
+            is_expected.get()
+        });
+        let other = |before| (!is_expected.get()).then(|| owned(self.memory(), before));
+        let key = key.to_bytes();
+        Ok(match self.tree.modify(key.as_ref(), change, other)? {
+            Some(None) => Ok(()),
+            before => Err(before.flatten()),
+        })
     }
 
     /// Replaces the value of a present record by `change` of it, atomically; `change` returning `None` leaves the record alone.
-    /// Returns the value before, `None` where there is no such record. The record is locked meanwhile, so `change` should be brief
-    /// and must not use the map.
+    /// Returns the value before, `None` where there is no such record. `change` should be brief and must not use the map. Words are
+    /// changed with their leaf locked (or the place where it is going to be), so it is called once; for a string it is called without a lock, and again if another
+    /// thread was faster to replace it.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
     #[inline]
     pub fn modify(
         &self,
         key: &K,
-        mut change: impl FnMut(V) -> Option<V>,
+        change: impl FnMut(V::Ref<'_>) -> Option<V>,
     ) -> Result<Option<V>, InsertError> {
-        let change = |word| change(V::from_word(word)).map(V::to_word);
-        let before = self.tree.modify(key.to_bytes(), change);
-        Ok(before.map(V::from_word))
+        let (mut change, mut after) = (change, None);
+        let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
+        let change = V::Kept::making(&self.tree.store, &mut after, make);
+        let own = |before| owned(self.memory(), before);
+        self.tree.modify(key.to_bytes(), change, own)
     }
 
-    /// Replaces the value of a present record if it is `expected`.
+    /// Inserts or replaces a record by `value` of what is there, atomically. Returns the value that is there afterwards. `value` is
+    /// called as `change` of [`modify`](Self::modify) is.
     ///
     /// # Errors
-    /// It is another one (`Some`), or there is no such record (`None`).
-    pub fn compare_and_set(
-        &self,
-        key: &K,
-        expected: V,
-        new: V,
-    ) -> Result<Result<(), Option<V>>, InsertError> {
-        let (expected, new) = (expected.to_word(), new.to_word());
-        let change = |now| (now == expected).then_some(new);
-        let before = self.tree.modify(key.to_bytes(), change);
-        if before == Some(expected) {
-            Ok(Ok(()))
-        } else {
-            Ok(Err(before.map(V::from_word)))
-        }
-    }
-
-    /// Inserts or replaces a record by `value` of what is there, atomically. Returns the value that is there afterwards. `value` may
-    /// be called more than once.
-    ///
-    /// # Errors
-    /// As for [`Art::insert`].
+    /// As for [`insert`](Self::insert).
     pub fn upsert_with(
         &self,
         key: &K,
-        mut value: impl FnMut(Option<V>) -> V,
+        mut value: impl FnMut(Option<V::Ref<'_>>) -> V,
     ) -> Result<V, InsertError> {
-        let bytes = key.to_bytes();
-        let bytes = bytes.as_ref();
-        if bytes.len() > MAX_KEY {
-            return Err(InsertError::KeyTooLong(bytes.len()));
-        }
-        loop {
-            let mut after = None;
-            self.modify(key, |now| {
-                after = Some(value(Some(now)));
-                after
-            })?;
-            if let Some(after) = after {
-                return Ok(after);
-            }
-            let new = value(None);
-            if self.tree.insert_new(bytes, new.to_word())? {
-                return Ok(new);
-            }
-        }
+        let (key, mut after) = (key.to_bytes(), None);
+        let make = |now: Option<V::Ref<'_>>| Some(value(now));
+        let change = V::Kept::making(&self.tree.store, &mut after, make);
+        self.tree.upsert(check(key.as_ref())?, change, |_| ())?;
+        Ok(after.expect("the record is there"))
     }
 
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: &K) -> Option<V> {
-        self.tree.remove(key.to_bytes().as_ref()).map(V::from_word)
+        let own = |value| owned(self.memory(), value);
+        self.tree.remove::<V::Kept, _>(key.to_bytes().as_ref(), own)
     }
 
     /// The record with the least key.
@@ -243,7 +258,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     fn end(&self, way: Way) -> Option<(K::Owned, V)> {
         let mut end = None;
         self.tree.scan(way, Start::Everything, 1, |key, value| {
-            end = Some((K::from_bytes(key), V::from_word(value)));
+            end = Some((K::from_bytes(key), owned(self.memory(), value)));
             ControlFlow::Break(())
         });
         end
@@ -257,8 +272,9 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
                 ControlFlow::Break(())
             });
             let key = end?;
-            if let Some(value) = self.tree.remove(&key) {
-                return Some((K::from_bytes(&key), V::from_word(value)));
+            let own = |value| owned(self.memory(), value);
+            if let Some(value) = self.tree.remove::<V::Kept, _>(&key, own) {
+                return Some((K::from_bytes(&key), value));
             }
         }
     }
@@ -276,7 +292,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
                 return;
             }
             for key in keys.drain(..) {
-                self.tree.remove(&key);
+                self.tree.remove::<V::Kept, _>(&key, |_| ());
             }
         }
     }
@@ -315,7 +331,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
         &self,
         from: &K,
         limit: usize,
-        mut visit: impl FnMut(K::Owned, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::Owned, V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         self.scan_bytes(from, limit, |key, value| visit(K::from_bytes(key), value))
     }
@@ -325,12 +341,12 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
         &self,
         from: &K,
         limit: usize,
-        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         let from = from.to_bytes();
         let start = Start::At(from.as_ref());
         self.tree.scan(Way::Forward, start, limit, |key, value| {
-            visit(key, V::from_word(value))
+            visit(key, lent::<V>(self.memory(), value))
         })
     }
 
@@ -345,19 +361,16 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     ) -> Result<usize, BulkError> {
         let (mut loaded, mut last) = (0, Vec::new());
         for (key, value) in sorted {
-            let key = key.borrow().to_bytes();
-            let key = key.as_ref();
-            if loaded > 0 && key <= &last[..] {
+            let key = key.borrow();
+            let bytes = key.to_bytes();
+            let bytes = bytes.as_ref();
+            if loaded > 0 && bytes <= &last[..] {
                 return Err(BulkError::Unsorted(loaded));
             }
-            if key.len() > MAX_KEY {
-                return Err(BulkError::KeyTooLong(loaded, key.len()));
-            }
-            self.tree
-                .insert(key, value.to_word())
-                .map_err(|full| BulkError::Full(loaded, full))?;
+            self.insert(key, value.lend())
+                .map_err(|error| BulkError::at(loaded, error))?;
             last.clear();
-            last.extend_from_slice(key);
+            last.extend_from_slice(bytes);
             loaded += 1;
         }
         Ok(loaded)
@@ -406,7 +419,7 @@ fn behind(prefix: &[u8]) -> Bound<Vec<u8>> {
     Bound::Unbounded
 }
 
-impl<K: ?Sized, V, M: Memory, R: Reach> Clone for Art<K, V, M, R> {
+impl<K: ?Sized, V: Value, M: Memory, R: Reach> Clone for Art<K, V, M, R> {
     fn clone(&self) -> Self {
         Art {
             tree: self.tree.clone(),
@@ -415,7 +428,7 @@ impl<K: ?Sized, V, M: Memory, R: Reach> Clone for Art<K, V, M, R> {
     }
 }
 
-impl<K: ?Sized, V, M: Memory, R: Reach> fmt::Debug for Art<K, V, M, R> {
+impl<K: ?Sized, V: Value, M: Memory, R: Reach> fmt::Debug for Art<K, V, M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Art")
             .field("records", &self.tree.store.records())
@@ -430,5 +443,13 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> IntoIterator for &Art<K
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+/// Whether a key is short enough.
+fn check(key: &[u8]) -> Result<&[u8], InsertError> {
+    match key.len() {
+        ..=MAX_KEY => Ok(key),
+        len => Err(InsertError::KeyTooLong(len)),
     }
 }

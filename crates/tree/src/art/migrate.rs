@@ -16,6 +16,7 @@ use timberline_tier::{Memory, TierId};
 
 use super::node::{AT_END, Leaf, Link, Reach, Step};
 use super::tree::{Inner, Parent, Root, Tree};
+use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
 pub(super) enum Found<'g, R> {
@@ -90,7 +91,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn size_of(&self, name: &NodeKey, guard: &Guard) -> Result<Option<usize>, Restart> {
         let found = self.follow(name, guard, |_| true)?;
         Ok(found.map(|found| match found {
-            Found::Leaf(_, leaf) => leaf.bytes(),
+            Found::Leaf(_, leaf) => leaf.bytes() + self.block_of(leaf).map_or(0, ValueBlock::slot),
             Found::Inner(_, inner) => inner.link.kind().bytes::<R>(),
         }))
     }
@@ -118,9 +119,27 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let Ok(fresh) = self.fresh_in(to, link, leaf.bytes()) else {
             return Ok(Move::Full);
         };
+        let mut value = leaf.value();
+        let block = match self.in_blocks {
+            true => ValueCopy::new(&self.store, value, to),
+            false => Ok(None),
+        };
+        let Ok(block) = block else {
+            return Ok(Move::Full);
+        };
         let held = parent.upgrade()?;
         let locked = leaf.lock()?;
-        let copy = self.copy_leaf(leaf, fresh.link, guard);
+        if self.in_blocks && leaf.value() != value {
+            return Err(Restart);
+        }
+        match block {
+            Some(block) => {
+                self.store.reclaim_value(value, guard);
+                value = block.make();
+            }
+            None => value = leaf.value(),
+        }
+        let copy = self.copy_leaf(leaf, value, fresh.link, guard);
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
         held.set(fresh.link);
@@ -132,14 +151,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Move::Moved(1))
     }
 
-    /// Writes a locked leaf's record into a slot of its own size.
-    fn copy_leaf<'g>(&'g self, leaf: Leaf<'_>, to: Link, guard: &'g Guard) -> Leaf<'g> {
+    /// Writes a locked leaf's key and a value into a slot of its own size.
+    fn copy_leaf<'g>(&'g self, leaf: Leaf<'_>, value: u64, to: Link, guard: &'g Guard) -> Leaf<'g> {
         use std::sync::atomic::Ordering::Relaxed;
         let address = to.address(self.base);
         self.memory().visit(leaf.address(), leaf.bytes());
         self.memory().visit(address, leaf.bytes());
         let heat = leaf.heat().load(Relaxed);
-        Leaf::write(address, leaf.key(), leaf.value(), heat);
+        Leaf::write(address, leaf.key(), value, heat);
         self.leaf_at(to, guard)
     }
 

@@ -4,6 +4,8 @@
 //! Synchronization", DaMoN 2016; placed across tiers as S-ART is (`000_72010f975d9cbb45.txt` §5), by leaf heat and a single
 //! boundary. `docs/design/art.md` has the layouts and what was measured.
 //!
+//! A leaf whose value is a string leads to a block ([`Bytes`](crate::Bytes)), which moves with it.
+//!
 //! | file | noun |
 //! |---|---|
 //! | `node/` | nodes, their layouts, and search in them |

@@ -11,23 +11,27 @@ use timberline_tier::Memory;
 use super::node::Reach;
 use super::tree::Tree;
 use super::walk::{Start, Way};
-use crate::ByteKey;
-use crate::value::WordValue as Value;
+use crate::value::owned;
+use crate::{ByteKey, Value};
 
 /// The most records of a batch; the first ones are smaller.
 const BATCH: usize = 64;
 
 /// Records copied out of the tree. Their keys lie in one buffer.
-#[derive(Debug, Default)]
-struct Batch {
+struct Batch<V> {
     keys: Vec<u8>,
     /// Where a key begins and ends, and the value; in order of keys.
-    records: VecDeque<(usize, usize, u64)>,
+    records: VecDeque<(usize, usize, V)>,
 }
 
-impl Batch {
-    fn key(&self, &(start, end, _): &(usize, usize, u64)) -> &[u8] {
-        &self.keys[start..end]
+impl<V> Batch<V> {
+    fn new() -> Self {
+        let (keys, records) = (Vec::new(), VecDeque::new());
+        Batch { keys, records }
+    }
+
+    fn key(&self, (start, end, _): &(usize, usize, V)) -> &[u8] {
+        &self.keys[*start..*end]
     }
 }
 
@@ -67,23 +71,23 @@ fn start(bound: &Bound<Vec<u8>>) -> Start<'_> {
 }
 
 /// An iterator over the records of a range, from both ends. See [`Art::range`](super::Art::range).
-pub struct Range<K: ?Sized, V, M: Memory, R: Reach> {
+pub struct Range<K: ?Sized, V: Value, M: Memory, R: Reach> {
     tree: Arc<Tree<M, R>>,
-    front: Batch,
-    back: Batch,
+    front: Batch<V>,
+    back: Batch<V>,
     /// The keys in between, not read yet; `None` when there are none.
     unread: Option<Span>,
     /// Records of the next batch.
     next: usize,
-    typed: PhantomData<fn(&K) -> V>,
+    typed: PhantomData<fn(&K)>,
 }
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Range<K, V, M, R> {
     pub(super) fn new(tree: Arc<Tree<M, R>>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
         Range {
             tree,
-            front: Batch::default(),
-            back: Batch::default(),
+            front: Batch::new(),
+            back: Batch::new(),
             unread: Some(Span { low, high }),
             next: 4,
             typed: PhantomData,
@@ -118,6 +122,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Range<K, V, M, R> {
         batch.keys.clear();
         let (mut read, limit) = (0, self.next);
         let mut ended = false;
+        let memory = self.tree.memory();
         self.tree.scan(way, start(from), limit, |key, value| {
             ended = match way {
                 Way::Forward => !span.reaches_up_to(key),
@@ -129,7 +134,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Range<K, V, M, R> {
             read += 1;
             let at = batch.keys.len();
             batch.keys.extend_from_slice(key);
-            let record = (at, batch.keys.len(), value);
+            let record = (at, batch.keys.len(), owned(memory, value));
             match way {
                 Way::Forward => batch.records.push_back(record),
                 Way::Backward => batch.records.push_front(record),
@@ -153,8 +158,8 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Range<K, V, M, R> {
         }
     }
 
-    fn typed(batch: &Batch, record: (usize, usize, u64)) -> (K::Owned, V) {
-        (K::from_bytes(batch.key(&record)), V::from_word(record.2))
+    fn typed(batch: &Batch<V>, record: (usize, usize, V)) -> (K::Owned, V) {
+        (K::from_bytes(batch.key(&record)), record.2)
     }
 }
 

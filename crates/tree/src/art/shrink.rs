@@ -10,6 +10,7 @@ use timberline_tier::Memory;
 
 use super::node::{AT_END, Leaf, Link, LockedLeaf, Position, Reach, Step};
 use super::tree::{Inner, Parent, Root, Tree};
+use crate::value::Keep;
 
 /// A record's place: its leaf, the node where that hangs, and that node's parent.
 struct Spot<'g, R> {
@@ -23,10 +24,14 @@ struct Spot<'g, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Removes a record. Returns its value.
-    pub fn remove(&self, key: &[u8]) -> Option<u64> {
+    /// Removes a record. Returns what `out` makes of its value.
+    pub fn remove<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
         let guard = epoch::pin();
-        self.retry(|| self.try_remove(key, &guard))
+        let value = self.retry(|| self.try_remove(key, &guard))?;
+        if H::IN_BLOCKS {
+            self.store.reclaim_value(value, &guard);
+        }
+        Some(out(value))
     }
 
     fn try_remove(&self, key: &[u8], guard: &Guard) -> Result<Option<u64>, Restart> {

@@ -9,6 +9,7 @@ use timberline_tier::{Memory, slot_size};
 
 use super::node::{AT_END, LAST, Link, Position, Reach};
 use super::tree::{Root, Tree};
+use crate::value::ValueBlock;
 use crate::{LevelFill, Stats};
 
 /// An inner node that is being looked through.
@@ -92,7 +93,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         stats.above_boundary += usize::from(is_fast && !below_fast);
         if link.is_leaf() {
             stats.leaves.add(is_fast);
-            stats.bytes_in_nodes += slot_size(self.leaf_at(link, guard).bytes());
+            let leaf = self.leaf_at(link, guard);
+            let beside = self.block_of(leaf).map_or(0, ValueBlock::slot);
+            stats.bytes_in_nodes += slot_size(leaf.bytes()) + beside;
         } else {
             stats.bytes_in_nodes += slot_size(link.kind().bytes::<R>());
             let next = AT_END;

@@ -10,8 +10,10 @@ use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::descent::{AT_ONCE, Descent, LATER, Lookup};
 use super::node::{AT_END, Base, Body, Kind, Leaf, Link, LockedLeaf, Position, Reach, leaf_bytes};
+use crate::InsertError;
 use crate::store::{self, Store};
 use crate::traverse::{self, Yielding};
+use crate::value::{Change, Fetched, Keep, ValueBlock};
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
 #[repr(align(128))]
@@ -34,6 +36,8 @@ pub(super) struct Tree<M: Memory, R: Reach> {
     pub store: Arc<Store<M>>,
     pub root: Versioned<Root>,
     pub base: Base,
+    /// Whether values are strings, in blocks of their own.
+    pub in_blocks: bool,
     /// The most inner nodes that were on a path so far.
     deepest: AtomicU8,
     reach: std::marker::PhantomData<R>,
@@ -122,7 +126,7 @@ impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// An empty tree. The arenas are within reach.
-    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
+    pub fn new(memory: M, placement: Arc<dyn Placement>, in_blocks: bool) -> Self {
         let base = Base::of(memory.arenas());
         Tree {
             store: Store::new(memory, placement),
@@ -130,6 +134,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 link: AtomicU64::new(Link::NONE.to_word()),
             }),
             base,
+            in_blocks,
             deepest: AtomicU8::new(0),
             reach: std::marker::PhantomData,
         }
@@ -193,17 +198,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Memory for a leaf, with the record in it.
-    pub fn fresh_leaf(
-        &self,
-        new: NewNode,
-        key: &[u8],
-        value: u64,
-    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+    /// Memory for a leaf, with the key in it. The value comes when it is linked.
+    pub fn fresh_leaf(&self, new: NewNode, key: &[u8]) -> Result<Fresh<'_, M, R>, OutOfMemory> {
         let bytes = leaf_bytes(key.len());
         let slot = self.store.allocate(new, bytes)?;
         let address = slot.as_ptr().expose_provenance();
-        Leaf::write(address, key, value, 0);
+        Leaf::write(address, key, 0, 0);
         let link = Link::to_leaf(self.base, address);
         Ok(Fresh {
             tree: self,
@@ -308,15 +308,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
     }
 
-    /// The value of a key.
+    /// What `out` makes of the value of a key.
     #[inline(always)]
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<u64> {
+    pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
         let guard = epoch::pin();
-        traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard))
+        traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
     }
 
-    /// Gives `found` each key's position and value, `depth` lookups at a time.
-    pub fn get_each<B: AsRef<[u8]>>(
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with the thread pinned.
+    pub fn get_each<H: Keep, B: AsRef<[u8]>>(
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
@@ -324,35 +324,78 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) {
         let guard = epoch::pin();
         let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
+        if H::IN_BLOCKS {
+            let lookups = lookups.map(|lookup| Fetched::new(self.memory(), lookup));
+            return traverse::interleave(depth, lookups, found);
+        }
         traverse::interleave(depth, lookups, found);
     }
 
-    /// The value of a key, yielding at each node.
-    pub async fn get_async(&self, key: &[u8]) -> Option<u64> {
+    /// What `out` makes of the value of a key, yielding at each node.
+    pub async fn get_async<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
         let guard = epoch::pin();
-        Yielding(Lookup::<_, _, _, LATER>::new(self, key, &guard)).await
+        let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
+        match H::IN_BLOCKS {
+            true => Yielding(Fetched::new(self.memory(), lookup)).await,
+            false => Yielding(lookup).await,
+        }
+        .map(out)
     }
 
-    /// Replaces a present record's value by `change` of it, atomically. Returns the value before;
-    /// `change` returning `None` leaves the record alone.
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
     #[inline(always)]
-    pub fn modify(
+    pub fn modify<T>(
         &self,
         key: impl AsRef<[u8]>,
-        mut change: impl FnMut(u64) -> Option<u64>,
-    ) -> Option<u64> {
-        let (guard, key) = (epoch::pin(), key.as_ref());
-        self.retry(|| {
-            let Some(leaf) = self.find(key, &guard) else {
-                return Ok(None);
-            };
-            let held = leaf.lock()?;
-            let before = leaf.value();
-            if let Some(after) = change(before) {
-                self.put(held, after);
-            }
-            Ok(Some(before))
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> T,
+    ) -> Result<Option<T>, InsertError> {
+        let key = key.as_ref();
+        self.store.reclaiming(&mut change, |change| {
+            let guard = epoch::pin();
+            self.retry(|| {
+                let Some(leaf) = self.find(key, &guard) else {
+                    return Ok(Ok(None));
+                };
+                let before = self.change(leaf, change, &guard)?;
+                Ok(before.map(|before| Some(out(before))))
+            })
         })
+    }
+
+    /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is there as long as the thread stays
+    /// pinned.
+    #[inline(always)]
+    pub fn change<C: Change>(
+        &self,
+        leaf: Leaf<'_>,
+        change: &mut C,
+        guard: &Guard,
+    ) -> Result<Result<u64, InsertError>, Restart> {
+        let seen = leaf.value();
+        if C::PREPARES {
+            let tier = self.store.arenas().tier_of(leaf.address());
+            if let Err(refused) = change.prepare(Some(seen), tier) {
+                return Ok(Err(refused));
+            }
+        }
+        let held = leaf.lock()?;
+        let before = leaf.value();
+        if C::PREPARES && before != seen {
+            return Err(Restart);
+        }
+        if let Some(after) = change.change(Some(before)) {
+            self.put(held, after);
+            if C::PREPARES {
+                self.store.reclaim_value(before, guard);
+            }
+        }
+        Ok(Ok(before))
+    }
+
+    /// What lies beside a leaf.
+    pub fn block_of(&self, leaf: Leaf<'_>) -> Option<ValueBlock> {
+        self.in_blocks.then(|| ValueBlock::of(leaf.value()))?
     }
 
     /// Replaces a record's value, unlocks its leaf, and reports the access. Returns the value before.

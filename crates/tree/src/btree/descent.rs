@@ -15,7 +15,7 @@ use super::node::{Body, Lanes, Link, Share, Work};
 use super::payload::Values;
 use super::tree::{Root, Tree, address};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, ValueBlock};
+use crate::value::Keep;
 
 /// The next node follows at once: hinting at its lines makes one wait of several.
 pub(super) const AT_ONCE: bool = false;
@@ -172,8 +172,6 @@ pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN:
     descent: Descent<'t, M, WORDS, H, WHEN, L>,
     /// The leaf, if it turned out that more of it had to be asked for.
     leaf: Option<Snapshot<'t, Body<WORDS>>>,
-    /// What was found, if its block had to be asked for.
-    found: Option<u64>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
@@ -184,16 +182,12 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
             leaf: None,
-            found: None,
         }
     }
 
     /// The value, unless the leaf has to be waited for.
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
-        if H::IN_BLOCKS && WHEN == LATER && self.found.is_some() {
-            return Ok(Poll::Ready(self.found));
-        }
         let (leaf, share) = match self.leaf {
             Some(leaf) if WHEN == LATER => (leaf, self.descent.share),
             _ => match self.descent.advance()? {
@@ -216,14 +210,6 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
         }
         let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
         tree.note(leaf, Access::Reuse);
-        if H::IN_BLOCKS
-            && WHEN == LATER
-            && let Some(block) = found.and_then(ValueBlock::of)
-        {
-            block.prefetch(tree.memory());
-            self.found = found;
-            return Ok(Poll::Pending);
-        }
         Ok(Poll::Ready(found))
     }
 }

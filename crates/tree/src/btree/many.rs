@@ -9,7 +9,7 @@ use super::node::{Lanes, Work};
 use super::payload::Values;
 use super::tree::Tree;
 use crate::traverse::{Yielding, interleave};
-use crate::value::Keep;
+use crate::value::{Fetched, Keep};
 
 /// Looks up many keys.
 struct Each<'t, M: Memory, const WORDS: usize, H: Keep, K, F> {
@@ -32,6 +32,11 @@ where
     fn run(self, lanes: impl Lanes) {
         let guard = epoch::pin();
         let look_up = |key| Lookup::<_, _, _, LATER, _>::new(self.tree, key, &guard, lanes);
+        if H::IN_BLOCKS {
+            let memory = self.tree.memory();
+            let look_up = |key| Fetched::new(memory, look_up(key));
+            return interleave(self.depth, self.keys.map(look_up), self.found);
+        }
         interleave(self.depth, self.keys.map(look_up), self.found);
     }
 }
@@ -56,6 +61,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = epoch::pin();
         let lookup = Lookup::<_, _, _, LATER, _>::new(self, key, &guard, self.search);
-        Yielding(lookup).await.map(out)
+        match H::IN_BLOCKS {
+            true => Yielding(Fetched::new(self.memory(), lookup)).await,
+            false => Yielding(lookup).await,
+        }
+        .map(out)
     }
 }

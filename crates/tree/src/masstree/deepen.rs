@@ -17,7 +17,7 @@ use crate::btree::grow::Fresh;
 use crate::btree::node::{Block, Link};
 use crate::btree::tree::address;
 use crate::store::Store;
-use crate::value::{Keep, ValueBlock};
+use crate::value::{Keep, ValueCopy};
 
 /// A slot for a block; freed if none is made in it.
 pub(super) struct Room<'t, M: Memory> {
@@ -68,7 +68,7 @@ struct Rooms<'t, M: Memory, const WORDS: usize> {
     skip: Option<Room<'t, M>>,
     entry: Option<Room<'t, M>>,
     /// A value that is in another tier than the new layer.
-    value: Option<(ValueBlock, Room<'t, M>)>,
+    value: Option<ValueCopy<'t, M>>,
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
@@ -117,7 +117,6 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         let path = path(&key[..spot.depth + SLICE + skipped.len()]);
         let value = (H::IN_BLOCKS && !is_layer).then(|| old.word());
         spot.leaf.validate()?;
-        let value = value.and_then(ValueBlock::of);
         let rooms = match self.rooms(spot, &path, skipped, &entry, value) {
             Ok(rooms) => rooms,
             Err(full) => return Ok(Err(full)),
@@ -125,9 +124,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 
         let held = spot.leaf.upgrade()?;
         let mut word = old.word();
-        if let Some((value, room)) = rooms.value {
-            word = value.copy_to(room.slot(), self.memory()).word();
-            self.reclaim_value(value.word(), guard);
+        if let Some(copy) = rooms.value {
+            self.reclaim_value(word, guard);
+            word = copy.make();
         }
         let payload = match (rooms.entry, is_layer) {
             (Some(room), false) => Lead::Record(room.block(word, &[entry.rest])).payload(),
@@ -159,7 +158,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         path: &[u8],
         skipped: &[u8],
         entry: &Entry<'_>,
-        value: Option<ValueBlock>,
+        value: Option<u64>,
     ) -> Result<Rooms<'_, M, WORDS>, OutOfMemory> {
         let (store, arenas) = (&*self.store, self.memory().arenas());
         let above = arenas.tier_of(address(spot.leaf.of()));
@@ -191,8 +190,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             true => Some(room(tier, entry.rest)?),
             false => None,
         };
-        let value = match value.filter(|value| arenas.tier_of(value.address()) != tier) {
-            Some(value) => Some((value, Room::new(store, tier, value.slot())?)),
+        let value = match value {
+            Some(word) => ValueCopy::new_or_fall(store, word, tier)?,
             None => None,
         };
         Ok(Rooms {

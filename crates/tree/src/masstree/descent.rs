@@ -15,7 +15,7 @@ use super::Tree;
 use super::slice::{Lead, SLICE, has_more, slice};
 use crate::btree::node::{Block, Body, Lanes, Link, Work};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, ValueBlock};
+use crate::value::Keep;
 
 /// Where a key's path ends.
 pub(super) struct Spot<'t, const WORDS: usize> {
@@ -263,8 +263,6 @@ pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER
     descent: Descent<'t, M, WORDS, H, LATER, L>,
     /// The record to compare next.
     record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
-    /// The value that was found, if its block had to be asked for.
-    found: Option<u64>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
@@ -275,7 +273,6 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
             record: None,
-            found: None,
         }
     }
 
@@ -302,9 +299,6 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
-        if H::IN_BLOCKS && LATER && self.found.is_some() {
-            return Poll::Ready(self.found);
-        }
         let (leaf, found) = match self.record.take() {
             Some((leaf, record, depth)) => (leaf, self.compare(leaf, record, depth)),
             None => {
@@ -325,14 +319,6 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
         match found {
             Ok(value) => {
                 self.descent.tree.note(leaf, Access::Reuse);
-                if H::IN_BLOCKS
-                    && LATER
-                    && let Some(block) = value.and_then(ValueBlock::of)
-                {
-                    block.prefetch(self.descent.tree.memory());
-                    self.found = value;
-                    return Poll::Pending;
-                }
                 Poll::Ready(value)
             }
             Err(Restart) => {

@@ -88,6 +88,12 @@ impl ValueBlock {
         unsafe { arenas.free(slot, Self::slot_for(self.len)) };
     }
 
+    /// Gives back a slot in which no copy of this was made.
+    pub fn discard_copy(self, slot: NonNull<u8>, arenas: &Arenas) {
+        let address = slot.as_ptr() as usize;
+        ValueBlock { address, ..self }.free(arenas);
+    }
+
     pub fn address(self) -> usize {
         self.address
     }

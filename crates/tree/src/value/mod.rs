@@ -10,14 +10,20 @@
 //! |---|---|
 //! | `block.rs` | a string in a slot of an arena |
 //! | `change.rs` | what an operation makes of a value, prepared before any lock is taken |
+//! | `copy.rs` | a copy of a block in another tier |
+//! | `fetched.rs` | lookups that have the block asked for, too |
 //! | `kept.rs` | the two ways to keep a value |
 
 mod block;
 mod change;
+mod copy;
+mod fetched;
 mod kept;
 
 pub(crate) use block::ValueBlock;
 pub(crate) use change::Change;
+pub(crate) use copy::ValueCopy;
+pub(crate) use fetched::Fetched;
 pub(crate) use kept::inner::Keep;
 pub use kept::{Bytes, Kept, Word};
 
@@ -177,23 +183,3 @@ macro_rules! strings {
 }
 
 strings!(Vec<u8>, Box<[u8]>);
-
-/// A value that is a word: what maps take that have no strings as values yet.
-pub trait WordValue: Value<Kept = Word> + Copy {
-    /// The value as a word.
-    fn to_word(self) -> u64;
-    /// The value of which `word` was made.
-    fn from_word(word: u64) -> Self;
-}
-
-impl<V: Value<Kept = Word> + Copy> WordValue for V {
-    #[inline(always)]
-    fn to_word(self) -> u64 {
-        V::to_kept(self.lend())
-    }
-
-    #[inline(always)]
-    fn from_word(word: u64) -> Self {
-        V::own(V::from_kept(word))
-    }
-}

@@ -21,6 +21,7 @@ use crate::suite::{TestMap, check, migrator, names, placing, rooms};
 pub trait ValueMap: Sized + Send + Sync {
     const NODE_BYTES: usize;
     const APART: usize = Self::NODE_BYTES;
+    const MANY: u64 = 25 * Self::NODE_BYTES as u64;
     const EMPTY_NODES: usize = 1;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
@@ -75,9 +76,6 @@ macro_rules! value_map {
         impl<$($generics)*> ValueMap for $map {
             $($more)*
 
-            fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-                <$map>::new(Native(arenas), placement)
-            }
             fn arenas(&self) -> &Arenas {
                 <$map>::memory(self).arenas()
             }
@@ -183,6 +181,7 @@ pub struct Encoded<T>(pub T);
 impl<T: ValueMap> TestMap for Encoded<T> {
     const NODE_BYTES: usize = T::NODE_BYTES;
     const APART: usize = T::APART;
+    const MANY: u64 = T::MANY;
     // Sizes of slots; chunks among them are not shared.
     const SIZES: usize = 12;
     const EMPTY_NODES: usize = T::EMPTY_NODES;

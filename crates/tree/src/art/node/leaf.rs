@@ -10,6 +10,9 @@
 //! Who changes a value holds the leaf's lock (one bit) and no other. The lock orders changes with each other and with
 //! the leaf's removal or move; an obsolete leaf cannot be locked, so a change that comes too late starts over and finds
 //! the record where it is now.
+//!
+//! Where values lie in blocks, the same holds for these: a value's word is read after the thread is pinned, from a leaf that was linked then,
+//! and the block is retired after the word was replaced, or the leaf unlinked. The word is published as the block is complete.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
@@ -113,6 +116,12 @@ impl<'g> Leaf<'g> {
     #[inline(always)]
     pub fn value(self) -> u64 {
         self.head.value.load(Acquire)
+    }
+
+    /// Sets the value of a leaf that nobody else can know yet.
+    #[inline(always)]
+    pub fn set_first(self, value: u64) {
+        self.head.value.store(value, Relaxed);
     }
 
     /// Two bytes for a placement's heat.

@@ -1,0 +1,55 @@
+//! A copy of a value's block, for a leaf that goes to another tier.
+
+use std::ptr::NonNull;
+
+use timberline_tier::{Memory, OutOfMemory, TierId};
+
+use super::block::ValueBlock;
+use crate::store::Store;
+
+/// Room for a copy; freed if none is made.
+pub(crate) struct ValueCopy<'s, M: Memory> {
+    store: &'s Store<M>,
+    old: ValueBlock,
+    slot: Option<NonNull<u8>>,
+}
+
+impl<'s, M: Memory> ValueCopy<'s, M> {
+    /// Room in exactly this tier for what a word leads to. None is needed for the empty string, and for what lies there already.
+    pub fn new(store: &'s Store<M>, word: u64, tier: TierId) -> Result<Option<Self>, OutOfMemory> {
+        let elsewhere = |block: &ValueBlock| store.arenas().tier_of(block.address()) != tier;
+        let Some(old) = ValueBlock::of(word).filter(elsewhere) else {
+            return Ok(None);
+        };
+        let slot = Some(store.allocate_in(tier, old.slot())?);
+        Ok(Some(ValueCopy { store, old, slot }))
+    }
+
+    /// The same, or in the next slower tier that has some.
+    pub fn new_or_fall(
+        store: &'s Store<M>,
+        word: u64,
+        tier: TierId,
+    ) -> Result<Option<Self>, OutOfMemory> {
+        match Self::new(store, word, tier) {
+            Err(_) if tier < store.arenas().slowest() => {
+                Self::new_or_fall(store, word, TierId(tier.0 + 1))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Makes the copy. Returns the word that leads there.
+    pub fn make(mut self) -> u64 {
+        let slot = self.slot.take().expect("made once");
+        self.old.copy_to(slot, &self.store.memory).word()
+    }
+}
+
+impl<M: Memory> Drop for ValueCopy<'_, M> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.old.discard_copy(slot, self.store.arenas());
+        }
+    }
+}
