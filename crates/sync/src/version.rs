@@ -109,6 +109,20 @@ impl<T> Versioned<T> {
         Ok(Snapshot { of: self, version })
     }
 
+    /// Begins to read also what was retired: until it is claimed, which the epoch keeps from happening while the thread stays
+    /// pinned, that does not change any more. Waits while a writer holds the lock.
+    pub fn read_last(&self) -> Snapshot<'_, T> {
+        self.read().unwrap_or_else(|Restart| {
+            let version = self.word.load(Acquire);
+            Snapshot { of: self, version }
+        })
+    }
+
+    /// Whether the data was retired.
+    pub fn is_retired(&self) -> bool {
+        self.word.load(Acquire) & OBSOLETE != 0
+    }
+
     /// Locks for writing. Waits while another writer holds the lock.
     ///
     /// # Errors
@@ -289,7 +303,8 @@ mod tests {
         let cell = Versioned::new(AtomicU64::new(1));
         let before = cell.read().unwrap();
         cell.lock().unwrap().retire();
-        assert!(cell.read().is_err() && cell.lock().is_err());
+        assert!(cell.read().is_err() && cell.lock().is_err() && cell.is_retired());
+        assert_eq!(cell.read_last().get(|data| data.load(Relaxed)), Ok(1));
         drop(cell.claim());
         assert!(cell.read().is_ok());
         assert_eq!(

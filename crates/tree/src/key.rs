@@ -2,6 +2,8 @@
 
 /// A key that is a string of bytes, or can be written as one: `a < b` exactly if `a.to_bytes() < b.to_bytes()`.
 pub trait ByteKey {
+    /// How many bytes all keys have, if they have as many: [`Art`](crate::Art) keeps numbers that are neighbours together then.
+    const LEN: Option<usize> = None;
     /// What an iterator yields.
     type Owned;
     /// The key's bytes, borrowed or on the stack.
@@ -46,6 +48,7 @@ impl ByteKey for str {
 
 /// Big-endian, which keeps the order.
 impl ByteKey for u64 {
+    const LEN: Option<usize> = Some(8);
     type Owned = u64;
     type Bytes<'a> = [u8; 8];
 

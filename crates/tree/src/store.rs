@@ -38,6 +38,8 @@ struct Lane {
     countdown: AtomicU32,
     /// Records inserted less records removed by threads of this lane.
     records: AtomicI64,
+    /// The same for leaves, where a map counts them.
+    leaves: AtomicI64,
 }
 
 impl<M: Memory> Store<M> {
@@ -46,6 +48,7 @@ impl<M: Memory> Store<M> {
         let lane = || Lane {
             countdown: AtomicU32::new(1),
             records: AtomicI64::new(0),
+            leaves: AtomicI64::new(0),
         };
         let tiers = memory.arenas().tiers();
         Arc::new(Store {
@@ -199,6 +202,19 @@ impl<M: Memory> Store<M> {
     pub fn records(&self) -> usize {
         let records = self.lanes.iter().map(|lane| lane.records.load(Relaxed));
         records.sum::<i64>().max(0) as usize
+    }
+
+    /// Counts leaves that came or went, if a placement may ask how many there are.
+    pub fn count_leaves(&self, change: i64) {
+        if M::TIERED {
+            self.lanes.assigned().leaves.fetch_add(change, Relaxed);
+        }
+    }
+
+    /// How many leaves there are, for a map that counts them; exact when nobody writes.
+    pub fn leaves(&self) -> usize {
+        let leaves = self.lanes.iter().map(|lane| lane.leaves.load(Relaxed));
+        leaves.sum::<i64>().max(0) as usize
     }
 
     /// Counts a node that moved.

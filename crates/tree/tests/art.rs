@@ -35,9 +35,10 @@ fn full(error: InsertError) -> Full {
 impl<R: Reach> TestMap for Map<R> {
     const NODE_BYTES: usize = 24;
     const APART: usize = 8;
-    const MANY: u64 = 6_400;
-    const QUARTER: usize = 21 * rooms::CHUNK;
-    const SIZES: usize = 5;
+    // Neighbours: 256 in a row.
+    const MANY: u64 = 64_000;
+    const QUARTER: usize = 42 * rooms::CHUNK;
+    const SIZES: usize = 6;
     const EMPTY_NODES: usize = 0;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
@@ -233,6 +234,95 @@ fn a_random_record_takes_less_than_39_bytes() {
     let stats = map.stats();
     let per_record = stats.bytes_in_nodes as f64 / stats.records as f64;
     assert!(per_record < 39.0, "{per_record} bytes a record");
+}
+
+/// Neighbours are kept in rows while there are many of them, whatever they were before and become after that.
+#[test]
+fn neighbours_share_a_row() {
+    const RECORDS: u64 = 40 * 256;
+    let map: Art<u64, u64> = slow(4 << 20);
+    let first = u64::MAX - RECORDS - 100;
+    let all = || first..first + RECORDS;
+    let mut draw = Draw::new(draw::seed(), 0);
+    for key in draw.shuffled(all().collect()) {
+        assert_eq!(map.insert(&key, !key), Ok(None));
+    }
+    let stats = map.stats();
+    assert_eq!(
+        (stats.records, map.len()),
+        (RECORDS as usize, RECORDS as usize)
+    );
+    let rows = stats.leaves.slow as u64;
+    assert!(
+        (RECORDS / 256..=RECORDS / 256 + 60).contains(&rows),
+        "{stats:?}"
+    );
+    assert!(stats.bytes_in_nodes as u64 / RECORDS < 10, "{stats:?}");
+
+    // One that lies elsewhere parts from them, and finds them again.
+    for key in [0, first - 1, u64::MAX] {
+        assert_eq!(map.insert(&key, !key), Ok(None));
+        assert_eq!(map.remove(&key), Some(!key));
+        assert_eq!(map.get(&key), None);
+    }
+    for _ in 0..200 {
+        let (one, two) = (first + draw.below(RECORDS), first + draw.below(RECORDS));
+        let (low, high) = (one.min(two), one.max(two));
+        assert!(map.range(&low..=&high).map(|(key, _)| key).eq(low..=high));
+        assert!(
+            map.range(&low..&high)
+                .rev()
+                .map(|(key, _)| key)
+                .eq((low..high).rev())
+        );
+        let mut seen = 0;
+        let limit = 1 + draw.below(600) as usize;
+        let shown = map.scan(&low, limit, |key, value| {
+            assert_eq!((key, value), (low + seen, !key));
+            seen += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(shown, limit.min((first + RECORDS - low) as usize));
+        assert_eq!(map.modify(&low, |value| Some(value + 1)), Ok(Some(!low)));
+        assert_eq!(map.compare_and_set(&low, 7, 8), Ok(Err(Some(!low + 1))));
+        assert_eq!(map.compare_and_set(&low, !low + 1, !low), Ok(Ok(())));
+    }
+    assert_eq!(map.first(), Some((first, !first)));
+    assert_eq!(
+        map.scan(&first, 0, |_, _| unreachable!("none is wanted")),
+        0
+    );
+
+    // With one in sixteen left, there are leaves again.
+    for key in all().filter(|key| key % 16 != 0) {
+        assert_eq!(map.remove(&key), Some(!key));
+    }
+    let left = || all().filter(|key| key % 16 == 0);
+    let stats = map.stats();
+    assert_eq!(stats.leaves.slow, left().count(), "{stats:?}");
+    assert!(map.iter().eq(left().map(|key| (key, !key))));
+    for key in left() {
+        assert_eq!(map.remove(&key), Some(!key));
+    }
+    assert_eq!((map.len(), map.stats().bytes_in_nodes), (0, 0));
+}
+
+/// Where there is no memory for leaves, a row stays until its last record goes.
+#[test]
+fn a_row_that_cannot_be_dissolved_stays() {
+    let map: Art<u64, u64> = slow(16 * rooms::CHUNK);
+    for key in 0..256 {
+        map.insert(&key, key).unwrap();
+    }
+    let others: Vec<u64> = (1..)
+        .map(|key| key << 16)
+        .take_while(|key| map.insert(key, 0).is_ok())
+        .collect();
+    for key in 0..256 {
+        assert_eq!(map.remove(&key), Some(key));
+        assert!((0..256).all(|other| map.get(&other) == (other > key).then_some(other)));
+    }
+    assert!(map.iter().map(|(key, _)| key).eq(others));
 }
 
 #[test]

@@ -107,12 +107,14 @@ impl Timberline {
     ) -> Result<Arc<Self>, ArenasError> {
         let heat = Heat::new(arenas, home)?;
         let scale = Scale::of(home);
-        let slots = arenas.usable(TierId::FAST) / home.slot_bytes();
+        let slot_bytes = home.slot_bytes();
+        let slots = arenas.usable(TierId::FAST) / slot_bytes;
+        let allowance = scale.leaves_at_first(slots, slot_bytes, config.reserve);
         Ok(Arc::new(Timberline {
             heat,
             interval: AtomicU32::new((config.densest / scale.denser).max(1)),
             floor: AtomicU16::new(SAMPLE),
-            allowance: AtomicI64::new(scale.leaves_at_first(slots, config.reserve) as i64),
+            allowance: AtomicI64::new(allowance as i64),
             seen: PerLane::default(),
             broken: Mutex::default(),
             home,

@@ -68,9 +68,12 @@ impl Mover {
         let policy = self.policy.clone();
         let asking = self.suggestions();
         let fill = tree.fill(TierId::FAST);
-        let slots = fill.limit / tree.node_bytes();
-        let kept = policy.scale.reserve(slots, policy.config.reserve) as isize;
-        let free = slots as isize - (fill.used / tree.node_bytes()) as isize - kept;
+        let slot_bytes = tree.node_bytes();
+        let slots = fill.limit / slot_bytes;
+        let kept = policy
+            .scale
+            .reserve(slots, slot_bytes, policy.config.reserve) as isize;
+        let free = slots as isize - (fill.used / slot_bytes) as isize - kept;
         // Within the slack nothing is given away, and nobody has to go.
         let mut free = free.max((free + policy.scale.slack(kept)).min(0));
         if self.stranded {
@@ -157,10 +160,11 @@ impl Mover {
     /// Whether inner nodes that came with leaves have used up what they may.
     fn is_short(&self, tree: &dyn Placed) -> bool {
         let (fill, scale) = (tree.fill(TierId::FAST), &self.policy.scale);
-        let slots = fill.limit / tree.node_bytes();
-        let kept = scale.reserve(slots, self.policy.config.reserve) as isize;
+        let slot_bytes = tree.node_bytes();
+        let slots = fill.limit / slot_bytes;
+        let kept = scale.reserve(slots, slot_bytes, self.policy.config.reserve) as isize;
         let slack = scale.slack(kept);
-        slack > 0 && (slots - fill.used / tree.node_bytes()) as isize <= kept - slack
+        slack > 0 && (slots - fill.used / slot_bytes) as isize <= kept - slack
     }
 
     /// Demotes what is still there of these leaves, and asks their memory back.
@@ -243,7 +247,7 @@ impl Mover {
         for node in broken {
             let mut outcome = tree.promote_node(&node);
             if outcome == Move::Full {
-                let relief = self.policy.scale.relief as isize;
+                let relief = self.policy.scale.relief(tree.node_bytes()) as isize;
                 let plan = self.watch.census(tree).plan(&[], -relief);
                 let victims = self.watch.victims(tree, &plan);
                 self.demote_all(tree, &victims);

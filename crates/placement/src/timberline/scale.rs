@@ -24,10 +24,6 @@ pub struct Scale {
     /// Promotions that find no room until a round ends. With nodes of one size no other will find any; otherwise a leaf may fit where
     /// a path did not.
     pub patience: usize,
-    /// Slots to make free where an inner node has none.
-    pub relief: usize,
-    /// The least number of slots to keep free.
-    spare: usize,
 }
 
 impl HeatIn {
@@ -49,28 +45,33 @@ impl Scale {
                 denser: 1,
                 thinning: 2,
                 patience: 1,
-                relief: super::mover::BATCH,
-                spare: 8,
             },
-            HeatIn::Leaf { .. } => {
-                let some = SOME_INNER / home.slot_bytes();
-                Scale {
-                    records: true,
-                    suggestions: 16_384,
-                    denser: 4,
-                    thinning: 4,
-                    patience: 64,
-                    relief: some,
-                    spare: some,
-                }
-            }
+            HeatIn::Leaf { .. } => Scale {
+                records: true,
+                suggestions: 16_384,
+                denser: 4,
+                thinning: 4,
+                patience: 64,
+            },
         }
     }
 
-    /// How many slots of `slots` to keep free.
-    pub fn reserve(&self, slots: usize, share: f64) -> usize {
+    /// How many of `slots` slots of so many bytes to keep free.
+    pub fn reserve(&self, slots: usize, slot_bytes: usize, share: f64) -> usize {
         let kept = (slots as f64 * share) as usize;
-        kept.max(self.spare).min(slots / 4)
+        let least = match self.records {
+            true => SOME_INNER / slot_bytes,
+            false => 8,
+        };
+        kept.max(least).min(slots / 4)
+    }
+
+    /// Slots of so many bytes to make free where an inner node has none.
+    pub fn relief(&self, slot_bytes: usize) -> usize {
+        match self.records {
+            true => (SOME_INNER / slot_bytes).max(1),
+            false => super::mover::BATCH,
+        }
     }
 
     /// How much of a reserve of `kept` slots promoted paths may use up. Victims make room for leaves, but not for the inner nodes
@@ -81,9 +82,9 @@ impl Scale {
     }
 
     /// How many leaves may be made in a fast memory of `slots` that is empty.
-    pub fn leaves_at_first(&self, slots: usize, share: f64) -> usize {
+    pub fn leaves_at_first(&self, slots: usize, slot_bytes: usize, share: f64) -> usize {
         // One large node in about 45 is an inner one.
-        self.leaves_in(slots - self.reserve(slots, share)) - slots / 32
+        self.leaves_in(slots - self.reserve(slots, slot_bytes, share)) - slots / 32
     }
 
     /// How many leaves may be made before the worker looks again, where so many slots are free.
@@ -101,9 +102,12 @@ mod tests {
     fn a_reserve_holds_large_inner_nodes_whatever_a_leaf_takes() {
         let nodes = Scale::of(HeatIn::Table { node_bytes: 1024 });
         let records = Scale::of(HeatIn::Leaf { leaf_bytes: 24 });
-        let kept = |scale: &Scale, slots| scale.reserve(slots, 0.005);
-        assert_eq!([16, 1000, 100_000].map(|it| kept(&nodes, it)), [4, 8, 500]);
-        let kept_records = [16, 10_000, 1_000_000].map(|it| kept(&records, it));
+        let kept = |scale: &Scale, slots, bytes| scale.reserve(slots, bytes, 0.005);
+        assert_eq!(
+            [16, 1000, 100_000].map(|it| kept(&nodes, it, 1024)),
+            [4, 8, 500]
+        );
+        let kept_records = [16, 10_000, 1_000_000].map(|it| kept(&records, it, 24));
         assert_eq!(kept_records, [4, SOME_INNER / 24, 5000]);
         assert_eq!((nodes.slack(8), records.slack(8)), (0, 4));
     }
@@ -113,8 +117,11 @@ mod tests {
         let nodes = Scale::of(HeatIn::Table { node_bytes: 1024 });
         let records = Scale::of(HeatIn::Leaf { leaf_bytes: 24 });
         assert_eq!((nodes.leaves_in(100), records.leaves_in(100)), (100, 50));
-        assert_eq!(nodes.leaves_at_first(6400, 0.005), 6400 - 32 - 200);
-        assert_eq!(records.leaves_at_first(640_000, 0.005), 318_400 - 20_000);
-        assert_eq!(records.leaves_at_first(0, 0.005), 0);
+        assert_eq!(nodes.leaves_at_first(6400, 1024, 0.005), 6400 - 32 - 200);
+        assert_eq!(
+            records.leaves_at_first(640_000, 24, 0.005),
+            318_400 - 20_000
+        );
+        assert_eq!(records.leaves_at_first(0, 24, 0.005), 0);
     }
 }

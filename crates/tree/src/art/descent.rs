@@ -3,8 +3,8 @@
 //!
 //! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's validated read,
 //! child's snapshot, parent validated again. The root cell is the topmost node's parent, and done in one step with it.
-//! A leaf needs no version of its own ([`Leaf`] tells why). Part of a prefix may be taken on trust on the way, so
-//! the leaf's key is compared as a whole.
+//! A leaf needs no version of its own ([`Leaf`] tells why), a row is read like an inner node. Part of a prefix may be taken on trust
+//! on the way, so the key is compared as a whole where it ends.
 
 use std::task::Poll;
 
@@ -14,7 +14,7 @@ use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::node::{Body, Leaf, Link, Reach, leaf_bytes};
+use super::node::{Body, Leaf, Link, ROW_HEAD, Reach, Row, Tip, leaf_bytes, value_offset};
 use super::tree::{Root, Tree};
 use crate::traverse::Traversal;
 
@@ -23,7 +23,14 @@ pub(super) const AT_ONCE: bool = false;
 /// Other work comes first: the memory is asked for the next node.
 pub(super) const LATER: bool = true;
 
-/// Looks for the leaf of a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
+/// A record that was found.
+#[derive(Clone, Copy)]
+pub(super) enum Hit<'t> {
+    Leaf(Leaf<'t>),
+    InRow { row: Row<'t>, at: u8, value: u64 },
+}
+
+/// Looks for the record of a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
 pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
     tree: &'t Tree<M, R>,
     guard: &'t Guard,
@@ -38,6 +45,8 @@ enum Next<'t, R> {
     /// Enters an inner node, to which a key leads with so many bytes.
     Inner(Snapshot<'t, Body<R>>, Link, usize),
     Leaf(Link),
+    /// A row below a node, or below the root cell.
+    Row(Snapshot<'t, Body<R>>, Link),
 }
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M, R, WHEN> {
@@ -53,7 +62,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
     }
 
     #[inline(always)]
-    fn advance(&mut self) -> Result<Poll<Option<Leaf<'t>>>, Restart> {
+    fn advance(&mut self) -> Result<Poll<Option<Hit<'t>>>, Restart> {
         let key = self.key.as_ref();
         let (mut node, mut link, mut depth) = match self.next {
             Next::Start => {
@@ -65,6 +74,9 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 if link.is_leaf() {
                     return Ok(Poll::Ready(self.arrive(link)));
                 }
+                if link.is_row() {
+                    return self.look_in_row(link, || root.validate());
+                }
                 let node = link.node::<R>(self.tree.base, self.guard).read()?;
                 root.validate()?;
                 (node, link, 0)
@@ -75,6 +87,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 (node, link, depth)
             }
             Next::Leaf(link) => return Ok(Poll::Ready(self.arrive(link))),
+            Next::Row(parent, link) => return self.look_in_row(link, || parent.validate()),
         };
         loop {
             let kind = link.kind();
@@ -87,14 +100,20 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
             }
             if WHEN == LATER {
                 self.tree.ask_for(child, key, below);
-                self.next = match child.is_leaf() {
-                    true => Next::Leaf(child),
-                    false => Next::Inner(node, child, below),
+                self.next = if child.is_leaf() {
+                    Next::Leaf(child)
+                } else if child.is_row() {
+                    Next::Row(node, child)
+                } else {
+                    Next::Inner(node, child, below)
                 };
                 return Ok(Poll::Pending);
             }
             if child.is_leaf() {
                 return Ok(Poll::Ready(self.arrive(child)));
+            }
+            if child.is_row() {
+                return self.look_in_row(child, || node.validate());
             }
             let parent = node;
             node = child.node::<R>(self.tree.base, self.guard).read()?;
@@ -105,19 +124,40 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
 
     /// The leaf at the end of the way, if it is the key's.
     #[inline(always)]
-    fn arrive(&self, link: Link) -> Option<Leaf<'t>> {
+    fn arrive(&self, link: Link) -> Option<Hit<'t>> {
         let (leaf, key) = (self.tree.leaf_at(link, self.guard), self.key.as_ref());
         self.tree
             .memory()
             .visit(leaf.address(), leaf_bytes(key.len()));
-        (leaf.key() == key).then_some(leaf)
+        (leaf.key() == key).then_some(Hit::Leaf(leaf))
+    }
+
+    /// The record in the row at the end of the way, if there is one. `is_linked` is whether the row is still where the link was.
+    #[inline(always)]
+    fn look_in_row(
+        &self,
+        link: Link,
+        is_linked: impl FnOnce() -> Result<(), Restart>,
+    ) -> Result<Poll<Option<Hit<'t>>>, Restart> {
+        let row = self.tree.row_at(link, self.guard);
+        let records = row.read()?;
+        is_linked()?;
+        let Some(at) = row.place_of(self.key.as_ref()) else {
+            return Ok(Poll::Ready(None));
+        };
+        let value = records.get(|records| {
+            self.tree.visit_row(row, at);
+            records.get(at)
+        })?;
+        let hit = value.map(|value| Hit::InRow { row, at, value });
+        Ok(Poll::Ready(hit))
     }
 }
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
     for Descent<'t, B, M, R, WHEN>
 {
-    type Output = Option<Leaf<'t>>;
+    type Output = Option<Hit<'t>>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
@@ -147,10 +187,12 @@ impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
-        self.0.step().map(|leaf| {
-            let leaf = leaf?;
-            let value = leaf.value();
-            self.0.tree.note(leaf, Access::Reuse);
+        self.0.step().map(|hit| {
+            let (tip, value) = match hit? {
+                Hit::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
+                Hit::InRow { row, value, .. } => (Tip::Row(row), value),
+            };
+            self.0.tree.note(tip, Access::Reuse);
             Some(value)
         })
     }
@@ -164,7 +206,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if link.is_leaf() {
             return self.memory().prefetch(address, leaf_bytes(key.len()));
         }
-        let (head, more) = link.kind().reads::<R>(key.get(depth).copied().unwrap_or(0));
+        let byte = key.get(depth).copied().unwrap_or(0);
+        if link.is_row() {
+            let value = address + value_offset(key.last().copied().unwrap_or(0));
+            self.memory().prefetch(address, ROW_HEAD);
+            return self.memory().prefetch(value, size_of::<u64>());
+        }
+        let (head, more) = link.kind().reads::<R>(byte);
         self.memory().prefetch(address, head);
         if let Some(offset) = more {
             self.memory().prefetch(address + offset, size_of::<R>());

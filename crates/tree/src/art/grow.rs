@@ -1,7 +1,8 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
-//! A record that is not there needs one leaf, and one of: a place in the node where its path ends; a larger such node; an inner
-//! node between that and a leaf, or inside a compressed prefix, where two keys part.
+//! A record that is not there needs a place in a row, or one leaf and one of: a place in the node where its path ends; a larger such
+//! node; an inner node between that and a leaf, or inside a compressed prefix, where two keys part. A node of 48 leaves whose keys
+//! differ in the last byte only does not grow: it becomes a row.
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
@@ -10,7 +11,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
-use super::node::{Kind, Leaf, Link, Position, Reach, Step, position};
+use super::node::{AT_END, Kind, Leaf, Link, Position, ROW_DEPTH, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
 use crate::value::Change;
@@ -78,9 +79,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if link.is_none() {
                 return self.hang(insert, parent, guard);
             }
-            if link.is_leaf() {
-                let leaf = self.leaf_at(link, guard);
-                return self.meet(insert, parent, leaf, depth, level, guard);
+            match self.tip_at(link, guard) {
+                Some(Tip::Leaf(leaf)) => {
+                    return self.meet(insert, parent, leaf, depth, level, guard);
+                }
+                Some(Tip::Row(row)) => {
+                    return self.meet_row(insert, parent, row, depth, level, guard);
+                }
+                None => {}
             }
             let inner = self.enter(link, &parent, guard)?;
             self.visit(link, insert.key, depth);
@@ -151,8 +157,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     fn inserted(&self, leaf: Link, level: u8, guard: &Guard) {
         self.store.count(1);
+        self.store.count_leaves(1);
         self.reaches(level);
-        self.note(self.leaf_at(leaf, guard), Access::Insert);
+        self.note(Tip::Leaf(self.leaf_at(leaf, guard)), Access::Insert);
     }
 
     /// Hangs the first leaf below the root.
@@ -186,20 +193,65 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         level: u8,
         guard: &Guard,
     ) -> Result<Put, Again> {
-        let (key, other) = (insert.key, leaf.key());
         self.visit_leaf(leaf);
-        if other == key {
+        if leaf.key() == insert.key {
             return Ok(self.change(leaf, insert.change, guard)?.map(Some));
         }
+        self.part_from(insert, parent, Tip::Leaf(leaf), depth, level, guard)
+    }
+
+    /// The path ends at a row: that of the key, or one to part from.
+    fn meet_row<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        row: Row<'_>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        let records = row.read()?;
+        parent.validate()?;
+        let Some(at) = row.place_of(insert.key) else {
+            return self.part_from(insert, parent, Tip::Row(row), depth, level, guard);
+        };
+        self.visit_row(row, at);
+        let held = row.upgrade(records)?;
+        let before = held.records().get(at);
+        match insert.change.change(before) {
+            None => held.unchanged(),
+            Some(value) => {
+                held.set(at, value);
+                drop(held);
+                if before.is_none() {
+                    self.store.count(1);
+                }
+                let access = before.map_or(Access::Insert, |_| Access::Reuse);
+                self.note(Tip::Row(row), access);
+            }
+        }
+        Ok(Ok(before))
+    }
+
+    /// The path ends at what holds records of other keys.
+    fn part_from<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        tip: Tip<'_>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        let (key, other) = (insert.key, tip.key());
         let same = common(other, key);
         if same < depth {
             return Err(Again::Carefully);
         }
-        let old = Link::to_leaf(self.base, leaf.address());
         let fork = Fork {
             prefix: &key[depth..same],
             path: &key[..same],
-            old,
+            old: self.link_to(tip),
             old_at: position(other, same),
             new_at: position(key, same),
         };
@@ -219,7 +271,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
     ) -> Result<Put, Again> {
         let (key, split) = (insert.key, depth + same);
-        let below = self.leaf_below(inner, guard)?.key();
+        let below = self.key_below(inner, guard)?;
         // What was taken on trust further up.
         if below.get(..split) != key.get(..split) {
             return Err(Again::Carefully);
@@ -314,6 +366,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Ok(None));
         }
         let kind = Kind::of(inner.link.kind().capacity() + 1);
+        if self.has_rows && branch == ROW_DEPTH && kind == Kind::N256 {
+            return self.line_up(insert, parent, inner, level - 1, guard);
+        }
         let new = NewNode {
             height: 1,
             level: level - 1,
@@ -348,6 +403,62 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Ok(None))
     }
 
+    /// Puts a row in the place of an inner node whose leaves it covers, and the key too.
+    fn line_up<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        inner: Inner<'_, R>,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        let key: &[u8; ROW_DEPTH + 1] = insert.key.try_into().expect("all keys have eight bytes");
+        let new = NewNode {
+            height: 0,
+            level,
+            parent: self.tier_of_parent(&parent),
+            twin: self.tier_of(inner.link),
+        };
+        let fresh = match self.fresh_row(new) {
+            Ok(fresh) => fresh,
+            Err(full) => return Ok(Err(full.into())),
+        };
+        let parent = parent.upgrade()?;
+        let old = inner.node.upgrade()?;
+        let row = fresh.link.claim_row(self.base, key, guard);
+        let value = insert
+            .change
+            .change(None)
+            .expect("a record is made of nothing");
+        row.set(key[ROW_DEPTH], value);
+        let leaves = old.count() as i64;
+        old.each(AT_END, |at, link| {
+            let leaf = self.leaf_at(link, guard);
+            // Who unlinks a leaf holds its parent.
+            let locked = leaf.lock().expect("a leaf below a locked node is linked");
+            row.set(at.saturating_sub(1) as u8, leaf.value());
+            row.row().warm(leaf.heat());
+            locked.retire();
+            true
+        });
+        let tip = Tip::Row(row.row());
+        drop(row);
+        parent.set(fresh.link);
+        drop(parent);
+        fresh.keep();
+        old.each(AT_END, |_, link| {
+            self.reclaim_tip(Tip::Leaf(self.leaf_at(link, guard)), guard);
+            true
+        });
+        old.retire();
+        self.reclaim_inner(inner.link, guard);
+        self.store.count(1);
+        self.store.count_leaves(1 - leaves);
+        self.reaches(level);
+        self.note(tip, Access::Insert);
+        Ok(Ok(None))
+    }
+
     /// How many bytes of its path, which ends at `branch`, a node has in common with a key.
     fn same(
         &self,
@@ -356,7 +467,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         branch: usize,
         guard: &Guard,
     ) -> Result<usize, Restart> {
-        let below = self.leaf_below(inner, guard)?.key();
+        let below = self.key_below(inner, guard)?;
         Ok(common(&below[..branch], key))
     }
 }

@@ -84,7 +84,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
             return Err(ArtError::TooFar { bytes, reach });
         }
         Ok(Art {
-            tree: Arc::new(Tree::new(memory, placement, V::Kept::IN_BLOCKS)),
+            tree: Arc::new(Tree::new(memory, placement, V::Kept::IN_BLOCKS, K::LEN)),
             typed: PhantomData,
         })
     }

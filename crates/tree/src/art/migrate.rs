@@ -14,13 +14,13 @@ use timberline_sync::epoch;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{AT_END, Leaf, Link, Reach, Step};
+use super::node::{AT_END, Leaf, Link, Reach, Row, Step, Tip};
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
 pub(super) enum Found<'g, R> {
-    Leaf(Parent<'g, R>, Leaf<'g>),
+    Tip(Parent<'g, R>, Tip<'g>),
     Inner(Parent<'g, R>, Inner<'g, R>),
 }
 
@@ -48,10 +48,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if link.is_none() {
                 return Ok(None);
             }
-            if link.is_leaf() {
-                let leaf = self.leaf_at(link, guard);
-                let named = name.height == 0 && leaf.key() == &*name.key;
-                return Ok(named.then_some(Found::Leaf(parent, leaf)));
+            if let Some(tip) = self.tip_at(link, guard) {
+                let named = name.height == 0 && tip.covers(&name.key);
+                return Ok(named.then_some(Found::Tip(parent, tip)));
             }
             let inner = self.enter(link, &parent, guard)?;
             self.visit(link, &name.key, depth);
@@ -82,7 +81,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn relocate(&self, name: &NodeKey, to: TierId, guard: &Guard) -> Move {
         self.retry(|| match self.follow(name, guard, |_| true)? {
             None => Ok(Move::Stale),
-            Some(Found::Leaf(parent, leaf)) => self.move_leaf(parent, leaf, to, guard),
+            Some(Found::Tip(parent, Tip::Leaf(leaf))) => self.move_leaf(parent, leaf, to, guard),
+            Some(Found::Tip(parent, Tip::Row(row))) => self.move_row(parent, row, to, guard),
             Some(Found::Inner(parent, inner)) => self.move_inner(parent, inner, to, guard),
         })
     }
@@ -91,7 +91,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn size_of(&self, name: &NodeKey, guard: &Guard) -> Result<Option<usize>, Restart> {
         let found = self.follow(name, guard, |_| true)?;
         Ok(found.map(|found| match found {
-            Found::Leaf(_, leaf) => leaf.bytes() + self.block_of(leaf).map_or(0, ValueBlock::slot),
+            Found::Tip(_, tip) => tip.bytes() + self.block_of(tip).map_or(0, ValueBlock::slot),
             Found::Inner(_, inner) => inner.link.kind().bytes::<R>(),
         }))
     }
@@ -140,15 +140,61 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             None => value = leaf.value(),
         }
         let copy = self.copy_leaf(leaf, value, fresh.link, guard);
+        let (leaf, copy) = (Tip::Leaf(leaf), Tip::Leaf(copy));
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
         held.set(fresh.link);
         drop(held);
         locked.retire();
         fresh.keep();
-        self.reclaim_leaf(leaf, guard);
+        self.reclaim_tip(leaf, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))
+    }
+
+    fn move_row(
+        &self,
+        parent: Parent<'_, R>,
+        row: Row<'_>,
+        to: TierId,
+        guard: &Guard,
+    ) -> Result<Move, Restart> {
+        let tip = Tip::Row(row);
+        let link = self.link_to(tip);
+        let from = self.tier_of(link);
+        if let Some(stays) = self.stays(&parent, from, to) {
+            return Ok(stays);
+        }
+        let Ok(fresh) = self.fresh_in(to, link, tip.bytes()) else {
+            return Ok(Move::Full);
+        };
+        let held = parent.upgrade()?;
+        let old = row.lock()?;
+        self.memory().visit(row.address(), tip.bytes());
+        self.memory()
+            .visit(fresh.link.address(self.base), tip.bytes());
+        let copy = fresh.link.claim_row(self.base, row.least(), guard);
+        copy.take_over(old.records());
+        copy.row().warm(row.heat());
+        let placement = &self.store.placement;
+        placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(Tip::Row(copy.row())));
+        drop(copy);
+        held.set(fresh.link);
+        drop(held);
+        old.retire();
+        fresh.keep();
+        self.reclaim_tip(tip, guard);
+        self.store.count_move(from, to);
+        Ok(Move::Moved(1))
+    }
+
+    /// What covers a key, if anything does.
+    pub fn tip_of<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<Tip<'g>> {
+        let name = NodeKey::leaf(key.into());
+        match self.retry(|| self.follow(&name, guard, |_| true))? {
+            Found::Tip(_, tip) => Some(tip),
+            Found::Inner(..) => None,
+        }
     }
 
     /// Writes a locked leaf's key and a value into a slot of its own size.
@@ -234,8 +280,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(match found {
             None => Err(Stale),
             Some(_) if slow.is_some() => Ok(slow),
-            Some(Found::Leaf(_, leaf)) => {
-                let is_fast = self.store.arenas().tier_of(leaf.address()).is_fast();
+            Some(Found::Tip(_, tip)) => {
+                let is_fast = self.store.arenas().tier_of(tip.address()).is_fast();
                 Ok((!is_fast).then(|| name.clone()))
             }
             Some(Found::Inner(..)) => Ok(None),
@@ -281,9 +327,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             });
         })?;
         let names = links.into_iter().map(|link| {
-            if link.is_leaf() {
-                let key = self.leaf_at(link, guard).key();
-                return Ok(NodeKey::leaf(key.into()));
+            if let Some(tip) = self.tip_at(link, guard) {
+                return Ok(NodeKey::leaf(tip.key().into()));
             }
             let child = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
             self.name_of(child, name.key.len() + 1, guard)
@@ -299,7 +344,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
     ) -> Result<NodeKey, Restart> {
         let branch = depth + inner.node.get(|body| body.prefix_len())?;
-        let path = self.leaf_below(inner, guard)?.key();
+        let path = self.key_below(inner, guard)?;
         Ok(branching(&path[..branch]))
     }
 
@@ -313,7 +358,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut parent = Parent::Root(root);
         let mut link = root.get(Root::link)?;
         let (mut depth, mut lowest) = (0, None);
-        if link.is_none() || link.is_leaf() || !self.is_fast(link) {
+        if link.is_none() || link.is_tip() || !self.is_fast(link) {
             return Ok(None);
         }
         loop {
@@ -322,7 +367,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let len = inner.node.get(|body| {
                 below.clear();
                 body.each(AT_END, |_, child| {
-                    if !child.is_leaf() && self.is_fast(child) {
+                    if !child.is_tip() && self.is_fast(child) {
                         below.push(child);
                     }
                     true

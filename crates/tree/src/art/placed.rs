@@ -6,7 +6,7 @@ use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{Leaf, Reach, leaf_bytes};
+use super::node::{Leaf, ROW_HEAD, Reach, Row, Tip, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Start, Walker, Way};
 
@@ -36,17 +36,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             for _ in 0..AT_A_TIME {
                 let Some(walked) = walker.next() else { return };
                 // One that moved is shown where it is now; one that was removed, not at all.
-                let leaf = match walked.is_obsolete() {
-                    true => self.find(walked.key(), &guard),
+                let tip = match walked.is_obsolete() {
+                    true => self.tip_of(walked.key(), &guard),
                     false => Some(walked),
                 };
-                if let Some(leaf) = leaf {
-                    self.visit_leaf(leaf);
-                    if visit(self.leaf_ref(leaf)).is_break() {
+                if let Some(tip) = tip {
+                    match tip {
+                        Tip::Leaf(leaf) => self.visit_leaf(leaf),
+                        Tip::Row(row) => self.memory().visit(row.address(), ROW_HEAD),
+                    }
+                    if visit(self.leaf_ref(tip)).is_break() {
                         return;
                     }
                 }
-                shown = Some(walked.key());
+                shown = Some(walked.greatest());
             }
             let shown = shown.expect("some leaves at a time").to_vec();
             drop(walker);
@@ -69,9 +72,9 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     fn node_bytes(&self) -> usize {
         let arenas = self.store.arenas();
         let used = (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
-        match self.store.records() {
+        match self.store.leaves() {
             0 => leaf_bytes(8),
-            records => used.sum::<usize>().div_ceil(records).max(1),
+            leaves => used.sum::<usize>().div_ceil(leaves).max(1),
         }
     }
 
@@ -148,13 +151,15 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         if !range.contains(&address) {
             return None;
         }
-        let mut key = Vec::new();
-        if !Leaf::probe(address, range.end, &mut key) {
-            return None;
-        }
-        // What was read may be anything, until the leaf of this key turns out to lie there.
+        // What is read may be anything, until what covers this key turns out to lie there.
         let guard = epoch::pin();
-        let leaf = self.find(&key, &guard)?;
-        (leaf.address() == address).then(|| KeyBytes::from(&key[..]))
+        let lies_there = |key: &[u8]| {
+            let tip = self.tip_of(key, &guard)?;
+            (tip.address() == address).then(|| KeyBytes::from(tip.key()))
+        };
+        let mut key = Vec::new();
+        let leaf = Leaf::probe(address, range.end, &mut key);
+        let name = leaf.then(|| lies_there(&key)).flatten();
+        name.or_else(|| lies_there(&Row::probe(address, range.end)?))
     }
 }

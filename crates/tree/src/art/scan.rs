@@ -8,9 +8,9 @@ use timberline_placement::Access;
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
-use super::node::{Leaf, Reach};
+use super::node::{Link, ROW_DEPTH, ROW_HEAD, Reach, Row, Tip, value_offset};
 use super::tree::Tree;
-use super::walk::{Start, Walker, Way};
+use super::walk::{Filled, Start, Walker, Way};
 
 /// Leaves that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
 const AHEAD: usize = 16;
@@ -27,31 +27,98 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> usize {
         let guard = epoch::pin();
         let mut walker = Walker::new(self, way, start, &guard).at_most(limit);
-        let mut ring: [Option<Leaf<'_>>; 2 * AHEAD] = [None; 2 * AHEAD];
-        let (mut walked, mut seen) = (0, 0usize);
+        let mut ring = [Link::NONE; 2 * AHEAD];
+        // Leaves and rows that were walked to and shown, and records shown.
+        let (mut walked, mut passed, mut seen) = (0, 0, 0);
         loop {
-            let until = limit.min(seen.saturating_add(ring.len()));
-            walked = walker.fill(&mut ring, walked, until);
+            let most = (limit - seen).saturating_add(passed);
+            let until = most.min(passed + ring.len());
+            let filled;
+            (walked, filled) = walker.fill(&mut ring, walked, until, most);
             // Where the walk goes on, leaves are shown that were asked for some time ago only.
-            let show = match walked == until && until < limit {
-                true => seen + AHEAD,
+            let show = match filled == Filled::Full && until == passed + ring.len() {
+                true => passed + AHEAD,
                 false => walked,
             };
-            while seen < show {
-                let Some(leaf) = ring[seen % ring.len()] else {
-                    return seen;
+            while passed < show {
+                let link = ring[passed % ring.len()];
+                passed += 1;
+                let flow = match self.tip_at(link, &guard) {
+                    Some(Tip::Row(row)) => {
+                        let left = limit - seen;
+                        let (shown, flow) = self.show_row(row, way, start, left, &mut visit);
+                        seen += shown;
+                        flow
+                    }
+                    Some(Tip::Leaf(leaf)) => {
+                        seen += 1;
+                        self.visit_leaf(leaf);
+                        let flow = visit(leaf.key(), leaf.value());
+                        self.note(Tip::Leaf(leaf), Access::Reuse);
+                        flow
+                    }
+                    None => ControlFlow::Continue(()),
                 };
-                seen += 1;
-                self.visit_leaf(leaf);
-                let flow = visit(leaf.key(), leaf.value());
-                self.note(leaf, Access::Reuse);
-                if flow.is_break() {
+                if flow.is_break() || seen == limit {
                     return seen;
                 }
             }
-            if walked < until || seen == limit {
+            if filled == Filled::Ended || seen == limit {
                 return seen;
             }
         }
+    }
+
+    /// Shows up to `limit` records of a row. Returns how many, and whether to go on.
+    fn show_row(
+        &self,
+        row: Row<'_>,
+        way: Way,
+        start: Start<'_>,
+        limit: usize,
+        visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> (usize, ControlFlow<()>) {
+        self.memory().visit(row.address(), ROW_HEAD);
+        let (mut key, mut seen) = (*row.least(), 0);
+        for group in 0..4 {
+            let group = match way {
+                Way::Forward => group,
+                Way::Backward => 3 - group,
+            };
+            let (mut left, values) = self.group_of(row, way, start, group);
+            while left != 0 {
+                let at = match way {
+                    Way::Forward => left.trailing_zeros(),
+                    Way::Backward => left.ilog2(),
+                };
+                left &= !(1 << at);
+                key[ROW_DEPTH] = 64 * group + at as u8;
+                seen += 1;
+                let flow = visit(&key, values[at as usize]);
+                if flow.is_break() || seen == limit {
+                    self.note(Tip::Row(row), Access::Reuse);
+                    return (seen, flow);
+                }
+            }
+        }
+        self.note(Tip::Row(row), Access::Reuse);
+        (seen, ControlFlow::Continue(()))
+    }
+
+    /// The records of 64 places of a row, without those that a scan from `start` leaves out.
+    #[inline(always)]
+    fn group_of(&self, row: Row<'_>, way: Way, start: Start<'_>, group: u8) -> (u64, [u64; 64]) {
+        let wanted = start.places_in(row, way, group);
+        let mut values = [0; 64];
+        if wanted == 0 {
+            return (0, values);
+        }
+        let first = row.address() + value_offset(64 * group);
+        self.memory().touch(first, size_of_val(&values));
+        let there = self.retry(|| {
+            row.read_last()
+                .get(|records| records.copy_group(group, wanted, &mut values))
+        });
+        (there, values)
     }
 }

@@ -1,26 +1,57 @@
-//! Removing records, and the structure modifications that follow: a smaller node, or none where one child is left.
+//! Removing records, and the structure modifications that follow: a smaller node, or none where one child is left; leaves instead
+//! of a row where few records are left.
 //!
 //! One step removes the record and makes its node fit, so no reader ever meets an inner node with fewer than two entries.
-//! Where there is no memory for a smaller node, the large one stays.
+//! Where there is no memory for a smaller node, or for leaves, the large one stays.
 
 use timberline_placement::{Access, NewNode};
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
-use super::node::{AT_END, Leaf, Link, LockedLeaf, Position, Reach, Step};
+use super::node::{
+    AT_END, Kind, Link, LockedTip, Position, ROW_DEPTH, ROW_LEAST, Reach, Row, Step, Tip,
+};
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::value::Keep;
 
-/// A record's place: its leaf, the node where that hangs, and that node's parent.
+/// A record's place: what holds it and no other, the node where that hangs, and that node's parent.
 struct Spot<'g, R> {
+    key: &'g [u8],
     above: Parent<'g, R>,
     inner: Inner<'g, R>,
     at: Position,
     /// The depth at which the inner node branches.
     branch: usize,
     level: u8,
-    leaf: Leaf<'g>,
+    tip: Tip<'g>,
+}
+
+/// What became of a record that should be removed from a row.
+enum InRow {
+    NotThere,
+    /// It is the only one: its row goes with it.
+    Last,
+    /// Its value, and how many are left.
+    Removed(u64, usize),
+}
+
+/// Locks what holds a record and no other. Returns the value too.
+fn lock_last<'g>(tip: Tip<'g>, key: &[u8]) -> Result<(LockedTip<'g>, u64), Restart> {
+    match tip {
+        Tip::Leaf(leaf) => {
+            let locked = leaf.lock()?;
+            Ok((LockedTip::Leaf(locked), leaf.value()))
+        }
+        Tip::Row(row) => {
+            let locked = row.lock()?;
+            let records = locked.records();
+            match row.place_of(key).and_then(|at| records.get(at)) {
+                Some(value) if records.count() == 1 => Ok((LockedTip::Row(locked), value)),
+                _ => Err(Restart),
+            }
+        }
+    }
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -34,7 +65,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Some(out(value))
     }
 
-    fn try_remove(&self, key: &[u8], guard: &Guard) -> Result<Option<u64>, Restart> {
+    fn try_remove<'g>(&'g self, key: &'g [u8], guard: &'g Guard) -> Result<Option<u64>, Restart> {
         let root = self.root.read()?;
         let mut parent = Parent::Root(root);
         let mut link = root.get(Root::link)?;
@@ -43,16 +74,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if link.is_none() {
                 return Ok(None);
             }
-            if link.is_leaf() {
-                // Only at the root; a leaf below a node is met from there.
-                let leaf = self.leaf_at(link, guard);
-                if leaf.key() != key {
-                    return Ok(None);
+            if let Some(tip) = self.tip_at(link, guard) {
+                // Only at the root; what hangs below a node is met from there.
+                if let Some(done) = self.remove_within(tip, key, parent, 0, level, guard)? {
+                    return Ok(done);
                 }
                 let held = parent.upgrade()?;
-                let locked = leaf.lock()?;
+                let last = lock_last(tip, key)?;
                 held.set(Link::NONE);
-                return Ok(Some(self.removed(locked, guard)));
+                return Ok(Some(self.removed(last, guard)));
             }
             let inner = self.enter(link, &parent, guard)?;
             self.visit(link, key, depth);
@@ -65,19 +95,23 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             else {
                 return Ok(None);
             };
-            if child.is_leaf() {
-                let leaf = self.leaf_at(child, guard);
-                self.visit_leaf(leaf);
-                if leaf.key() != key {
-                    return Ok(None);
+            if let Some(tip) = (!child.is_none())
+                .then(|| self.tip_at(child, guard))
+                .flatten()
+            {
+                let (hangs, below) = (Parent::Node(inner, at), branch + usize::from(at > 0));
+                let done = self.remove_within(tip, key, hangs, below, level + 1, guard)?;
+                if let Some(done) = done {
+                    return Ok(done);
                 }
                 let spot = Spot {
+                    key,
                     above: parent,
                     inner,
                     at,
                     branch,
                     level,
-                    leaf,
+                    tip,
                 };
                 return self.take(spot, guard).map(Some);
             }
@@ -85,6 +119,128 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             (link, depth) = (child, branch + usize::from(at > 0));
             level = level.saturating_add(1);
         }
+    }
+
+    /// Removes a record where it is, if what holds it can stay without it. `None`: it cannot. `Some(None)`: the record is not there.
+    fn remove_within(
+        &self,
+        tip: Tip<'_>,
+        key: &[u8],
+        parent: Parent<'_, R>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Option<Option<u64>>, Restart> {
+        let row = match tip {
+            Tip::Leaf(leaf) => {
+                self.visit_leaf(leaf);
+                return Ok((leaf.key() != key).then_some(None));
+            }
+            Tip::Row(row) => row,
+        };
+        Ok(match self.remove_in_row(row, key, &parent)? {
+            InRow::NotThere => Some(None),
+            InRow::Last => None,
+            InRow::Removed(value, left) => {
+                if left <= ROW_LEAST {
+                    // Whoever changes the row or the parent just now may do it, or the next who removes a record.
+                    let _ = self.dissolve(row, parent, depth, level, guard);
+                }
+                Some(Some(value))
+            }
+        })
+    }
+
+    fn remove_in_row(
+        &self,
+        row: Row<'_>,
+        key: &[u8],
+        parent: &Parent<'_, R>,
+    ) -> Result<InRow, Restart> {
+        let seen = row.read()?;
+        parent.validate()?;
+        let Some(at) = row.place_of(key) else {
+            return Ok(InRow::NotThere);
+        };
+        self.visit_row(row, at);
+        let (value, count) = seen.get(|records| (records.get(at), records.count()))?;
+        let Some(value) = value else {
+            return Ok(InRow::NotThere);
+        };
+        if count == 1 {
+            return Ok(InRow::Last);
+        }
+        let held = row.upgrade(seen)?;
+        held.remove(at);
+        drop(held);
+        self.note(Tip::Row(row), Access::Reuse);
+        self.store.count(-1);
+        Ok(InRow::Removed(value, count - 1))
+    }
+
+    /// Puts leaves of their own, below an inner node, in the place of a row of few records. Where there is no memory, the row stays.
+    fn dissolve(
+        &self,
+        row: Row<'_>,
+        parent: Parent<'_, R>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<(), Restart> {
+        let seen = row.read()?;
+        parent.validate()?;
+        let records: Vec<(u8, u64)> = seen.get(|records| {
+            let record = |at| records.get(at).map(|value| (at, value));
+            (0..=u8::MAX).filter_map(record).collect()
+        })?;
+        if !(2..=ROW_LEAST).contains(&records.len()) {
+            return Ok(());
+        }
+        let new = NewNode {
+            height: 1,
+            level,
+            parent: self.tier_of_parent(&parent),
+            twin: self.store.arenas().tier_of(row.address()),
+        };
+        let kind = Kind::of(records.len());
+        let Ok(inner) = self.fresh_inner(new, kind) else {
+            return Ok(());
+        };
+        let below = self.tier_of(inner.link);
+        let new = NewNode {
+            height: 0,
+            level: level.saturating_add(1),
+            parent: below,
+            twin: below,
+        };
+        let leaves = records.iter().map(|&(at, value)| {
+            let mut key = *row.least();
+            key[ROW_DEPTH] = at;
+            let leaf = self.fresh_leaf(new, &key)?;
+            self.leaf_at(leaf.link, guard).set_first(value);
+            Ok::<_, timberline_tier::OutOfMemory>(leaf)
+        });
+        let Ok(leaves) = leaves.collect::<Result<Vec<_>, _>>() else {
+            return Ok(());
+        };
+        let parent = parent.upgrade()?;
+        let held = row.upgrade(seen)?;
+        let body = inner.link.claim::<R>(self.base, guard);
+        body.reset(kind, &row.least()[depth..ROW_DEPTH]);
+        for (&(at, _), leaf) in records.iter().zip(&leaves) {
+            body.insert(1 + Position::from(at), leaf.link);
+        }
+        self.check_boundary(inner.link, &body, &row.least()[..ROW_DEPTH]);
+        drop(body);
+        parent.set(inner.link);
+        drop(parent);
+        held.retire();
+        inner.keep();
+        leaves.into_iter().for_each(super::tree::Fresh::keep);
+        self.reclaim_tip(Tip::Row(row), guard);
+        self.store.count_leaves(records.len() as i64 - 1);
+        self.reaches(level.saturating_add(1));
+        Ok(())
     }
 
     /// Takes a leaf from its node, which fits what is left afterwards.
@@ -103,8 +259,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if let Ok(smaller) = self.fresh_inner(new, kind) {
                 let above = spot.above.upgrade()?;
                 let old = spot.inner.node.upgrade()?;
-                let locked = spot.leaf.lock()?;
-                let path = &spot.leaf.key()[..spot.branch];
+                let last = lock_last(spot.tip, spot.key)?;
+                let path = &spot.key[..spot.branch];
                 let body = smaller.link.claim::<R>(self.base, guard);
                 body.reset(kind, &path[spot.branch - old.prefix_len()..]);
                 old.each(AT_END, |at, link| {
@@ -120,14 +276,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 old.retire();
                 smaller.keep();
                 self.reclaim_inner(spot.inner.link, guard);
-                return Ok(self.removed(locked, guard));
+                return Ok(self.removed(last, guard));
             }
         }
         let held = spot.inner.node.upgrade()?;
-        let locked = spot.leaf.lock()?;
+        let last = lock_last(spot.tip, spot.key)?;
         held.remove(spot.at);
         drop(held);
-        Ok(self.removed(locked, guard))
+        Ok(self.removed(last, guard))
     }
 
     /// Takes one of two entries from a node, and puts the other in the node's place.
@@ -142,11 +298,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             at == spot.at
         });
         let (at, link) = other;
-        let locked = spot.leaf.lock()?;
-        if !link.is_leaf() {
+        let last = lock_last(spot.tip, spot.key)?;
+        if !link.is_tip() {
             // Who holds it waits for nothing that is locked here.
             let below = link.node::<R>(self.base, guard).lock()?;
-            let own = &spot.leaf.key()[spot.branch - old.prefix_len()..spot.branch];
+            let own = &spot.key[spot.branch - old.prefix_len()..spot.branch];
             let byte = at.saturating_sub(1) as u8;
             let (prefix, _) = below.prefix();
             let len = own.len() + 1 + below.prefix_len();
@@ -161,17 +317,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         drop(above);
         old.retire();
         self.reclaim_inner(spot.inner.link, guard);
-        Ok(self.removed(locked, guard))
+        Ok(self.removed(last, guard))
     }
 
-    /// A leaf is unlinked: retires it. Returns its value.
-    fn removed(&self, locked: LockedLeaf<'_>, guard: &Guard) -> u64 {
-        let leaf = locked.leaf();
-        let value = leaf.value();
+    /// What held a record, and no other, is unlinked: retires it. Returns the value.
+    fn removed(&self, (locked, value): (LockedTip<'_>, u64), guard: &Guard) -> u64 {
+        let tip = locked.tip();
         locked.retire();
-        self.note(leaf, Access::Reuse);
+        self.note(tip, Access::Reuse);
         self.store.count(-1);
-        self.reclaim_leaf(leaf, guard);
+        self.store.count_leaves(-1);
+        self.reclaim_tip(tip, guard);
         value
     }
 }

@@ -8,8 +8,11 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
-use super::descent::{AT_ONCE, Descent, LATER, Lookup};
-use super::node::{AT_END, Base, Body, Kind, Leaf, Link, LockedLeaf, Position, Reach, leaf_bytes};
+use super::descent::{AT_ONCE, Descent, Hit, LATER, Lookup};
+use super::node::{
+    AT_END, Base, Body, Kind, Leaf, Link, Position, ROW_BYTES, ROW_DEPTH, ROW_HEAD, Reach, Row,
+    Tip, leaf_bytes, value_offset,
+};
 use crate::InsertError;
 use crate::store::{self, Store};
 use crate::traverse::{self, Yielding};
@@ -38,6 +41,8 @@ pub(super) struct Tree<M: Memory, R: Reach> {
     pub base: Base,
     /// Whether values are strings, in blocks of their own.
     pub in_blocks: bool,
+    /// Whether records may be in rows: keys have eight bytes each, and values are words.
+    pub has_rows: bool,
     /// The most inner nodes that were on a path so far.
     deepest: AtomicU8,
     reach: std::marker::PhantomData<R>,
@@ -125,8 +130,13 @@ impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// An empty tree. The arenas are within reach.
-    pub fn new(memory: M, placement: Arc<dyn Placement>, in_blocks: bool) -> Self {
+    /// An empty tree for keys of `key_len` bytes, if all have as many. The arenas are within reach.
+    pub fn new(
+        memory: M,
+        placement: Arc<dyn Placement>,
+        in_blocks: bool,
+        key_len: Option<usize>,
+    ) -> Self {
         let base = Base::of(memory.arenas());
         Tree {
             store: Store::new(memory, placement),
@@ -135,6 +145,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }),
             base,
             in_blocks,
+            has_rows: key_len == Some(ROW_DEPTH + 1) && !in_blocks,
             deepest: AtomicU8::new(0),
             reach: std::marker::PhantomData,
         }
@@ -186,6 +197,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         link.leaf(self.base, guard)
     }
 
+    /// The row at a validated link.
+    #[inline(always)]
+    pub fn row_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Row<'g> {
+        link.row(self.base, guard)
+    }
+
+    /// What holds records at a validated link; `None` for an inner node.
+    #[inline(always)]
+    pub fn tip_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Option<Tip<'g>> {
+        link.tip(self.base, guard)
+    }
+
+    /// The link to what holds records.
+    pub fn link_to(&self, tip: Tip<'_>) -> Link {
+        match tip {
+            Tip::Leaf(leaf) => Link::to_leaf(self.base, leaf.address()),
+            Tip::Row(row) => Link::to_row(self.base, row.address()),
+        }
+    }
+
     /// Levels of the longest path so far, the leaf included.
     pub fn levels(&self) -> u8 {
         self.deepest.load(Relaxed).saturating_add(1)
@@ -225,6 +256,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
+    /// Memory for a row.
+    pub fn fresh_row(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let slot = self.store.allocate(new, ROW_BYTES)?;
+        let address = slot.as_ptr().expose_provenance();
+        Ok(Fresh {
+            tree: self,
+            link: Link::to_row(self.base, address),
+            bytes: ROW_BYTES,
+        })
+    }
+
     /// Memory for a copy of a node in a certain tier.
     pub fn fresh_in(
         &self,
@@ -234,22 +276,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
         let slot = self.store.allocate_in(tier, bytes)?;
         let address = slot.as_ptr().expose_provenance();
-        let link = if old.is_leaf() {
-            Link::to_leaf(self.base, address)
-        } else {
-            Link::to_inner(self.base, address, old.kind())
-        };
         Ok(Fresh {
             tree: self,
-            link,
+            link: old.moved_to(self.base, address),
             bytes,
         })
     }
 
-    /// Frees a leaf once nobody can look at it any more. It is unlinked and retired.
-    pub fn reclaim_leaf(&self, leaf: Leaf<'_>, guard: &Guard) {
-        let (base, address) = (self.base, leaf.address());
-        let (link, bytes) = (Link::to_leaf(base, address), leaf.bytes());
+    /// Frees what holds records once nobody can look at it any more. It is unlinked and retired.
+    pub fn reclaim_tip(&self, tip: Tip<'_>, guard: &Guard) {
+        let (base, address) = (self.base, tip.address());
+        let (link, bytes) = (self.link_to(tip), tip.bytes());
         self.store.reclaim(guard, move |store| {
             store.placement.leaf_freed(address);
             link.free(base, bytes, store.arenas());
@@ -302,9 +339,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().visit(leaf.address(), leaf.bytes());
     }
 
-    /// The leaf of a key, if there is one.
+    /// Tells the memory that one record of a row is read.
     #[inline(always)]
-    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard) -> Option<Leaf<'g>> {
+    pub fn visit_row(&self, row: Row<'_>, at: u8) {
+        self.memory().visit(row.address(), ROW_HEAD);
+        let value = row.address() + value_offset(at);
+        self.memory().touch(value, size_of::<u64>());
+    }
+
+    /// The record of a key, if there is one.
+    #[inline(always)]
+    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard) -> Option<Hit<'g>> {
         traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
     }
 
@@ -354,10 +399,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.reclaiming(&mut change, |change| {
             let guard = epoch::pin();
             self.retry(|| {
-                let Some(leaf) = self.find(key, &guard) else {
-                    return Ok(Ok(None));
+                let before = match self.find(key, &guard) {
+                    None => return Ok(Ok(None)),
+                    Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?,
+                    Some(Hit::InRow { row, at, .. }) => Ok(self.change_in_row(row, at, change)?),
                 };
-                let before = self.change(leaf, change, &guard)?;
                 Ok(before.map(|before| Some(out(before))))
             })
         })
@@ -385,7 +431,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Err(Restart);
         }
         if let Some(after) = change.change(Some(before)) {
-            self.put(held, after);
+            held.replace(after);
+            drop(held);
+            self.note(Tip::Leaf(leaf), Access::Reuse);
             if C::PREPARES {
                 self.store.reclaim_value(before, guard);
             }
@@ -393,60 +441,77 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Ok(before))
     }
 
+    /// The same for a record in a row, which was there just now.
+    #[inline(always)]
+    fn change_in_row<C: Change>(
+        &self,
+        row: Row<'_>,
+        at: u8,
+        change: &mut C,
+    ) -> Result<u64, Restart> {
+        let held = row.lock()?;
+        let Some(before) = held.records().get(at) else {
+            held.unchanged();
+            return Err(Restart);
+        };
+        match change.change(Some(before)) {
+            None => held.unchanged(),
+            Some(after) => {
+                held.set(at, after);
+                drop(held);
+                self.note(Tip::Row(row), Access::Reuse);
+            }
+        }
+        Ok(before)
+    }
+
     /// What lies beside a leaf.
-    pub fn block_of(&self, leaf: Leaf<'_>) -> Option<ValueBlock> {
-        self.in_blocks.then(|| ValueBlock::of(leaf.value()))?
+    pub fn block_of(&self, tip: Tip<'_>) -> Option<ValueBlock> {
+        match tip {
+            Tip::Leaf(leaf) if self.in_blocks => ValueBlock::of(leaf.value()),
+            _ => None,
+        }
     }
 
-    /// Replaces a record's value, unlocks its leaf, and reports the access. Returns the value before.
+    /// Reports an access to a record, if it is this thread's turn.
     #[inline(always)]
-    pub fn put(&self, held: LockedLeaf<'_>, value: u64) -> u64 {
-        let leaf = held.leaf();
-        let before = held.replace(value);
-        drop(held);
-        self.note(leaf, Access::Reuse);
-        before
-    }
-
-    /// Reports an access to a leaf, if it is this thread's turn.
-    #[inline(always)]
-    pub fn note(&self, leaf: Leaf<'_>, access: Access) {
+    pub fn note(&self, tip: Tip<'_>, access: Access) {
         if self.store.report_is_due() {
-            self.report(leaf, access);
+            self.report(tip, access);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report(&self, leaf: Leaf<'_>, access: Access) {
+    fn report(&self, tip: Tip<'_>, access: Access) {
         self.store
-            .report(access, |touched| Ok(touched(self.leaf_ref(leaf))));
+            .report(access, |touched| Ok(touched(self.leaf_ref(tip))));
     }
 
-    /// A leaf as a placement sees it.
-    pub fn leaf_ref<'g>(&self, leaf: Leaf<'g>) -> LeafRef<'g> {
-        let address = leaf.address();
+    /// What holds records, as a placement sees it.
+    pub fn leaf_ref<'g>(&self, tip: Tip<'g>) -> LeafRef<'g> {
+        let address = tip.address();
         LeafRef {
             address,
             tier: self.store.arenas().tier_of(address),
             fence: Fence {
-                prefix: leaf.key(),
+                prefix: tip.key(),
                 word: None,
             },
-            heat: leaf.heat(),
+            heat: tip.heat(),
         }
     }
 
-    /// Some leaf below an inner node. Its key begins with the node's path.
-    pub fn leaf_below<'g>(
+    /// The name of some leaf or row below an inner node, which begins with the node's path.
+    pub fn key_below<'g>(
         &'g self,
         mut inner: Inner<'g, R>,
         guard: &'g Guard,
-    ) -> Result<Leaf<'g>, Restart> {
+    ) -> Result<&'g [u8], Restart> {
         loop {
             let link = inner.node.get(Body::first)?;
-            if link.is_leaf() {
-                return Ok(self.leaf_at(link, guard));
+            if let Some(tip) = self.tip_at(link, guard) {
+                return Ok(tip.key());
             }
             inner = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
         }

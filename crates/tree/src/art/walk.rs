@@ -1,11 +1,11 @@
-//! Walking leaves in the order of their keys, forward or backward.
+//! Walking leaves, and rows, in the order of their keys, forward or backward.
 //!
 //! A walker keeps the path to where it is: nodes as of a version, and where in each it goes on. It takes a few links at a
 //! time out of a node, in one validated read, and asks for all of what they lead to at once, so that the misses of
 //! neighbours overlap. Inner nodes are entered only while the node that led there is unchanged; when it is not, the
-//! walker starts over behind the last leaf that it gave out.
+//! walker starts over behind the last one that it gave out.
 //!
-//! So it gives out leaves that were linked at some moment of the walk, in strict order, and each record that is there throughout
+//! So it gives out links to leaves and rows that were linked at some moment of the walk, in strict order, and each record that is there throughout
 //! exactly once, whatever splits, merges or moves meanwhile.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -16,7 +16,9 @@ use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 use timberline_tier::hint::LINE;
 
-use super::node::{AT_END, Body, Kind, LAST, Leaf, Link, Position, Reach, leaf_bytes, position};
+use super::node::{
+    AT_END, Body, Kind, LAST, Link, Position, Reach, Row, Tip, leaf_bytes, position, value_offset,
+};
 use super::tree::{Inner, Parent, Root, Tree, common};
 
 /// Links taken out of a node, at most. When half of them are left, the next are taken: so what they lead to was asked for a while
@@ -46,8 +48,9 @@ impl<'k> Start<'k> {
         }
     }
 
-    /// Whether a walk from here leaves out a leaf with this key.
-    fn leaves_out(self, way: Way, key: &[u8]) -> bool {
+    /// Whether a walk from here leaves out a record with this key.
+    #[inline(always)]
+    pub fn leaves_out(self, way: Way, key: &[u8]) -> bool {
         let order = match self.key() {
             None => return false,
             Some(from) if way == Way::Forward => key.cmp(from),
@@ -60,6 +63,50 @@ impl<'k> Start<'k> {
     }
 }
 
+impl Start<'_> {
+    /// Which of 64 places of a row a walk from here passes, a bit each.
+    pub fn places_in(self, row: Row<'_>, way: Way, group: u8) -> u64 {
+        let Some(at) = self.key().and_then(|key| row.place_of(key)) else {
+            return !0;
+        };
+        // Places up to here, and that of the key itself.
+        let (upto, own) = match at / 64 {
+            of if of == group => ((1 << (at % 64)) - 1, 1 << (at % 64)),
+            of if of > group => (!0, 0),
+            _ => (0, 0),
+        };
+        let passed = match way {
+            Way::Forward => !upto & !own,
+            Way::Backward => upto,
+        };
+        match self {
+            Start::After(_) => passed,
+            _ => passed | own,
+        }
+    }
+}
+
+impl Way {
+    /// The last key that a tip covers, on this way.
+    fn last_of(self, tip: Tip<'_>) -> &[u8] {
+        match self {
+            Way::Forward => tip.greatest(),
+            Way::Backward => tip.key(),
+        }
+    }
+}
+
+/// Why a ring was not filled any further.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Filled {
+    /// There are as many as were asked for.
+    Full,
+    /// The last one is a row, which is much to show.
+    WithRow,
+    /// There are no others.
+    Ended,
+}
+
 struct Frame<'g, R> {
     inner: Inner<'g, R>,
     links: [Link; TAKEN],
@@ -70,14 +117,14 @@ struct Frame<'g, R> {
 }
 
 impl<R> Frame<'_, R> {
-    /// The next link, if there is one that was taken and leads to a leaf.
+    /// The next link, if there is one that was taken and leads to records.
     #[inline(always)]
-    fn leaf(&mut self) -> Option<Link> {
+    fn tip(&mut self) -> Option<Link> {
         if self.taken >= self.count {
             return None;
         }
         let link = *self.links.get(usize::from(self.taken))?;
-        link.is_leaf().then(|| {
+        link.is_tip().then(|| {
             self.taken += 1;
             link
         })
@@ -91,12 +138,11 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     way: Way,
     /// Whether slow nodes, and all below them, are passed over.
     fast_only: bool,
-    /// Leaves that are wanted, and links worth having taken.
-    most: usize,
+    /// Links worth having taken.
     ahead: usize,
     from: Start<'g>,
-    /// The last leaf given out; its key is not read unless the walk starts over.
-    last: Option<Leaf<'g>>,
+    /// The last one given out; its key is not read unless the walk starts over.
+    last: Link,
     /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to be used again.
     frames: Vec<Frame<'g, R>>,
     depth: usize,
@@ -110,10 +156,9 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             guard,
             way,
             fast_only: false,
-            most: usize::MAX,
             ahead: TAKEN,
             from,
-            last: None,
+            last: Link::NONE,
             // As many as fit what allocators give out fast; more where paths are long.
             frames: Vec::with_capacity(3),
             depth: 0,
@@ -129,36 +174,35 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// No more than so many leaves are wanted: fewer are asked for ahead.
     pub fn at_most(mut self, leaves: usize) -> Self {
-        (self.most, self.ahead) = (leaves, leaves.clamp(1, TAKEN));
+        self.ahead = leaves.clamp(1, TAKEN);
         self
     }
 
-    /// The next leaf.
+    /// The next leaf or row.
     #[inline(always)]
-    pub fn next(&mut self) -> Option<Leaf<'g>> {
+    pub fn next(&mut self) -> Option<Tip<'g>> {
         // Mostly it is among those that were taken out of the last node.
-        let (tree, guard) = (self.tree, self.guard);
-        if let Some(frame) = self.top()
-            && let Some(link) = frame.leaf()
-        {
-            self.last = Some(tree.leaf_at(link, guard));
-            return self.last;
-        }
-        self.search()
+        let link = match self.top().and_then(Frame::tip) {
+            Some(link) => link,
+            None => self.search()?,
+        };
+        self.last = link;
+        self.tree.tip_at(link, self.guard)
     }
 
-    /// Gives out leaves to `ring`, each to the place of its number, from `walked` until there are `until`. Returns how many there
-    /// are then; fewer if they were the last.
+    /// Gives out links to `ring`, each to the place of its number, from `walked` until there are `until`; no more than `most` are
+    /// going to be wanted. Returns how many there are then.
     #[inline(always)]
     pub fn fill<const N: usize>(
         &mut self,
-        ring: &mut [Option<Leaf<'g>>; N],
+        ring: &mut [Link; N],
         mut walked: usize,
         until: usize,
-    ) -> usize {
+        most: usize,
+    ) -> (usize, Filled) {
         let (tree, guard) = (self.tree, self.guard);
         while walked < until {
-            self.ahead = (self.most - walked).min(TAKEN);
+            self.ahead = (most - walked).min(TAKEN);
             let (before, way, all) = (walked, self.way, !self.fast_only);
             let low = self.low();
             if let Some(frame) = self.top() {
@@ -169,7 +213,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 };
                 for &link in frame.links[..stop].iter().skip(taken) {
                     if link.is_leaf() && walked < until {
-                        ring[walked % N] = Some(tree.leaf_at(link, guard));
+                        ring[walked % N] = link;
                         walked += 1;
                     } else if all && link.is_few() && walked + 3 <= until {
                         let Some((few, count)) = Self::few(tree, link, frame.inner, way, guard)
@@ -177,7 +221,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                             break;
                         };
                         for &link in &few[..count] {
-                            ring[walked % N] = Some(tree.leaf_at(link, guard));
+                            ring[walked % N] = link;
                             walked += 1;
                         }
                     } else {
@@ -191,13 +235,16 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 self.last = ring[(walked - 1) % N];
                 continue;
             }
-            let Some(leaf) = self.search() else {
-                return walked;
+            let Some(link) = self.search() else {
+                return (walked, Filled::Ended);
             };
-            ring[walked % N] = Some(leaf);
+            ring[walked % N] = link;
             walked += 1;
+            if link.is_row() {
+                return (walked, Filled::WithRow);
+            }
         }
-        walked
+        (walked, Filled::Full)
     }
 
     /// The links of a node of three, in the walk's order, where they all lead to leaves, for which is asked; where a writer is
@@ -240,28 +287,30 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 
     #[inline(never)]
-    fn search(&mut self) -> Option<Leaf<'g>> {
+    fn search(&mut self) -> Option<Link> {
         let mut tries = 0;
         loop {
             match self.advance() {
-                Ok(leaf) => {
-                    self.last = leaf.or(self.last);
-                    return leaf;
+                Ok(link) => {
+                    self.last = link.unwrap_or(self.last);
+                    return link;
                 }
                 Err(Restart) => {
                     pause(tries);
                     tries += 1;
                     self.started = false;
                     self.depth = 0;
-                    if let Some(last) = self.last {
-                        self.from = Start::After(last.key());
+                    if !self.last.is_none()
+                        && let Some(last) = self.tree.tip_at(self.last, self.guard)
+                    {
+                        self.from = Start::After(self.way.last_of(last));
                     }
                 }
             }
         }
     }
 
-    fn advance(&mut self) -> Result<Option<Leaf<'g>>, Restart> {
+    fn advance(&mut self) -> Result<Option<Link>, Restart> {
         if !self.started {
             let first = self.seek()?;
             self.started = true;
@@ -277,8 +326,14 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 self.take(next)?;
                 continue;
             }
-            if let Some(link) = frame.leaf() {
-                return Ok(Some(self.tree.leaf_at(link, self.guard)));
+            if let Some(link) = frame.tip() {
+                if link.is_row()
+                    && let Some(&next) =
+                        frame.links[..usize::from(frame.count)].get(usize::from(frame.taken))
+                {
+                    Self::ask_for(self.tree, next);
+                }
+                return Ok(Some(link));
             }
             if frame.taken < frame.count {
                 let link = frame.links[usize::from(frame.taken)];
@@ -356,7 +411,9 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 }
             }
         }
-        for &link in &links[..count] {
+        // A row takes long to show: there is time to ask for the next one then.
+        let until_row = links[..count].iter().position(|link| link.is_row());
+        for &link in &links[..until_row.map_or(count, |at| at + 1)] {
             Self::ask_for(tree, link);
         }
         if let Some(next) = rest
@@ -373,14 +430,16 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let address = link.address(tree.base);
         let bytes = if link.is_leaf() {
             leaf_bytes(8)
+        } else if link.is_row() {
+            value_offset(8)
         } else {
             link.kind().bytes::<R>().min(128)
         };
         tree.memory().prefetch(address, bytes);
     }
 
-    /// Builds the path to where the walk begins. Returns the leaf there, if the path ends at one that is not left out.
-    fn seek(&mut self) -> Result<Option<Leaf<'g>>, Restart> {
+    /// Builds the path to where the walk begins. Returns the link there, if the path ends at records that are not left out.
+    fn seek(&mut self) -> Result<Option<Link>, Restart> {
         let root = self.tree.root.read()?;
         let mut link = root.get(Root::link)?;
         let mut parent = Parent::Root(root);
@@ -389,11 +448,12 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             if link.is_none() || (self.fast_only && !self.tree.is_fast(link)) {
                 return Ok(None);
             }
-            if link.is_leaf() {
-                let leaf = self.tree.leaf_at(link, self.guard);
-                self.tree.visit_leaf(leaf);
-                let out = self.from.leaves_out(self.way, leaf.key());
-                return Ok((!out).then_some(leaf));
+            if let Some(tip) = self.tree.tip_at(link, self.guard) {
+                if let Tip::Leaf(leaf) = tip {
+                    self.tree.visit_leaf(leaf);
+                }
+                let out = self.from.leaves_out(self.way, self.way.last_of(tip));
+                return Ok((!out).then_some(link));
             }
             let inner = self.tree.enter(link, &parent, self.guard)?;
             let Some(key) = self.from.key() else {
@@ -411,7 +471,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 if known {
                     compare(&prefix, rest)
                 } else {
-                    let below = self.tree.leaf_below(inner, self.guard)?.key();
+                    let below = self.tree.key_below(inner, self.guard)?;
                     compare(&below[depth..branch], rest)
                 }
             };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 use timberline_tier::slot_size;
 
-use super::link::{INNER_ALIGN, Kind, Link, Reach};
+use super::link::{Kind, Link, Reach};
 use super::search;
 
 // All kinds begin with the version word and the head; for these, `_top` only keeps their place.
@@ -90,9 +90,9 @@ impl<R: Reach> View<'_, R> {
 }
 
 /// Bytes of a node with this layout; its slot is aligned as links want it.
-const fn inner_bytes<T>() -> usize {
-    let bytes = size_of::<T>().next_multiple_of(INNER_ALIGN);
-    assert!(slot_size(bytes).is_multiple_of(INNER_ALIGN));
+const fn inner_bytes<T>(kind: Kind) -> usize {
+    let bytes = size_of::<T>().next_multiple_of(kind.align());
+    assert!(slot_size(bytes).is_multiple_of(kind.align()));
     bytes
 }
 
@@ -133,10 +133,10 @@ impl Kind {
     #[inline(always)]
     pub const fn bytes<R: Reach>(self) -> usize {
         match self {
-            Kind::N3 => const { inner_bytes::<Node3<R>>() },
-            Kind::N16 => const { inner_bytes::<Node16<R>>() },
-            Kind::N48 => const { inner_bytes::<Node48<R>>() },
-            Kind::N256 => const { inner_bytes::<Node256<R>>() },
+            Kind::N3 => const { inner_bytes::<Node3<R>>(Kind::N3) },
+            Kind::N16 => const { inner_bytes::<Node16<R>>(Kind::N16) },
+            Kind::N48 => const { inner_bytes::<Node48<R>>(Kind::N48) },
+            Kind::N256 => const { inner_bytes::<Node256<R>>(Kind::N256) },
         }
     }
 

@@ -1,11 +1,12 @@
 //! Links between nodes: a distance from the arenas' start, and what lies there.
 //!
 //! ```text
-//! leaf:   distance, a multiple of 8    | 100
-//! inner:  distance, a multiple of 32   | kind · 8
+//! leaf:   distance, a multiple of 8    |    100
+//! inner:  distance, a multiple of 32   | kind · 8        N256, of 64
+//! row:    distance, a multiple of 64   | 111000
 //! ```
 //!
-//! The distance counts from 32 bytes before the arenas, so that no link is 0, which is none. The two lowest bits are
+//! The distance counts from 64 bytes before the arenas, so that no link is 0, which is none. The two lowest bits are
 //! always 0 and are not stored: 32 bits reach 16 GiB.
 
 use std::fmt::Debug;
@@ -15,11 +16,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
-use super::{Body, Leaf, Node, search};
+use super::{Body, Leaf, LockedRow, Node, Row, Tip, search};
 
 const LEAF: u64 = 0b100;
-/// Inner nodes are aligned to this many bytes.
-pub(super) const INNER_ALIGN: usize = 32;
+const ROW: u64 = 0b11_1000;
+/// Links to inner nodes leave room for this many values of a tag.
+const INNER_ALIGN: usize = 32;
+/// And those to the largest nodes, and to rows.
+const WIDE_ALIGN: usize = 64;
 
 /// The kind of an inner node: how many children it may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,6 +40,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// A node's address is a multiple of this.
+    pub(super) const fn align(self) -> usize {
+        match self {
+            Kind::N3 | Kind::N16 | Kind::N48 => INNER_ALIGN,
+            Kind::N256 => WIDE_ALIGN,
+        }
+    }
+
     pub(super) fn of_bits(bits: u64) -> Kind {
         match bits & 3 {
             0 => Kind::N3,
@@ -53,7 +65,7 @@ pub struct Base(usize);
 impl Base {
     /// That of these arenas.
     pub fn of(arenas: &Arenas) -> Base {
-        Base(arenas.range().start - INNER_ALIGN)
+        Base(arenas.range().start - WIDE_ALIGN)
     }
 
     fn distance(self, address: usize) -> u64 {
@@ -78,10 +90,25 @@ impl Link {
     /// The link to an inner node at `address`.
     pub fn to_inner(base: Base, address: usize, kind: Kind) -> Link {
         assert!(
-            address.is_multiple_of(INNER_ALIGN),
+            address.is_multiple_of(kind.align()),
             "an inner node at {address:#x}"
         );
         Link(base.distance(address) | (kind as u64) << 3)
+    }
+
+    /// The link to a row at `address`.
+    pub fn to_row(base: Base, address: usize) -> Link {
+        assert!(address.is_multiple_of(WIDE_ALIGN), "a row at {address:#x}");
+        Link(base.distance(address) | ROW)
+    }
+
+    /// The link to what is like this at another `address`.
+    pub fn moved_to(self, base: Base, address: usize) -> Link {
+        match self {
+            leaf if leaf.is_leaf() => Link::to_leaf(base, address),
+            row if row.is_row() => Link::to_row(base, address),
+            inner => Link::to_inner(base, address, inner.kind()),
+        }
     }
 
     /// The link that was stored as this word.
@@ -107,6 +134,18 @@ impl Link {
         self.0 & LEAF != 0
     }
 
+    /// Whether it leads to a row.
+    #[inline(always)]
+    pub fn is_row(self) -> bool {
+        self.0 & (ROW | LEAF) == ROW
+    }
+
+    /// Whether it leads to what holds records: a leaf, or a row.
+    #[inline(always)]
+    pub fn is_tip(self) -> bool {
+        self.is_leaf() || self.is_row()
+    }
+
     /// Whether it leads to an inner node of the smallest kind.
     #[inline(always)]
     pub fn is_few(self) -> bool {
@@ -124,6 +163,8 @@ impl Link {
     pub fn address(self, base: Base) -> usize {
         let tag = if self.is_leaf() {
             LEAF
+        } else if self.is_row() {
+            ROW
         } else {
             INNER_ALIGN as u64 - 1
         };
@@ -132,10 +173,10 @@ impl Link {
 
     /// The inner node there, alive as long as the thread stays pinned.
     ///
-    /// The link comes from a validated read, and leads to no leaf.
+    /// The link comes from a validated read, and leads to no leaf and no row.
     #[inline(always)]
     pub fn node<R: Reach>(self, base: Base, _pinned: &Guard) -> &Node<R> {
-        debug_assert!(!self.is_none() && !self.is_leaf());
+        debug_assert!(!self.is_none() && !self.is_tip());
         let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
         // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are claimed as such before they
         // are linked, and links are validated before they are followed. Arenas stay mapped while a tree or a deferred free needs
@@ -154,18 +195,51 @@ impl Link {
         unsafe { Leaf::at(address) }
     }
 
+    /// The row there, alive as long as the thread stays pinned.
+    ///
+    /// The link comes from a validated read, and leads to a row.
+    #[inline(always)]
+    pub fn row(self, base: Base, _pinned: &Guard) -> Row<'_> {
+        debug_assert!(self.is_row());
+        let address = base.0 + (self.0 & !ROW) as usize;
+        // SAFETY: as for `node`; a row is written before it is linked.
+        unsafe { Row::at(address) }
+    }
+
+    /// What holds records there, alive as long as the thread stays pinned; `None` for an inner node.
+    ///
+    /// The link comes from a validated read, and leads somewhere.
+    #[inline(always)]
+    pub fn tip(self, base: Base, pinned: &Guard) -> Option<Tip<'_>> {
+        if self.is_leaf() {
+            return Some(Tip::Leaf(self.leaf(base, pinned)));
+        }
+        self.is_row().then(|| Tip::Row(self.row(base, pinned)))
+    }
+
     /// Makes an inner node of a slot that nobody else knows.
     pub fn claim<R: Reach>(
         self,
         base: Base,
         pinned: &Guard,
     ) -> timberline_sync::Exclusive<'_, Body<R>> {
+        self.forget_versions(base);
+        self.node(base, pinned).claim()
+    }
+
+    /// Makes an empty row, for keys that begin as this one, of a slot that nobody else knows.
+    pub fn claim_row<'g>(self, base: Base, key: &[u8; 8], pinned: &'g Guard) -> LockedRow<'g> {
+        self.forget_versions(base);
+        self.row(base, pinned).write(key)
+    }
+
+    /// A slot may have been a leaf before, whose words are no versions: they begin anew, as the epoch keeps all who saw
+    /// the former node from seeing the next.
+    fn forget_versions(self, base: Base) {
         let address = self.address(base);
-        // SAFETY: the slot is the caller's alone, and at least a word long. It may have been a leaf before, whose
-        // words are no versions: versions begin anew, as the epoch keeps all who saw the former node from seeing this one.
+        // SAFETY: the slot is the caller's alone, and at least a word long.
         let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(address) };
         word.store(0, Relaxed);
-        self.node(base, pinned).claim()
     }
 
     /// Gives the node's slot of `bytes` bytes back to its arena. The node is unlinked (or never was linked) and nobody can
@@ -208,7 +282,7 @@ pub trait Reach: Send + Sync + Debug + 'static {
 pub struct Near(AtomicU32);
 
 impl Reach for Near {
-    const SPAN: usize = (1 << 34) - INNER_ALIGN;
+    const SPAN: usize = (1 << 34) - WIDE_ALIGN;
 
     #[inline(always)]
     fn load(&self) -> Link {
@@ -253,21 +327,27 @@ mod tests {
 
     #[test]
     fn links_tell_what_they_lead_to() {
-        let base = Base((1 << 40) - INNER_ALIGN);
+        let base = Base((1 << 40) - WIDE_ALIGN);
         let near = Near(AtomicU32::new(0));
         assert!(near.load().is_none());
-        for distance in [0, 32, 1 << 20, (1 << 34) - 64] {
+        for distance in [0, 64, 1 << 20, (1 << 34) - 128] {
             let address = (1 << 40) + distance;
+            let link = Link::to_row(base, address);
+            assert!(link.is_row() && !link.is_leaf() && !link.is_few());
+            assert_eq!(link.address(base), address);
+            near.store(link);
+            assert_eq!(near.load(), link);
             for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
+                let address = address + WIDE_ALIGN - kind.align();
                 let link = Link::to_inner(base, address, kind);
-                assert!(!link.is_none() && !link.is_leaf());
+                assert!(!link.is_none() && !link.is_tip());
                 assert_eq!((link.kind(), link.address(base)), (kind, address));
                 near.store(link);
                 assert_eq!(near.load(), link);
             }
             for address in [address, address + 8, address + 24] {
                 let link = Link::to_leaf(base, address);
-                assert!(!link.is_none() && link.is_leaf());
+                assert!(!link.is_none() && link.is_leaf() && !link.is_row());
                 assert_eq!(link.address(base), address);
                 near.store(link);
                 assert_eq!(near.load(), link);

@@ -31,8 +31,12 @@ mod body;
 mod layout;
 mod leaf;
 mod link;
+mod row;
 mod search;
+mod tip;
 
 pub use body::{AT_END, Body, LAST, Node, Position, Step, position};
-pub use leaf::{Leaf, LockedLeaf, leaf_bytes};
+pub use leaf::{Leaf, leaf_bytes};
 pub use link::{Base, Far, Kind, Link, Near, Reach};
+pub use row::{LockedRow, ROW_BYTES, ROW_DEPTH, ROW_HEAD, ROW_LEAST, Row, value_offset};
+pub use tip::{LockedTip, Tip};
