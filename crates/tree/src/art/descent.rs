@@ -23,14 +23,16 @@ pub(super) const AT_ONCE: bool = false;
 /// Other work comes first: the memory is asked for the next node.
 pub(super) const LATER: bool = true;
 
-/// A record that was found.
+/// Where a key's record is, or would be.
 #[derive(Clone, Copy)]
 pub(super) enum Hit<'t> {
+    /// In this leaf.
     Leaf(Leaf<'t>),
-    InRow { row: Row<'t>, at: u8, value: u64 },
+    /// At this place of a row; the value if it is there.
+    InRow(Row<'t>, u8, Option<u64>),
 }
 
-/// Looks for the record of a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
+/// Looks for the place of a key's record. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
 pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
     tree: &'t Tree<M, R>,
     guard: &'t Guard,
@@ -132,7 +134,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
         (leaf.key() == key).then_some(Hit::Leaf(leaf))
     }
 
-    /// The record in the row at the end of the way, if there is one. `is_linked` is whether the row is still where the link was.
+    /// The place in the row at the end of the way, if it covers the key. `is_linked` is whether the row is still where the link was.
     #[inline(always)]
     fn look_in_row(
         &self,
@@ -149,8 +151,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
             self.tree.visit_row(row, at);
             records.get(at)
         })?;
-        let hit = value.map(|value| Hit::InRow { row, at, value });
-        Ok(Poll::Ready(hit))
+        Ok(Poll::Ready(Some(Hit::InRow(row, at, value))))
     }
 }
 
@@ -190,7 +191,7 @@ impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
         self.0.step().map(|hit| {
             let (tip, value) = match hit? {
                 Hit::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
-                Hit::InRow { row, value, .. } => (Tip::Row(row), value),
+                Hit::InRow(row, _, value) => (Tip::Row(row), value?),
             };
             self.0.tree.note(tip, Access::Reuse);
             Some(value)

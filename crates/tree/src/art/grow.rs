@@ -11,6 +11,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
+use super::descent::Hit;
 use super::node::{AT_END, Kind, Leaf, Link, Position, ROW_DEPTH, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
@@ -51,8 +52,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Option<T>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
             let guard = epoch::pin();
-            let before = self.try_upsert(key, change, &guard)?;
-            Ok(before.map(&mut out))
+            // Where the record is, or a row with its place, there is nothing to build.
+            let there = match self.find(key, &guard) {
+                Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard).map(|put| put.map(Some)),
+                Some(Hit::InRow(row, at, _)) => self.change_in_row(row, at, true, change).map(Ok),
+                None => Err(Restart),
+            };
+            let put = there.unwrap_or_else(|Restart| self.try_upsert(key, change, &guard));
+            Ok(put?.map(&mut out))
         })
     }
 
@@ -210,27 +217,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         level: u8,
         guard: &Guard,
     ) -> Result<Put, Again> {
-        let records = row.read()?;
-        parent.validate()?;
         let Some(at) = row.place_of(insert.key) else {
             return self.part_from(insert, parent, Tip::Row(row), depth, level, guard);
         };
         self.visit_row(row, at);
-        let held = row.upgrade(records)?;
-        let before = held.records().get(at);
-        match insert.change.change(before) {
-            None => held.unchanged(),
-            Some(value) => {
-                held.set(at, value);
-                drop(held);
-                if before.is_none() {
-                    self.store.count(1);
-                }
-                let access = before.map_or(Access::Insert, |_| Access::Reuse);
-                self.note(Tip::Row(row), access);
-            }
-        }
-        Ok(Ok(before))
+        Ok(Ok(self.change_in_row(row, at, true, insert.change)?))
     }
 
     /// The path ends at what holds records of other keys.

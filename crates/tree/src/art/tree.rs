@@ -347,7 +347,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().touch(value, size_of::<u64>());
     }
 
-    /// The record of a key, if there is one.
+    /// The record of a key, or its place in a row; `None` if there is neither.
     #[inline(always)]
     pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard) -> Option<Hit<'g>> {
         traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
@@ -400,11 +400,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = epoch::pin();
             self.retry(|| {
                 let before = match self.find(key, &guard) {
-                    None => return Ok(Ok(None)),
-                    Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?,
-                    Some(Hit::InRow { row, at, .. }) => Ok(self.change_in_row(row, at, change)?),
+                    None | Some(Hit::InRow(_, _, None)) => return Ok(Ok(None)),
+                    Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?.map(Some),
+                    Some(Hit::InRow(row, at, _)) => Ok(self.change_in_row(row, at, false, change)?),
                 };
-                Ok(before.map(|before| Some(out(before))))
+                Ok(before.map(|before| before.map(&mut out)))
             })
         })
     }
@@ -441,27 +441,29 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Ok(before))
     }
 
-    /// The same for a record in a row, which was there just now.
+    /// The same at a place of a row; a record that is not there is made only if it `may_insert`.
     #[inline(always)]
-    fn change_in_row<C: Change>(
+    pub fn change_in_row<C: Change>(
         &self,
         row: Row<'_>,
         at: u8,
+        may_insert: bool,
         change: &mut C,
-    ) -> Result<u64, Restart> {
+    ) -> Result<Option<u64>, Restart> {
         let held = row.lock()?;
-        let Some(before) = held.records().get(at) else {
+        let before = held.records().get(at);
+        let wanted = may_insert || before.is_some();
+        let Some(after) = wanted.then(|| change.change(before)).flatten() else {
             held.unchanged();
-            return Err(Restart);
+            return Ok(before);
         };
-        match change.change(Some(before)) {
-            None => held.unchanged(),
-            Some(after) => {
-                held.set(at, after);
-                drop(held);
-                self.note(Tip::Row(row), Access::Reuse);
-            }
+        held.set(at, after);
+        drop(held);
+        if before.is_none() {
+            self.store.count(1);
         }
+        let access = before.map_or(Access::Insert, |_| Access::Reuse);
+        self.note(Tip::Row(row), access);
         Ok(before)
     }
 
