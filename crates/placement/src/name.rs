@@ -63,6 +63,11 @@ impl Fence<'_> {
         }
     }
 
+    /// The fence of a tree of byte strings.
+    pub fn of_bytes(prefix: &[u8]) -> Fence<'_> {
+        Fence { prefix, word: None }
+    }
+
     /// The fence as a key.
     pub fn to_bytes(self) -> KeyBytes {
         let mut bytes = SmallVec::from_slice(self.prefix);

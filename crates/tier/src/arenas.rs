@@ -12,7 +12,7 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::TierId;
@@ -42,6 +42,8 @@ struct Tier {
     lanes: Lanes,
     /// Allocations until the one that is made to fail; 0: none.
     fails_in: AtomicU64,
+    /// Whether all after it fail, too.
+    fails_on: AtomicBool,
 }
 
 /// The memory of one tree: an arena for each tier, side by side in one reserved address range. Committed bytes
@@ -116,6 +118,7 @@ impl Arenas {
                 chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
                 lanes: Lanes::default(),
                 fails_in: AtomicU64::new(0),
+                fails_on: AtomicBool::new(false),
             });
             start += bytes;
         }
@@ -276,6 +279,13 @@ impl Arenas {
     /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
     /// what a full tier does to an operation at every step.
     pub fn fail_nth(&self, tier: TierId, nth: u64) {
+        self.tiers[tier.index()].fails_on.store(false, Relaxed);
+        self.tiers[tier.index()].fails_in.store(nth, Relaxed);
+    }
+
+    /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map that finds garbage to free tries again.
+    pub fn fail_from(&self, tier: TierId, nth: u64) {
+        self.tiers[tier.index()].fails_on.store(true, Relaxed);
         self.tiers[tier.index()].fails_in.store(nth, Relaxed);
     }
 
@@ -360,7 +370,11 @@ impl Arenas {
 impl Tier {
     #[inline]
     fn must_fail(&self) -> bool {
-        self.fails_in.load(Relaxed) > 0 && self.fails_in.fetch_sub(1, Relaxed) == 1
+        match self.fails_in.load(Relaxed) {
+            0 => false,
+            1 if self.fails_on.load(Relaxed) => true,
+            _ => self.fails_in.fetch_sub(1, Relaxed) == 1,
+        }
     }
 }
 

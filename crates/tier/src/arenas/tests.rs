@@ -229,13 +229,18 @@ fn slots_kept_by_another_thread_are_found_when_memory_is_short() {
 }
 
 #[test]
-fn the_nth_allocation_fails_once() {
+fn the_nth_allocation_fails_once_or_with_all_that_follow() {
     let arenas = small(1 << 20, 0);
     for sizes in [[64; 4], [24, 40, 9000, 130_000]] {
         arenas.fail_nth(TierId::FAST, 2);
         let outcomes = sizes.map(|size| arenas.allocate(TierId::FAST, size).is_ok());
         assert_eq!(outcomes, [true, false, true, true], "{sizes:?}");
     }
+    arenas.fail_from(TierId::FAST, 3);
+    let outcomes = [64; 5].map(|size| arenas.allocate(TierId::FAST, size).is_ok());
+    assert_eq!(outcomes, [true, true, false, false, false]);
+    arenas.fail_nth(TierId::FAST, 0);
+    assert!(arenas.allocate(TierId::FAST, 64).is_ok());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's validated read,
 //! child's snapshot, parent validated again. The root cell is the topmost node's parent, and done in one step with it.
-//! A leaf needs no version of its own ([`Leaf`] tells why), a row is read like an inner node. Part of a prefix may be taken on trust
+//! A leaf needs no version of its own ([`Leaf`] tells why); packs and rows are read like inner nodes. Part of a prefix may be taken on trust
 //! on the way, so the key is compared as a whole where it ends.
 
 use std::task::Poll;
@@ -14,7 +14,9 @@ use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::node::{Body, Leaf, Link, ROW_HEAD, Reach, Row, Tip, leaf_bytes, value_offset};
+use super::node::{
+    Body, Leaf, Link, PACK_BYTES, Pack, ROW_HEAD, Reach, Row, Tip, leaf_bytes, number, value_offset,
+};
 use super::tree::{Root, Tree};
 use crate::traverse::Traversal;
 
@@ -28,6 +30,8 @@ pub(super) const LATER: bool = true;
 pub(super) enum Hit<'t> {
     /// In this leaf.
     Leaf(Leaf<'t>),
+    /// In this pack, with this value.
+    InPack(Pack<'t>, u64),
     /// At this place of a row; the value if it is there.
     InRow(Row<'t>, u8, Option<u64>),
 }
@@ -47,8 +51,8 @@ enum Next<'t, R> {
     /// Enters an inner node, to which a key leads with so many bytes.
     Inner(Snapshot<'t, Body<R>>, Link, usize),
     Leaf(Link),
-    /// A row below a node, or below the root cell.
-    Row(Snapshot<'t, Body<R>>, Link),
+    /// A pack or a row below a node.
+    Shared(Snapshot<'t, Body<R>>, Link),
 }
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M, R, WHEN> {
@@ -76,8 +80,8 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 if link.is_leaf() {
                     return Ok(Poll::Ready(self.arrive(link)));
                 }
-                if link.is_row() {
-                    return self.look_in_row(link, || root.validate());
+                if link.is_shared() {
+                    return self.look_in(link, || root.validate());
                 }
                 let node = link.node::<R>(self.tree.base, self.guard).read()?;
                 root.validate()?;
@@ -89,7 +93,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 (node, link, depth)
             }
             Next::Leaf(link) => return Ok(Poll::Ready(self.arrive(link))),
-            Next::Row(parent, link) => return self.look_in_row(link, || parent.validate()),
+            Next::Shared(parent, link) => return self.look_in(link, || parent.validate()),
         };
         loop {
             let kind = link.kind();
@@ -104,8 +108,8 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 self.tree.ask_for(child, key, below);
                 self.next = if child.is_leaf() {
                     Next::Leaf(child)
-                } else if child.is_row() {
-                    Next::Row(node, child)
+                } else if child.is_shared() {
+                    Next::Shared(node, child)
                 } else {
                     Next::Inner(node, child, below)
                 };
@@ -114,8 +118,8 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
             if child.is_leaf() {
                 return Ok(Poll::Ready(self.arrive(child)));
             }
-            if child.is_row() {
-                return self.look_in_row(child, || node.validate());
+            if child.is_shared() {
+                return self.look_in(child, || node.validate());
             }
             let parent = node;
             node = child.node::<R>(self.tree.base, self.guard).read()?;
@@ -134,21 +138,32 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
         (leaf.key() == key).then_some(Hit::Leaf(leaf))
     }
 
-    /// The place in the row at the end of the way, if it covers the key. `is_linked` is whether the row is still where the link was.
+    /// The place in the pack or row at the end of the way. `is_linked` is whether that is still where the link was.
     #[inline(always)]
-    fn look_in_row(
+    fn look_in(
         &self,
         link: Link,
         is_linked: impl FnOnce() -> Result<(), Restart>,
     ) -> Result<Poll<Option<Hit<'t>>>, Restart> {
-        let row = self.tree.row_at(link, self.guard);
+        let (tree, key) = (self.tree, self.key.as_ref());
+        if link.is_pack() {
+            let pack = tree.pack_at(link, self.guard);
+            let records = pack.read()?;
+            is_linked()?;
+            let value = records.get(|records| {
+                tree.visit_pack(pack);
+                records.get(number(key))
+            })?;
+            return Ok(Poll::Ready(value.map(|value| Hit::InPack(pack, value))));
+        }
+        let row = tree.row_at(link, self.guard);
         let records = row.read()?;
         is_linked()?;
-        let Some(at) = row.place_of(self.key.as_ref()) else {
+        let Some(at) = row.place_of(key) else {
             return Ok(Poll::Ready(None));
         };
         let value = records.get(|records| {
-            self.tree.visit_row(row, at);
+            tree.visit_row(row, at);
             records.get(at)
         })?;
         Ok(Poll::Ready(Some(Hit::InRow(row, at, value))))
@@ -191,6 +206,7 @@ impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
         self.0.step().map(|hit| {
             let (tip, value) = match hit? {
                 Hit::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
+                Hit::InPack(pack, value) => (Tip::Pack(pack), value),
                 Hit::InRow(row, _, value) => (Tip::Row(row), value?),
             };
             self.0.tree.note(tip, Access::Reuse);
@@ -208,6 +224,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.memory().prefetch(address, leaf_bytes(key.len()));
         }
         let byte = key.get(depth).copied().unwrap_or(0);
+        if link.is_pack() {
+            return self.memory().prefetch(address, PACK_BYTES);
+        }
         if link.is_row() {
             let value = address + value_offset(key.last().copied().unwrap_or(0));
             self.memory().prefetch(address, ROW_HEAD);

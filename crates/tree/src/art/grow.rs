@@ -1,18 +1,25 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
-//! A record that is not there needs a place in a row, or one leaf and one of: a place in the node where its path ends; a larger such
-//! node; an inner node between that and a leaf, or inside a compressed prefix, where two keys part. A node of 48 leaves whose keys
-//! differ in the last byte only does not grow: it becomes a row.
+//! A record that is not there needs a place in a pack or a row, or one leaf and one of: a place in the node where its path ends; a
+//! larger such node; an inner node between that and a leaf, or inside a compressed prefix, where two keys part.
+//!
+//! Where records may share a node, a leaf that is met becomes a pack, a pack that is full is spread below an inner node, and
+//! a node of 48 leaves whose keys differ in the last byte only does not grow, but becomes a row.
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use timberline_placement::{Access, NewNode};
-use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
+use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::Hit;
-use super::node::{AT_END, Kind, Leaf, Link, Position, ROW_DEPTH, Reach, Row, Step, Tip, position};
+use super::node::{
+    AT_END, Few, Held, Kind, Leaf, Link, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Row,
+    Step, Tip, number, position,
+};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
 use crate::value::Change;
@@ -55,6 +62,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             // Where the record is, or a row with its place, there is nothing to build.
             let there = match self.find(key, &guard) {
                 Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard).map(|put| put.map(Some)),
+                Some(Hit::InPack(pack, _)) => {
+                    let before = self.change_in_pack(pack, key, change);
+                    before.map(|before| Ok(Some(before)))
+                }
                 Some(Hit::InRow(row, at, _)) => self.change_in_row(row, at, true, change).map(Ok),
                 None => Err(Restart),
             };
@@ -89,6 +100,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             match self.tip_at(link, guard) {
                 Some(Tip::Leaf(leaf)) => {
                     return self.meet(insert, parent, leaf, depth, level, guard);
+                }
+                Some(Tip::Pack(pack)) => {
+                    return self.meet_pack(insert, parent, pack, depth, level, guard);
                 }
                 Some(Tip::Row(row)) => {
                     return self.meet_row(insert, parent, row, depth, level, guard);
@@ -204,7 +218,186 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if leaf.key() == insert.key {
             return Ok(self.change(leaf, insert.change, guard)?.map(Some));
         }
+        if self.shares {
+            return self.pair_up(insert, parent, leaf, depth, level, guard);
+        }
         self.part_from(insert, parent, Tip::Leaf(leaf), depth, level, guard)
+    }
+
+    /// Puts a pack in the place of a leaf, for its record and the new one.
+    fn pair_up<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        leaf: Leaf<'_>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        if common(leaf.key(), insert.key) < depth {
+            return Err(Again::Carefully);
+        }
+        let new = NewNode {
+            height: 0,
+            level,
+            parent: self.tier_of_parent(&parent),
+            twin: self.store.arenas().tier_of(leaf.address()),
+        };
+        let fresh = match self.fresh_pack(new) {
+            Ok(fresh) => fresh,
+            Err(full) => return Ok(Err(full.into())),
+        };
+        let parent = parent.upgrade()?;
+        let locked = leaf.lock()?;
+        let mut records = [
+            (number(leaf.key()), leaf.value()),
+            (number(insert.key), self.made(insert)),
+        ];
+        records.sort_unstable();
+        let heat = leaf.heat().load(Relaxed);
+        let pack = fresh.link.claim_pack(self.base, &records, heat, guard);
+        let tip = Tip::Pack(pack.pack());
+        drop(pack);
+        parent.set(fresh.link);
+        drop(parent);
+        locked.retire();
+        fresh.keep();
+        self.reclaim_tip(Tip::Leaf(leaf), guard);
+        self.store.count(1);
+        self.note(tip, Access::Insert);
+        Ok(Ok(None))
+    }
+
+    /// The value of a record that is not there yet, once nothing can keep it from being linked.
+    fn made<C: Change>(&self, insert: &mut Insert<'_, C>) -> u64 {
+        let value = insert.change.change(None);
+        value.expect("a record is made of nothing")
+    }
+
+    /// The path ends at a pack, where the record is or belongs.
+    fn meet_pack<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        pack: Pack<'_>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        let seen = pack.read()?;
+        parent.validate()?;
+        self.visit_pack(pack);
+        let (key, held) = (number(insert.key), seen.get(Few::all)?);
+        if held.iter().any(|&(other, _)| other == key) {
+            let before = self.change_in_pack(pack, insert.key, insert.change)?;
+            return Ok(Ok(Some(before)));
+        }
+        if common(&pack.key().to_be_bytes(), insert.key) < depth {
+            return Err(Again::Carefully);
+        }
+        if held.len() == PACKED {
+            let full = Full { pack, seen, held };
+            return self.spread(insert, parent, full, depth, level, guard);
+        }
+        let locked = pack.upgrade(seen)?;
+        locked.set(key, self.made(insert));
+        drop(locked);
+        self.store.count(1);
+        self.note(Tip::Pack(pack), Access::Insert);
+        Ok(Ok(None))
+    }
+
+    /// Puts an inner node in the place of a full pack: leaves and packs below it hold its records and the new one.
+    fn spread<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        full: Full<'_>,
+        depth: usize,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        let new_key = number(insert.key);
+        let mut records = [(new_key, 0); PACKED + 1];
+        records[..PACKED].copy_from_slice(&full.held);
+        records.sort_unstable();
+        let branch = (records[0].0 ^ records[PACKED].0).leading_zeros() as usize / 8;
+        let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
+        let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
+        let kind = Kind::of(groups().count());
+        let new = NewNode {
+            height: 1,
+            level,
+            parent: self.tier_of_parent(&parent),
+            twin: self.store.arenas().tier_of(full.pack.address()),
+        };
+        let inner = match self.fresh_inner(new, kind) {
+            Ok(inner) => inner,
+            Err(full) => return Ok(Err(full.into())),
+        };
+        let below = self.tier_of(inner.link);
+        let level = level.saturating_add(1);
+        let new = NewNode {
+            height: 0,
+            level,
+            parent: below,
+            twin: below,
+        };
+        let mut tips = [const { None }; PACKED + 1];
+        for (tip, group) in tips.iter_mut().zip(groups()) {
+            let fresh = match group {
+                [(key, _)] => self.fresh_leaf(new, &key.to_be_bytes()),
+                _ => self.fresh_pack(new),
+            };
+            match fresh {
+                Ok(fresh) => *tip = Some(fresh),
+                Err(full) => return Ok(Err(full.into())),
+            }
+        }
+        let parent = parent.upgrade()?;
+        let locked = full.pack.upgrade(full.seen)?;
+        let value = self.made(insert);
+        let body = inner.link.claim::<R>(self.base, guard);
+        body.reset(kind, &insert.key[depth..branch]);
+        let (heat, mut noted) = (full.pack.heat().load(Relaxed), None);
+        for (tip, group) in tips.into_iter().flatten().zip(groups()) {
+            let value_of = |&(key, old): &Record| if key == new_key { value } else { old };
+            let link = tip.link;
+            match group {
+                [record] => {
+                    let leaf = self.leaf_at(link, guard);
+                    leaf.set_first(value_of(record));
+                    leaf.heat().store(heat, Relaxed);
+                }
+                _ => {
+                    let mut held = [(0, 0); PACKED];
+                    for (to, record) in held.iter_mut().zip(group) {
+                        *to = (record.0, value_of(record));
+                    }
+                    drop(link.claim_pack(self.base, &held[..group.len()], heat, guard));
+                }
+            }
+            body.insert(1 + Position::from(byte(&group[0])), link);
+            if group.iter().any(|&(key, _)| key == new_key) {
+                noted = self.tip_at(link, guard);
+            }
+            tip.keep();
+        }
+        self.check_boundary(inner.link, &body, &insert.key[..branch]);
+        let tips = body.count() as i64;
+        drop(body);
+        parent.set(inner.link);
+        drop(parent);
+        locked.retire();
+        inner.keep();
+        self.reclaim_tip(Tip::Pack(full.pack), guard);
+        self.store.count(1);
+        self.store.count_leaves(tips - 1);
+        self.reaches(level);
+        if let Some(tip) = noted {
+            self.note(tip, Access::Insert);
+        }
+        Ok(Ok(None))
     }
 
     /// The path ends at a row: that of the key, or one to part from.
@@ -235,7 +428,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
     ) -> Result<Put, Again> {
         let (key, other) = (insert.key, tip.key());
-        let same = common(other, key);
+        let same = common(&other, key);
         if same < depth {
             return Err(Again::Carefully);
         }
@@ -243,7 +436,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             prefix: &key[depth..same],
             path: &key[..same],
             old: self.link_to(tip),
-            old_at: position(other, same),
+            old_at: position(&other, same),
             new_at: position(key, same),
         };
         self.fork(insert, parent, fork, level, guard, None)
@@ -273,7 +466,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             prefix: &key[depth..split],
             path: &key[..split],
             old: inner.link,
-            old_at: position(below, split),
+            old_at: position(&below, split),
             new_at: position(key, split),
         };
         self.fork(insert, parent, fork, level, guard, Some((inner, rest)))
@@ -357,7 +550,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Ok(None));
         }
         let kind = Kind::of(inner.link.kind().capacity() + 1);
-        if self.has_rows && branch == ROW_DEPTH && kind == Kind::N256 {
+        if self.shares && branch == ROW_DEPTH && kind == Kind::N256 {
             return self.line_up(insert, parent, inner, level - 1, guard);
         }
         let new = NewNode {
@@ -461,6 +654,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let below = self.key_below(inner, guard)?;
         Ok(common(&below[..branch], key))
     }
+}
+
+/// A pack that has no room, as of a version.
+struct Full<'g> {
+    pack: Pack<'g>,
+    seen: Snapshot<'g, Few>,
+    held: Held,
 }
 
 /// Where two paths part.

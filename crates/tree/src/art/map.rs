@@ -344,7 +344,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
         mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         let from = from.to_bytes();
-        let start = Start::At(from.as_ref());
+        let start = Start::at(from.as_ref());
         self.tree.scan(Way::Forward, start, limit, |key, value| {
             visit(key, lent::<V>(self.memory(), value))
         })

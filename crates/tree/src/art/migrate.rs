@@ -8,13 +8,15 @@
 //! Both locks are held while the single boundary is checked, so a child cannot be promoted while its parent
 //! is demoted.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use timberline_placement::{Move, NodeKey};
 use timberline_sync::Restart;
 use timberline_sync::epoch;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{AT_END, Leaf, Link, Reach, Row, Step, Tip};
+use super::node::{AT_END, Leaf, Link, LockedTip, Reach, Step, Tip};
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::value::{ValueBlock, ValueCopy};
 
@@ -82,7 +84,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.retry(|| match self.follow(name, guard, |_| true)? {
             None => Ok(Move::Stale),
             Some(Found::Tip(parent, Tip::Leaf(leaf))) => self.move_leaf(parent, leaf, to, guard),
-            Some(Found::Tip(parent, Tip::Row(row))) => self.move_row(parent, row, to, guard),
+            Some(Found::Tip(parent, tip)) => self.move_shared(parent, tip, to, guard),
             Some(Found::Inner(parent, inner)) => self.move_inner(parent, inner, to, guard),
         })
     }
@@ -152,14 +154,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Move::Moved(1))
     }
 
-    fn move_row(
+    /// The same for a pack or a row.
+    fn move_shared(
         &self,
         parent: Parent<'_, R>,
-        row: Row<'_>,
+        tip: Tip<'_>,
         to: TierId,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let tip = Tip::Row(row);
         let link = self.link_to(tip);
         let from = self.tier_of(link);
         if let Some(stays) = self.stays(&parent, from, to) {
@@ -169,15 +171,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
-        let old = row.lock()?;
-        self.memory().visit(row.address(), tip.bytes());
+        let old = tip.lock()?;
+        self.memory().visit(tip.address(), tip.bytes());
         self.memory()
             .visit(fresh.link.address(self.base), tip.bytes());
-        let copy = fresh.link.claim_row(self.base, row.least(), guard);
-        copy.take_over(old.records());
-        copy.row().warm(row.heat());
+        let copy = self.copy_shared(&old, fresh.link, guard);
         let placement = &self.store.placement;
-        placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(Tip::Row(copy.row())));
+        placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
         drop(copy);
         held.set(fresh.link);
         drop(held);
@@ -186,6 +186,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.reclaim_tip(tip, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))
+    }
+
+    /// Copies a pack or a row into a slot of its own size.
+    fn copy_shared<'g>(&self, old: &LockedTip<'_>, to: Link, guard: &'g Guard) -> LockedTip<'g> {
+        let heat = old.tip().heat().load(Relaxed);
+        match old {
+            LockedTip::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
+            LockedTip::Pack(old) => {
+                let records = old.records().all();
+                LockedTip::Pack(to.claim_pack(self.base, &records, heat, guard))
+            }
+            LockedTip::Row(old) => {
+                let copy = to.claim_row(self.base, old.row().least(), guard);
+                copy.take_over(old.records());
+                copy.row().heat().store(heat, Relaxed);
+                LockedTip::Row(copy)
+            }
+        }
     }
 
     /// What covers a key, if anything does.
@@ -199,7 +217,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Writes a locked leaf's key and a value into a slot of its own size.
     fn copy_leaf<'g>(&'g self, leaf: Leaf<'_>, value: u64, to: Link, guard: &'g Guard) -> Leaf<'g> {
-        use std::sync::atomic::Ordering::Relaxed;
         let address = to.address(self.base);
         self.memory().visit(leaf.address(), leaf.bytes());
         self.memory().visit(address, leaf.bytes());
@@ -328,7 +345,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })?;
         let names = links.into_iter().map(|link| {
             if let Some(tip) = self.tip_at(link, guard) {
-                return Ok(NodeKey::leaf(tip.key().into()));
+                return Ok(NodeKey::leaf((&*tip.key()).into()));
             }
             let child = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
             self.name_of(child, name.key.len() + 1, guard)

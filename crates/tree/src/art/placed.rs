@@ -6,7 +6,7 @@ use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{Leaf, ROW_HEAD, Reach, Row, Tip, leaf_bytes};
+use super::node::{Leaf, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Start, Walker, Way};
 
@@ -25,8 +25,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         loop {
             let guard = epoch::pin();
             let start = match first {
-                true => Start::At(&last),
-                false => Start::After(&last),
+                true => Start::at(&last),
+                false => Start::after(&last),
             };
             let mut walker = Walker::new(self, Way::Forward, start, &guard);
             if fast_only {
@@ -37,21 +37,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let Some(walked) = walker.next() else { return };
                 // One that moved is shown where it is now; one that was removed, not at all.
                 let tip = match walked.is_obsolete() {
-                    true => self.tip_of(walked.key(), &guard),
+                    true => self.tip_of(&walked.key(), &guard),
                     false => Some(walked),
                 };
                 if let Some(tip) = tip {
-                    match tip {
-                        Tip::Leaf(leaf) => self.visit_leaf(leaf),
-                        Tip::Row(row) => self.memory().visit(row.address(), ROW_HEAD),
-                    }
+                    self.memory()
+                        .visit(tip.address(), tip.bytes().min(ROW_HEAD));
                     if visit(self.leaf_ref(tip)).is_break() {
                         return;
                     }
                 }
                 shown = Some(walked.greatest());
             }
-            let shown = shown.expect("some leaves at a time").to_vec();
+            let shown = shown.map(|last| last.to_vec());
+            let shown = shown.expect("some leaves at a time");
             drop(walker);
             (last, first) = (shown, false);
         }
@@ -155,11 +154,12 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         let guard = epoch::pin();
         let lies_there = |key: &[u8]| {
             let tip = self.tip_of(key, &guard)?;
-            (tip.address() == address).then(|| KeyBytes::from(tip.key()))
+            (tip.address() == address).then(|| KeyBytes::from(&*tip.key()))
         };
         let mut key = Vec::new();
         let leaf = Leaf::probe(address, range.end, &mut key);
         let name = leaf.then(|| lies_there(&key)).flatten();
         name.or_else(|| lies_there(&Row::probe(address, range.end)?))
+            .or_else(|| lies_there(&Pack::probe(address, range.end)?.to_be_bytes()))
     }
 }

@@ -64,8 +64,8 @@ impl Span {
 
 fn start(bound: &Bound<Vec<u8>>) -> Start<'_> {
     match bound {
-        Bound::Included(key) => Start::At(key),
-        Bound::Excluded(key) => Start::After(key),
+        Bound::Included(key) => Start::at(key),
+        Bound::Excluded(key) => Start::after(key),
         Bound::Unbounded => Start::Everything,
     }
 }

@@ -8,9 +8,9 @@ use timberline_placement::Access;
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
-use super::node::{Link, ROW_DEPTH, ROW_HEAD, Reach, Row, Tip, value_offset};
+use super::node::{ROW_DEPTH, ROW_HEAD, Reach, Row, Tip, value_offset};
 use super::tree::Tree;
-use super::walk::{Filled, Start, Walker, Way};
+use super::walk::{Filled, Item, Start, Walker, Way};
 
 /// Leaves that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
 const AHEAD: usize = 16;
@@ -27,23 +27,35 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> usize {
         let guard = epoch::pin();
         let mut walker = Walker::new(self, way, start, &guard).at_most(limit);
-        let mut ring = [Link::NONE; 2 * AHEAD];
+        // A pack may bring two records more than were asked for.
+        const MOST: usize = 2 * AHEAD;
+        let mut ring = [Item::NONE; MOST + 2];
         // Leaves and rows that were walked to and shown, and records shown.
         let (mut walked, mut passed, mut seen) = (0, 0, 0);
         loop {
             let most = (limit - seen).saturating_add(passed);
-            let until = most.min(passed + ring.len());
+            let until = most.min(passed + MOST);
             let filled;
             (walked, filled) = walker.fill(&mut ring, walked, until, most);
             // Where the walk goes on, leaves are shown that were asked for some time ago only.
-            let show = match filled == Filled::Full && until == passed + ring.len() {
+            let show = match filled == Filled::Full && until == passed + MOST {
                 true => passed + AHEAD,
                 false => walked,
             };
             while passed < show {
-                let link = ring[passed % ring.len()];
+                let item = ring[passed % ring.len()];
                 passed += 1;
-                let flow = match self.tip_at(link, &guard) {
+                let tip = match item {
+                    Item::Record((key, value)) => {
+                        seen += 1;
+                        if visit(&key.to_be_bytes(), value).is_break() || seen == limit {
+                            return seen;
+                        }
+                        continue;
+                    }
+                    Item::At(link) => self.tip_at(link, &guard),
+                };
+                let flow = match tip {
                     Some(Tip::Row(row)) => {
                         let left = limit - seen;
                         let (shown, flow) = self.show_row(row, way, start, left, &mut visit);
@@ -57,7 +69,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         self.note(Tip::Leaf(leaf), Access::Reuse);
                         flow
                     }
-                    None => ControlFlow::Continue(()),
+                    Some(Tip::Pack(_)) | None => ControlFlow::Continue(()),
                 };
                 if flow.is_break() || seen == limit {
                     return seen;

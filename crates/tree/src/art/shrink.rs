@@ -1,8 +1,10 @@
 //! Removing records, and the structure modifications that follow: a smaller node, or none where one child is left; leaves instead
-//! of a row where few records are left.
+//! of a row, and one instead of a pack, where few records are left.
 //!
 //! One step removes the record and makes its node fit, so no reader ever meets an inner node with fewer than two entries.
 //! Where there is no memory for a smaller node, or for leaves, the large one stays.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{Access, NewNode};
 use timberline_sync::Restart;
@@ -10,7 +12,8 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
 use super::node::{
-    AT_END, Kind, Link, LockedTip, Position, ROW_DEPTH, ROW_LEAST, Reach, Row, Step, Tip,
+    AT_END, Few, Kind, Link, LockedTip, Pack, Position, ROW_DEPTH, ROW_LEAST, Reach, Row, Step,
+    Tip, number,
 };
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::value::Keep;
@@ -27,10 +30,10 @@ struct Spot<'g, R> {
     tip: Tip<'g>,
 }
 
-/// What became of a record that should be removed from a row.
-enum InRow {
+/// What became of a record that should be removed from a pack or a row.
+enum Within {
     NotThere,
-    /// It is the only one: its row goes with it.
+    /// It is the only one: what holds it goes with it.
     Last,
     /// Its value, and how many are left.
     Removed(u64, usize),
@@ -38,20 +41,9 @@ enum InRow {
 
 /// Locks what holds a record and no other. Returns the value too.
 fn lock_last<'g>(tip: Tip<'g>, key: &[u8]) -> Result<(LockedTip<'g>, u64), Restart> {
-    match tip {
-        Tip::Leaf(leaf) => {
-            let locked = leaf.lock()?;
-            Ok((LockedTip::Leaf(locked), leaf.value()))
-        }
-        Tip::Row(row) => {
-            let locked = row.lock()?;
-            let records = locked.records();
-            match row.place_of(key).and_then(|at| records.get(at)) {
-                Some(value) if records.count() == 1 => Ok((LockedTip::Row(locked), value)),
-                _ => Err(Restart),
-            }
-        }
-    }
+    let locked = tip.lock()?;
+    let value = locked.last_of(key).ok_or(Restart)?;
+    Ok((locked, value))
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -131,24 +123,89 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         level: u8,
         guard: &Guard,
     ) -> Result<Option<Option<u64>>, Restart> {
-        let row = match tip {
+        let within = match tip {
             Tip::Leaf(leaf) => {
                 self.visit_leaf(leaf);
                 return Ok((leaf.key() != key).then_some(None));
             }
-            Tip::Row(row) => row,
+            Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent)?,
+            Tip::Row(row) => self.remove_in_row(row, key, &parent)?,
         };
-        Ok(match self.remove_in_row(row, key, &parent)? {
-            InRow::NotThere => Some(None),
-            InRow::Last => None,
-            InRow::Removed(value, left) => {
-                if left <= ROW_LEAST {
-                    // Whoever changes the row or the parent just now may do it, or the next who removes a record.
-                    let _ = self.dissolve(row, parent, depth, level, guard);
-                }
+        Ok(match within {
+            Within::NotThere => Some(None),
+            Within::Last => None,
+            Within::Removed(value, left) => {
+                // Whoever changes the parent just now may do it, or the next who removes a record.
+                let _ = match tip {
+                    Tip::Pack(pack) if left == 1 => self.single_out(pack, parent, level, guard),
+                    Tip::Row(row) if left <= ROW_LEAST => {
+                        self.dissolve(row, parent, depth, level, guard)
+                    }
+                    _ => Ok(()),
+                };
                 Some(Some(value))
             }
         })
+    }
+
+    fn remove_in_pack(
+        &self,
+        pack: Pack<'_>,
+        key: &[u8],
+        parent: &Parent<'_, R>,
+    ) -> Result<Within, Restart> {
+        let seen = pack.read()?;
+        parent.validate()?;
+        self.visit_pack(pack);
+        let (value, count) = seen.get(|records| (records.get(number(key)), records.count()))?;
+        let Some(value) = value else {
+            return Ok(Within::NotThere);
+        };
+        if count == 1 {
+            return Ok(Within::Last);
+        }
+        let held = pack.upgrade(seen)?;
+        held.remove(number(key));
+        drop(held);
+        self.note(Tip::Pack(pack), Access::Reuse);
+        self.store.count(-1);
+        Ok(Within::Removed(value, count - 1))
+    }
+
+    /// Puts a leaf in the place of a pack of one record. Where there is no memory, the pack stays.
+    fn single_out(
+        &self,
+        pack: Pack<'_>,
+        parent: Parent<'_, R>,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<(), Restart> {
+        let seen = pack.read()?;
+        parent.validate()?;
+        let held = seen.get(Few::all)?;
+        let [(key, value)] = held[..] else {
+            return Ok(());
+        };
+        let new = NewNode {
+            height: 0,
+            level,
+            parent: self.tier_of_parent(&parent),
+            twin: self.store.arenas().tier_of(pack.address()),
+        };
+        let Ok(fresh) = self.fresh_leaf(new, &key.to_be_bytes()) else {
+            return Ok(());
+        };
+        let parent = parent.upgrade()?;
+        let held = pack.upgrade(seen)?;
+        let leaf = self.leaf_at(fresh.link, guard);
+        leaf.set_first(value);
+        leaf.heat().store(pack.heat().load(Relaxed), Relaxed);
+        parent.set(fresh.link);
+        drop(parent);
+        held.retire();
+        fresh.keep();
+        self.reclaim_tip(Tip::Pack(pack), guard);
+        Ok(())
     }
 
     fn remove_in_row(
@@ -156,26 +213,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         row: Row<'_>,
         key: &[u8],
         parent: &Parent<'_, R>,
-    ) -> Result<InRow, Restart> {
+    ) -> Result<Within, Restart> {
         let seen = row.read()?;
         parent.validate()?;
         let Some(at) = row.place_of(key) else {
-            return Ok(InRow::NotThere);
+            return Ok(Within::NotThere);
         };
         self.visit_row(row, at);
         let (value, count) = seen.get(|records| (records.get(at), records.count()))?;
         let Some(value) = value else {
-            return Ok(InRow::NotThere);
+            return Ok(Within::NotThere);
         };
         if count == 1 {
-            return Ok(InRow::Last);
+            return Ok(Within::Last);
         }
         let held = row.upgrade(seen)?;
         held.remove(at);
         drop(held);
         self.note(Tip::Row(row), Access::Reuse);
         self.store.count(-1);
-        Ok(InRow::Removed(value, count - 1))
+        Ok(Within::Removed(value, count - 1))
     }
 
     /// Puts leaves of their own, below an inner node, in the place of a row of few records. Where there is no memory, the row stays.

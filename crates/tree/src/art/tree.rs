@@ -10,8 +10,8 @@ use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::descent::{AT_ONCE, Descent, Hit, LATER, Lookup};
 use super::node::{
-    AT_END, Base, Body, Kind, Leaf, Link, Position, ROW_BYTES, ROW_DEPTH, ROW_HEAD, Reach, Row,
-    Tip, leaf_bytes, value_offset,
+    AT_END, Base, Body, Kind, Leaf, Link, PACK_BYTES, Pack, Position, ROW_BYTES, ROW_DEPTH,
+    ROW_HEAD, Reach, Row, Tip, TipKey, leaf_bytes, number, value_offset,
 };
 use crate::InsertError;
 use crate::store::{self, Store};
@@ -41,8 +41,8 @@ pub(super) struct Tree<M: Memory, R: Reach> {
     pub base: Base,
     /// Whether values are strings, in blocks of their own.
     pub in_blocks: bool,
-    /// Whether records may be in rows: keys have eight bytes each, and values are words.
-    pub has_rows: bool,
+    /// Whether records may be in packs and rows: keys have eight bytes each, and values are words.
+    pub shares: bool,
     /// The most inner nodes that were on a path so far.
     deepest: AtomicU8,
     reach: std::marker::PhantomData<R>,
@@ -145,7 +145,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }),
             base,
             in_blocks,
-            has_rows: key_len == Some(ROW_DEPTH + 1) && !in_blocks,
+            shares: key_len == Some(ROW_DEPTH + 1) && !in_blocks,
             deepest: AtomicU8::new(0),
             reach: std::marker::PhantomData,
         }
@@ -197,6 +197,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         link.leaf(self.base, guard)
     }
 
+    /// The pack at a validated link.
+    #[inline(always)]
+    pub fn pack_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Pack<'g> {
+        link.pack(self.base, guard)
+    }
+
     /// The row at a validated link.
     #[inline(always)]
     pub fn row_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Row<'g> {
@@ -213,6 +219,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn link_to(&self, tip: Tip<'_>) -> Link {
         match tip {
             Tip::Leaf(leaf) => Link::to_leaf(self.base, leaf.address()),
+            Tip::Pack(pack) => Link::to_pack(self.base, pack.address()),
             Tip::Row(row) => Link::to_row(self.base, row.address()),
         }
     }
@@ -231,39 +238,42 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Memory for a leaf, with the key in it. The value comes when it is linked.
     pub fn fresh_leaf(&self, new: NewNode, key: &[u8]) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let bytes = leaf_bytes(key.len());
-        let slot = self.store.allocate(new, bytes)?;
-        let address = slot.as_ptr().expose_provenance();
-        Leaf::write(address, key, 0, 0);
-        let link = Link::to_leaf(self.base, address);
-        Ok(Fresh {
-            tree: self,
-            link,
-            bytes,
+        self.fresh(new, leaf_bytes(key.len()), |address| {
+            Leaf::write(address, key, 0, 0);
+            Link::to_leaf(self.base, address)
         })
     }
 
-    /// Memory for an inner node.
-    pub fn fresh_inner(&self, new: NewNode, kind: Kind) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let bytes = kind.bytes::<R>();
-        let slot = self.store.allocate(new, bytes)?;
-        let address = slot.as_ptr().expose_provenance();
-        let link = Link::to_inner(self.base, address, kind);
-        Ok(Fresh {
-            tree: self,
-            link,
-            bytes,
-        })
+    /// Memory for a pack.
+    pub fn fresh_pack(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let to = |address| Link::to_pack(self.base, address);
+        self.fresh(new, PACK_BYTES, to)
     }
 
     /// Memory for a row.
     pub fn fresh_row(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let slot = self.store.allocate(new, ROW_BYTES)?;
-        let address = slot.as_ptr().expose_provenance();
+        let to = |address| Link::to_row(self.base, address);
+        self.fresh(new, ROW_BYTES, to)
+    }
+
+    /// Memory for an inner node.
+    pub fn fresh_inner(&self, new: NewNode, kind: Kind) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let to = |address| Link::to_inner(self.base, address, kind);
+        self.fresh(new, kind.bytes::<R>(), to)
+    }
+
+    #[inline(always)]
+    fn fresh(
+        &self,
+        new: NewNode,
+        bytes: usize,
+        link: impl FnOnce(usize) -> Link,
+    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let slot = self.store.allocate(new, bytes)?;
         Ok(Fresh {
             tree: self,
-            link: Link::to_row(self.base, address),
-            bytes: ROW_BYTES,
+            link: link(slot.as_ptr().expose_provenance()),
+            bytes,
         })
     }
 
@@ -339,6 +349,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().visit(leaf.address(), leaf.bytes());
     }
 
+    /// Tells the memory that a pack is read.
+    #[inline(always)]
+    pub fn visit_pack(&self, pack: Pack<'_>) {
+        self.memory().visit(pack.address(), PACK_BYTES);
+    }
+
     /// Tells the memory that one record of a row is read.
     #[inline(always)]
     pub fn visit_row(&self, row: Row<'_>, at: u8) {
@@ -402,6 +418,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let before = match self.find(key, &guard) {
                     None | Some(Hit::InRow(_, _, None)) => return Ok(Ok(None)),
                     Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?.map(Some),
+                    Some(Hit::InPack(pack, _)) => Ok(Some(self.change_in_pack(pack, key, change)?)),
                     Some(Hit::InRow(row, at, _)) => Ok(self.change_in_row(row, at, false, change)?),
                 };
                 Ok(before.map(|before| before.map(&mut out)))
@@ -439,6 +456,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
         }
         Ok(Ok(before))
+    }
+
+    /// The same for a record in a pack, which was there just now.
+    #[inline(always)]
+    pub fn change_in_pack<C: Change>(
+        &self,
+        pack: Pack<'_>,
+        key: &[u8],
+        change: &mut C,
+    ) -> Result<u64, Restart> {
+        let held = pack.lock()?;
+        let Some(before) = held.records().get(number(key)) else {
+            held.unchanged();
+            return Err(Restart);
+        };
+        match change.change(Some(before)) {
+            None => held.unchanged(),
+            Some(after) => {
+                held.set(number(key), after);
+                drop(held);
+                self.note(Tip::Pack(pack), Access::Reuse);
+            }
+        }
+        Ok(before)
     }
 
     /// The same at a place of a row; a record that is not there is made only if it `may_insert`.
@@ -496,20 +537,21 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         LeafRef {
             address,
             tier: self.store.arenas().tier_of(address),
-            fence: Fence {
-                prefix: tip.key(),
-                word: None,
+            fence: match tip {
+                Tip::Leaf(leaf) => Fence::of_bytes(leaf.key()),
+                Tip::Pack(pack) => Fence::of_word(pack.key()),
+                Tip::Row(row) => Fence::of_bytes(row.least()),
             },
             heat: tip.heat(),
         }
     }
 
-    /// The name of some leaf or row below an inner node, which begins with the node's path.
+    /// Some key below an inner node, which begins with the node's path.
     pub fn key_below<'g>(
         &'g self,
         mut inner: Inner<'g, R>,
         guard: &'g Guard,
-    ) -> Result<&'g [u8], Restart> {
+    ) -> Result<TipKey<'g>, Restart> {
         loop {
             let link = inner.node.get(Body::first)?;
             if let Some(tip) = self.tip_at(link, guard) {

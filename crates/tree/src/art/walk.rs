@@ -10,6 +10,7 @@
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
+use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
@@ -17,7 +18,8 @@ use timberline_tier::Memory;
 use timberline_tier::hint::LINE;
 
 use super::node::{
-    AT_END, Body, Kind, LAST, Link, Position, Reach, Row, Tip, leaf_bytes, position, value_offset,
+    AT_END, Body, Kind, LAST, Link, PACK_BYTES, Position, Reach, Record, Row, Tip, TipKey,
+    leaf_bytes, position, value_offset,
 };
 use super::tree::{Inner, Parent, Root, Tree, common};
 
@@ -36,12 +38,20 @@ pub(super) enum Way {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Start<'k> {
     Everything,
-    At(&'k [u8]),
-    After(&'k [u8]),
+    At(TipKey<'k>),
+    After(TipKey<'k>),
 }
 
 impl<'k> Start<'k> {
-    fn key(self) -> Option<&'k [u8]> {
+    pub fn at(key: &'k [u8]) -> Self {
+        Start::At(TipKey::Lent(key))
+    }
+
+    pub fn after(key: &'k [u8]) -> Self {
+        Start::After(TipKey::Lent(key))
+    }
+
+    fn key(&self) -> Option<&[u8]> {
         match self {
             Start::Everything => None,
             Start::At(key) | Start::After(key) => Some(key),
@@ -87,13 +97,36 @@ impl Start<'_> {
 }
 
 impl Way {
+    /// A pack's records on this way.
+    #[inline(always)]
+    fn over(self, held: &[Record]) -> impl Iterator<Item = Record> {
+        (0..held.len()).map(move |at| match self {
+            Way::Forward => held[at],
+            Way::Backward => held[held.len() - 1 - at],
+        })
+    }
+
     /// The last key that a tip covers, on this way.
-    fn last_of(self, tip: Tip<'_>) -> &[u8] {
+    fn last_of(self, tip: Tip<'_>) -> TipKey<'_> {
         match self {
             Way::Forward => tip.greatest(),
             Way::Backward => tip.key(),
         }
     }
+}
+
+/// What a walk gives out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Item {
+    /// What a link leads to.
+    At(Link),
+    /// One of a pack's.
+    Record(Record),
+}
+
+impl Item {
+    /// Nothing yet.
+    pub const NONE: Item = Item::At(Link::NONE);
 }
 
 /// Why a ring was not filled any further.
@@ -141,8 +174,8 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     /// Links worth having taken.
     ahead: usize,
     from: Start<'g>,
-    /// The last one given out; its key is not read unless the walk starts over.
-    last: Link,
+    /// The last one given out; a leaf's key is not read unless the walk starts over.
+    last: Item,
     /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to be used again.
     frames: Vec<Frame<'g, R>>,
     depth: usize,
@@ -158,7 +191,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             fast_only: false,
             ahead: TAKEN,
             from,
-            last: Link::NONE,
+            last: Item::NONE,
             // As many as fit what allocators give out fast; more where paths are long.
             frames: Vec::with_capacity(3),
             depth: 0,
@@ -186,16 +219,16 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             Some(link) => link,
             None => self.search()?,
         };
-        self.last = link;
+        self.last = Item::At(link);
         self.tree.tip_at(link, self.guard)
     }
 
-    /// Gives out links to `ring`, each to the place of its number, from `walked` until there are `until`; no more than `most` are
-    /// going to be wanted. Returns how many there are then.
+    /// Gives out items to `ring`, each to the place of its number, from `walked` until there are `until`, or up to two more; no more
+    /// than `most` are going to be wanted. Returns how many there are then.
     #[inline(always)]
     pub fn fill<const N: usize>(
         &mut self,
-        ring: &mut [Link; N],
+        ring: &mut [Item; N],
         mut walked: usize,
         until: usize,
         most: usize,
@@ -212,16 +245,27 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                     None => usize::from(frame.count),
                 };
                 for &link in frame.links[..stop].iter().skip(taken) {
-                    if link.is_leaf() && walked < until {
-                        ring[walked % N] = link;
+                    if walked >= until {
+                        break;
+                    }
+                    if link.is_leaf() {
+                        ring[walked % N] = Item::At(link);
                         walked += 1;
-                    } else if all && link.is_few() && walked + 3 <= until {
+                    } else if link.is_pack() {
+                        let pack = tree.pack_at(link, guard);
+                        tree.visit_pack(pack);
+                        tree.note(Tip::Pack(pack), Access::Reuse);
+                        for record in way.over(&pack.last()) {
+                            ring[walked % N] = Item::Record(record);
+                            walked += 1;
+                        }
+                    } else if all && link.is_few() {
                         let Some((few, count)) = Self::few(tree, link, frame.inner, way, guard)
                         else {
                             break;
                         };
                         for &link in &few[..count] {
-                            ring[walked % N] = link;
+                            ring[walked % N] = Item::At(link);
                             walked += 1;
                         }
                     } else {
@@ -238,7 +282,22 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             let Some(link) = self.search() else {
                 return (walked, Filled::Ended);
             };
-            ring[walked % N] = link;
+            if link.is_pack() {
+                // It may be where the walk began, somewhere in its middle.
+                let pack = tree.pack_at(link, guard);
+                tree.visit_pack(pack);
+                tree.note(Tip::Pack(pack), Access::Reuse);
+                for record in way.over(&pack.last()) {
+                    if !self.from.leaves_out(way, &record.0.to_be_bytes()) {
+                        self.last = Item::Record(record);
+                        ring[walked % N] = self.last;
+                        walked += 1;
+                    }
+                }
+                continue;
+            }
+            self.last = Item::At(link);
+            ring[walked % N] = self.last;
             walked += 1;
             if link.is_row() {
                 return (walked, Filled::WithRow);
@@ -291,19 +350,23 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let mut tries = 0;
         loop {
             match self.advance() {
-                Ok(link) => {
-                    self.last = link.unwrap_or(self.last);
-                    return link;
-                }
+                Ok(link) => return link,
                 Err(Restart) => {
                     pause(tries);
                     tries += 1;
                     self.started = false;
                     self.depth = 0;
-                    if !self.last.is_none()
-                        && let Some(last) = self.tree.tip_at(self.last, self.guard)
-                    {
-                        self.from = Start::After(self.way.last_of(last));
+                    match self.last {
+                        Item::Record((key, _)) => {
+                            self.from = Start::After(TipKey::Number(key.to_be_bytes()));
+                        }
+                        Item::At(link) => {
+                            let last =
+                                (!link.is_none()).then(|| self.tree.tip_at(link, self.guard));
+                            if let Some(last) = last.flatten() {
+                                self.from = Start::After(self.way.last_of(last));
+                            }
+                        }
                     }
                 }
             }
@@ -430,6 +493,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let address = link.address(tree.base);
         let bytes = if link.is_leaf() {
             leaf_bytes(8)
+        } else if link.is_pack() {
+            PACK_BYTES
         } else if link.is_row() {
             value_offset(8)
         } else {
@@ -452,11 +517,12 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 if let Tip::Leaf(leaf) = tip {
                     self.tree.visit_leaf(leaf);
                 }
-                let out = self.from.leaves_out(self.way, self.way.last_of(tip));
+                let out = self.from.leaves_out(self.way, &self.way.last_of(tip));
                 return Ok((!out).then_some(link));
             }
             let inner = self.tree.enter(link, &parent, self.guard)?;
-            let Some(key) = self.from.key() else {
+            let from = self.from;
+            let Some(key) = from.key() else {
                 let begin = Some(self.begin());
                 self.push(inner, begin);
                 return Ok(None);

@@ -31,7 +31,7 @@ pub fn a_failed_allocation_fails_an_insert_or_nothing<T: TestMap>() {
             let placing = placing::shuffle(seed);
             let map: T = make(&placing);
             let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
-            map.arenas().fail_nth(tier, nth);
+            map.arenas().fail_from(tier, nth);
             for _ in 0..records(&map) {
                 let (key, value) = (draw.word(), draw.word());
                 match map.insert(key, value) {
@@ -41,6 +41,7 @@ pub fn a_failed_allocation_fails_an_insert_or_nothing<T: TestMap>() {
                         failures += 1;
                         assert_eq!(map.get(key), model.get(&key).copied(), "{key}");
                         check::at_rest(&map, &model, &placing);
+                        map.arenas().fail_nth(tier, 0);
                         assert_eq!(map.insert(key, value), Ok(model.insert(key, value)));
                     }
                 }
@@ -61,7 +62,7 @@ pub fn a_failed_allocation_ends_a_bulk_load_cleanly<T: TestMap>() {
             let placing = placing::shuffle(seed);
             let map: T = make(&placing);
             let records: Vec<_> = (0..records(&map)).map(|key| (key * 3, key)).collect();
-            map.arenas().fail_nth(tier, nth);
+            map.arenas().fail_from(tier, nth);
             let loaded = match map.bulk_load(records.iter().copied()) {
                 Ok(loaded) => loaded,
                 Err(BulkError::Full(at, full)) => {

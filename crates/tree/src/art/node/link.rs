@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! leaf:   distance, a multiple of 8    |    100
-//! inner:  distance, a multiple of 32   | kind · 8        N256, of 64
+//! inner:  distance, a multiple of 32   | kind · 8        N48 and N256: of 64
+//! pack:   distance, a multiple of 64   | 110000
 //! row:    distance, a multiple of 64   | 111000
 //! ```
 //!
@@ -16,13 +17,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
-use super::{Body, Leaf, LockedRow, Node, Row, Tip, search};
+use super::{Body, Leaf, LockedPack, LockedRow, Node, Pack, Record, Row, Tip, search};
 
 const LEAF: u64 = 0b100;
+const PACK: u64 = 0b11_0000;
 const ROW: u64 = 0b11_1000;
+/// What leaves, and packs and rows, have in common and nothing else has.
+const TAG: u64 = ROW | LEAF;
 /// Links to inner nodes leave room for this many values of a tag.
 const INNER_ALIGN: usize = 32;
-/// And those to the largest nodes, and to rows.
+/// And those to the large ones, to packs and to rows.
 const WIDE_ALIGN: usize = 64;
 
 /// The kind of an inner node: how many children it may have.
@@ -43,8 +47,8 @@ impl Kind {
     /// A node's address is a multiple of this.
     pub(super) const fn align(self) -> usize {
         match self {
-            Kind::N3 | Kind::N16 | Kind::N48 => INNER_ALIGN,
-            Kind::N256 => WIDE_ALIGN,
+            Kind::N3 | Kind::N16 => INNER_ALIGN,
+            Kind::N48 | Kind::N256 => WIDE_ALIGN,
         }
     }
 
@@ -96,6 +100,12 @@ impl Link {
         Link(base.distance(address) | (kind as u64) << 3)
     }
 
+    /// The link to a pack at `address`.
+    pub fn to_pack(base: Base, address: usize) -> Link {
+        assert!(address.is_multiple_of(WIDE_ALIGN), "a pack at {address:#x}");
+        Link(base.distance(address) | PACK)
+    }
+
     /// The link to a row at `address`.
     pub fn to_row(base: Base, address: usize) -> Link {
         assert!(address.is_multiple_of(WIDE_ALIGN), "a row at {address:#x}");
@@ -106,6 +116,7 @@ impl Link {
     pub fn moved_to(self, base: Base, address: usize) -> Link {
         match self {
             leaf if leaf.is_leaf() => Link::to_leaf(base, address),
+            pack if pack.is_pack() => Link::to_pack(base, address),
             row if row.is_row() => Link::to_row(base, address),
             inner => Link::to_inner(base, address, inner.kind()),
         }
@@ -134,16 +145,28 @@ impl Link {
         self.0 & LEAF != 0
     }
 
+    /// Whether it leads to a pack.
+    #[inline(always)]
+    pub fn is_pack(self) -> bool {
+        self.0 & TAG == PACK
+    }
+
     /// Whether it leads to a row.
     #[inline(always)]
     pub fn is_row(self) -> bool {
-        self.0 & (ROW | LEAF) == ROW
+        self.0 & TAG == ROW
     }
 
-    /// Whether it leads to what holds records: a leaf, or a row.
+    /// Whether it leads to a pack or a row.
+    #[inline(always)]
+    pub fn is_shared(self) -> bool {
+        self.0 & (PACK | LEAF) == PACK
+    }
+
+    /// Whether it leads to what holds records.
     #[inline(always)]
     pub fn is_tip(self) -> bool {
-        self.is_leaf() || self.is_row()
+        self.is_leaf() || self.is_shared()
     }
 
     /// Whether it leads to an inner node of the smallest kind.
@@ -163,7 +186,7 @@ impl Link {
     pub fn address(self, base: Base) -> usize {
         let tag = if self.is_leaf() {
             LEAF
-        } else if self.is_row() {
+        } else if self.is_shared() {
             ROW
         } else {
             INNER_ALIGN as u64 - 1
@@ -173,7 +196,7 @@ impl Link {
 
     /// The inner node there, alive as long as the thread stays pinned.
     ///
-    /// The link comes from a validated read, and leads to no leaf and no row.
+    /// The link comes from a validated read, and leads to no records.
     #[inline(always)]
     pub fn node<R: Reach>(self, base: Base, _pinned: &Guard) -> &Node<R> {
         debug_assert!(!self.is_none() && !self.is_tip());
@@ -195,13 +218,24 @@ impl Link {
         unsafe { Leaf::at(address) }
     }
 
+    /// The pack there, alive as long as the thread stays pinned.
+    ///
+    /// The link comes from a validated read, and leads to a pack.
+    #[inline(always)]
+    pub fn pack(self, base: Base, _pinned: &Guard) -> Pack<'_> {
+        debug_assert!(self.is_pack());
+        let address = base.0 + (self.0 - PACK) as usize;
+        // SAFETY: as for `node`; a pack is written before it is linked.
+        unsafe { Pack::at(address) }
+    }
+
     /// The row there, alive as long as the thread stays pinned.
     ///
     /// The link comes from a validated read, and leads to a row.
     #[inline(always)]
     pub fn row(self, base: Base, _pinned: &Guard) -> Row<'_> {
         debug_assert!(self.is_row());
-        let address = base.0 + (self.0 & !ROW) as usize;
+        let address = base.0 + (self.0 - ROW) as usize;
         // SAFETY: as for `node`; a row is written before it is linked.
         unsafe { Row::at(address) }
     }
@@ -213,6 +247,9 @@ impl Link {
     pub fn tip(self, base: Base, pinned: &Guard) -> Option<Tip<'_>> {
         if self.is_leaf() {
             return Some(Tip::Leaf(self.leaf(base, pinned)));
+        }
+        if self.is_pack() {
+            return Some(Tip::Pack(self.pack(base, pinned)));
         }
         self.is_row().then(|| Tip::Row(self.row(base, pinned)))
     }
@@ -231,6 +268,18 @@ impl Link {
     pub fn claim_row<'g>(self, base: Base, key: &[u8; 8], pinned: &'g Guard) -> LockedRow<'g> {
         self.forget_versions(base);
         self.row(base, pinned).write(key)
+    }
+
+    /// Makes a pack of records, which ascend by key, of a slot that nobody else knows.
+    pub fn claim_pack<'g>(
+        self,
+        base: Base,
+        records: &[Record],
+        heat: u16,
+        pinned: &'g Guard,
+    ) -> LockedPack<'g> {
+        self.forget_versions(base);
+        self.pack(base, pinned).write(records, heat)
     }
 
     /// A slot may have been a leaf before, whose words are no versions: they begin anew, as the epoch keeps all who saw
@@ -332,11 +381,13 @@ mod tests {
         assert!(near.load().is_none());
         for distance in [0, 64, 1 << 20, (1 << 34) - 128] {
             let address = (1 << 40) + distance;
-            let link = Link::to_row(base, address);
-            assert!(link.is_row() && !link.is_leaf() && !link.is_few());
-            assert_eq!(link.address(base), address);
-            near.store(link);
-            assert_eq!(near.load(), link);
+            for link in [Link::to_row(base, address), Link::to_pack(base, address)] {
+                assert!(link.is_tip() && !link.is_leaf() && !link.is_few());
+                assert!(link.is_row() != link.is_pack());
+                assert_eq!(link.address(base), address);
+                near.store(link);
+                assert_eq!(near.load(), link);
+            }
             for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
                 let address = address + WIDE_ALIGN - kind.align();
                 let link = Link::to_inner(base, address, kind);

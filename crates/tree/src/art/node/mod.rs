@@ -1,7 +1,9 @@
-//! The nodes of the radix tree: leaves of one record, and inner nodes of four sizes.
+//! The nodes of the radix tree: leaves of one record, a few or many, and inner nodes of four sizes.
 //!
 //! ```text
 //! leaf    0  state u16 · heat u16 · key length u32     8  value        16  key bytes
+//! pack    0  version    8  heat u16 · count u16       16  keys[3]      40  values[3]          64 bytes
+//! row     0  version    8  keys, heat, which are there                 64  values[256]      2112 bytes
 //!
 //! inner   0  version word        8  prefix length u16 · count, end, kind u16
 //!   3    12  keys[3]            15  prefix[5]          20  links[3]                     32 bytes
@@ -31,6 +33,7 @@ mod body;
 mod layout;
 mod leaf;
 mod link;
+mod pack;
 mod row;
 mod search;
 mod tip;
@@ -38,5 +41,6 @@ mod tip;
 pub use body::{AT_END, Body, LAST, Node, Position, Step, position};
 pub use leaf::{Leaf, leaf_bytes};
 pub use link::{Base, Far, Kind, Link, Near, Reach};
+pub use pack::{Few, Held, LockedPack, PACK_BYTES, PACKED, Pack, Record};
 pub use row::{LockedRow, ROW_BYTES, ROW_DEPTH, ROW_HEAD, ROW_LEAST, Row, value_offset};
-pub use tip::{LockedTip, Tip};
+pub use tip::{LockedTip, Tip, TipKey, number};

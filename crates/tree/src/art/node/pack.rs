@@ -1,0 +1,295 @@
+//! A pack: two or three records whose paths have not parted yet, in one cache line.
+//!
+//! ```text
+//!  0  version        8  heat u16 · count u16        16  keys[3]        40  values[3]        64 bytes
+//! ```
+//!
+//! With single leaves, a third of random records hang below nodes of two or three, which cost each a miss more, and half
+//! of the leaf's memory again. Keys are numbers, which are ordered as their bytes, ascending. Whatever key leads to a pack belongs
+//! into it, so its records have in common what the path has, at least.
+//!
+//! The version guards all but the heat. Any key that is read without a version begins with the pack's path: only such keys are ever
+//! written.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU16, AtomicU64};
+
+use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+
+/// The most records.
+pub const PACKED: usize = 3;
+/// Bytes of a pack, which is aligned to as many.
+pub const PACK_BYTES: usize = size_of::<Versioned<Few>>();
+
+const _: () = assert!(PACK_BYTES == 64);
+
+/// Where the first key is.
+const KEYS: usize = 16;
+
+/// What lies at a pack's start, and may be used without a version.
+#[repr(C)]
+#[derive(Debug)]
+struct Head {
+    _version: AtomicU64,
+    heat: AtomicU16,
+}
+
+/// What a pack's version guards.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Few {
+    heat: AtomicU16,
+    count: AtomicU16,
+    _pad: [AtomicU16; 2],
+    keys: [AtomicU64; PACKED],
+    values: [AtomicU64; PACKED],
+}
+
+/// A record of words.
+pub type Record = (u64, u64);
+
+/// A pack that is alive as long as the thread stays pinned.
+#[derive(Clone, Copy, Debug)]
+pub struct Pack<'g> {
+    records: &'g Versioned<Few>,
+}
+
+impl<'g> Pack<'g> {
+    /// The pack at this address.
+    ///
+    /// # Safety
+    /// A pack was written there, and the memory is not used again for `'g`.
+    #[inline(always)]
+    pub(super) unsafe fn at(address: usize) -> Pack<'g> {
+        let records = std::ptr::with_exposed_provenance::<Versioned<Few>>(address);
+        // SAFETY: as the caller promises; all fields are atomics.
+        let records = unsafe { &*records };
+        Pack { records }
+    }
+
+    /// Makes a pack of records, which ascend by key. The caller alone has the memory.
+    pub(super) fn write(self, records: &[Record], heat: u16) -> LockedPack<'g> {
+        let held = self.records.claim();
+        held.heat.store(heat, Relaxed);
+        held.put(records);
+        LockedPack { pack: self, held }
+    }
+
+    /// What would be the first key of a pack at `address`, if there is one: any memory of the arenas will do, whatever is in
+    /// it. `end` is where readable memory ends.
+    pub fn probe(address: usize, end: usize) -> Option<u64> {
+        if !address.is_multiple_of(PACK_BYTES) || address + PACK_BYTES > end {
+            return None;
+        }
+        let first = std::ptr::with_exposed_provenance::<AtomicU64>(address + KEYS);
+        // SAFETY: readable and aligned. Atomic, as it may be written at this moment.
+        let first = unsafe { &*first };
+        Some(first.load(Relaxed))
+    }
+
+    /// A key that leads here: the first one, or what it was or is about to be.
+    #[inline(always)]
+    pub fn key(self) -> u64 {
+        let first = std::ptr::with_exposed_provenance::<AtomicU64>(self.address() + KEYS);
+        // SAFETY: it is the first of the keys, and alive with the pack.
+        let first = unsafe { &*first };
+        first.load(Relaxed)
+    }
+
+    /// Two bytes for a placement's heat.
+    pub fn heat(self) -> &'g AtomicU16 {
+        // SAFETY: the first bytes are laid out like this.
+        let head: &'g Head = unsafe { &*std::ptr::from_ref(self.records).cast() };
+        &head.heat
+    }
+
+    /// Where it lies.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        std::ptr::from_ref(self.records).addr()
+    }
+
+    /// Whether it was replaced, or moved.
+    pub fn is_obsolete(self) -> bool {
+        self.records.is_retired()
+    }
+
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// It was replaced, or moved.
+    #[inline(always)]
+    pub fn read(self) -> Result<Snapshot<'g, Few>, Restart> {
+        self.records.read()
+    }
+
+    /// What it holds, or held at last: like a leaf's, that does not change any more.
+    #[inline(always)]
+    pub fn last(self) -> Held {
+        loop {
+            if let Ok(held) = self.records.read_last().get(Few::all) {
+                return held;
+            }
+        }
+    }
+
+    /// Locks it. Waits while another thread holds the lock.
+    ///
+    /// # Errors
+    /// It was replaced, or moved.
+    pub fn lock(self) -> Result<LockedPack<'g>, Restart> {
+        let held = self.records.lock()?;
+        Ok(LockedPack { pack: self, held })
+    }
+
+    /// Locks it, if nothing changed since this snapshot of it was taken.
+    ///
+    /// # Errors
+    /// Something changed, or a writer holds the lock.
+    pub fn upgrade(self, seen: Snapshot<'g, Few>) -> Result<LockedPack<'g>, Restart> {
+        let held = seen.upgrade()?;
+        Ok(LockedPack { pack: self, held })
+    }
+}
+
+/// A pack's records.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    records: [Record; PACKED],
+    count: usize,
+}
+
+impl std::ops::Deref for Held {
+    type Target = [Record];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Record] {
+        &self.records[..self.count]
+    }
+}
+
+impl Few {
+    /// How many there are.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        usize::from(self.count.load(Relaxed)).min(PACKED)
+    }
+
+    /// The value of a key.
+    #[inline(always)]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        // Nothing foretells which one it is, so all are compared without a branch. Behind the last there may be anything.
+        let [one, two, three] = self.keys.each_ref().map(|it| it.load(Relaxed) == key);
+        let found = u32::from(one) | u32::from(two) << 1 | u32::from(three) << 2;
+        let found = found & ((1 << self.count()) - 1);
+        (found != 0).then(|| self.values[(found.trailing_zeros() as usize).min(2)].load(Relaxed))
+    }
+
+    /// All of them, in order.
+    #[inline(always)]
+    pub fn all(&self) -> Held {
+        let record = |at: usize| (self.keys[at].load(Relaxed), self.values[at].load(Relaxed));
+        Held {
+            records: std::array::from_fn(record),
+            count: self.count(),
+        }
+    }
+
+    fn put(&self, records: &[Record]) {
+        for (at, &(key, value)) in records.iter().enumerate() {
+            self.keys[at].store(key, Relaxed);
+            self.values[at].store(value, Relaxed);
+        }
+        self.count.store(records.len() as u16, Relaxed);
+    }
+}
+
+/// The only one who may change a pack; unlocks when dropped.
+#[derive(Debug)]
+pub struct LockedPack<'g> {
+    pack: Pack<'g>,
+    held: Exclusive<'g, Few>,
+}
+
+impl<'g> LockedPack<'g> {
+    /// The pack.
+    pub fn pack(&self) -> Pack<'g> {
+        self.pack
+    }
+
+    /// What it holds.
+    pub fn records(&self) -> &Few {
+        &self.held
+    }
+
+    /// Inserts or replaces a record, for which there is room.
+    pub fn set(&self, key: u64, value: u64) {
+        let all = self.held.all();
+        let at = all.partition_point(|&(other, _)| other < key);
+        if all.get(at).is_some_and(|&(other, _)| other == key) {
+            return self.held.values[at].store(value, Relaxed);
+        }
+        let mut records = [(key, value); PACKED];
+        records[..at].copy_from_slice(&all[..at]);
+        records[at + 1..=all.len()].copy_from_slice(&all[at..]);
+        self.held.put(&records[..=all.len()]);
+    }
+
+    /// Removes a record that is there; another one stays.
+    pub fn remove(&self, key: u64) {
+        let all = self.held.all();
+        let mut left = all.iter().copied().filter(|&(other, _)| other != key);
+        let left: [Record; PACKED - 1] = std::array::from_fn(|_| left.next().unwrap_or_default());
+        self.held.put(&left[..all.len() - 1]);
+    }
+
+    /// Unlocks as if nothing had happened; nothing was changed.
+    pub fn unchanged(self) {
+        self.held.unchanged();
+    }
+
+    /// Unlocks for good: the pack is unlinked.
+    pub fn retire(self) {
+        self.held.retire();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C, align(64))]
+    struct Slot([u64; PACK_BYTES / 8]);
+
+    #[test]
+    fn a_pack_keeps_its_records_in_order() {
+        let slot = Box::new(Slot([0; PACK_BYTES / 8]));
+        let address = std::ptr::from_ref(&*slot).expose_provenance();
+        // SAFETY: memory of a pack's size, and nobody else's.
+        let pack = unsafe { Pack::at(address) };
+        let locked = pack.write(&[(3, 30), (7, 70)], 5);
+        locked.set(5, 50);
+        locked.set(7, 71);
+        assert_eq!(locked.records().all()[..], [(3, 30), (5, 50), (7, 71)]);
+        drop(locked);
+        assert_eq!(pack.heat().load(Relaxed), 5);
+        assert_eq!(
+            (pack.key(), Pack::probe(address, address + 64)),
+            (3, Some(3))
+        );
+        let reader = pack.read().unwrap();
+        let got = [3, 4, 5, 7].map(|key| reader.get(|few| few.get(key)).unwrap());
+        assert_eq!(got, [Some(30), None, Some(50), Some(71)]);
+
+        let locked = pack.lock().unwrap();
+        locked.remove(3);
+        locked.remove(7);
+        assert_eq!(
+            (locked.records().count(), locked.records().get(7)),
+            (1, None)
+        );
+        locked.retire();
+        assert!(pack.is_obsolete() && pack.read().is_err() && pack.lock().is_err());
+        assert_eq!(pack.last()[..], [(5, 50)]);
+    }
+}
