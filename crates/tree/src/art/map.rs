@@ -13,7 +13,7 @@ use timberline_tier::{Memory, Native};
 use super::node::{Near, Reach};
 use super::range::Range;
 use super::tree::Tree;
-use super::walk::{Start, Way};
+use super::way::{Start, Way};
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
 use crate::{BulkError, ByteKey, InsertError, MAX_KEY, Stats, Value};

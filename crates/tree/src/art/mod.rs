@@ -12,7 +12,7 @@
 //! | `tree.rs`, `descent.rs` | its parts, the descent, and operations that make no node |
 //! | `grow.rs`, `shrink.rs` | structure modifications |
 //! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
-//! | `walk.rs`, `scan.rs`, `range.rs` | many records in order |
+//! | `way.rs`, `walk.rs`, `scan.rs`, `range.rs` | many records in order |
 //! | `stats.rs` | what it consists of |
 //! | `map.rs` | the typed face, [`Art`] |
 
@@ -28,6 +28,7 @@ mod shrink;
 mod stats;
 mod tree;
 mod walk;
+mod way;
 
 pub use map::{Art, ArtError};
 pub use node::{Far, Near, Reach};

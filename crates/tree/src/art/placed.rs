@@ -6,9 +6,10 @@ use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{Leaf, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
+use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
 use super::tree::Tree;
-use super::walk::{Start, Walker, Way};
+use super::walk::{Filled, Walker};
+use super::way::{Start, Way};
 
 /// Leaves shown under one pin: the epoch is not held back by a long sweep.
 const AT_A_TIME: usize = 256;
@@ -32,13 +33,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if fast_only {
                 walker = walker.fast_only();
             }
+            let mut ring = [Link::NONE; AT_A_TIME];
+            let (mut walked, mut filled) = (0, Filled::WithRow);
+            while filled == Filled::WithRow {
+                (walked, filled) = walker.fill(&mut ring, walked, AT_A_TIME, AT_A_TIME);
+            }
             let mut shown = None;
-            for _ in 0..AT_A_TIME {
-                let Some(walked) = walker.next() else { return };
+            for &link in &ring[..walked] {
+                let Some(found) = self.tip_at(link, &guard) else {
+                    continue;
+                };
                 // One that moved is shown where it is now; one that was removed, not at all.
-                let tip = match walked.is_obsolete() {
-                    true => self.tip_of(&walked.key(), &guard),
-                    false => Some(walked),
+                let tip = match found.is_obsolete() {
+                    true => self.tip_of(&found.key(), &guard),
+                    false => Some(found),
                 };
                 if let Some(tip) = tip {
                     self.memory()
@@ -47,12 +55,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         return;
                     }
                 }
-                shown = Some(walked.greatest());
+                shown = Some(found.greatest());
             }
-            let shown = shown.map(|last| last.to_vec());
-            let shown = shown.expect("some leaves at a time");
-            drop(walker);
-            (last, first) = (shown, false);
+            if filled == Filled::Ended {
+                return;
+            }
+            // A walk that was lost goes on where it was, with those that are there now.
+            if let Some(shown) = shown {
+                (last, first) = (shown.to_vec(), false);
+            }
         }
     }
 }

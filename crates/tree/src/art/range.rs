@@ -10,7 +10,7 @@ use timberline_tier::Memory;
 
 use super::node::Reach;
 use super::tree::Tree;
-use super::walk::{Start, Way};
+use super::way::{Start, Way};
 use crate::value::owned;
 use crate::{ByteKey, Value};
 

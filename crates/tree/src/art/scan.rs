@@ -1,4 +1,4 @@
-//! Scans: a walk that runs some leaves ahead of what is shown, so that their misses overlap.
+//! Scans: a walk that runs some links ahead of what is shown, so that misses overlap.
 //!
 //! Each record is as of some moment of the scan: it was there when the walk passed it, and its value is what it was then, or later.
 
@@ -8,12 +8,16 @@ use timberline_placement::Access;
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
-use super::node::{ROW_DEPTH, ROW_HEAD, Reach, Row, Tip, value_offset};
+use super::node::{Link, Pack, ROW_DEPTH, ROW_HEAD, Reach, Record, Row, Tip, TipKey, value_offset};
 use super::tree::Tree;
-use super::walk::{Filled, Item, Start, Walker, Way};
+use super::walk::{Filled, Walker};
+use super::way::{Start, Way};
 
-/// Leaves that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
+/// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
 const AHEAD: usize = 16;
+
+/// What became of showing some records: how many there were, and whether to go on.
+type Shown = (usize, ControlFlow<()>);
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Calls `visit` with up to `limit` records, in order from `start` on, until it breaks. Returns how many it was called
@@ -25,63 +29,99 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         limit: usize,
         mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> usize {
+        if limit == 0 {
+            return 0;
+        }
         let guard = epoch::pin();
-        let mut walker = Walker::new(self, way, start, &guard).at_most(limit);
-        // A pack may bring two records more than were asked for.
-        const MOST: usize = 2 * AHEAD;
-        let mut ring = [Item::NONE; MOST + 2];
-        // Leaves and rows that were walked to and shown, and records shown.
-        let (mut walked, mut passed, mut seen) = (0, 0, 0);
+        let mut walker = Walker::new(self, way, start, &guard);
+        let mut ring = [Link::NONE; 2 * AHEAD];
+        // Links walked to and passed, records shown, and the last of these.
+        let (mut walked, mut passed, mut seen, mut last) = (0, 0, 0, None);
         loop {
+            // Each leads to one record or more.
             let most = (limit - seen).saturating_add(passed);
-            let until = most.min(passed + MOST);
+            let until = most.min(passed + ring.len());
             let filled;
             (walked, filled) = walker.fill(&mut ring, walked, until, most);
-            // Where the walk goes on, leaves are shown that were asked for some time ago only.
-            let show = match filled == Filled::Full && until == passed + MOST {
+            // Where the walk goes on, what was asked for some time ago is shown only.
+            let show = match filled == Filled::Full && until == passed + ring.len() {
                 true => passed + AHEAD,
                 false => walked,
             };
             while passed < show {
-                let item = ring[passed % ring.len()];
+                let link = ring[passed % ring.len()];
                 passed += 1;
-                let tip = match item {
-                    Item::Record((key, value)) => {
-                        seen += 1;
-                        if visit(&key.to_be_bytes(), value).is_break() || seen == limit {
-                            return seen;
-                        }
-                        continue;
+                if link.is_leaf() {
+                    let leaf = self.leaf_at(link, &guard);
+                    seen += 1;
+                    self.visit_leaf(leaf);
+                    last = Some(TipKey::Lent(leaf.key()));
+                    let flow = visit(leaf.key(), leaf.value());
+                    self.note(Tip::Leaf(leaf), Access::Reuse);
+                    if flow.is_break() || seen == limit {
+                        return seen;
                     }
-                    Item::At(link) => self.tip_at(link, &guard),
+                    continue;
+                }
+                let (from, left) = (walker.from(passed - 1), limit - seen);
+                let (shown, flow) = if link.is_pack() {
+                    let pack = self.pack_at(link, &guard);
+                    let held = pack.last();
+                    let end = match way {
+                        Way::Forward => held.last(),
+                        Way::Backward => held.first(),
+                    };
+                    last = end.map(|(key, _)| TipKey::Number(key.to_be_bytes()));
+                    self.show_pack(pack, &held, way, from, left, &mut visit)
+                } else {
+                    let row = self.row_at(link, &guard);
+                    last = Some(way.last_of(Tip::Row(row)));
+                    self.show_row(row, way, from, left, &mut visit)
                 };
-                let flow = match tip {
-                    Some(Tip::Row(row)) => {
-                        let left = limit - seen;
-                        let (shown, flow) = self.show_row(row, way, start, left, &mut visit);
-                        seen += shown;
-                        flow
-                    }
-                    Some(Tip::Leaf(leaf)) => {
-                        seen += 1;
-                        self.visit_leaf(leaf);
-                        let flow = visit(leaf.key(), leaf.value());
-                        self.note(Tip::Leaf(leaf), Access::Reuse);
-                        flow
-                    }
-                    Some(Tip::Pack(_)) | None => ControlFlow::Continue(()),
-                };
+                seen += shown;
                 if flow.is_break() || seen == limit {
                     return seen;
                 }
             }
-            if filled == Filled::Ended || seen == limit {
-                return seen;
+            match filled {
+                _ if seen == limit => return seen,
+                Filled::Ended => return seen,
+                // What is shown so far is shown for good; behind that, others are there now.
+                Filled::Lost => walker.start_over(last.map_or(start, Start::After)),
+                Filled::Full | Filled::WithRow => {}
             }
         }
     }
 
-    /// Shows up to `limit` records of a row. Returns how many, and whether to go on.
+    /// Shows up to `limit` of a pack's records.
+    #[inline(always)]
+    fn show_pack(
+        &self,
+        pack: Pack<'_>,
+        held: &[Record],
+        way: Way,
+        from: Start<'_>,
+        limit: usize,
+        visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> Shown {
+        self.visit_pack(pack);
+        self.note(Tip::Pack(pack), Access::Reuse);
+        let mut seen = 0;
+        for (key, value) in way.over(held) {
+            let key = key.to_be_bytes();
+            if from.leaves_out(way, &key) {
+                continue;
+            }
+            seen += 1;
+            let flow = visit(&key, value);
+            if flow.is_break() || seen == limit {
+                return (seen, flow);
+            }
+        }
+        (seen, ControlFlow::Continue(()))
+    }
+
+    /// Shows up to `limit` records of a row.
     fn show_row(
         &self,
         row: Row<'_>,
@@ -89,8 +129,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         start: Start<'_>,
         limit: usize,
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
-    ) -> (usize, ControlFlow<()>) {
+    ) -> Shown {
         self.memory().visit(row.address(), ROW_HEAD);
+        self.note(Tip::Row(row), Access::Reuse);
         let (mut key, mut seen) = (*row.least(), 0);
         for group in 0..4 {
             let group = match way {
@@ -108,12 +149,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 seen += 1;
                 let flow = visit(&key, values[at as usize]);
                 if flow.is_break() || seen == limit {
-                    self.note(Tip::Row(row), Access::Reuse);
                     return (seen, flow);
                 }
             }
         }
-        self.note(Tip::Row(row), Access::Reuse);
         (seen, ControlFlow::Continue(()))
     }
 

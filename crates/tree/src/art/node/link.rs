@@ -166,7 +166,18 @@ impl Link {
     /// Whether it leads to what holds records.
     #[inline(always)]
     pub fn is_tip(self) -> bool {
-        self.is_leaf() || self.is_shared()
+        // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two branches.
+        const TIPS: u32 = {
+            let (mut tips, mut tag) = (0, 0);
+            while tag < 16 {
+                let word = tag << 2;
+                let is_tip = word & LEAF != 0 || word & PACK == PACK;
+                tips |= (is_tip as u32) << tag;
+                tag += 1;
+            }
+            tips
+        };
+        TIPS >> (self.0 >> 2 & 15) & 1 != 0
     }
 
     /// Whether it leads to an inner node of the smallest kind.

@@ -1,0 +1,107 @@
+//! Which way a walk goes, and where it begins.
+
+use std::cmp::Ordering::{Greater, Less};
+
+use super::node::{AT_END, LAST, Position, Record, Row, Tip, TipKey};
+
+/// Which way to walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Forward,
+    Backward,
+}
+
+impl Way {
+    /// A node's first position.
+    pub fn begin(self) -> Position {
+        match self {
+            Way::Forward => AT_END,
+            Way::Backward => LAST,
+        }
+    }
+
+    /// The position after this one, if there is one.
+    pub fn after(self, at: Position) -> Option<Position> {
+        match self {
+            Way::Forward => (at < LAST).then_some(at + 1),
+            Way::Backward => at.checked_sub(1),
+        }
+    }
+
+    /// A pack's records.
+    #[inline(always)]
+    pub fn over(self, held: &[Record]) -> impl Iterator<Item = Record> {
+        (0..held.len()).map(move |at| match self {
+            Way::Forward => held[at],
+            Way::Backward => held[held.len() - 1 - at],
+        })
+    }
+
+    /// The last key that a tip holds, or may hold.
+    pub fn last_of(self, tip: Tip<'_>) -> TipKey<'_> {
+        match self {
+            Way::Forward => tip.greatest(),
+            Way::Backward => tip.key(),
+        }
+    }
+}
+
+/// Where to begin: at a key, or next to it in the walker's direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Start<'k> {
+    Everything,
+    At(TipKey<'k>),
+    After(TipKey<'k>),
+}
+
+impl<'k> Start<'k> {
+    pub fn at(key: &'k [u8]) -> Self {
+        Start::At(TipKey::Lent(key))
+    }
+
+    pub fn after(key: &'k [u8]) -> Self {
+        Start::After(TipKey::Lent(key))
+    }
+
+    pub fn key(&self) -> Option<&[u8]> {
+        match self {
+            Start::Everything => None,
+            Start::At(key) | Start::After(key) => Some(key),
+        }
+    }
+
+    /// Whether a walk from here leaves out a record with this key.
+    #[inline(always)]
+    pub fn leaves_out(&self, way: Way, key: &[u8]) -> bool {
+        let order = match self.key() {
+            None => return false,
+            Some(from) if way == Way::Forward => key.cmp(from),
+            Some(from) => from.cmp(key),
+        };
+        match self {
+            Start::After(_) => order != Greater,
+            _ => order == Less,
+        }
+    }
+
+    /// Which of 64 places of a row a walk from here passes, a bit each.
+    pub fn places_in(&self, row: Row<'_>, way: Way, group: u8) -> u64 {
+        let Some(at) = self.key().and_then(|key| row.place_of(key)) else {
+            return !0;
+        };
+        // Places up to here, and that of the key itself.
+        let (upto, own) = match at / 64 {
+            of if of == group => ((1 << (at % 64)) - 1, 1 << (at % 64)),
+            of if of > group => (!0, 0),
+            _ => (0, 0),
+        };
+        let passed = match way {
+            Way::Forward => !upto & !own,
+            Way::Backward => upto,
+        };
+        match self {
+            Start::After(_) => passed,
+            _ => passed | own,
+        }
+    }
+}
