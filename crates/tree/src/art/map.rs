@@ -46,7 +46,7 @@ impl std::error::Error for ArtError {}
 ///
 /// All operations take `&self` and may run on any number of threads; point operations are linearizable, scans are so record by
 /// record. A clone is another handle to the same map. A point operation costs a node visit for each byte in which keys part, and
-/// takes no lock to read. Each record is a node of its own, so placement is by record.
+/// takes no lock to read. Placement is by record; words with keys of eight bytes may share a node with two others, or with their neighbours.
 ///
 /// Keys are whatever is a [`ByteKey`], up to [`MAX_KEY`] bytes; one may be the beginning of another. Links between nodes are
 /// 32 bits wide ([`Near`]), which is enough for 16 GiB; [`Far`](super::Far) is for larger arenas.

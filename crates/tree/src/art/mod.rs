@@ -1,4 +1,4 @@
-//! The adaptive radix tree: byte-string keys, inner nodes of four sizes, leaves of one record, optimistic lock coupling.
+//! The adaptive radix tree: byte-string keys, inner nodes of four sizes, leaves of three, optimistic lock coupling.
 //!
 //! After Leis, Kemper, Neumann: "The Adaptive Radix Tree", ICDE 2013, and Leis, Scheibner, Kemper, Neumann: "The ART of Practical
 //! Synchronization", DaMoN 2016; placed across tiers as S-ART is (`000_72010f975d9cbb45.txt` §5), by leaf heat and a single
@@ -9,14 +9,17 @@
 //! | file | noun |
 //! |---|---|
 //! | `node/` | nodes, their layouts, and search in them |
-//! | `tree.rs`, `descent.rs` | its parts, the descent, and operations that make no node |
-//! | `grow.rs`, `shrink.rs` | structure modifications |
+//! | `tree.rs`, `descent.rs`, `change.rs` | its parts, the descent, and operations that make no node |
+//! | `fresh.rs` | nodes that come and go |
+//! | `grow.rs`, `share.rs`, `shrink.rs` | structure modifications |
 //! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
 //! | `way.rs`, `walk.rs`, `scan.rs`, `range.rs` | many records in order |
 //! | `stats.rs` | what it consists of |
 //! | `map.rs` | the typed face, [`Art`] |
 
+mod change;
 mod descent;
+mod fresh;
 mod grow;
 mod map;
 mod migrate;
@@ -24,6 +27,7 @@ mod node;
 mod placed;
 mod range;
 mod scan;
+mod share;
 mod shrink;
 mod stats;
 mod tree;

@@ -293,7 +293,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         drop(parent);
         held.retire();
         inner.keep();
-        leaves.into_iter().for_each(super::tree::Fresh::keep);
+        leaves.into_iter().for_each(super::fresh::Fresh::keep);
         self.reclaim_tip(Tip::Row(row), guard);
         self.store.count_leaves(records.len() as i64 - 1);
         self.reaches(level.saturating_add(1));

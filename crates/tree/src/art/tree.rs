@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use timberline_placement::{Access, Fence, LeafRef, NewNode, NodeKey, Placement};
+use timberline_placement::{Access, Fence, LeafRef, NodeKey, Placement};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
-use timberline_tier::{Memory, OutOfMemory, TierId};
+use timberline_tier::{Memory, TierId};
 
 use super::descent::{AT_ONCE, Descent, Hit, LATER, Lookup};
 use super::node::{
-    AT_END, Base, Body, Kind, Leaf, Link, PACK_BYTES, Pack, Position, ROW_BYTES, ROW_DEPTH,
-    ROW_HEAD, Reach, Row, Tip, TipKey, leaf_bytes, number, value_offset,
+    AT_END, Base, Body, Leaf, Link, PACK_BYTES, Pack, Position, ROW_DEPTH, ROW_HEAD, Reach, Row,
+    Tip, TipKey, value_offset,
 };
-use crate::InsertError;
 use crate::store::{self, Store};
 use crate::traverse::{self, Yielding};
-use crate::value::{Change, Fetched, Keep, ValueBlock};
+use crate::value::{Fetched, Keep, ValueBlock};
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
 #[repr(align(128))]
@@ -105,27 +104,6 @@ impl<R: Reach> HeldParent<'_, R> {
             HeldParent::Root(root) => root.set(link),
             HeldParent::Node(node, at) => node.replace(*at, link),
         }
-    }
-}
-
-/// A slot whose content is not linked yet; freed if it never is.
-pub(super) struct Fresh<'t, M: Memory, R: Reach> {
-    tree: &'t Tree<M, R>,
-    pub link: Link,
-    bytes: usize,
-}
-
-impl<M: Memory, R: Reach> Fresh<'_, M, R> {
-    /// It is linked now.
-    pub fn keep(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
-    fn drop(&mut self) {
-        let Tree { store, base, .. } = self.tree;
-        self.link.free(*base, self.bytes, store.arenas());
     }
 }
 
@@ -236,80 +214,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Memory for a leaf, with the key in it. The value comes when it is linked.
-    pub fn fresh_leaf(&self, new: NewNode, key: &[u8]) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        self.fresh(new, leaf_bytes(key.len()), |address| {
-            Leaf::write(address, key, 0, 0);
-            Link::to_leaf(self.base, address)
-        })
-    }
-
-    /// Memory for a pack.
-    pub fn fresh_pack(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let to = |address| Link::to_pack(self.base, address);
-        self.fresh(new, PACK_BYTES, to)
-    }
-
-    /// Memory for a row.
-    pub fn fresh_row(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let to = |address| Link::to_row(self.base, address);
-        self.fresh(new, ROW_BYTES, to)
-    }
-
-    /// Memory for an inner node.
-    pub fn fresh_inner(&self, new: NewNode, kind: Kind) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let to = |address| Link::to_inner(self.base, address, kind);
-        self.fresh(new, kind.bytes::<R>(), to)
-    }
-
-    #[inline(always)]
-    fn fresh(
-        &self,
-        new: NewNode,
-        bytes: usize,
-        link: impl FnOnce(usize) -> Link,
-    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let slot = self.store.allocate(new, bytes)?;
-        Ok(Fresh {
-            tree: self,
-            link: link(slot.as_ptr().expose_provenance()),
-            bytes,
-        })
-    }
-
-    /// Memory for a copy of a node in a certain tier.
-    pub fn fresh_in(
-        &self,
-        tier: TierId,
-        old: Link,
-        bytes: usize,
-    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let slot = self.store.allocate_in(tier, bytes)?;
-        let address = slot.as_ptr().expose_provenance();
-        Ok(Fresh {
-            tree: self,
-            link: old.moved_to(self.base, address),
-            bytes,
-        })
-    }
-
-    /// Frees what holds records once nobody can look at it any more. It is unlinked and retired.
-    pub fn reclaim_tip(&self, tip: Tip<'_>, guard: &Guard) {
-        let (base, address) = (self.base, tip.address());
-        let (link, bytes) = (self.link_to(tip), tip.bytes());
-        self.store.reclaim(guard, move |store| {
-            store.placement.leaf_freed(address);
-            link.free(base, bytes, store.arenas());
-        });
-    }
-
-    /// Frees an inner node once nobody can look at it any more. It is unlinked and retired.
-    pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
-        let (base, bytes) = (self.base, link.kind().bytes::<R>());
-        self.store
-            .reclaim(guard, move |store| link.free(base, bytes, store.arenas()));
-    }
-
     /// Tells the placement if an inner node came to lie below the boundary with children above it.
     pub fn check_boundary(&self, link: Link, node: &Body<R>, path: &[u8]) {
         if !self.is_fast(link) && self.has_fast_child(node) {
@@ -401,111 +305,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             false => Yielding(lookup).await,
         }
         .map(out)
-    }
-
-    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
-    #[inline(always)]
-    pub fn modify<T>(
-        &self,
-        key: impl AsRef<[u8]>,
-        mut change: impl Change,
-        mut out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, InsertError> {
-        let key = key.as_ref();
-        self.store.reclaiming(&mut change, |change| {
-            let guard = epoch::pin();
-            self.retry(|| {
-                let before = match self.find(key, &guard) {
-                    None | Some(Hit::InRow(_, _, None)) => return Ok(Ok(None)),
-                    Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?.map(Some),
-                    Some(Hit::InPack(pack, _)) => Ok(Some(self.change_in_pack(pack, key, change)?)),
-                    Some(Hit::InRow(row, at, _)) => Ok(self.change_in_row(row, at, false, change)?),
-                };
-                Ok(before.map(|before| before.map(&mut out)))
-            })
-        })
-    }
-
-    /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is there as long as the thread stays
-    /// pinned.
-    #[inline(always)]
-    pub fn change<C: Change>(
-        &self,
-        leaf: Leaf<'_>,
-        change: &mut C,
-        guard: &Guard,
-    ) -> Result<Result<u64, InsertError>, Restart> {
-        let seen = leaf.value();
-        if C::PREPARES {
-            let tier = self.store.arenas().tier_of(leaf.address());
-            if let Err(refused) = change.prepare(Some(seen), tier) {
-                return Ok(Err(refused));
-            }
-        }
-        let held = leaf.lock()?;
-        let before = leaf.value();
-        if C::PREPARES && before != seen {
-            return Err(Restart);
-        }
-        if let Some(after) = change.change(Some(before)) {
-            held.replace(after);
-            drop(held);
-            self.note(Tip::Leaf(leaf), Access::Reuse);
-            if C::PREPARES {
-                self.store.reclaim_value(before, guard);
-            }
-        }
-        Ok(Ok(before))
-    }
-
-    /// The same for a record in a pack, which was there just now.
-    #[inline(always)]
-    pub fn change_in_pack<C: Change>(
-        &self,
-        pack: Pack<'_>,
-        key: &[u8],
-        change: &mut C,
-    ) -> Result<u64, Restart> {
-        let held = pack.lock()?;
-        let Some(before) = held.records().get(number(key)) else {
-            held.unchanged();
-            return Err(Restart);
-        };
-        match change.change(Some(before)) {
-            None => held.unchanged(),
-            Some(after) => {
-                held.set(number(key), after);
-                drop(held);
-                self.note(Tip::Pack(pack), Access::Reuse);
-            }
-        }
-        Ok(before)
-    }
-
-    /// The same at a place of a row; a record that is not there is made only if it `may_insert`.
-    #[inline(always)]
-    pub fn change_in_row<C: Change>(
-        &self,
-        row: Row<'_>,
-        at: u8,
-        may_insert: bool,
-        change: &mut C,
-    ) -> Result<Option<u64>, Restart> {
-        let held = row.lock()?;
-        let before = held.records().get(at);
-        let wanted = may_insert || before.is_some();
-        let Some(after) = wanted.then(|| change.change(before)).flatten() else {
-            held.unchanged();
-            return Ok(before);
-        };
-        held.set(at, after);
-        drop(held);
-        if before.is_none() {
-            self.store.count(1);
-        }
-        let access = before.map_or(Access::Insert, |_| Access::Reuse);
-        self.note(Tip::Row(row), access);
-        Ok(before)
     }
 
     /// What lies beside a leaf.

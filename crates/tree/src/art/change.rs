@@ -1,0 +1,119 @@
+//! Changing the value of a record that is there, wherever it is kept; in a row, also of one that is not.
+
+use timberline_placement::Access;
+use timberline_sync::Restart;
+use timberline_sync::epoch::{self, Guard};
+use timberline_tier::Memory;
+
+use super::descent::Hit;
+use super::node::{Leaf, Pack, Reach, Row, Tip, number};
+use super::tree::Tree;
+use crate::InsertError;
+use crate::value::Change;
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
+    #[inline(always)]
+    pub fn modify<T>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> T,
+    ) -> Result<Option<T>, InsertError> {
+        let key = key.as_ref();
+        self.store.reclaiming(&mut change, |change| {
+            let guard = epoch::pin();
+            self.retry(|| {
+                let before = match self.find(key, &guard) {
+                    None | Some(Hit::InRow(_, _, None)) => return Ok(Ok(None)),
+                    Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?.map(Some),
+                    Some(Hit::InPack(pack, _)) => Ok(Some(self.change_in_pack(pack, key, change)?)),
+                    Some(Hit::InRow(row, at, _)) => Ok(self.change_in_row(row, at, false, change)?),
+                };
+                Ok(before.map(|before| before.map(&mut out)))
+            })
+        })
+    }
+
+    /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is there as long as the thread stays
+    /// pinned.
+    #[inline(always)]
+    pub fn change<C: Change>(
+        &self,
+        leaf: Leaf<'_>,
+        change: &mut C,
+        guard: &Guard,
+    ) -> Result<Result<u64, InsertError>, Restart> {
+        let seen = leaf.value();
+        if C::PREPARES {
+            let tier = self.store.arenas().tier_of(leaf.address());
+            if let Err(refused) = change.prepare(Some(seen), tier) {
+                return Ok(Err(refused));
+            }
+        }
+        let held = leaf.lock()?;
+        let before = leaf.value();
+        if C::PREPARES && before != seen {
+            return Err(Restart);
+        }
+        if let Some(after) = change.change(Some(before)) {
+            held.replace(after);
+            drop(held);
+            self.note(Tip::Leaf(leaf), Access::Reuse);
+            if C::PREPARES {
+                self.store.reclaim_value(before, guard);
+            }
+        }
+        Ok(Ok(before))
+    }
+
+    /// The same for a record in a pack, which was there just now.
+    #[inline(always)]
+    pub fn change_in_pack<C: Change>(
+        &self,
+        pack: Pack<'_>,
+        key: &[u8],
+        change: &mut C,
+    ) -> Result<u64, Restart> {
+        let held = pack.lock()?;
+        let Some(before) = held.records().get(number(key)) else {
+            held.unchanged();
+            return Err(Restart);
+        };
+        match change.change(Some(before)) {
+            None => held.unchanged(),
+            Some(after) => {
+                held.set(number(key), after);
+                drop(held);
+                self.note(Tip::Pack(pack), Access::Reuse);
+            }
+        }
+        Ok(before)
+    }
+
+    /// The same at a place of a row; a record that is not there is made only if it `may_insert`.
+    #[inline(always)]
+    pub fn change_in_row<C: Change>(
+        &self,
+        row: Row<'_>,
+        at: u8,
+        may_insert: bool,
+        change: &mut C,
+    ) -> Result<Option<u64>, Restart> {
+        let held = row.lock()?;
+        let before = held.records().get(at);
+        let wanted = may_insert || before.is_some();
+        let Some(after) = wanted.then(|| change.change(before)).flatten() else {
+            held.unchanged();
+            return Ok(before);
+        };
+        held.set(at, after);
+        drop(held);
+        if before.is_none() {
+            self.store.count(1);
+        }
+        let access = before.map_or(Access::Insert, |_| Access::Reuse);
+        self.note(Tip::Row(row), access);
+        Ok(before)
+    }
+}

@@ -1,0 +1,105 @@
+//! Nodes that come and go: memory for those that are not linked yet, and what becomes of those that are not any more.
+
+use timberline_placement::NewNode;
+use timberline_sync::epoch::Guard;
+use timberline_tier::{Memory, OutOfMemory, TierId};
+
+use super::node::{Kind, Leaf, Link, PACK_BYTES, ROW_BYTES, Reach, Tip, leaf_bytes};
+use super::tree::Tree;
+
+/// A slot whose content is not linked yet; freed if it never is.
+pub(super) struct Fresh<'t, M: Memory, R: Reach> {
+    tree: &'t Tree<M, R>,
+    pub link: Link,
+    bytes: usize,
+}
+
+impl<M: Memory, R: Reach> Fresh<'_, M, R> {
+    /// It is linked now.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
+    fn drop(&mut self) {
+        let Tree { store, base, .. } = self.tree;
+        self.link.free(*base, self.bytes, store.arenas());
+    }
+}
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// Memory for a leaf, with the key in it. The value comes when it is linked.
+    pub fn fresh_leaf(&self, new: NewNode, key: &[u8]) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        self.fresh(new, leaf_bytes(key.len()), |address| {
+            Leaf::write(address, key, 0, 0);
+            Link::to_leaf(self.base, address)
+        })
+    }
+
+    /// Memory for a pack.
+    pub fn fresh_pack(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let to = |address| Link::to_pack(self.base, address);
+        self.fresh(new, PACK_BYTES, to)
+    }
+
+    /// Memory for a row.
+    pub fn fresh_row(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let to = |address| Link::to_row(self.base, address);
+        self.fresh(new, ROW_BYTES, to)
+    }
+
+    /// Memory for an inner node.
+    pub fn fresh_inner(&self, new: NewNode, kind: Kind) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let to = |address| Link::to_inner(self.base, address, kind);
+        self.fresh(new, kind.bytes::<R>(), to)
+    }
+
+    #[inline(always)]
+    fn fresh(
+        &self,
+        new: NewNode,
+        bytes: usize,
+        link: impl FnOnce(usize) -> Link,
+    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let slot = self.store.allocate(new, bytes)?;
+        Ok(Fresh {
+            tree: self,
+            link: link(slot.as_ptr().expose_provenance()),
+            bytes,
+        })
+    }
+
+    /// Memory for a copy of a node in a certain tier.
+    pub fn fresh_in(
+        &self,
+        tier: TierId,
+        old: Link,
+        bytes: usize,
+    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let slot = self.store.allocate_in(tier, bytes)?;
+        let address = slot.as_ptr().expose_provenance();
+        Ok(Fresh {
+            tree: self,
+            link: old.moved_to(self.base, address),
+            bytes,
+        })
+    }
+
+    /// Frees what holds records once nobody can look at it any more. It is unlinked and retired.
+    pub fn reclaim_tip(&self, tip: Tip<'_>, guard: &Guard) {
+        let (base, address) = (self.base, tip.address());
+        let (link, bytes) = (self.link_to(tip), tip.bytes());
+        self.store.reclaim(guard, move |store| {
+            store.placement.leaf_freed(address);
+            link.free(base, bytes, store.arenas());
+        });
+    }
+
+    /// Frees an inner node once nobody can look at it any more. It is unlinked and retired.
+    pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
+        let (base, bytes) = (self.base, link.kind().bytes::<R>());
+        self.store
+            .reclaim(guard, move |store| link.free(base, bytes, store.arenas()));
+    }
+}
