@@ -8,6 +8,7 @@ pub mod btree;
 mod error;
 mod key;
 pub mod masstree;
+mod range;
 mod store;
 pub mod traverse;
 mod value;

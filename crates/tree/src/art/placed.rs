@@ -9,7 +9,8 @@ use timberline_tier::{Memory, TierId};
 use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
-use super::way::{Start, Way};
+use super::way::Start;
+use crate::range::Way;
 
 /// Leaves shown under one pin: the epoch is not held back by a long sweep.
 const AT_A_TIME: usize = 256;

@@ -2,7 +2,7 @@
 //!
 //! Each record is as of some moment of the scan: it was there when the walk passed it, and its value is what it was then, or later.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
 use timberline_sync::epoch;
@@ -11,13 +11,32 @@ use timberline_tier::Memory;
 use super::node::{Link, Pack, ROW_DEPTH, ROW_HEAD, Reach, Record, Row, Tip, TipKey, value_offset};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
-use super::way::{Start, Way};
+use super::way::Start;
+use crate::range::{Ordered, Way};
 
 /// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
 const AHEAD: usize = 16;
 
 /// What became of showing some records: how many there were, and whether to go on.
 type Shown = (usize, ControlFlow<()>);
+
+impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
+    type Memory = M;
+
+    fn memory(&self) -> &M {
+        self.memory()
+    }
+
+    fn walk(
+        &self,
+        way: Way,
+        from: Bound<&[u8]>,
+        limit: usize,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> usize {
+        self.scan(way, Start::of(from), limit, visit)
+    }
+}
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Calls `visit` with up to `limit` records, in order from `start` on, until it breaks. Returns how many it was called

@@ -17,7 +17,8 @@ use timberline_tier::Memory;
 
 use super::node::{Link, PACK_BYTES, Position, Reach, Tip, leaf_bytes, position, value_offset};
 use super::tree::{Inner, Parent, Root, Tree, common};
-use super::way::{Start, Way};
+use super::way::Start;
+use crate::range::Way;
 
 /// Links taken out of a node at a time, at most.
 const TAKEN: usize = 16;

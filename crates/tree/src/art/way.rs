@@ -1,15 +1,11 @@
-//! Which way a walk goes, and where it begins.
+//! Where a walk begins, and what comes first on which way.
 
 use std::cmp::Ordering::{Greater, Less};
 
-use super::node::{AT_END, LAST, Position, Record, Row, Tip, TipKey};
+use std::ops::Bound;
 
-/// Which way to walk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    Forward,
-    Backward,
-}
+use super::node::{AT_END, LAST, Position, Record, Row, Tip, TipKey};
+use crate::range::Way;
 
 impl Way {
     /// A node's first position.
@@ -61,6 +57,15 @@ impl<'k> Start<'k> {
 
     pub fn after(key: &'k [u8]) -> Self {
         Start::After(TipKey::Lent(key))
+    }
+
+    /// From a bound on.
+    pub fn of(bound: Bound<&'k [u8]>) -> Self {
+        match bound {
+            Bound::Included(key) => Start::at(key),
+            Bound::Excluded(key) => Start::after(key),
+            Bound::Unbounded => Start::Everything,
+        }
     }
 
     pub fn key(&self) -> Option<&[u8]> {

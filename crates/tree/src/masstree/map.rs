@@ -11,8 +11,8 @@ use timberline_placement::{Placed, Placement};
 use timberline_tier::{Memory, Native};
 
 use super::range::Range;
-use super::walk::Way;
 use super::{NODE, Tree};
+use crate::range::{Ordered, Way};
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
 use crate::{BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats, Value};

@@ -1,88 +1,19 @@
-//! Iterating over the records of a range, from both ends. Between batches nothing is held: no lock, no pin.
+//! An iterator over a range of the map.
 
-use std::collections::VecDeque;
 use std::iter::FusedIterator;
-use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use timberline_tier::Memory;
 
 use super::Tree;
-use super::walk::Way;
-use crate::value::owned;
+use crate::range::Records;
 use crate::{ByteKey, Value};
 
-/// The most records that are copied at once; the first batches are smaller.
-const BATCH: usize = 64;
-
-/// Where a key begins and ends, and the value.
-type Copied<V> = (usize, usize, V);
-
-/// Records copied from one end, in order of keys, which lie in one buffer.
-struct Batch<V> {
-    keys: Vec<u8>,
-    records: VecDeque<Copied<V>>,
-}
-
-impl<V> Batch<V> {
-    fn new() -> Self {
-        let (keys, records) = (Vec::new(), VecDeque::new());
-        Batch { keys, records }
-    }
-
-    fn key(&self, (start, end, _): &Copied<V>) -> &[u8] {
-        &self.keys[*start..*end]
-    }
-
-    fn first(&self) -> Option<&[u8]> {
-        self.records.front().map(|first| self.key(first))
-    }
-
-    fn last(&self) -> Option<&[u8]> {
-        self.records.back().map(|last| self.key(last))
-    }
-
-    fn typed<K: ByteKey + ?Sized>(&self, record: Copied<V>) -> (K::Owned, V) {
-        (K::from_bytes(self.key(&record)), record.2)
-    }
-}
-
-/// The keys that are still to come.
-#[derive(Debug)]
-struct Span {
-    low: Bound<Vec<u8>>,
-    high: Bound<Vec<u8>>,
-}
-
-impl Span {
-    fn is_above_low(&self, key: &[u8]) -> bool {
-        match &self.low {
-            Bound::Included(low) => key >= &low[..],
-            Bound::Excluded(low) => key > &low[..],
-            Bound::Unbounded => true,
-        }
-    }
-
-    fn is_below_high(&self, key: &[u8]) -> bool {
-        match &self.high {
-            Bound::Included(high) => key <= &high[..],
-            Bound::Excluded(high) => key < &high[..],
-            Bound::Unbounded => true,
-        }
-    }
-}
-
 /// An iterator over the records of a range, from both ends. See [`Masstree::range`](super::Masstree::range).
-pub struct Range<K: ?Sized, V: Value, M: Memory, const WORDS: usize> {
-    tree: Arc<Tree<M, WORDS, V::Kept>>,
-    front: Batch<V>,
-    back: Batch<V>,
-    /// The keys in between, not read yet; `None` when there are none.
-    unread: Option<Span>,
-    batch: usize,
-    typed: PhantomData<fn(Box<K>)>,
-}
+pub struct Range<K: ?Sized, V: Value, M: Memory, const WORDS: usize>(
+    Records<K, V, Tree<M, WORDS, V::Kept>>,
+);
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
     pub(super) fn new(
@@ -90,70 +21,12 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Range<K, V, M
         low: Bound<Vec<u8>>,
         high: Bound<Vec<u8>>,
     ) -> Self {
-        Range {
-            tree,
-            front: Batch::new(),
-            back: Batch::new(),
-            unread: Some(Span { low, high }),
-            batch: 4,
-            typed: PhantomData,
-        }
+        Range(Records::new(tree, low, high))
     }
 
     /// Skips records from the front, up to the first with a key that is not less than `key`.
     pub fn seek(&mut self, key: &K) {
-        let key = key.to_bytes();
-        let key = key.as_ref();
-        for batch in [&mut self.front, &mut self.back] {
-            while batch.first().is_some_and(|first| first < key) {
-                batch.records.pop_front();
-            }
-        }
-        if let Some(span) = &mut self.unread
-            && span.is_above_low(key)
-        {
-            span.low = Bound::Included(key.to_vec());
-        }
-    }
-
-    /// Copies the next records at one end.
-    fn read(&mut self, way: Way) {
-        let Some(span) = &mut self.unread else { return };
-        let (into, from) = match way {
-            Way::Forward => (&mut self.front, &span.low),
-            Way::Backward => (&mut self.back, &span.high),
-        };
-        into.keys.clear();
-        let (mut read, limit) = (0, self.batch);
-        let from = from.as_ref().map(|key| &key[..]);
-        let memory = self.tree.memory();
-        self.tree.walk(way, from, limit, |key, value| {
-            let within = match way {
-                Way::Forward => span.is_below_high(key),
-                Way::Backward => span.is_above_low(key),
-            };
-            if !within {
-                return ControlFlow::Break(());
-            }
-            read += 1;
-            let start = into.keys.len();
-            into.keys.extend_from_slice(key);
-            let record = (start, into.keys.len(), owned(memory, value));
-            match way {
-                Way::Forward => into.records.push_back(record),
-                Way::Backward => into.records.push_front(record),
-            }
-            ControlFlow::Continue(())
-        });
-        self.batch = (2 * limit).min(BATCH);
-        let (bound, reached) = match way {
-            Way::Forward => (&mut span.low, into.last()),
-            Way::Backward => (&mut span.high, into.first()),
-        };
-        match reached {
-            Some(key) if read == limit => *bound = Bound::Excluded(key.to_vec()),
-            _ => self.unread = None,
-        }
+        self.0.seek(key);
     }
 }
 
@@ -163,14 +36,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Iterator
     type Item = (K::Owned, V);
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.front.records.is_empty() {
-            self.read(Way::Forward);
-        }
-        if let Some(record) = self.front.records.pop_front() {
-            return Some(self.front.typed::<K>(record));
-        }
-        let record = self.back.records.pop_front()?;
-        Some(self.back.typed::<K>(record))
+        self.0.next()
     }
 }
 
@@ -178,14 +44,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> DoubleEndedIt
     for Range<K, V, M, WORDS>
 {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if self.back.records.is_empty() {
-            self.read(Way::Backward);
-        }
-        if let Some(record) = self.back.records.pop_back() {
-            return Some(self.back.typed::<K>(record));
-        }
-        let record = self.front.records.pop_back()?;
-        Some(self.front.typed::<K>(record))
+        self.0.next_back()
     }
 }
 

@@ -16,14 +16,8 @@ use super::Tree;
 use super::slice::{Lead, SLICE, has_more, push_bytes, slice};
 use crate::btree::node::{Body, Link};
 use crate::btree::tree::node_address;
+use crate::range::{Ordered, Way};
 use crate::value::Keep;
-
-/// From the least key on, or from the greatest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
-    Forward,
-    Backward,
-}
 
 /// A border node on the way.
 struct Frame<'g, const WORDS: usize> {
@@ -70,10 +64,14 @@ enum Side {
     Within,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
-    /// Calls `visit` with up to `limit` records from a bound on, until it breaks. Returns how many it was called with. While it lasts
-    /// the thread is pinned, which holds the epoch back.
-    pub fn walk(
+impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
+    type Memory = M;
+
+    fn memory(&self) -> &M {
+        &self.store.memory
+    }
+
+    fn walk(
         &self,
         way: Way,
         from: Bound<&[u8]>,
