@@ -102,6 +102,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Option<u64>, Restart> {
         let held = row.lock()?;
         let before = held.records().get(at);
+        if may_insert && before.is_none() && held.records().is_full() {
+            held.unchanged();
+            return Err(Restart);
+        }
         let wanted = may_insert || before.is_some();
         let Some(after) = wanted.then(|| change.change(before)).flatten() else {
             held.unchanged();

@@ -4,7 +4,7 @@ use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
-use super::node::{Kind, Leaf, Link, PACK_BYTES, ROW_BYTES, Reach, Tip, leaf_bytes};
+use super::node::{Kind, Leaf, Link, PACK_BYTES, Reach, Room, Tip, leaf_bytes};
 use super::tree::Tree;
 
 /// A slot whose content is not linked yet; freed if it never is.
@@ -44,9 +44,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Memory for a row.
-    pub fn fresh_row(&self, new: NewNode) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+    pub fn fresh_row(&self, new: NewNode, room: Room) -> Result<Fresh<'_, M, R>, OutOfMemory> {
         let to = |address| Link::to_row(self.base, address);
-        self.fresh(new, ROW_BYTES, to)
+        self.fresh(new, room.bytes(), to)
     }
 
     /// Memory for an inner node.

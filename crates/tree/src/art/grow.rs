@@ -12,7 +12,7 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
 use super::descent::Hit;
-use super::node::{Kind, Leaf, Link, Position, ROW_DEPTH, Reach, Row, Step, Tip, position};
+use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
 use crate::value::Change;
@@ -237,6 +237,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.part_from(insert, parent, Tip::Row(row), depth, level, guard);
         };
         self.visit_row(row, at);
+        let seen = row.read()?;
+        parent.validate()?;
+        if seen.get(|records| records.get(at).is_none() && records.is_full())? {
+            return self.widen(insert, parent, (row, seen), at, level, guard);
+        }
         Ok(Ok(self.change_in_row(row, at, true, insert.change)?))
     }
 
@@ -373,9 +378,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Ok(None));
         }
         let kind = Kind::of(inner.link.kind().capacity() + 1);
-        if self.shares && branch == ROW_DEPTH && kind == Kind::N256 {
-            return self.line_up(insert, parent, inner, level - 1, guard);
-        }
         let new = NewNode {
             height: 1,
             level: level - 1,

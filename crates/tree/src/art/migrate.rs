@@ -198,9 +198,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 LockedTip::Pack(to.claim_pack(self.base, &records, heat, guard))
             }
             LockedTip::Row(old) => {
-                let copy = to.claim_row(self.base, old.row().least(), guard);
-                copy.take_over(old.records());
-                copy.row().heat().store(heat, Relaxed);
+                let (row, records) = (old.row(), old.records());
+                let copy = to.claim_row(self.base, row.least(), row.room(), heat, guard);
+                copy.take_over(records);
                 LockedTip::Row(copy)
             }
         }

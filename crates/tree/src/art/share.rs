@@ -1,6 +1,6 @@
-//! Records that come to share a node: a leaf that is met becomes a pack, a pack that is full is spread below an inner node, and a
-//! node of 48 leaves whose keys differ in the last byte only does not grow, but becomes a row. Packs and rows that are left
-//! by their records are `shrink.rs`'s.
+//! Records that come to share a node: a leaf that is met becomes a pack; a pack that is full becomes a row if its keys differ in the last
+//! byte only, and is spread below an inner node otherwise; a row that is full becomes a larger one. Packs and rows that
+//! records leave are `shrink.rs`'s.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,11 +9,13 @@ use timberline_sync::Snapshot;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
+use super::fresh::Fresh;
 use super::grow::{Again, Insert, Put};
 use super::node::{
-    AT_END, Few, Held, Kind, Leaf, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Tip, number,
+    Few, Held, Kind, Leaf, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Records,
+    Room, Row, Tip, number,
 };
-use super::tree::{Inner, Parent, Tree, common};
+use super::tree::{HeldParent, Parent, Tree, common};
 use crate::value::Change;
 
 /// A pack that has no room, as of a version.
@@ -37,13 +39,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if common(leaf.key(), insert.key) < depth {
             return Err(Again::Carefully);
         }
-        let new = NewNode {
-            height: 0,
-            level,
-            parent: self.tier_of_parent(&parent),
-            twin: self.store.arenas().tier_of(leaf.address()),
-        };
-        let fresh = match self.fresh_pack(new) {
+        let fresh = match self.fresh_pack(self.new_tip(&parent, Tip::Leaf(leaf), level)) {
             Ok(fresh) => fresh,
             Err(full) => return Ok(Err(full.into())),
         };
@@ -55,16 +51,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ];
         records.sort_unstable();
         let heat = leaf.heat().load(Relaxed);
-        let pack = fresh.link.claim_pack(self.base, &records, heat, guard);
-        let tip = Tip::Pack(pack.pack());
-        drop(pack);
-        parent.set(fresh.link);
-        drop(parent);
-        locked.retire();
-        fresh.keep();
-        self.reclaim_tip(Tip::Leaf(leaf), guard);
-        self.store.count(1);
-        self.note(tip, Access::Insert);
+        drop(fresh.link.claim_pack(self.base, &records, heat, guard));
+        self.swap(parent, LockedTip::Leaf(locked), fresh, guard);
         Ok(Ok(None))
     }
 
@@ -116,6 +104,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         records[..PACKED].copy_from_slice(&full.held);
         records.sort_unstable();
         let branch = (records[0].0 ^ records[PACKED].0).leading_zeros() as usize / 8;
+        if branch == ROW_DEPTH {
+            return self.line_up(insert, parent, full, level, guard);
+        }
         let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
         let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
         let kind = Kind::of(groups().count());
@@ -194,59 +185,102 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Ok(None))
     }
 
-    /// Puts a row in the place of an inner node whose leaves it covers, and the key too.
-    pub(super) fn line_up<C: Change>(
+    /// Puts a row in the place of a full pack whose keys, and the new one, are neighbours.
+    fn line_up<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
         parent: Parent<'_, R>,
-        inner: Inner<'_, R>,
+        full: Full<'_>,
         level: u8,
         guard: &Guard,
     ) -> Result<Put, Again> {
-        let key: &[u8; ROW_DEPTH + 1] = insert.key.try_into().expect("all keys have eight bytes");
-        let new = NewNode {
-            height: 0,
-            level,
-            parent: self.tier_of_parent(&parent),
-            twin: self.tier_of(inner.link),
-        };
-        let fresh = match self.fresh_row(new) {
+        let old = Tip::Pack(full.pack);
+        let fresh = match self.fresh_row(self.new_tip(&parent, old, level), Room::LEAST) {
             Ok(fresh) => fresh,
             Err(full) => return Ok(Err(full.into())),
         };
         let parent = parent.upgrade()?;
-        let old = inner.node.upgrade()?;
-        let row = fresh.link.claim_row(self.base, key, guard);
-        let value = insert
-            .change
-            .change(None)
-            .expect("a record is made of nothing");
-        row.set(key[ROW_DEPTH], value);
-        let leaves = old.count() as i64;
-        old.each(AT_END, |at, link| {
-            let leaf = self.leaf_at(link, guard);
-            // Who unlinks a leaf holds its parent.
-            let locked = leaf.lock().expect("a leaf below a locked node is linked");
-            row.set(at.saturating_sub(1) as u8, leaf.value());
-            row.row().warm(leaf.heat());
-            locked.retire();
-            true
-        });
-        let tip = Tip::Row(row.row());
+        let locked = full.pack.upgrade(full.seen)?;
+        let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
+        let base = self.base;
+        let row = fresh
+            .link
+            .claim_row(base, &key.to_be_bytes(), Room::LEAST, heat, guard);
+        for &(key, value) in full.held.iter().chain([&(key, self.made(insert))]) {
+            row.set(key as u8, value);
+        }
         drop(row);
+        self.swap(parent, LockedTip::Pack(locked), fresh, guard);
+        Ok(Ok(None))
+    }
+
+    /// Puts a larger row in the place of a full one, with a new record at a place.
+    pub(super) fn widen<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        parent: Parent<'_, R>,
+        (row, seen): (Row<'_>, Snapshot<'_, Records>),
+        at: u8,
+        level: u8,
+        guard: &Guard,
+    ) -> Result<Put, Again> {
+        let room = row.room().larger();
+        let fresh = match self.fresh_row(self.new_tip(&parent, Tip::Row(row), level), room) {
+            Ok(fresh) => fresh,
+            Err(full) => return Ok(Err(full.into())),
+        };
+        let parent = parent.upgrade()?;
+        let locked = row.upgrade(seen)?;
+        let heat = row.heat().load(Relaxed);
+        let larger = fresh
+            .link
+            .claim_row(self.base, row.least(), room, heat, guard);
+        larger.take_over(locked.records());
+        larger.set(at, self.made(insert));
+        drop(larger);
+        self.swap(parent, LockedTip::Row(locked), fresh, guard);
+        Ok(Ok(None))
+    }
+
+    /// What a placement is told of a tip that takes the place of another.
+    pub(super) fn new_tip(&self, parent: &Parent<'_, R>, old: Tip<'_>, level: u8) -> NewNode {
+        NewNode {
+            height: 0,
+            level,
+            parent: self.tier_of_parent(parent),
+            twin: self.store.arenas().tier_of(old.address()),
+        }
+    }
+
+    /// Hangs a tip with one record more in the place of another.
+    fn swap(
+        &self,
+        parent: HeldParent<'_, R>,
+        old: LockedTip<'_>,
+        fresh: Fresh<'_, M, R>,
+        guard: &Guard,
+    ) {
+        let link = fresh.link;
+        self.replace(parent, old, fresh, guard);
+        self.store.count(1);
+        if let Some(tip) = self.tip_at(link, guard) {
+            self.note(tip, Access::Insert);
+        }
+    }
+
+    /// Hangs a tip in the place of another.
+    pub(super) fn replace(
+        &self,
+        parent: HeldParent<'_, R>,
+        old: LockedTip<'_>,
+        fresh: Fresh<'_, M, R>,
+        guard: &Guard,
+    ) {
         parent.set(fresh.link);
         drop(parent);
         fresh.keep();
-        old.each(AT_END, |_, link| {
-            self.reclaim_tip(Tip::Leaf(self.leaf_at(link, guard)), guard);
-            true
-        });
+        let tip = old.tip();
         old.retire();
-        self.reclaim_inner(inner.link, guard);
-        self.store.count(1);
-        self.store.count_leaves(1 - leaves);
-        self.reaches(level);
-        self.note(tip, Access::Insert);
-        Ok(Ok(None))
+        self.reclaim_tip(tip, guard);
     }
 }

@@ -1,8 +1,8 @@
-//! Removing records, and the structure modifications that follow: a smaller node, or none where one child is left; leaves instead
-//! of a row, and one instead of a pack, where few records are left.
+//! Removing records, and the structure modifications that follow: a smaller node, or none where one child is left; where few
+//! records are left, a smaller row, a pack instead of a row, a leaf instead of a pack.
 //!
 //! One step removes the record and makes its node fit, so no reader ever meets an inner node with fewer than two entries.
-//! Where there is no memory for a smaller node, or for leaves, the large one stays.
+//! Where there is no memory for a smaller node, the large one stays.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,8 +12,7 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
 use super::node::{
-    AT_END, Few, Kind, Link, LockedTip, Pack, Position, ROW_DEPTH, ROW_LEAST, Reach, Row, Step,
-    Tip, number,
+    AT_END, Few, Link, LockedTip, PACKED, Pack, Position, Reach, Row, Step, Tip, number,
 };
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::value::Keep;
@@ -68,7 +67,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             if let Some(tip) = self.tip_at(link, guard) {
                 // Only at the root; what hangs below a node is met from there.
-                if let Some(done) = self.remove_within(tip, key, parent, 0, level, guard)? {
+                if let Some(done) = self.remove_within(tip, key, parent, level, guard)? {
                     return Ok(done);
                 }
                 let held = parent.upgrade()?;
@@ -91,8 +90,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 .then(|| self.tip_at(child, guard))
                 .flatten()
             {
-                let (hangs, below) = (Parent::Node(inner, at), branch + usize::from(at > 0));
-                let done = self.remove_within(tip, key, hangs, below, level + 1, guard)?;
+                let hangs = Parent::Node(inner, at);
+                let done = self.remove_within(tip, key, hangs, level + 1, guard)?;
                 if let Some(done) = done {
                     return Ok(done);
                 }
@@ -119,7 +118,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         tip: Tip<'_>,
         key: &[u8],
         parent: Parent<'_, R>,
-        depth: usize,
         level: u8,
         guard: &Guard,
     ) -> Result<Option<Option<u64>>, Restart> {
@@ -138,8 +136,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 // Whoever changes the parent just now may do it, or the next who removes a record.
                 let _ = match tip {
                     Tip::Pack(pack) if left == 1 => self.single_out(pack, parent, level, guard),
-                    Tip::Row(row) if left <= ROW_LEAST => {
-                        self.dissolve(row, parent, depth, level, guard)
+                    Tip::Row(row) if row.room().is_too_much_for(left) => {
+                        self.narrow(row, parent, level, guard)
                     }
                     _ => Ok(()),
                 };
@@ -186,12 +184,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let [(key, value)] = held[..] else {
             return Ok(());
         };
-        let new = NewNode {
-            height: 0,
-            level,
-            parent: self.tier_of_parent(&parent),
-            twin: self.store.arenas().tier_of(pack.address()),
-        };
+        let new = self.new_tip(&parent, Tip::Pack(pack), level);
         let Ok(fresh) = self.fresh_leaf(new, &key.to_be_bytes()) else {
             return Ok(());
         };
@@ -200,11 +193,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let leaf = self.leaf_at(fresh.link, guard);
         leaf.set_first(value);
         leaf.heat().store(pack.heat().load(Relaxed), Relaxed);
-        parent.set(fresh.link);
-        drop(parent);
-        held.retire();
-        fresh.keep();
-        self.reclaim_tip(Tip::Pack(pack), guard);
+        self.replace(parent, LockedTip::Pack(held), fresh, guard);
         Ok(())
     }
 
@@ -235,68 +224,48 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Within::Removed(value, count - 1))
     }
 
-    /// Puts leaves of their own, below an inner node, in the place of a row of few records. Where there is no memory, the row stays.
-    fn dissolve(
+    /// Puts a smaller row in the place of one, or a pack in that of the smallest. Where there is no memory, the row stays.
+    fn narrow(
         &self,
         row: Row<'_>,
         parent: Parent<'_, R>,
-        depth: usize,
         level: u8,
         guard: &Guard,
     ) -> Result<(), Restart> {
         let seen = row.read()?;
         parent.validate()?;
-        let records: Vec<(u8, u64)> = seen.get(|records| {
-            let record = |at| records.get(at).map(|value| (at, value));
-            (0..=u8::MAX).filter_map(record).collect()
-        })?;
-        if !(2..=ROW_LEAST).contains(&records.len()) {
+        let left = seen.get(|records| records.count())?;
+        if !row.room().is_too_much_for(left) {
             return Ok(());
         }
-        let new = NewNode {
-            height: 1,
-            level,
-            parent: self.tier_of_parent(&parent),
-            twin: self.store.arenas().tier_of(row.address()),
+        let (room, new) = (
+            row.room().smaller(),
+            self.new_tip(&parent, Tip::Row(row), level),
+        );
+        let fresh = match room {
+            Some(room) => self.fresh_row(new, room),
+            None => self.fresh_pack(new),
         };
-        let kind = Kind::of(records.len());
-        let Ok(inner) = self.fresh_inner(new, kind) else {
-            return Ok(());
-        };
-        let below = self.tier_of(inner.link);
-        let new = NewNode {
-            height: 0,
-            level: level.saturating_add(1),
-            parent: below,
-            twin: below,
-        };
-        let leaves = records.iter().map(|&(at, value)| {
-            let mut key = *row.least();
-            key[ROW_DEPTH] = at;
-            let leaf = self.fresh_leaf(new, &key)?;
-            self.leaf_at(leaf.link, guard).set_first(value);
-            Ok::<_, timberline_tier::OutOfMemory>(leaf)
-        });
-        let Ok(leaves) = leaves.collect::<Result<Vec<_>, _>>() else {
+        let Ok(fresh) = fresh else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
         let held = row.upgrade(seen)?;
-        let body = inner.link.claim::<R>(self.base, guard);
-        body.reset(kind, &row.least()[depth..ROW_DEPTH]);
-        for (&(at, _), leaf) in records.iter().zip(&leaves) {
-            body.insert(1 + Position::from(at), leaf.link);
+        let (least, heat) = (row.least(), row.heat().load(Relaxed));
+        match room {
+            Some(room) => {
+                let smaller = fresh.link.claim_row(self.base, least, room, heat, guard);
+                smaller.take_over(held.records());
+            }
+            None => {
+                let mut few = Vec::with_capacity(PACKED);
+                let first = number(least);
+                held.records()
+                    .each(|at, value| few.push((first + u64::from(at), value)));
+                drop(fresh.link.claim_pack(self.base, &few, heat, guard));
+            }
         }
-        self.check_boundary(inner.link, &body, &row.least()[..ROW_DEPTH]);
-        drop(body);
-        parent.set(inner.link);
-        drop(parent);
-        held.retire();
-        inner.keep();
-        leaves.into_iter().for_each(super::fresh::Fresh::keep);
-        self.reclaim_tip(Tip::Row(row), guard);
-        self.store.count_leaves(records.len() as i64 - 1);
-        self.reaches(level.saturating_add(1));
+        self.replace(parent, LockedTip::Row(held), fresh, guard);
         Ok(())
     }
 

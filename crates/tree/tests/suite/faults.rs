@@ -61,7 +61,7 @@ pub fn a_failed_allocation_ends_a_bulk_load_cleanly<T: TestMap>() {
         for nth in 1..=LAST {
             let placing = placing::shuffle(seed);
             let map: T = make(&placing);
-            let records: Vec<_> = (0..records(&map)).map(|key| (key * 3, key)).collect();
+            let records: Vec<_> = (0..records(&map)).map(|key| (key * 301, key)).collect();
             map.arenas().fail_from(tier, nth);
             let loaded = match map.bulk_load(records.iter().copied()) {
                 Ok(loaded) => loaded,

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Guard;
 use timberline_tier::Arenas;
 
-use super::{Body, Leaf, LockedPack, LockedRow, Node, Pack, Record, Row, Tip, search};
+use super::{Body, Leaf, LockedPack, LockedRow, Node, Pack, Record, Room, Row, Tip, search};
 
 const LEAF: u64 = 0b100;
 const PACK: u64 = 0b11_0000;
@@ -276,9 +276,16 @@ impl Link {
     }
 
     /// Makes an empty row, for keys that begin as this one, of a slot that nobody else knows.
-    pub fn claim_row<'g>(self, base: Base, key: &[u8; 8], pinned: &'g Guard) -> LockedRow<'g> {
+    pub fn claim_row<'g>(
+        self,
+        base: Base,
+        key: &[u8; 8],
+        room: Room,
+        heat: u16,
+        pinned: &'g Guard,
+    ) -> LockedRow<'g> {
         self.forget_versions(base);
-        self.row(base, pinned).write(key)
+        self.row(base, pinned).write(key, room, heat)
     }
 
     /// Makes a pack of records, which ascend by key, of a slot that nobody else knows.

@@ -1,36 +1,73 @@
-//! A row: the records of 256 neighbouring keys, which differ in their last byte only, in one leaf.
+//! A row: records of neighbouring keys, which differ in their last byte only, in one leaf.
 //!
 //! ```text
-//!  0  version        8  least key        16  greatest key       24  heat u16 · count u16
-//! 32  which are there: 256 bits          64  values[256]                                2112 bytes
+//!  0  version        8  least key        16  greatest key       24  heat u16 · count u16 · room u16
+//! 32  which of 256 are there             64  values[room]               192, 448 or 2112 bytes
 //! ```
 //!
-//! Where many neighbours are there, a leaf for each costs a miss, and three times the memory. A row's values begin
-//! a line, and the key tells where its value is, so header and value are asked for at once.
+//! Where many neighbours are there, a leaf for each costs a miss, and up to three times the memory. A row of room for 256 has a place for each
+//! key, so its header and a value can be asked for at once. Smaller ones hold their values side by side, in order: what
+//! is there tells where.
 //!
-//! The keys that a row covers never change. All else is guarded by the version, as an inner node is. Rows hold words only, and keys of
-//! eight bytes.
+//! The keys that a row covers never change, nor does its room. All else is guarded by the version, as an inner node is. Rows hold words
+//! only, and keys of eight bytes.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
 
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
-/// Keys of a row.
+/// Keys that a row covers.
 const KEYS: usize = 256;
 /// How many bytes all its keys begin with.
 pub const ROW_DEPTH: usize = 7;
-/// Bytes of a row.
-pub const ROW_BYTES: usize = size_of::<Versioned<Records>>();
 /// The bytes before the values. Rows are aligned to as many.
 pub const ROW_HEAD: usize = 64;
-/// With so many records left, leaves of their own are better.
-pub const ROW_LEAST: usize = 24;
 
-const _: () = assert!(ROW_BYTES == ROW_HEAD + 8 * KEYS && ROW_HEAD == 8 + HEAD_WORDS * 8);
+const _: () = assert!(ROW_HEAD == size_of::<Versioned<Records>>());
 
-/// Words between version and values.
-const HEAD_WORDS: usize = 7;
+/// How many records a row has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room(u16);
+
+impl Room {
+    /// What a row begins with.
+    pub const LEAST: Room = Room(16);
+    const MIDDLE: Room = Room(48);
+    const ALL: Room = Room(KEYS as u16);
+
+    /// Bytes of a row with this room.
+    pub const fn bytes(self) -> usize {
+        ROW_HEAD + 8 * self.0 as usize
+    }
+
+    /// The next larger one. There is always one for who needs it.
+    pub fn larger(self) -> Room {
+        match self {
+            Room::LEAST => Room::MIDDLE,
+            _ => Room::ALL,
+        }
+    }
+
+    /// The next smaller one; `None`: not a row any more.
+    pub fn smaller(self) -> Option<Room> {
+        match self {
+            Room::LEAST => None,
+            Room::MIDDLE => Some(Room::LEAST),
+            _ => Some(Room::MIDDLE),
+        }
+    }
+
+    /// With so many records left, less room is enough; some fewer than that holds, so that rows do not change back and forth.
+    pub fn is_too_much_for(self, records: usize) -> bool {
+        records
+            <= match self {
+                Room::LEAST => 2,
+                Room::MIDDLE => 10,
+                _ => 36,
+            }
+    }
+}
 
 /// What lies at a row's start, and may be used without a version.
 #[repr(C)]
@@ -40,9 +77,11 @@ struct Head {
     least: [u8; 8],
     greatest: [u8; 8],
     heat: AtomicU16,
+    _count: AtomicU16,
+    room: u16,
 }
 
-/// What a row's version guards.
+/// What a row's version guards. The values follow.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Records {
@@ -50,12 +89,12 @@ pub struct Records {
     greatest: AtomicU64,
     heat: AtomicU16,
     count: AtomicU16,
-    _pad: [AtomicU16; 2],
+    room: AtomicU16,
+    _pad: AtomicU16,
     there: [AtomicU64; KEYS / 64],
-    values: [AtomicU64; KEYS],
 }
 
-/// Where a key's value is in its row.
+/// Where a key's value is in a row with a place for each key.
 #[inline(always)]
 pub const fn value_offset(byte: u8) -> usize {
     ROW_HEAD + 8 * byte as usize
@@ -81,7 +120,7 @@ impl<'g> Row<'g> {
     }
 
     /// Makes an empty row for the keys that differ from `key` in their last byte only. The caller alone has the memory.
-    pub(super) fn write(self, key: &[u8; 8]) -> LockedRow<'g> {
+    pub(super) fn write(self, key: &[u8; 8], room: Room, heat: u16) -> LockedRow<'g> {
         let held = self.records.claim();
         let ending_in = |byte| {
             let mut key = *key;
@@ -90,8 +129,9 @@ impl<'g> Row<'g> {
         };
         held.least.store(ending_in(0), Relaxed);
         held.greatest.store(ending_in(u8::MAX), Relaxed);
-        held.heat.store(0, Relaxed);
+        held.heat.store(heat, Relaxed);
         held.count.store(0, Relaxed);
+        held.room.store(room.0, Relaxed);
         held.there.iter().for_each(|bits| bits.store(0, Relaxed));
         LockedRow { row: self, held }
     }
@@ -139,9 +179,10 @@ impl<'g> Row<'g> {
         &self.head().heat
     }
 
-    /// Is at least as warm as a leaf that it takes in.
-    pub fn warm(self, heat: &AtomicU16) {
-        self.heat().fetch_max(heat.load(Relaxed), Relaxed);
+    /// How many records it has room for.
+    #[inline(always)]
+    pub fn room(self) -> Room {
+        Room(self.head().room)
     }
 
     /// Where it lies.
@@ -196,25 +237,88 @@ impl Records {
         usize::from(self.count.load(Relaxed))
     }
 
+    /// Whether there is no room for another record.
+    pub fn is_full(&self) -> bool {
+        self.count.load(Relaxed) >= self.room.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn is_packed(&self) -> bool {
+        self.room.load(Relaxed) < Room::ALL.0
+    }
+
+    #[inline(always)]
+    fn values(&self) -> &[AtomicU64] {
+        let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + ROW_HEAD;
+        let values = std::ptr::with_exposed_provenance::<AtomicU64>(address);
+        // SAFETY: a row's slot has so many values behind its header, and its room does not change as long as it is alive.
+        unsafe { std::slice::from_raw_parts(values, usize::from(self.room.load(Relaxed))) }
+    }
+
+    /// How many there are before a place.
+    fn rank(&self, at: u8) -> usize {
+        let group = usize::from(at) / 64;
+        let before = self.there[..group].iter();
+        let before: u32 = before.map(|bits| bits.load(Relaxed).count_ones()).sum();
+        let below = self.there[group].load(Relaxed) & ((1 << (at % 64)) - 1);
+        (before + below.count_ones()) as usize
+    }
+
+    /// Which of the values is a place's.
+    #[inline(always)]
+    fn index(&self, at: u8) -> usize {
+        match self.is_packed() {
+            true => self.rank(at),
+            false => usize::from(at),
+        }
+    }
+
     /// The value at a place, if there is a record.
     #[inline(always)]
     pub fn get(&self, at: u8) -> Option<u64> {
         let there = self.there[usize::from(at) / 64].load(Relaxed) >> (at % 64) & 1;
-        (there == 1).then(|| self.values[usize::from(at)].load(Relaxed))
+        if there == 0 {
+            return None;
+        }
+        // Beyond the end only for bits of another version.
+        let value = self.values().get(self.index(at))?;
+        Some(value.load(Relaxed))
     }
 
     /// Copies those of 64 places that are wanted and taken. Returns which; their values go each to its place.
     #[inline(always)]
     pub fn copy_group(&self, group: u8, wanted: u64, values: &mut [u64; 64]) -> u64 {
-        let group = usize::from(group) % 4;
-        let there = self.there[group].load(Relaxed) & wanted;
-        let mut left = there;
+        let there = self.there[usize::from(group) % 4].load(Relaxed);
+        let (packed, cells) = (self.is_packed(), self.values());
+        let mut rank = match packed {
+            true => self.rank(64 * group),
+            false => 0,
+        };
+        let mut left = if packed { there } else { there & wanted };
         while left != 0 {
             let at = left.trailing_zeros() as usize;
-            values[at] = self.values[64 * group + at].load(Relaxed);
+            let index = match packed {
+                true => rank,
+                false => 64 * usize::from(group) + at,
+            };
+            values[at] = cells.get(index).map_or(0, |value| value.load(Relaxed));
+            rank += 1;
             left &= left - 1;
         }
-        there
+        there & wanted
+    }
+
+    /// Shows all records in order.
+    pub fn each(&self, mut show: impl FnMut(u8, u64)) {
+        for group in 0..4 {
+            let mut values = [0; 64];
+            let mut left = self.copy_group(group, !0, &mut values);
+            while left != 0 {
+                let at = left.trailing_zeros() as u8;
+                show(64 * group + at, values[usize::from(at)]);
+                left &= left - 1;
+            }
+        }
     }
 }
 
@@ -237,32 +341,42 @@ impl<'g> LockedRow<'g> {
         &self.held
     }
 
-    /// Inserts or replaces a record.
+    /// Inserts or replaces a record, for which there is room.
     #[inline(always)]
     pub fn set(&self, at: u8, value: u64) {
         let there = &self.held.there[usize::from(at) / 64];
         let (bits, bit) = (there.load(Relaxed), 1 << (at % 64));
-        self.held.values[usize::from(at)].store(value, Relaxed);
+        let (index, values) = (self.held.index(at), self.held.values());
         if bits & bit == 0 {
+            let count = self.held.count();
+            if self.held.is_packed() {
+                for from in (index..count).rev() {
+                    values[from + 1].store(values[from].load(Relaxed), Relaxed);
+                }
+            }
             there.store(bits | bit, Relaxed);
-            self.held.count.store(self.held.count() as u16 + 1, Relaxed);
+            self.held.count.store(count as u16 + 1, Relaxed);
         }
+        values[index].store(value, Relaxed);
     }
 
     /// Removes a record that is there.
     pub fn remove(&self, at: u8) {
         let there = &self.held.there[usize::from(at) / 64];
-        there.store(there.load(Relaxed) & !(1 << (at % 64)), Relaxed);
-        self.held.count.store(self.held.count() as u16 - 1, Relaxed);
-    }
-
-    /// Adds all records of another row.
-    pub fn take_over(&self, other: &Records) {
-        for at in 0..=u8::MAX {
-            if let Some(value) = other.get(at) {
-                self.set(at, value);
+        let (index, count) = (self.held.index(at), self.held.count());
+        if self.held.is_packed() {
+            let values = self.held.values();
+            for to in index..count - 1 {
+                values[to].store(values[to + 1].load(Relaxed), Relaxed);
             }
         }
+        there.store(there.load(Relaxed) & !(1 << (at % 64)), Relaxed);
+        self.held.count.store(count as u16 - 1, Relaxed);
+    }
+
+    /// Adds all records of another row; there is room.
+    pub fn take_over(&self, other: &Records) {
+        other.each(|at, value| self.set(at, value));
     }
 
     /// Unlocks as if nothing had happened; nothing was changed.
@@ -281,44 +395,77 @@ mod tests {
     use super::*;
 
     #[repr(C, align(64))]
-    struct Slot([u64; ROW_BYTES / 8]);
+    struct Slot([u64; Room::ALL.bytes() / 8]);
+
+    fn row_of(slot: &Slot) -> Row<'_> {
+        let address = std::ptr::from_ref(slot).expose_provenance();
+        // SAFETY: memory of the largest row's size, and nobody else's.
+        unsafe { Row::at(address) }
+    }
 
     #[test]
-    fn a_row_holds_what_was_set() {
-        let slot = Box::new(Slot([0; ROW_BYTES / 8]));
-        let address = std::ptr::from_ref(&*slot).expose_provenance();
-        // SAFETY: memory of a row's size, and nobody else's.
-        let row = unsafe { Row::at(address) };
-        let locked = row.write(b"timber\0x");
-        for at in [0, 63, 64, 255] {
-            locked.set(at, u64::from(at) + 1);
-            locked.set(at, u64::from(at) + 2);
-        }
-        assert_eq!(locked.records().count(), 4);
-        locked.remove(63);
-        drop(locked);
-        assert_eq!(
-            (row.least(), row.greatest()),
-            (b"timber\0\0", b"timber\0\xff")
-        );
-        assert_eq!(
-            Row::probe(address, address + ROW_BYTES),
-            Some(*b"timber\0\0")
-        );
-        assert_eq!(row.place_of(b"timber\0x"), Some(b'x'));
-        for other in [&b"timber\x01x"[..], b"timber\0", b"timber\0xy", b""] {
-            assert_eq!(row.place_of(other), None);
-        }
-        let (reader, mut values) = (row.read().unwrap(), [0; 64]);
-        let got = |at| reader.get(|records| records.get(at)).unwrap();
-        let all = [0, 1, 63, 64, 255].map(got);
-        assert_eq!(all, [Some(2), None, None, Some(66), Some(257)]);
-        let there = reader.get(|records| records.copy_group(3, !0, &mut values));
-        assert_eq!((there, values[63]), (Ok(1 << 63), 257));
+    fn a_row_holds_what_was_set_whatever_its_room() {
+        for room in [Room::LEAST, Room::MIDDLE, Room::ALL] {
+            let slot = Box::new(Slot([0; Room::ALL.bytes() / 8]));
+            let row = row_of(&slot);
+            let locked = row.write(b"timber\0x", room, 3);
+            for at in [255, 64, 0, 63, 7] {
+                locked.set(at, u64::from(at) + 1);
+                locked.set(at, u64::from(at) + 2);
+            }
+            assert_eq!(locked.records().count(), 5);
+            locked.remove(63);
+            drop(locked);
+            assert_eq!((row.room(), row.heat().load(Relaxed)), (room, 3));
+            assert_eq!(
+                (row.least(), row.greatest()),
+                (b"timber\0\0", b"timber\0\xff")
+            );
+            let probed = Row::probe(row.address(), row.address() + ROW_HEAD);
+            assert_eq!(probed, Some(*b"timber\0\0"));
+            assert_eq!(row.place_of(b"timber\0x"), Some(b'x'));
+            for other in [&b"timber\x01x"[..], b"timber\0", b"timber\0xy", b""] {
+                assert_eq!(row.place_of(other), None);
+            }
+            let (reader, mut values) = (row.read().unwrap(), [0; 64]);
+            let got = |at| reader.get(|records| records.get(at)).unwrap();
+            let all = [0, 1, 7, 63, 64, 255].map(got);
+            assert_eq!(all, [Some(2), None, Some(9), None, Some(66), Some(257)]);
+            let there = reader.get(|records| records.copy_group(0, !1, &mut values));
+            assert_eq!((there, values[7]), (Ok(1 << 7), 9));
+            let there = reader.get(|records| records.copy_group(3, !0, &mut values));
+            assert_eq!((there, values[63]), (Ok(1 << 63), 257));
 
-        row.lock().unwrap().retire();
-        assert!(row.is_obsolete() && row.read().is_err() && row.lock().is_err());
-        let last = row.read_last();
-        assert_eq!(last.get(|records| records.get(64)), Ok(Some(66)));
+            row.lock().unwrap().retire();
+            assert!(row.is_obsolete() && row.read().is_err() && row.lock().is_err());
+            let last = row.read_last();
+            assert_eq!(last.get(|records| records.get(64)), Ok(Some(66)));
+        }
+    }
+
+    #[test]
+    fn rows_grow_and_shrink_with_slack() {
+        let (small, large) = (Box::new(Slot([0; 264])), Box::new(Slot([0; 264])));
+        let locked = row_of(&small).write(&[0; 8], Room::LEAST, 0);
+        for at in 0..16 {
+            assert!(!locked.records().is_full());
+            locked.set(16 * at, u64::from(at));
+        }
+        assert!(locked.records().is_full());
+        let room = Room::LEAST.larger();
+        assert_eq!(room.smaller(), Some(Room::LEAST));
+        assert!(!room.is_too_much_for(17) && room.is_too_much_for(10));
+        let larger = row_of(&large).write(&[0; 8], room, 0);
+        larger.take_over(locked.records());
+        let mut all = Vec::new();
+        larger.records().each(|at, value| all.push((at, value)));
+        assert!(
+            all.into_iter()
+                .eq((0..16).map(|at| (16 * at, u64::from(at))))
+        );
+        assert_eq!(
+            (Room::LEAST.smaller(), room.larger().larger()),
+            (None, Room::ALL)
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU16;
 
 use super::leaf::{Leaf, LockedLeaf};
 use super::pack::{LockedPack, PACK_BYTES, Pack};
-use super::row::{LockedRow, ROW_BYTES, Row};
+use super::row::{LockedRow, Row};
 
 /// A key, lent by the leaf that holds it, or a number that was a key when it was read.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub enum Tip<'g> {
     Leaf(Leaf<'g>),
     /// Two or three records.
     Pack(Pack<'g>),
-    /// The records of 256 neighbouring keys.
+    /// The records of neighbouring keys.
     Row(Row<'g>),
 }
 
@@ -100,7 +100,7 @@ impl<'g> Tip<'g> {
         match self {
             Tip::Leaf(leaf) => leaf.bytes(),
             Tip::Pack(_) => PACK_BYTES,
-            Tip::Row(_) => ROW_BYTES,
+            Tip::Row(row) => row.room().bytes(),
         }
     }
 
