@@ -2,87 +2,22 @@
 
 #[macro_use]
 mod suite;
+#[path = "suite/btree_of_words.rs"]
+mod btree_of_words;
 #[path = "suite/values.rs"]
 mod values;
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use btree_of_words::{Map, NODE_128};
 use suite::map::Bounds;
-use suite::{TestMap, check, placing, rooms};
+use suite::{check, placing, rooms};
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::btree::{NODE_1K, NODE_256};
 use timberline_tree::{BTree, BulkError, Full, InsertError, Range, Stats};
 use values::{ValueMap, value_map, value_suite_for};
-
-/// Body words of the smallest node, 128 bytes: six entries.
-const NODE_128: usize = 12;
-
-type Map<const WORDS: usize> = BTree<u64, u64, Native, WORDS>;
-
-fn full(error: InsertError) -> Full {
-    match error {
-        InsertError::Full(full) => full,
-        other => panic!("{other}"),
-    }
-}
-
-impl<const WORDS: usize> TestMap for Map<WORDS> {
-    const NODE_BYTES: usize = Self::NODE_BYTES;
-
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        BTree::new(Native(arenas), placement)
-    }
-    fn arenas(&self) -> &Arenas {
-        self.memory().arenas()
-    }
-    fn placed(&self) -> Arc<dyn Placed> {
-        self.placed()
-    }
-    fn stats(&self) -> Stats {
-        self.stats()
-    }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
-        self.insert(key, value).map_err(full)
-    }
-    fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.update(key, value).expect("words need no memory")
-    }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.compare_and_set(key, expected, new);
-        set.expect("words need no memory")
-    }
-    fn remove(&self, key: u64) -> Option<u64> {
-        self.remove(key)
-    }
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
-    }
-    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
-        self.get_many(keys, values);
-    }
-    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        self.range(bounds)
-    }
-    fn scan(
-        &self,
-        from: u64,
-        limit: usize,
-        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> usize {
-        self.scan(from, limit, visit)
-    }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) {
-        self.clear();
-    }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
-        self.bulk_load(sorted)
-    }
-}
 
 suite_for!(tiny: Map<NODE_128>);
 suite_for!(small: Map<NODE_256>);

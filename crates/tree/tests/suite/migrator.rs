@@ -11,8 +11,14 @@ use super::{TestMap, names};
 
 /// One random move among keys below `keys`.
 pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
+    let key = draw.below(keys);
+    step_at(map, draw, key);
+}
+
+/// One random move on the path to a key.
+fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
     let placed = map.placed();
-    let leaf = T::leaf_of(draw.below(keys));
+    let leaf = T::leaf_of(key);
     match draw.below(8) {
         0..4 => placed.promote_path(leaf.key),
         4..7 => placed.demote(&names::on_path(&*placed, leaf, draw)),
@@ -21,9 +27,10 @@ pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
 }
 
 /// Moves nodes until told to stop.
-fn run(map: &impl TestMap, draw: &mut Draw, keys: u64, stop: &AtomicBool) {
+fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
-        step(map, draw, keys);
+        let at = key(draw);
+        step_at(map, draw, at);
         if draw.once_in(16) {
             epoch::pin().flush();
         }
@@ -33,8 +40,18 @@ fn run(map: &impl TestMap, draw: &mut Draw, keys: u64, stop: &AtomicBool) {
     }
 }
 
-/// Runs `work` while nodes move, and stops that even if `work` panics.
-pub fn beside<R>(map: &impl TestMap, mut draw: Draw, keys: u64, work: impl FnOnce() -> R) -> R {
+/// Runs `work` while nodes on the paths to keys below `keys` move, and stops that even if `work` panics.
+pub fn beside<R>(map: &impl TestMap, draw: Draw, keys: u64, work: impl FnOnce() -> R) -> R {
+    beside_at(map, draw, |draw| draw.below(keys), work)
+}
+
+/// As [`beside`], with keys drawn by `key`, which is called on the thread that moves nodes.
+pub fn beside_at<R>(
+    map: &impl TestMap,
+    mut draw: Draw,
+    key: impl Fn(&mut Draw) -> u64 + Send + Sync,
+    work: impl FnOnce() -> R,
+) -> R {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -45,10 +62,11 @@ pub fn beside<R>(map: &impl TestMap, mut draw: Draw, keys: u64, work: impl FnOnc
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..50 {
-                step(map, &mut draw, keys);
+                let at = key(&mut draw);
+                step_at(map, &mut draw, at);
             }
             moving.wait();
-            run(map, &mut draw, keys, &stop);
+            run(map, &mut draw, key, &stop);
         });
         let _stopping = Stop(&stop);
         moving.wait();

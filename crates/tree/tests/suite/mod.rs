@@ -14,6 +14,7 @@ pub mod contended;
 pub mod draw;
 pub mod faults;
 pub mod full;
+pub mod linear;
 pub mod map;
 pub mod migrator;
 pub mod model;
@@ -42,6 +43,8 @@ macro_rules! suite_for {
                 contended::every_value_comes_out_once,
                 scans::standing_records_are_seen_once_in_order,
                 scans::each_leaf_that_only_moves_is_seen,
+                linear::histories_are_linearizable_at_rest,
+                linear::histories_are_linearizable_while_nodes_move,
                 moves::heat_goes_along_and_the_old_address_is_dead,
                 faults::a_failed_allocation_fails_an_insert_or_nothing,
                 faults::a_failed_allocation_ends_a_bulk_load_cleanly,

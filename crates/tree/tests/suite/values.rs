@@ -263,6 +263,7 @@ macro_rules! value_suite_for {
                 contended::no_increment_is_lost,
                 contended::every_value_comes_out_once,
                 scans::standing_records_are_seen_once_in_order,
+                linear::histories_are_linearizable_while_nodes_move,
                 moves::heat_goes_along_and_the_old_address_is_dead,
                 faults::a_failed_allocation_fails_an_insert_or_nothing,
                 faults::a_failed_allocation_ends_a_bulk_load_cleanly,
