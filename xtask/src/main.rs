@@ -1,4 +1,4 @@
-//! The chores: `cargo xtask test`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`.
+//! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`.
 //!
 //! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
 //! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
@@ -16,7 +16,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--callgrind]   fmt check, clippy, tidy, every test, docs, loom models: the gate
+  test [--callgrind]   fmt check, clippy, tidy, every test, seeded bugs, docs, loom models: the gate
+  seeded               plants bugs in the maps; the checks have to find each
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
   callgrind [flags]    instructions per get, with and without heat tracking (needs valgrind)
@@ -63,6 +64,12 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
                 "tidy takes no argument, got `{flag}`"
             ))),
         },
+        "seeded" => match flags {
+            [] => test::seeded(&root()),
+            [flag, ..] => Err(Failure::Usage(format!(
+                "seeded takes no argument, got `{flag}`"
+            ))),
+        },
         "peers" => match flags {
             [] => test::peers(&root()),
             [flag, ..] => Err(Failure::Usage(format!(
@@ -75,7 +82,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
             Ok(())
         }
         other => Err(Failure::Usage(format!(
-            "unknown command `{other}`; there are test, peers, tidy and callgrind"
+            "unknown command `{other}`; there are test, seeded, peers, tidy and callgrind"
         ))),
     }
 }
@@ -103,9 +110,13 @@ mod tests {
     #[test]
     fn a_command_line_that_is_not_understood_names_what_was_wrong() {
         assert_eq!(usage_of(&[]), "no command given");
-        assert!(usage_of(&["tset"]).contains("`tset`; there are test, peers, tidy and callgrind"));
+        assert!(
+            usage_of(&["tset"])
+                .contains("`tset`; there are test, seeded, peers, tidy and callgrind")
+        );
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
+        assert!(usage_of(&["seeded", "--all"]).contains("`--all`"));
         assert!(usage_of(&["peers", "--all"]).contains("`--all`"));
         assert!(usage_of(&["callgrind", "--n3", "1"]).contains("`--n3`"));
     }

@@ -51,6 +51,21 @@ pub fn peers(root: &Path) -> Result<(), Failure> {
     cargo(&["test", "-p", PEERS])
 }
 
+/// Plants bugs in the rooms that have some to offer, and has the checks find them.
+pub fn seeded(root: &Path) -> Result<(), Failure> {
+    find_seeded_bugs(root).map_err(Failure::Check)
+}
+
+/// The feature stays out of every other step: with all crates built at once, it would be on for all of them.
+fn find_seeded_bugs(root: &Path) -> Result<(), String> {
+    let cargo = |args: &[&str]| exec::succeed(exec::cargo(root, args));
+    let with = ["-p", "timberline-tree", "--features", "seeded-bugs"];
+    let finders = ["--test", "mistakes"];
+    let lints = ["--", "-D", "warnings"];
+    cargo(&[&["clippy"], &with[..], &finders, &lints].concat())?;
+    cargo(&[&["test"], &with[..], &finders].concat())
+}
+
 fn steps(root: &Path, options: Options) -> Vec<Step<'_>> {
     let cargo = move |args: &[&str]| exec::succeed(exec::cargo(root, args));
     vec![
@@ -63,6 +78,7 @@ fn steps(root: &Path, options: Options) -> Vec<Step<'_>> {
         Step::new("tests", move || {
             cargo(&["test", "--workspace", "--exclude", PEERS])
         }),
+        Step::new("seeded", move || find_seeded_bugs(root)),
         Step::new("docs", move || {
             let mut doc = exec::cargo(
                 root,
@@ -109,6 +125,7 @@ mod tests {
             "clippy",
             "tidy",
             "tests",
+            "seeded",
             "docs",
             "loom",
             "callgrind",

@@ -9,6 +9,10 @@ mod error;
 mod key;
 pub mod masstree;
 mod range;
+#[cfg(feature = "seeded-bugs")]
+pub mod seeded;
+#[cfg(not(feature = "seeded-bugs"))]
+mod seeded;
 mod store;
 pub mod traverse;
 mod value;

@@ -21,6 +21,7 @@ use super::blocks::{Blocks, bytes_beside};
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
+use crate::seeded::{self, Bug};
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub(super) fn is_fast(&self, link: Link) -> bool {
@@ -76,11 +77,20 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return Ok(Move::Full);
         }
         let parent = parent.upgrade()?;
-        let old = node.upgrade()?;
+        let early = at.height == 0 && seeded::has(Bug::CopiedBeforeLocked);
+        let old = if early {
+            let copy = new.node::<WORDS>(guard).claim();
+            node.get(|old| copy.copy_from(old))?;
+            node.of().lock()?
+        } else {
+            node.upgrade()?
+        };
         let copy = new.node::<WORDS>(guard).claim();
         self.memory().visit(link.address(), Self::BYTES);
         self.memory().visit(new.address(), Self::BYTES);
-        copy.copy_from(&old);
+        if !early {
+            copy.copy_from(&old);
+        }
         self.move_blocks(blocks, &copy, 0, guard);
         let height = old.height();
         self.count_leaf(height, 1);

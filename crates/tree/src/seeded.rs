@@ -1,0 +1,37 @@
+//! Bugs put in on purpose, so that a check can show that it would find them.
+//!
+//! Only with the feature `seeded-bugs`, which nothing enables but the command that runs such checks; without it [`has`] is `false`
+//! before the program runs, and none of this is compiled in. With it, no thread has a bug that did not ask for one by [`plant`],
+//! so other tests may run beside.
+
+/// One mistake in the code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bug {
+    /// A leaf of the B+tree that moves is copied before it is locked, so what is written in between is lost. Only for maps of words:
+    /// a copy that is out of date may lead to blocks that were freed.
+    CopiedBeforeLocked,
+}
+
+#[cfg(feature = "seeded-bugs")]
+thread_local! {
+    static HERE: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// From now on this thread has this bug, and no other.
+#[cfg(feature = "seeded-bugs")]
+pub fn plant(bug: Bug) {
+    HERE.set(Some(bug));
+}
+
+/// Whether this thread has a bug.
+#[cfg(feature = "seeded-bugs")]
+pub(crate) fn has(bug: Bug) -> bool {
+    HERE.get() == Some(bug)
+}
+
+/// Whether this thread has a bug: never.
+#[cfg(not(feature = "seeded-bugs"))]
+#[inline(always)]
+pub(crate) fn has(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,93 @@
+//! Mistakes that the histories of `suite/linear` have to show: some are made here, in calling a map that makes none, others are
+//! planted in the map (`cargo test -p timberline-tree --features seeded-bugs --test mistakes`).
+
+#[path = "suite/btree_of_words.rs"]
+mod btree_of_words;
+#[allow(dead_code, unused_macros)]
+mod suite;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Mutex;
+
+use btree_of_words::NODE_128;
+use suite::draw::seed;
+use suite::linear::call::{Call, passed, perform};
+use suite::linear::cell::{Answer, Op};
+use suite::linear::history::Log;
+use suite::linear::keys::Keys;
+use suite::linear::{Perform, judge};
+
+type Map = btree_of_words::Map<NODE_128>;
+
+/// Maps until a mistake has to be found. The first few will do.
+const PATIENCE: u64 = 200;
+
+/// Plays until a history cannot be explained, and returns why.
+fn found(moving: Option<fn()>, perform: impl Perform<Map>) -> String {
+    let seed = seed();
+    let found = (0..PATIENCE).find_map(|number| judge(number, seed, moving, &perform).err());
+    let found = found.expect("the mistake is found");
+    println!("{found}");
+    found
+}
+
+/// A get is answered with what this key had some calls ago.
+#[test]
+fn a_stale_read_is_found() {
+    let cache = Mutex::new(BTreeMap::new());
+    found(None, |map: &Map, keys: &Keys, call, log: &mut Log<'_>| {
+        let Call::Point(key, Op::Get) = call else {
+            return perform(map, keys, call, log);
+        };
+        let asked = log.now();
+        let mut cache = cache.lock().unwrap();
+        let value = match log.draw().once_in(2) {
+            true => *cache.entry(key).or_insert_with(|| map.get(key)),
+            false => map.get(key),
+        };
+        cache.insert(key, value);
+        log.note(key, Op::Get, Answer::Was(value), asked);
+    });
+}
+
+/// An insert is a get and a put, and what another thread does in between is lost.
+#[test]
+fn an_insert_in_two_steps_is_found() {
+    found(None, |map: &Map, keys: &Keys, call, log: &mut Log<'_>| {
+        let Call::Point(key, op @ Op::Insert(value)) = call else {
+            return perform(map, keys, call, log);
+        };
+        let asked = log.now();
+        let was = map.get(key);
+        std::thread::yield_now();
+        map.insert(key, value).unwrap();
+        log.note(key, op, Answer::Was(was), asked);
+    });
+}
+
+/// A scan starts over in a leaf, and so shows a record twice.
+#[test]
+fn a_record_shown_twice_is_found() {
+    let why = found(None, |map: &Map, keys: &Keys, call, log: &mut Log<'_>| {
+        let Call::Range { low, high, .. } = call else {
+            return perform(map, keys, call, log);
+        };
+        let asked = log.now();
+        let all = map.range((Bound::Included(low), Bound::Included(high)));
+        let mut shown: Vec<_> = all.map(|(key, value)| (key, value, log.now())).collect();
+        shown.extend(shown.last().copied());
+        let end = Some(log.now());
+        let within = keys.from(low).filter(|&key| key <= high);
+        passed(within, &shown, (asked, end), log);
+    });
+    assert!(why.contains("a scan showed"), "{why}");
+}
+
+/// Only the thread that moves nodes has the bug.
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_leaf_copied_before_it_is_locked_is_found() {
+    use timberline_tree::seeded::{Bug, plant};
+    found(Some(|| plant(Bug::CopiedBeforeLocked)), perform);
+}
