@@ -16,8 +16,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--callgrind]   fmt check, clippy, tidy, every test, seeded bugs, docs, loom models: the gate
-  seeded               plants bugs in the maps; the checks have to find each
+  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models: the gate
+  seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
   callgrind [flags]    instructions per get, with and without heat tracking (needs valgrind)

@@ -51,16 +51,16 @@ pub fn peers(root: &Path) -> Result<(), Failure> {
     cargo(&["test", "-p", PEERS])
 }
 
-/// Plants bugs in the rooms that have some to offer, and has the checks find them.
+/// Lets shuttle choose interleavings, plants bugs, and has the checks find these.
 pub fn seeded(root: &Path) -> Result<(), Failure> {
     find_seeded_bugs(root).map_err(Failure::Check)
 }
 
-/// The feature stays out of every other step: with all crates built at once, it would be on for all of them.
+/// The features stay out of every other step: with all crates built at once, they would be on for all of them.
 fn find_seeded_bugs(root: &Path) -> Result<(), String> {
     let cargo = |args: &[&str]| exec::succeed(exec::cargo(root, args));
-    let with = ["-p", "timberline-tree", "--features", "seeded-bugs"];
-    let finders = ["--test", "mistakes"];
+    let with = ["-p", "timberline-tree", "--features", "shuttle,seeded-bugs"];
+    let finders = ["--test", "mistakes", "--test", "interleavings"];
     let lints = ["--", "-D", "warnings"];
     cargo(&[&["clippy"], &with[..], &finders, &lints].concat())?;
     cargo(&[&["test"], &with[..], &finders].concat())

@@ -1,5 +1,8 @@
 //! The atomics that protocol code is written against: the standard library's, or loom's when a
 //! model checker runs it (`--cfg loom`).
+//!
+//! With the feature `shuttle`, threads that shuttle started change over at the lock's steps, and nowhere else. They all run on one
+//! thread of the system, so the real atomics serve, and what shuttle explores is interleavings, not reorderings.
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, fence};
@@ -11,6 +14,24 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, fence};
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 
+#[cfg(feature = "shuttle")]
+pub use shuttle;
+
+/// A step of the lock's protocol: what another thread does may come in before it.
+#[inline(always)]
+pub(crate) fn step() {
+    #[cfg(feature = "shuttle")]
+    if is_shuttled() {
+        // Any of shuttle's operations is where it may change over.
+        shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[cfg(feature = "shuttle")]
+fn is_shuttled() -> bool {
+    !std::thread::panicking() && shuttle::current::try_get_current_task().is_some()
+}
+
 /// Lets another thread go first, after `attempt` fruitless tries.
 #[inline]
 pub fn pause(attempt: u32) {
@@ -18,6 +39,10 @@ pub fn pause(attempt: u32) {
     {
         let _ = attempt;
         loom::thread::yield_now();
+    }
+    #[cfg(feature = "shuttle")]
+    if is_shuttled() {
+        return shuttle::thread::yield_now();
     }
     #[cfg(not(loom))]
     if attempt < 6 {

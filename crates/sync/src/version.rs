@@ -47,7 +47,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::shim::{AtomicU64, fence, pause};
+use crate::shim::{AtomicU64, fence, pause, step};
 
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
@@ -90,6 +90,7 @@ impl<T> Versioned<T> {
     // Always, for code of a CPU with wide vectors too: a call that returns two words bars inlining there.
     #[inline(always)]
     pub fn read(&self) -> Result<Snapshot<'_, T>, Restart> {
+        step();
         let mut version = self.word.load(Acquire);
         if version & (LOCKED | OBSOLETE) != 0 {
             version = self.wait()?;
@@ -102,6 +103,7 @@ impl<T> Versioned<T> {
     /// # Errors
     /// The data is locked, or was retired.
     pub fn try_read(&self) -> Result<Snapshot<'_, T>, Restart> {
+        step();
         let version = self.word.load(Acquire);
         if version & (LOCKED | OBSOLETE) != 0 {
             return Err(Restart);
@@ -199,6 +201,7 @@ impl<'a, T> Snapshot<'a, T> {
     /// It is not.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
+        step();
         fence(Acquire);
         if self.of.word.load(Relaxed) == self.version {
             Ok(())
@@ -212,6 +215,7 @@ impl<'a, T> Snapshot<'a, T> {
     /// # Errors
     /// Something changed, or a writer holds the lock.
     pub fn upgrade(self) -> Result<Exclusive<'a, T>, Restart> {
+        step();
         let locked = self.version | LOCKED;
         match self
             .of
@@ -269,6 +273,7 @@ impl<T> Deref for Exclusive<'_, T> {
 
 impl<T> Drop for Exclusive<'_, T> {
     fn drop(&mut self) {
+        step();
         self.of.word.store(self.unlocked, Release);
     }
 }

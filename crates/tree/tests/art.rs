@@ -2,6 +2,8 @@
 
 #[macro_use]
 mod suite;
+#[path = "suite/art_of_words.rs"]
+mod art_of_words;
 #[path = "suite/bytes.rs"]
 mod bytes;
 #[path = "suite/values.rs"]
@@ -12,89 +14,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use art_of_words::Map;
 use bytes::{ByteMap, byte_suite_for};
 use suite::draw::{self, Draw};
 use suite::map::Bounds;
-use suite::{TestMap, placing, rooms};
+use suite::{placing, rooms};
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
 use timberline_tree::art::{Far, Near, Range, Reach};
 use timberline_tree::{Art, ArtError, BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
 use values::{ValueMap, value_map, value_suite_for};
-
-struct Map<R: Reach>(Art<u64, u64, Native, R>);
-
-/// What a key of eight bytes may be refused for.
-fn full(error: InsertError) -> Full {
-    match error {
-        InsertError::Full(full) => full,
-        other => panic!("{other}"),
-    }
-}
-
-impl<R: Reach> TestMap for Map<R> {
-    const NODE_BYTES: usize = 24;
-    const APART: usize = 8;
-    // Neighbours: 256 in a row.
-    const MANY: u64 = 64_000;
-    const QUARTER: usize = 42 * rooms::CHUNK;
-    const SIZES: usize = 8;
-    const EMPTY_NODES: usize = 0;
-
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        Ok(Map(
-            Art::new(Native(arenas), placement).expect("small arenas")
-        ))
-    }
-    fn arenas(&self) -> &Arenas {
-        self.0.memory().arenas()
-    }
-    fn placed(&self) -> Arc<dyn Placed> {
-        self.0.placed()
-    }
-    fn stats(&self) -> Stats {
-        self.0.stats()
-    }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
-        self.0.insert(&key, value).map_err(full)
-    }
-    fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.update(&key, value).expect("words need no memory")
-    }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.0.compare_and_set(&key, expected, new);
-        set.expect("words need no memory")
-    }
-    fn remove(&self, key: u64) -> Option<u64> {
-        self.0.remove(&key)
-    }
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&key)
-    }
-    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
-        self.0.get_many(keys, values);
-    }
-    fn range(&self, (low, high): Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        self.0.range((low.as_ref(), high.as_ref()))
-    }
-    fn scan(
-        &self,
-        from: u64,
-        limit: usize,
-        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> usize {
-        self.0.scan(&from, limit, visit)
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn clear(&self) {
-        self.0.clear();
-    }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
-        self.0.bulk_load(sorted)
-    }
-}
 
 suite_for!(near: Map<Near>);
 

@@ -4,122 +4,25 @@
 mod suite;
 #[path = "suite/bytes.rs"]
 mod bytes;
+#[path = "suite/masstree_of_words.rs"]
+mod masstree_of_words;
 #[path = "suite/values.rs"]
 mod values;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::{ByteMap, byte_suite_for};
+use masstree_of_words::{Map, NODE_128, bound, leaf_of};
 use suite::draw::{Draw, seed};
 use suite::map::Bounds;
-use suite::{TestMap, check, placing, rooms};
-use timberline_placement::{KeyBytes, LeafRef, Move, NodeKey, Placed, Placement};
+use suite::{check, placing, rooms};
+use timberline_placement::{LeafRef, Move, NodeKey, Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::btree::NODE_256;
 use timberline_tree::masstree::Range;
 use timberline_tree::{BulkError, Full, InsertError, Masstree, Stats};
 use values::{ValueMap, value_map, value_suite_for};
-
-/// Body words of the smallest node, 128 bytes: six entries.
-const NODE_128: usize = 12;
-
-/// The name of the border node that a key's last slice is in: all its slices.
-fn leaf_of(key: &[u8]) -> NodeKey {
-    let mut name = Vec::new();
-    let mut rest = key;
-    while let Some((slice, more)) = rest
-        .split_at_checked(7)
-        .filter(|(_, more)| !more.is_empty())
-    {
-        name.extend_from_slice(slice);
-        name.push(8);
-        rest = more;
-    }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    last[7] = rest.len() as u8;
-    name.extend(last);
-    NodeKey::leaf(KeyBytes::from(&name[..]))
-}
-
-/// Numbers of eight bytes: one more than a slice, so all but the topmost layer lead to more.
-struct Map<const WORDS: usize>(Masstree<u64, u64, Native, WORDS>);
-
-fn full(error: InsertError) -> Full {
-    match error {
-        InsertError::Full(full) => full,
-        other => panic!("{other}"),
-    }
-}
-
-fn bound(bound: &Bound<u64>) -> Bound<&u64> {
-    bound.as_ref()
-}
-
-impl<const WORDS: usize> TestMap for Map<WORDS> {
-    const NODE_BYTES: usize = Masstree::<u64, u64, Native, WORDS>::NODE_BYTES;
-
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        Masstree::new(Native(arenas), placement).map(Map)
-    }
-    fn leaf_of(key: u64) -> NodeKey {
-        leaf_of(&key.to_be_bytes())
-    }
-    fn key_of(fence: &[u8]) -> u64 {
-        let slices = fence.chunks_exact(8).flat_map(|slice| &slice[..7]);
-        let bytes: Vec<u8> = slices.copied().collect();
-        KeyBytes::from(&bytes[..]).word()
-    }
-    fn arenas(&self) -> &Arenas {
-        self.0.memory().arenas()
-    }
-    fn placed(&self) -> Arc<dyn Placed> {
-        self.0.placed()
-    }
-    fn stats(&self) -> Stats {
-        self.0.stats()
-    }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
-        self.0.insert(&key, value).map_err(full)
-    }
-    fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.update(&key, value).expect("words need no memory")
-    }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.0.compare_and_set(&key, expected, new);
-        set.expect("words need no memory")
-    }
-    fn remove(&self, key: u64) -> Option<u64> {
-        self.0.remove(&key)
-    }
-    fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&key)
-    }
-    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
-        self.0.get_many(keys, values);
-    }
-    fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        self.0.range((bound(&bounds.0), bound(&bounds.1)))
-    }
-    fn scan(
-        &self,
-        from: u64,
-        limit: usize,
-        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> usize {
-        self.0.scan(&from, limit, visit)
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn clear(&self) {
-        self.0.clear();
-    }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
-        self.0.bulk_load(sorted)
-    }
-}
 
 suite_for!(tiny: Map<NODE_128>);
 suite_for!(usual: Map<NODE_256>);

@@ -5,22 +5,15 @@ use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{BTree, BulkError, Full, InsertError, Stats};
+use timberline_tree::{BTree, BulkError, Full, Stats};
 
 use crate::suite::TestMap;
-use crate::suite::map::Bounds;
+use crate::suite::map::{Bounds, full};
 
 /// Body words of the smallest node, 128 bytes: six entries.
 pub const NODE_128: usize = 12;
 
 pub type Map<const WORDS: usize> = BTree<u64, u64, Native, WORDS>;
-
-fn full(error: InsertError) -> Full {
-    match error {
-        InsertError::Full(full) => full,
-        other => panic!("{other}"),
-    }
-}
 
 impl<const WORDS: usize> TestMap for Map<WORDS> {
     const NODE_BYTES: usize = Self::NODE_BYTES;

@@ -5,12 +5,20 @@ use std::sync::Arc;
 
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
 use timberline_tier::Arenas;
-use timberline_tree::{BulkError, Full, Stats};
+use timberline_tree::{BulkError, Full, InsertError, Stats};
 
 use super::rooms::CHUNK;
 
 /// Inclusive, exclusive or no bounds at either end.
 pub type Bounds = (Bound<u64>, Bound<u64>);
+
+/// The only thing that an insert of a short key may be refused for.
+pub fn full(error: InsertError) -> Full {
+    match error {
+        InsertError::Full(full) => full,
+        other => panic!("{other}"),
+    }
+}
 
 /// A concurrent ordered map from words to words, whose nodes live in arenas.
 pub trait TestMap: Sized + Send + Sync {

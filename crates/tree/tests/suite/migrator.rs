@@ -16,7 +16,7 @@ pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
 }
 
 /// One random move on the path to a key.
-fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
+pub fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
     let placed = map.placed();
     let leaf = T::leaf_of(key);
     match draw.below(8) {

@@ -14,7 +14,7 @@ use timberline_tier::{Arenas, TierId};
 use timberline_tree::{BulkError, Full, InsertError, MAX_VALUE, Stats};
 
 use crate::suite::draw::{Draw, seed};
-use crate::suite::map::Bounds;
+use crate::suite::map::{Bounds, full};
 use crate::suite::{TestMap, check, migrator, names, placing, rooms};
 
 /// A concurrent ordered map from words to strings of bytes, whose nodes and strings live in arenas.
@@ -166,13 +166,6 @@ fn decode(bytes: &[u8]) -> u64 {
     let word = u64::from_le_bytes(*word);
     assert_eq!(bytes, encode(word), "a string of one piece");
     word
-}
-
-fn full(error: InsertError) -> Full {
-    match error {
-        InsertError::Full(full) => full,
-        other => panic!("{other}"),
-    }
 }
 
 /// The map as one of words.

@@ -78,7 +78,7 @@ impl<'a> Group<'a> {
     }
 
     /// One thread's part of a round.
-    fn take_part<'c, T>(
+    pub fn take_part<'c, T>(
         &self,
         (map, round, thread): (&T, u64, usize),
         clock: &'c AtomicU64,
@@ -107,7 +107,12 @@ impl<'a> Group<'a> {
     }
 
     /// Reads of all keys, one by one and by a scan.
-    fn look_at_all<'c, T: TestMap>(&self, map: &T, round: u64, clock: &'c AtomicU64) -> Log<'c> {
+    pub fn look_at_all<'c, T: TestMap>(
+        &self,
+        map: &T,
+        round: u64,
+        clock: &'c AtomicU64,
+    ) -> Log<'c> {
         let mut log = Log::new(THREADS, clock, self.draw(round, THREADS));
         for &key in self.keys.all() {
             perform(map, self.keys, Call::Point(key, Op::Get), &mut log);
@@ -147,16 +152,8 @@ impl<'a> Group<'a> {
                 let last = self.look_at_all(map, round, &clock);
                 let after = last.found();
                 let played = logs.iter().map(|log| log.lock().unwrap().take());
-                let (mut events, mut disorder) = (Vec::new(), Vec::new());
-                for log in played.flatten().chain([last]) {
-                    events.extend(log.events);
-                    disorder.extend(log.disorder);
-                }
-                histories.push(History {
-                    before: std::mem::replace(&mut before, after),
-                    events,
-                    disorder,
-                });
+                let before = std::mem::replace(&mut before, after);
+                histories.push(History::of(before, played.flatten().chain([last])));
             }
             histories
         })

@@ -105,12 +105,26 @@ impl<'a> Log<'a> {
 /// One round.
 pub struct History {
     /// The records at its beginning.
-    pub before: BTreeMap<u64, u64>,
-    pub events: Vec<Event>,
-    pub disorder: Vec<String>,
+    before: BTreeMap<u64, u64>,
+    events: Vec<Event>,
+    disorder: Vec<String>,
 }
 
 impl History {
+    /// Of what all threads noted down.
+    pub fn of<'a>(before: BTreeMap<u64, u64>, logs: impl IntoIterator<Item = Log<'a>>) -> History {
+        let (mut events, mut disorder) = (Vec::new(), Vec::new());
+        for log in logs {
+            events.extend(log.events);
+            disorder.extend(log.disorder);
+        }
+        History {
+            before,
+            events,
+            disorder,
+        }
+    }
+
     /// Whether it can be explained, each key by itself; if not, what cannot.
     pub fn judge(&self) -> Result<(), String> {
         if !self.disorder.is_empty() {

@@ -17,12 +17,13 @@
 //! of each of its keys.
 //!
 //! **What is not seen.** The counter orders more than a map would by itself (its increments are barriers), so missing barriers may go
-//! unnoticed here; the models in `sync` are for those. A seed repeats what is asked, but not how threads meet.
+//! unnoticed here; the models in `sync` are for those. A seed repeats what is asked, but not how threads meet; in
+//! `tests/interleavings.rs` it does.
 
 pub mod call;
 pub mod cell;
 mod gate;
-mod group;
+pub mod group;
 pub mod history;
 pub mod keys;
 
@@ -36,7 +37,7 @@ use keys::Keys;
 use super::draw::{Draw, seed};
 use super::{TestMap, migrator, placing, rooms};
 
-const THREADS: usize = 3;
+pub const THREADS: usize = 3;
 /// Maps for one test: each placement with each kind of keys, four times.
 const GROUPS: u64 = 40;
 

@@ -1,0 +1,121 @@
+//! Interleavings that a machine would hardly come to, chosen by the scheduler of shuttle: threads change over at the steps of the lock's
+//! protocol (`timberline_sync::shim`). Histories as in `suite/linear`, of one round each, beside a thread that moves nodes.
+//!
+//! `cargo test -p timberline-tree --features shuttle --test interleavings`. An operation that takes no version lock (an update of a
+//! radix tree's leaf) is one step here.
+
+#[path = "suite/art_of_words.rs"]
+mod art_of_words;
+#[path = "suite/btree_of_words.rs"]
+mod btree_of_words;
+#[path = "suite/masstree_of_words.rs"]
+#[allow(dead_code)]
+mod masstree_of_words;
+#[allow(dead_code, unused_macros)]
+mod suite;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use btree_of_words::NODE_128;
+use suite::draw::seed;
+use suite::linear::THREADS;
+use suite::linear::call::perform;
+use suite::linear::group::Group;
+use suite::linear::history::History;
+use suite::linear::keys::Keys;
+use suite::{TestMap, migrator, placing, rooms};
+use timberline_sync::shim::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use timberline_sync::shim::shuttle::{Config, Runner, thread};
+use timberline_tree::art::Near;
+
+/// Of each scheduler.
+const HISTORIES: usize = 2_000;
+/// Moves beside a round.
+const MOVES: usize = 20;
+/// Changes of priority in a run by `PctScheduler`: bugs that need no more are found with a known probability.
+const CHANGES: usize = 3;
+/// Bytes of a thread's stack.
+const STACK: usize = 1 << 18;
+
+/// One round on a new map.
+fn play<T: TestMap>(seed: u64, number: u64) -> Result<(), String> {
+    let make = placing::ALL[number as usize % placing::ALL.len()];
+    let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+    let keys = Keys::of::<T>(number);
+    let group = Group::new(&keys, seed, number, true);
+    group.fill(&map);
+    let (clock, before) = (AtomicU64::new(0), map.all().collect());
+    let mut logs = Vec::new();
+    thread::scope(|scope| {
+        let (map, group, clock) = (&map, &group, &clock);
+        let players = (0..THREADS)
+            .map(|player| scope.spawn(move || group.take_part((map, 0, player), clock, &perform)));
+        let players: Vec<_> = players.collect();
+        scope.spawn(move || {
+            let mut draw = group.draw(1, THREADS);
+            for _ in 0..MOVES {
+                let key = group.next_move(&mut draw);
+                migrator::step_at(map, &mut draw, key);
+            }
+        });
+        logs.extend(players.into_iter().map(|player| player.join().unwrap()));
+    });
+    logs.push(group.look_at_all(&map, 0, &clock));
+    let context = |why| format!("TIMBERLINE_SEED={seed}, history {number}: {why}");
+    History::of(before, logs).judge().map_err(context)
+}
+
+/// Plays under a scheduler until a history cannot be explained, and returns why.
+fn explore<T: TestMap>(scheduler: impl Scheduler + 'static, seed: u64) -> Option<String> {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    let found = Arc::new(Mutex::new(None));
+    let (number, finding) = (AtomicU64::new(0), found.clone());
+    Runner::new(scheduler, config).run(move || {
+        let number = number.fetch_add(1, Relaxed);
+        let found = finding.lock().unwrap().is_some();
+        if !found && let Err(why) = play::<T>(seed, number) {
+            *finding.lock().unwrap() = Some(why);
+        }
+    });
+    found.lock().unwrap().take()
+}
+
+fn explore_both_ways<T: TestMap>() -> Option<String> {
+    let seed = seed();
+    let random = RandomScheduler::new_from_seed(seed, HISTORIES);
+    let pct = PctScheduler::new_from_seed(seed, CHANGES, HISTORIES);
+    explore::<T>(random, seed).or_else(|| explore::<T>(pct, seed))
+}
+
+fn are_linearizable<T: TestMap>() {
+    if let Some(why) = explore_both_ways::<T>() {
+        panic!("{why}");
+    }
+}
+
+#[test]
+fn of_a_btree() {
+    are_linearizable::<btree_of_words::Map<NODE_128>>();
+}
+
+#[test]
+fn of_a_masstree() {
+    are_linearizable::<masstree_of_words::Map<NODE_128>>();
+}
+
+#[test]
+fn of_a_radix_tree() {
+    are_linearizable::<art_of_words::Map<Near>>();
+}
+
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_leaf_copied_before_it_is_locked_is_found() {
+    use timberline_tree::seeded::{Bug, plant};
+    // All of shuttle's threads are this one.
+    plant(Bug::CopiedBeforeLocked);
+    let found = explore_both_ways::<btree_of_words::Map<NODE_128>>();
+    println!("{}", found.expect("the bug is found"));
+}
