@@ -1,12 +1,14 @@
 //! Changing the value of a record that is there, wherever it is kept; in a row, also of one that is not.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
 
 use super::descent::Hit;
-use super::node::{Leaf, Pack, Reach, Row, Tip, number};
+use super::node::{Leaf, LockedRow, Pack, Reach, Row, Tip, number};
 use super::tree::Tree;
 use crate::InsertError;
 use crate::value::Change;
@@ -101,23 +103,43 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         change: &mut C,
     ) -> Result<Option<u64>, Restart> {
         let held = row.lock()?;
-        let before = held.records().get(at);
-        if may_insert && before.is_none() && held.records().is_full() {
+        let Some(place) = held.place(at) else {
+            return self.insert_in_row(held, at, may_insert, change);
+        };
+        let before = place.load(Relaxed);
+        match change.change(Some(before)) {
+            None => held.unchanged(),
+            Some(after) => {
+                place.store(after, Relaxed);
+                drop(held);
+                self.note(Tip::Row(row), Access::Reuse);
+            }
+        }
+        Ok(Some(before))
+    }
+
+    /// Inserts a record in a locked row, if there is one to insert, and room.
+    fn insert_in_row<C: Change>(
+        &self,
+        held: LockedRow<'_>,
+        at: u8,
+        may_insert: bool,
+        change: &mut C,
+    ) -> Result<Option<u64>, Restart> {
+        let row = held.row();
+        if may_insert && held.records().is_full() {
             held.unchanged();
             return Err(Restart);
         }
-        let wanted = may_insert || before.is_some();
-        let Some(after) = wanted.then(|| change.change(before)).flatten() else {
-            held.unchanged();
-            return Ok(before);
-        };
-        held.set(at, after);
-        drop(held);
-        if before.is_none() {
-            self.store.count(1);
+        match may_insert.then(|| change.change(None)).flatten() {
+            None => held.unchanged(),
+            Some(value) => {
+                held.set(at, value);
+                drop(held);
+                self.store.count(1);
+                self.note(Tip::Row(row), Access::Insert);
+            }
         }
-        let access = before.map_or(Access::Insert, |_| Access::Reuse);
-        self.note(Tip::Row(row), access);
-        Ok(before)
+        Ok(None)
     }
 }

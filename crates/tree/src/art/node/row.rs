@@ -273,16 +273,21 @@ impl Records {
         }
     }
 
-    /// The value at a place, if there is a record.
+    /// Where the value of a place is, if there is a record.
     #[inline(always)]
-    pub fn get(&self, at: u8) -> Option<u64> {
+    fn cell(&self, at: u8) -> Option<&AtomicU64> {
         let there = self.there[usize::from(at) / 64].load(Relaxed) >> (at % 64) & 1;
         if there == 0 {
             return None;
         }
         // Beyond the end only for bits of another version.
-        let value = self.values().get(self.index(at))?;
-        Some(value.load(Relaxed))
+        self.values().get(self.index(at))
+    }
+
+    /// The value at a place, if there is a record.
+    #[inline(always)]
+    pub fn get(&self, at: u8) -> Option<u64> {
+        Some(self.cell(at)?.load(Relaxed))
     }
 
     /// Copies those of 64 places that are wanted and taken. Returns which; their values go each to its place.
@@ -341,8 +346,13 @@ impl<'g> LockedRow<'g> {
         &self.held
     }
 
-    /// Inserts or replaces a record, for which there is room.
+    /// Where the value of a place is, to replace it, if there is a record.
     #[inline(always)]
+    pub fn place(&self, at: u8) -> Option<&AtomicU64> {
+        self.held.cell(at)
+    }
+
+    /// Inserts or replaces a record, for which there is room.
     pub fn set(&self, at: u8, value: u64) {
         let there = &self.held.there[usize::from(at) / 64];
         let (bits, bit) = (there.load(Relaxed), 1 << (at % 64));
