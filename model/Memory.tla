@@ -1,0 +1,81 @@
+------------------------------- MODULE Memory -------------------------------
+(***************************************************************************)
+(* Slots of two tiers, the versioned word before each, and the epoch.      *)
+(* Models crates/sync/src/version.rs, crates/sync/src/epoch and the        *)
+(* allocation of crates/tree/src/store.rs.                                 *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets, Sequences, TLC
+
+CONSTANTS
+    Threads,    \* who operates on the tree, workers included
+    FastSlots,  \* addresses of the fast tier; the address tells the tier
+    SlowSlots,
+    Budget,     \* how many fast slots may be in use
+    Bug         \* "none", or the mistake that is seeded
+
+VARIABLES
+    word,    \* of each cell: version v, locked l, obsolete o
+    body,    \* of each cell: what the word guards
+    used,    \* slots that are not free: linked, not yet linked, or retired
+    wait,    \* retired slots, of this epoch and of the one before
+    pin,     \* of each thread: 0 not pinned, 1 in this epoch, 2 in the one before
+    highest, \* of each slot: the highest version that it ever had (a ghost)
+    broken,  \* names <<key, height>> reported by Placement::boundary_broken
+    present, \* the keys that the map holds, by the operations' answers (a ghost)
+    wrong,   \* whether an operation gave an answer that it must not (a ghost)
+    th       \* of each thread: where it is, and what it knows
+
+vars == <<word, body, used, wait, pin, highest, broken, present, wrong, th>>
+
+Slots == FastSlots \cup SlowSlots
+Root  == 0               \* the root cell: guarded like a node, the root's parent
+None  == 1000
+Cells == {Root} \cup Slots
+
+(* Arenas::tier_of. The root's parent counts as fast: Parent::tier.        *)
+IsFast(a) == a \notin SlowSlots
+
+Min(S) == CHOOSE x \in S : \A y \in S : x <= y
+Max(S) == CHOOSE x \in S : \A y \in S : x >= y
+
+-----------------------------------------------------------------------------
+(* The word. Snapshot::validate, and what upgrade compares with:           *)
+Valid(a, v) == word[a] = [v |-> v, l |-> FALSE, o |-> FALSE]
+
+(* Versions go on where the slot's former node ended: Versioned::claim.    *)
+Claimed(a) ==
+    [v |-> IF Bug = "version-restarts-on-reuse" THEN 0 ELSE word[a].v,
+     l |-> TRUE, o |-> FALSE]
+Held(w)    == [w EXCEPT !.l = TRUE]                               \* Snapshot::upgrade
+Next1(w)   == [v |-> w.v + 1, l |-> FALSE, o |-> FALSE]           \* drop of an Exclusive
+Retired(w) == [v |-> w.v + 1, l |-> FALSE, o |-> TRUE]            \* Exclusive::retire
+
+NoLocks == \A a \in Cells : ~word[a].l
+
+-----------------------------------------------------------------------------
+(* Slots. Store::allocate_in: room is charged and taken at once. The       *)
+(* lowest free slot is taken, so slots are used again as soon as can be.   *)
+HasRoom(fast) ==
+    IF fast THEN Cardinality(used \cap FastSlots) < Budget /\ FastSlots \ used # {}
+            ELSE SlowSlots \ used # {}
+Free(fast) == Min((IF fast THEN FastSlots ELSE SlowSlots) \ used)
+
+(* Store::reclaim: the slot is given to the epoch.                         *)
+Reclaim(a) ==
+    IF Bug = "free-without-epoch"
+    THEN used' = used \ {a} /\ UNCHANGED wait
+    ELSE wait' = [wait EXCEPT ![1] = @ \cup {a}] /\ UNCHANGED used
+
+(* Garbage::advance and take_free, by whichever thread comes first. The    *)
+(* epoch moves on when no thread is pinned in the one before, and what was *)
+(* retired two epochs ago is free. Bags are of one call and sealed at      *)
+(* once, which frees no later than the code does.                          *)
+Advance ==
+    /\ wait[1] \cup wait[2] # {}
+    /\ \A t \in Threads : pin[t] # 2
+    /\ pin' = [t \in Threads |-> IF pin[t] = 0 THEN 0 ELSE 2]
+    /\ IF Bug = "one-epoch-of-grace"
+       THEN used' = used \ (wait[1] \cup wait[2]) /\ wait' = << {}, {} >>
+       ELSE used' = used \ wait[2] /\ wait' = << {}, wait[1] >>
+    /\ UNCHANGED <<word, body, broken, present, wrong, th>>
+=============================================================================

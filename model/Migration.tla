@@ -1,0 +1,133 @@
+----------------------------- MODULE Migration ------------------------------
+(***************************************************************************)
+(* The migration protocol: operations on a B+tree, structure modifications *)
+(* and moves between tiers beside each other; and what must hold.          *)
+(***************************************************************************)
+EXTENDS Moves
+
+CONSTANTS
+    Jobs,   \* of each thread: what it may do
+    Times,  \* of each thread: how many of them
+    Begins  \* trees to begin with: records of bodies of linked cells
+
+Job(op, k)       == [op |-> op, k |-> k, todo |-> << >>]
+Queue(todo)      == [op |-> "demote", k |-> 0, todo |-> todo]  \* Algorithm 1's initial queue
+Mend             == Job("mend", 0)
+
+Begin(t) ==
+    \E j \in Jobs[t] :
+    LET r == [th[t] EXCEPT !.op = j.op]
+        find(goal) == For(r, goal, j.k, 0)
+        quiet == UNCHANGED <<word, body, used, wait, present, wrong>>
+    IN
+    /\ th[t].pc = "idle"
+    /\ j.op = "mend" \/ th[t].left > 0
+    /\ CASE j.op = "get" -> /\ Set(t, [find("get") EXCEPT !.may = {j.k \in present}])
+                            /\ Pin(t) /\ quiet /\ UNCHANGED broken
+         [] j.op = "insert" -> Set(t, find("put")) /\ Pin(t) /\ quiet /\ UNCHANGED broken
+         [] j.op = "remove" -> Set(t, find("take")) /\ Pin(t) /\ quiet /\ UNCHANGED broken
+         [] j.op = "promote" -> /\ Set(t, [r EXCEPT !.name = <<j.k, 0>>, !.pc = "path"])
+                                /\ quiet /\ UNCHANGED <<pin, broken>>
+         [] j.op = "demote" -> /\ Set(t, [r EXCEPT !.todo = j.todo, !.pc = "queue"])
+                               /\ quiet /\ UNCHANGED <<pin, broken>>
+         [] j.op = "mend" -> \E name \in broken :
+                               /\ Set(t, [r EXCEPT !.name = name, !.pc = "path"])
+                               /\ broken' = broken \ {name}
+                               /\ quiet /\ UNCHANGED pin
+
+Idle == \A t \in Threads : th[t].pc = "idle"
+Ended ==
+    /\ \A t \in Threads : th[t].pc = "idle" /\ th[t].left = 0
+    /\ broken = {} \/ \A t \in Threads : Mend \notin Jobs[t]
+    /\ wait[1] \cup wait[2] = {}
+
+StepOf(t) == Begin(t) \/ Find(t) \/ FindFinely(t) \/ Get(t) \/ Change(t) \/ Migrate(t)
+Watched ==
+    highest' = [a \in Slots |-> IF word'[a].v > highest[a] THEN word'[a].v ELSE highest[a]]
+
+Next ==
+    \/ (\E t \in Threads : StepOf(t)) /\ Watched
+    \/ Advance /\ Watched
+    \/ Ended /\ UNCHANGED vars
+
+Init ==
+    \E tree \in Begins :
+    /\ body = [c \in Cells |-> IF c \in DOMAIN tree THEN tree[c] ELSE Blank]
+    /\ word = [c \in Cells |-> [v |-> 0, l |-> FALSE, o |-> FALSE]]
+    /\ used = DOMAIN tree \ {Root}
+    /\ wait = << {}, {} >>
+    /\ pin = [t \in Threads |-> 0]
+    /\ highest = [a \in Slots |-> 0]
+    /\ broken = {}
+    /\ present = UNION {tree[c].has : c \in DOMAIN tree}
+    /\ wrong = FALSE
+    /\ th = [t \in Threads |-> [Resting EXCEPT !.left = Times[t]]]
+
+Spec == Init /\ [][Next]_vars
+
+(* Where every thread gets its turn, all work comes to an end: nobody      *)
+(* starts over for ever.                                                   *)
+FairSpec ==
+    /\ Spec
+    /\ \A t \in Threads : WF_vars(StepOf(t) /\ Watched)
+    /\ WF_vars(Advance /\ Watched)
+AllWorkEnds == <>Ended
+
+-----------------------------------------------------------------------------
+(* A key that is in the map is in the leaf that lookups get to. (While a   *)
+(* node on the way is locked, they wait.)                                  *)
+NoLostKey ==
+    \A k \in present :
+    LET way == Way(Root, k) IN IsQuiet(way) => k \in body[way[Len(way)]].has
+
+(* No key is in two leaves, or in one that its lookups don't get to, or    *)
+(* there although it was removed.                                          *)
+NoDuplicate ==
+    NoLocks =>
+    \A a \in Linked : \A k \in body[a].has :
+    LET way == Way(Root, k) IN
+    k \in present /\ way[Len(way)] = a /\ body[a].lo <= k /\ k <= body[a].hi
+
+(* An operation's answer is that of a moment between its begin and its end. *)
+NoWrongAnswer == ~wrong
+
+(* What a pinned thread has an address of is not free.                     *)
+Addresses(r) == {r.p, r.n, r.link, r.q} \ {Root, None}
+NoReadOfFreedMemory ==
+    /\ \A t \in Threads : Addresses(th[t]) \subseteq used
+    /\ \A t \in Threads : Addresses(th[t]) # {} => pin[t] # 0
+    /\ NoLocks => Linked \subseteq used
+
+(* A slot's versions never go back, and what was read under a version that *)
+(* still holds is what is there.                                           *)
+EqualVersionsEqualContents ==
+    /\ \A a \in Slots : word[a].v = highest[a]
+    /\ \A t \in Threads :
+       LET r == th[t] IN
+       r.pc = "check" /\ Valid(r.n, r.nv) =>
+       IF r.link # None THEN r.link = Kid(body[r.n], r.k) ELSE r.saw = (r.k \in body[r.n].has)
+
+(* When nothing is going on and every report was followed, each fast       *)
+(* node's ancestors are fast.                                              *)
+SingleBoundaryWhenQuiet ==
+    Idle /\ broken = {} => \A a \in Linked : ~IsFast(a) => ~HasFastKid(body[a])
+
+(* Fast memory in use, retired nodes included, is within the budget.       *)
+BudgetKept == Cardinality(used \cap FastSlots) <= Budget
+
+(* When all is done, what is not linked is free.                           *)
+NoLeakWhenQuiet == Idle /\ wait[1] \cup wait[2] = {} => used = Linked
+
+(* Fences of siblings meet, and heights fit.                               *)
+WellFormed ==
+    NoLocks =>
+    \A a \in Linked :
+    LET b == body[a]
+        S == DOMAIN b.kids
+    IN b.h > 0 =>
+       /\ S # {} /\ Min(S) = b.lo /\ Count(b) <= InnerCap
+       /\ \A s \in S :
+          LET c == body[b.kids[s]] IN
+          /\ c.h = b.h - 1 /\ c.lo = s /\ Count(c) <= Cap(c)
+          /\ c.hi = IF \E x \in S : x > s THEN Min({x \in S : x > s}) - 1 ELSE b.hi
+=============================================================================
