@@ -1,11 +1,13 @@
-//! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`.
+//! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`,
+//! `cargo xtask model`.
 //!
 //! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
 //! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
-//! failed, 2 a command line that was not understood.
+//! failed, 2 a command line that was not understood, or a machine that lacks what was asked for.
 
 mod callgrind;
 mod exec;
+mod model;
 mod step;
 mod test;
 mod tidy;
@@ -16,20 +18,26 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models: the gate
+  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models, the TLA+ model: the gate
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
   callgrind [flags]    instructions per get, with and without heat tracking (needs valgrind)
       --n1 N           gets of the short run, default 100000
       --n2 N           gets of the long run, default 300000
-      --max-ratio R    fail when tracked / untracked is above R";
+      --max-ratio R    fail when tracked / untracked is above R
+  model [flags] [NAME] the TLA+ model of node migration in model/, checked by TLC (needs Java; Maven fetches TLC);
+                       of all configurations, or of those that are named
+      --list           what there is to check, and check nothing
+      --seeded-bugs-only  only that seeded bugs are found";
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq)]
 pub enum Failure {
     /// The command line was not understood; exit status 2.
     Usage(String),
+    /// The machine lacks what the command needs; exit status 2.
+    Lacking(String),
     /// A check failed; exit status 1.
     Check(String),
     /// A check failed and everything about it is printed; exit status 1.
@@ -45,6 +53,10 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
         Err(Failure::Reported) => ExitCode::from(1),
+        Err(Failure::Lacking(line)) => {
+            eprintln!("{line}");
+            ExitCode::from(2)
+        }
         Err(Failure::Usage(line)) => {
             eprintln!("{line}\n\n{USAGE}");
             ExitCode::from(2)
@@ -77,12 +89,13 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
             ))),
         },
         "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
+        "model" => model::run(&root(), &model::Options::parse(flags)?),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())
         }
         other => Err(Failure::Usage(format!(
-            "unknown command `{other}`; there are test, seeded, peers, tidy and callgrind"
+            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind and model"
         ))),
     }
 }
@@ -112,12 +125,13 @@ mod tests {
         assert_eq!(usage_of(&[]), "no command given");
         assert!(
             usage_of(&["tset"])
-                .contains("`tset`; there are test, seeded, peers, tidy and callgrind")
+                .contains("`tset`; there are test, seeded, peers, tidy, callgrind and model")
         );
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
         assert!(usage_of(&["seeded", "--all"]).contains("`--all`"));
         assert!(usage_of(&["peers", "--all"]).contains("`--all`"));
+        assert!(usage_of(&["model", "--all"]).contains("`--all`"));
         assert!(usage_of(&["callgrind", "--n3", "1"]).contains("`--n3`"));
     }
 

