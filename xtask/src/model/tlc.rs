@@ -5,7 +5,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use super::config::Config;
 use super::verdict::Verdict;
@@ -17,6 +19,9 @@ const SHA_256: &str = "fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f7
 const MAIN: &str = "tlc2.TLC";
 /// The module that the configurations are of.
 const MODULE: &str = "Checks.tla";
+
+/// Time for one configuration; the longest takes half a minute on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Why there is no checker.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ impl Tlc {
     pub fn check(&self, model: &Path, config: &Config) -> Result<(Verdict, String), String> {
         let log = self.log(config);
         let states = self.folder.join("states").join(&config.name);
-        let create = || -> std::io::Result<File> {
+        let create = || -> io::Result<File> {
             fs::create_dir_all(&states)?;
             fs::create_dir_all(log.parent().unwrap_or(&self.folder))?;
             File::create(&log)
@@ -71,7 +76,10 @@ impl Tlc {
         let status = Command::new("java")
             // The quick compiler alone: most searches are over before the other one pays.
             .args(["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"])
-            .args(["-Xmx2g", "-cp"])
+            .arg("-Xmx2g")
+            // TLC unpacks its own modules there, under fixed names.
+            .arg(format!("-Djava.io.tmpdir={}", states.display()))
+            .arg("-cp")
             .arg(&self.jar)
             .args([MAIN, "-nowarning", "-workers", "2", "-metadir"])
             .arg(&states)
@@ -82,12 +90,17 @@ impl Tlc {
             .stdin(Stdio::null())
             .stderr(file.try_clone().map_err(unwritable)?)
             .stdout(file)
-            .status();
+            .spawn()
+            .and_then(|java| wait(java, LIMIT));
         let _ = fs::remove_dir_all(&states);
-        let status = status.map_err(|error| format!("java could not be started: {error}"))?;
+        let status = status.map_err(|error| format!("java could not be run: {error}"))?;
         let output = fs::read(&log)
             .map_err(|error| format!("{} could not be read: {error}", log.display()))?;
         let output = String::from_utf8_lossy(&output).into_owned();
+        let Some(status) = status else {
+            let why = format!("it was stopped after {} s", LIMIT.as_secs());
+            return Ok((Verdict::Broken(why), output));
+        };
         let verdict = match Verdict::read(&output) {
             Verdict::Holds if !status.success() => {
                 Verdict::Broken(format!("java ended with {status}"))
@@ -100,6 +113,22 @@ impl Tlc {
     /// Where a configuration's output is kept: with it the states that lead to what was found.
     pub fn log(&self, config: &Config) -> PathBuf {
         self.folder.join(format!("{}.log", config.name))
+    }
+}
+
+/// Waits for a program to end, and ends it when the time is over; then there is no status.
+fn wait(mut program: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = program.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begun.elapsed() > limit {
+            program.kill()?;
+            program.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -134,6 +163,14 @@ fn hash(file: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let sleep = |seconds: &str| Command::new("sleep").arg(seconds).spawn().unwrap();
+        assert!(wait(sleep("0"), LIMIT).unwrap().unwrap().success());
+        let status = wait(sleep("600"), Duration::from_millis(50)).unwrap();
+        assert_eq!(status, None);
+    }
 
     #[test]
     fn a_file_that_is_not_there_has_no_hash() {
