@@ -23,7 +23,9 @@ pub(super) struct Root {
     link: AtomicU64,
 }
 
+// Not generic, so a call from other crates if it is not said: one in each operation.
 impl Root {
+    #[inline(always)]
     pub fn link(&self) -> Link {
         Link::from_word(self.link.load(Relaxed))
     }

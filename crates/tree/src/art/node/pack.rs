@@ -137,6 +137,7 @@ impl<'g> Pack<'g> {
     ///
     /// # Errors
     /// It was replaced, or moved.
+    #[inline(always)]
     pub fn lock(self) -> Result<LockedPack<'g>, Restart> {
         let held = self.records.lock()?;
         Ok(LockedPack { pack: self, held })
@@ -223,6 +224,7 @@ impl<'g> LockedPack<'g> {
     }
 
     /// Inserts or replaces a record, for which there is room.
+    #[inline]
     pub fn set(&self, key: u64, value: u64) {
         let all = self.held.all();
         let at = all.partition_point(|&(other, _)| other < key);

@@ -191,7 +191,7 @@ impl<'g> Row<'g> {
         std::ptr::from_ref(self.records).addr()
     }
 
-    /// Whether it was dissolved, or moved.
+    /// Whether it was replaced, or moved.
     pub fn is_obsolete(self) -> bool {
         self.records.is_retired()
     }
@@ -199,7 +199,7 @@ impl<'g> Row<'g> {
     /// Begins to read.
     ///
     /// # Errors
-    /// It was dissolved, or moved.
+    /// It was replaced, or moved.
     #[inline(always)]
     pub fn read(self) -> Result<Snapshot<'g, Records>, Restart> {
         self.records.read()
@@ -213,7 +213,8 @@ impl<'g> Row<'g> {
     /// Locks it. Waits while another thread holds the lock.
     ///
     /// # Errors
-    /// It was dissolved, or moved.
+    /// It was replaced, or moved.
+    #[inline(always)]
     pub fn lock(self) -> Result<LockedRow<'g>, Restart> {
         let held = self.records.lock()?;
         Ok(LockedRow { row: self, held })
