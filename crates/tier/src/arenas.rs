@@ -54,6 +54,7 @@ pub struct Arenas {
     /// The bytes that a chunk must have to be in huge pages; none: no chunk is.
     huge_chunk: Option<usize>,
     tiers: Vec<Tier>,
+    slowest: TierId,
     /// Bytes of the fast tier in tables beside the arenas.
     tables: AtomicUsize,
 }
@@ -123,12 +124,16 @@ impl Arenas {
             start += bytes;
         }
 
+        let has_memory = |tier: &Tier| tier.budget.limit() > 0;
+        let slowest = tiers.iter().rposition(has_memory);
+        let slowest = TierId(slowest.unwrap_or(tiers.len().saturating_sub(1)) as u8);
         let huge = config.huge_pages && chunk >= os::HUGE_PAGE;
         Ok(Arenas {
             range,
             span,
             huge_chunk: huge.then_some(chunk),
             tiers,
+            slowest,
             tables: AtomicUsize::new(0),
         })
     }
@@ -201,9 +206,9 @@ impl Arenas {
         self.tiers.len()
     }
 
-    /// The slowest tier.
+    /// The slowest tier that may have any memory.
     pub fn slowest(&self) -> TierId {
-        TierId((self.tiers.len() - 1) as u8)
+        self.slowest
     }
 
     /// A tier's budget: limit, committed bytes, their peak.
