@@ -5,7 +5,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::node::{Kind, Leaf, Link, PACK_BYTES, Reach, Room, Tip, leaf_bytes};
-use super::tree::Tree;
+use super::tree::{Parent, Tree};
 
 /// A slot whose content is not linked yet; freed if it never is.
 pub(super) struct Fresh<'t, M: Memory, R: Reach> {
@@ -28,7 +28,27 @@ impl<M: Memory, R: Reach> Drop for Fresh<'_, M, R> {
     }
 }
 
+/// What a placement is told of a leaf that comes to hang below a node in this tier.
+pub(super) fn leaf_below(tier: TierId, level: u8) -> NewNode {
+    NewNode {
+        height: 0,
+        level,
+        parent: tier,
+        twin: tier,
+    }
+}
+
 impl<M: Memory, R: Reach> Tree<M, R> {
+    /// What a placement is told of a node that takes the place of an old one, or comes between that and its parent.
+    pub fn in_place_of(&self, old: Link, height: u8, parent: &Parent<'_, R>, level: u8) -> NewNode {
+        NewNode {
+            height,
+            level,
+            parent: self.tier_of_parent(parent),
+            twin: self.tier_of(old),
+        }
+    }
+
     /// Memory for a leaf, with the key in it. The value comes when it is linked.
     pub fn fresh_leaf(&self, new: NewNode, key: &[u8]) -> Result<Fresh<'_, M, R>, OutOfMemory> {
         self.fresh(new, leaf_bytes(key.len()), |address| {

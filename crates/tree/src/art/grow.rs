@@ -6,12 +6,13 @@
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
-use timberline_placement::{Access, NewNode};
+use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
-use timberline_tier::Memory;
+use timberline_tier::{Memory, TierId};
 
 use super::descent::Hit;
+use super::fresh::{Fresh, leaf_below};
 use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
@@ -26,6 +27,14 @@ pub(super) struct Insert<'a, C> {
     pub change: &'a mut C,
     /// Whether prefixes are compared as a whole on the way down, with the help of leaves.
     careful: bool,
+}
+
+impl<C: Change> Insert<'_, C> {
+    /// The value of a record that is not there yet, once nothing can keep it from being linked.
+    pub fn made(&mut self) -> u64 {
+        let value = self.change.change(None);
+        value.expect("a record is made of nothing")
+    }
 }
 
 /// Why an attempt starts over.
@@ -147,16 +156,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn leaf_for<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        below: timberline_tier::TierId,
+        below: TierId,
         level: u8,
-    ) -> Result<super::fresh::Fresh<'_, M, R>, InsertError> {
-        let new = NewNode {
-            height: 0,
-            level,
-            parent: below,
-            twin: below,
-        };
-        let leaf = self.fresh_leaf(new, insert.key)?;
+    ) -> Result<Fresh<'_, M, R>, InsertError> {
+        let leaf = self.fresh_leaf(leaf_below(below, level), insert.key)?;
         if C::PREPARES {
             insert.change.prepare(None, self.tier_of(leaf.link))?;
         }
@@ -164,9 +167,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Gives a new leaf its value, once nothing can keep it from being linked.
-    fn fill<C: Change>(&self, leaf: &super::fresh::Fresh<'_, M, R>, change: &mut C, guard: &Guard) {
-        let value = change.change(None).expect("a record is made of nothing");
-        self.leaf_at(leaf.link, guard).set_first(value);
+    fn fill<C: Change>(&self, leaf: &Fresh<'_, M, R>, insert: &mut Insert<'_, C>, guard: &Guard) {
+        self.leaf_at(leaf.link, guard).set_first(insert.made());
     }
 
     fn inserted(&self, leaf: Link, level: u8, guard: &Guard) {
@@ -189,7 +191,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let link = leaf.link;
         let held = parent.upgrade()?;
-        self.fill(&leaf, insert.change, guard);
+        self.fill(&leaf, insert, guard);
         held.set(link);
         drop(held);
         leaf.keep();
@@ -215,12 +217,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.pair_up(insert, parent, leaf, depth, level, guard);
         }
         self.part_from(insert, parent, Tip::Leaf(leaf), depth, level, guard)
-    }
-
-    /// The value of a record that is not there yet, once nothing can keep it from being linked.
-    pub(super) fn made<C: Change>(&self, insert: &mut Insert<'_, C>) -> u64 {
-        let value = insert.change.change(None);
-        value.expect("a record is made of nothing")
     }
 
     /// The path ends at a row: that of the key, or one to part from.
@@ -311,12 +307,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
         cut: Option<(Inner<'_, R>, &[u8])>,
     ) -> Result<Put, Again> {
-        let new = NewNode {
-            height: 1,
-            level,
-            parent: self.tier_of_parent(&parent),
-            twin: self.tier_of(fork.old),
-        };
+        let new = self.in_place_of(fork.old, 1, &parent, level);
         let level = level.saturating_add(1);
         let inner = match self.fresh_inner(new, Kind::N3) {
             Ok(inner) => inner,
@@ -328,7 +319,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let parent = parent.upgrade()?;
         let held = cut.map(|(inner, _)| inner.node.upgrade()).transpose()?;
-        self.fill(&leaf, insert.change, guard);
+        self.fill(&leaf, insert, guard);
         if let (Some(held), Some((_, rest))) = (held, cut) {
             held.set_prefix(rest.len(), rest.iter().copied());
         }
@@ -370,7 +361,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             };
             let link = leaf.link;
             let held = inner.node.upgrade()?;
-            self.fill(&leaf, insert.change, guard);
+            self.fill(&leaf, insert, guard);
             held.insert(at, link);
             drop(held);
             leaf.keep();
@@ -378,12 +369,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Ok(None));
         }
         let kind = Kind::of(inner.link.kind().capacity() + 1);
-        let new = NewNode {
-            height: 1,
-            level: level - 1,
-            parent: self.tier_of_parent(&parent),
-            twin: self.tier_of(inner.link),
-        };
+        let new = self.in_place_of(inner.link, 1, &parent, level - 1);
         let larger = match self.fresh_inner(new, kind) {
             Ok(larger) => larger,
             Err(full) => return Ok(Err(full.into())),
@@ -394,7 +380,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let parent = parent.upgrade()?;
         let old = inner.node.upgrade()?;
-        self.fill(&leaf, insert.change, guard);
+        self.fill(&leaf, insert, guard);
         let body = larger.link.claim::<R>(self.base, guard);
         body.reset(kind, &key[branch - prefix_len..branch]);
         body.take_over(&old);

@@ -145,11 +145,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (leaf, copy) = (Tip::Leaf(leaf), Tip::Leaf(copy));
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
-        held.set(fresh.link);
-        drop(held);
-        locked.retire();
-        fresh.keep();
-        self.reclaim_tip(leaf, guard);
+        self.replace(held, LockedTip::Leaf(locked), fresh, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))
     }
@@ -179,11 +175,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
         drop(copy);
-        held.set(fresh.link);
-        drop(held);
-        old.retire();
-        fresh.keep();
-        self.reclaim_tip(tip, guard);
+        self.replace(held, old, fresh, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))
     }

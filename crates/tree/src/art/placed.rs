@@ -81,11 +81,9 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     }
 
     fn node_bytes(&self) -> usize {
-        let arenas = self.store.arenas();
-        let used = (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
         match self.store.leaves() {
             0 => leaf_bytes(8),
-            leaves => used.sum::<usize>().div_ceil(leaves).max(1),
+            leaves => self.store.used().div_ceil(leaves).max(1),
         }
     }
 

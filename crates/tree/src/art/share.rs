@@ -9,7 +9,7 @@ use timberline_sync::Snapshot;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
-use super::fresh::Fresh;
+use super::fresh::{Fresh, leaf_below};
 use super::grow::{Again, Insert, Put};
 use super::node::{
     Few, Held, Kind, Leaf, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Records,
@@ -47,7 +47,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let locked = leaf.lock()?;
         let mut records = [
             (number(leaf.key()), leaf.value()),
-            (number(insert.key), self.made(insert)),
+            (number(insert.key), insert.made()),
         ];
         records.sort_unstable();
         let heat = leaf.heat().load(Relaxed);
@@ -82,7 +82,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.spread(insert, parent, full, depth, level, guard);
         }
         let locked = pack.upgrade(seen)?;
-        locked.set(key, self.made(insert));
+        locked.set(key, insert.made());
         drop(locked);
         self.store.count(1);
         self.note(Tip::Pack(pack), Access::Insert);
@@ -110,24 +110,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
         let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
         let kind = Kind::of(groups().count());
-        let new = NewNode {
-            height: 1,
-            level,
-            parent: self.tier_of_parent(&parent),
-            twin: self.store.arenas().tier_of(full.pack.address()),
-        };
+        let old = self.link_to(Tip::Pack(full.pack));
+        let new = self.in_place_of(old, 1, &parent, level);
         let inner = match self.fresh_inner(new, kind) {
             Ok(inner) => inner,
             Err(full) => return Ok(Err(full.into())),
         };
         let below = self.tier_of(inner.link);
         let level = level.saturating_add(1);
-        let new = NewNode {
-            height: 0,
-            level,
-            parent: below,
-            twin: below,
-        };
+        let new = leaf_below(below, level);
         let mut tips = [const { None }; PACKED + 1];
         for (tip, group) in tips.iter_mut().zip(groups()) {
             let fresh = match group {
@@ -141,7 +132,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
-        let value = self.made(insert);
+        let value = insert.made();
         let body = inner.link.claim::<R>(self.base, guard);
         body.reset(kind, &insert.key[depth..branch]);
         let (heat, mut noted) = (full.pack.heat().load(Relaxed), None);
@@ -171,11 +162,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.check_boundary(inner.link, &body, &insert.key[..branch]);
         let tips = body.count() as i64;
         drop(body);
-        parent.set(inner.link);
-        drop(parent);
-        locked.retire();
-        inner.keep();
-        self.reclaim_tip(Tip::Pack(full.pack), guard);
+        self.replace(parent, LockedTip::Pack(locked), inner, guard);
         self.store.count(1);
         self.store.count_leaves(tips - 1);
         self.reaches(level);
@@ -202,11 +189,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
         let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
-        let base = self.base;
         let row = fresh
             .link
-            .claim_row(base, &key.to_be_bytes(), Room::LEAST, heat, guard);
-        for &(key, value) in full.held.iter().chain([&(key, self.made(insert))]) {
+            .claim_row(self.base, &key.to_be_bytes(), Room::LEAST, heat, guard);
+        for &(key, value) in full.held.iter().chain([&(key, insert.made())]) {
             row.set(key as u8, value);
         }
         drop(row);
@@ -236,7 +222,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             .link
             .claim_row(self.base, row.least(), room, heat, guard);
         larger.take_over(locked.records());
-        larger.set(at, self.made(insert));
+        larger.set(at, insert.made());
         drop(larger);
         self.swap(parent, LockedTip::Row(locked), fresh, guard);
         Ok(Ok(None))
@@ -244,12 +230,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// What a placement is told of a tip that takes the place of another.
     pub(super) fn new_tip(&self, parent: &Parent<'_, R>, old: Tip<'_>, level: u8) -> NewNode {
-        NewNode {
-            height: 0,
-            level,
-            parent: self.tier_of_parent(parent),
-            twin: self.store.arenas().tier_of(old.address()),
-        }
+        self.in_place_of(self.link_to(old), 0, parent, level)
     }
 
     /// Hangs a tip with one record more in the place of another.
@@ -268,7 +249,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Hangs a tip in the place of another.
+    /// Hangs a node in the place of a tip.
     pub(super) fn replace(
         &self,
         parent: HeldParent<'_, R>,

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{Access, NewNode};
+use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_tier::Memory;
@@ -276,12 +276,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.collapse(spot, guard);
         }
         if let Some(kind) = spot.inner.link.kind().shrunk(left) {
-            let new = NewNode {
-                height: 1,
-                level: spot.level,
-                parent: self.tier_of_parent(&spot.above),
-                twin: self.tier_of(spot.inner.link),
-            };
+            let new = self.in_place_of(spot.inner.link, 1, &spot.above, spot.level);
             if let Ok(smaller) = self.fresh_inner(new, kind) {
                 let above = spot.above.upgrade()?;
                 let old = spot.inner.node.upgrade()?;

@@ -1,7 +1,6 @@
 //! Where a walk begins, and what comes first on which way.
 
 use std::cmp::Ordering::{Greater, Less};
-
 use std::ops::Bound;
 
 use super::node::{AT_END, LAST, Position, Record, Row, Tip, TipKey};
