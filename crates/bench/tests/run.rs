@@ -181,7 +181,7 @@ fn the_oracle_meets_fast_memory_most() {
     let mut plan = plan(vec![hot, stream("ycsb-c", 2 * records)]);
     plan.placements = vec!["all-fast", "all-slow", "interleave", "inner-fast", "oracle"];
     plan.budget = Budget::Ratio(0.25);
-    // Long enough on a busy machine too for what the modelled cache held at first to count for little.
+    // Long enough for what the modelled cache held at first to count for little.
     (plan.warmup, plan.slice) = (Duration::from_millis(200), Duration::from_millis(400));
     let outcomes = run_emulated(&plan);
     for outcomes in outcomes.chunks(plan.placements.len()) {

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use timberline_tier::TierId;
 use timberline_tier::lane::PerLane;
@@ -132,13 +133,25 @@ fn make_room(tree: &dyn Placed, any: &NodeKey) {
     }
     let root = std::iter::successors(Some(any.clone()), |node| tree.parent_of(node)).last();
     tree.demote_subtree(&root.expect("the node itself at least"));
-    // The memory comes back once no thread is pinned any more that was meanwhile.
-    for _ in 0..10_000 {
-        if tree.fill(TierId::FAST).used == 0 {
-            break;
-        }
+    await_memory(tree);
+}
+
+/// Waits until fast memory is empty, or for long nothing of it came back: a thread that is pinned while it does not
+/// run, on a busy machine, holds back what was freed, and the nodes that don't fit meanwhile would stay slow.
+fn await_memory(tree: &dyn Placed) {
+    /// Longer than a thread waits for its turn.
+    const NOTHING_CAME: u32 = 300;
+    const MOMENT: Duration = Duration::from_millis(1);
+    let (mut least, mut nothing_came) = (usize::MAX, 0);
+    while least > 0 && nothing_came < NOTHING_CAME {
         timberline_sync::epoch::collect();
-        std::thread::yield_now();
+        let used = tree.fill(TierId::FAST).used;
+        if used < least {
+            (least, nothing_came) = (used, 0);
+        } else {
+            nothing_came += 1;
+            std::thread::sleep(MOMENT);
+        }
     }
 }
 
