@@ -151,7 +151,8 @@ pub trait Placed: Send + Sync {
     fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
 
     /// Visits the fast leaves whose fence is `from` or greater, in key order, through fast nodes only: where the single boundary holds, it
-    /// meets all of them, and costs nothing for slow ones.
+    /// meets all of them, and costs nothing for slow ones. A leaf with something fast below it, as layers of Masstree are, is left
+    /// out: it could not be demoted.
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
 
     /// A fast inner node without fast inner nodes below it, other than the root: one of many, chosen by `draw`. `None` where the walk

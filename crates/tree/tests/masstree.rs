@@ -239,24 +239,37 @@ fn one_boundary_goes_through_all_layers() {
         placed.demote_subtree(&other);
         assert_eq!(map.stats().above_boundary, 0);
     }
-    // Fast leaves are met from anywhere on, and no others.
+    // Fast leaves are met from anywhere on, but for those that have to stay; and no others.
     let mut all = Vec::new();
     placed.each_leaf(&mut |leaf: LeafRef<'_>| {
         all.push((leaf.fence.to_bytes(), leaf.tier.is_fast()));
         ControlFlow::Continue(())
     });
     assert!(all.is_sorted_by(|one, two| one.0 < two.0));
-    for (from, _) in &all {
+    let fast_from = |from: &[u8]| {
         let mut seen = Vec::new();
         placed.each_fast_leaf(from, &mut |leaf| {
             seen.push(leaf.fence.to_bytes());
             ControlFlow::Continue(())
         });
-        let fast = all.iter().filter(|(fence, fast)| *fast && fence >= from);
-        assert!(
-            seen.iter().eq(fast.map(|(fence, _)| fence)),
-            "from {from:?}"
-        );
+        seen
+    };
+    let ends = fast_from(&[]);
+    for (from, _) in &all {
+        let behind = ends.iter().filter(|&fence| fence >= from);
+        assert!(fast_from(from).iter().eq(behind), "from {from:?}");
+    }
+    for (fence, is_fast) in &all {
+        let demoted = match (is_fast, ends.contains(fence)) {
+            (true, true) => continue,
+            (true, false) => Move::Blocked,
+            (false, true) => panic!("{fence:?} is not fast"),
+            (false, false) => Move::There,
+        };
+        assert_eq!(placed.demote(&NodeKey::leaf(fence.clone())), demoted);
+    }
+    for fence in ends {
+        assert_eq!(placed.demote(&NodeKey::leaf(fence)), Move::Moved(1));
     }
     // Inner nodes without fast ones below are found until none is left.
     for _ in 0..200 {

@@ -267,10 +267,11 @@ impl Mover {
     }
 }
 
-/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root.
+/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root, nor a leaf that leads to a
+/// layer: that has heat of its own, and its turn will come.
 fn demote_idle(tree: &dyn Placed, inner: NodeKey) {
     let mut next = Some(inner);
-    while let Some(inner) = next {
+    while let Some(inner) = next.filter(|it| it.height > 0) {
         let parent = tree.parent_of(&inner);
         next = match parent.is_some() && matches!(tree.demote(&inner), Move::Moved(_)) {
             true => parent,

@@ -21,12 +21,6 @@ pub(super) struct Layer {
     pub root: Link,
 }
 
-/// The layers below one leaf, and its upper fence.
-pub(super) struct Below {
-    pub layers: Vec<Layer>,
-    pub upper: u64,
-}
-
 /// What is left of a layer.
 struct Rest {
     path: Vec<u8>,
@@ -43,13 +37,21 @@ impl Rest {
     }
 }
 
+/// Which leaves a walk visits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    All,
+    /// The fast ones that nothing fast hangs below: a leaf that leads to a fast layer is an inner node to a placement, as it can't
+    /// leave before the layer. Layers whose root is slow are not entered.
+    FastEnds,
+}
+
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Visits the leaves that pass `wanted` and whose fence is `from` or greater. Nodes above leaves are visited all the same, but
-    /// layers only if their roots pass.
+    /// Visits the leaves asked for whose fence is `from` or greater. Nodes above leaves are visited all the same.
     pub(super) fn leaves_from(
         &self,
         from: &[u8],
-        wanted: impl Fn(Link) -> bool,
+        which: Which,
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
     ) {
         // What comes first is on top.
@@ -71,7 +73,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             };
             // One pin a parent: the epoch is not held back by a long scan.
             let guard = epoch::pin();
-            let flow = self.batch(rest, &wanted, &mut visit, &mut todo, &guard);
+            let flow = self.batch(rest, which, &mut visit, &mut todo, &guard);
             if flow.is_break() {
                 return;
             }
@@ -83,7 +85,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn batch(
         &self,
         rest: Rest,
-        wanted: &impl Fn(Link) -> bool,
+        which: Which,
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
         todo: &mut Vec<Rest>,
         guard: &Guard,
@@ -98,6 +100,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         };
         for (index, &(key, link)) in leaves.iter().enumerate() {
             let visited = rest.visited && index == 0;
+            let wanted = |link| which == Which::All || self.is_fast(link);
             if !wanted(link) {
                 continue;
             }
@@ -111,25 +114,31 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 },
             };
             self.memory().visit(link.address(), HEADER);
+            let layers = match self.layers_of(leaf, place.path) {
+                Ok(layers) => layers,
+                Err(Restart) => self.layers_below(place, guard),
+            };
+            let below = |layer: &Layer| wanted(layer.root);
+            let is_end = which == Which::All || !layers.iter().any(below);
             // The fence is a hint to whoever visits; a leaf that changed meanwhile was seen anyway.
             let mut flow = ControlFlow::Continue(());
-            if !visited {
+            if !visited && is_end {
                 let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));
             }
             if flow.is_break() {
                 return flow;
             }
-            let Some(below) = self.layers_below(place, guard) else {
+            if layers.is_empty() {
                 continue;
+            }
+            // What hangs below comes next, then the leaves behind this one.
+            let behind = match leaves.get(index + 1) {
+                Some(&(next, _)) => Some(next),
+                None => upper.checked_add(1),
             };
-            todo.extend(
-                below
-                    .upper
-                    .checked_add(1)
-                    .map(|next| Rest::of(at.path, next, false)),
-            );
+            todo.extend(behind.map(|key| Rest::of(at.path, key, false)));
             let unseen = |layer: &&Layer| !visited || layer.key > rest.key;
-            let layers = below.layers.iter().rev().filter(unseen);
+            let layers = layers.iter().rev().filter(unseen);
             let wanted = layers.filter(|layer| wanted(layer.root));
             todo.extend(wanted.map(|layer| Rest::of(&layer.path, 0, false)));
             return ControlFlow::Continue(());
@@ -187,30 +196,39 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// The layers below a leaf, if there are any.
-    pub(super) fn layers_below(&self, at: At<'_>, guard: &Guard) -> Option<Below> {
+    /// The layers below a leaf.
+    pub(super) fn layers_below(&self, at: At<'_>, guard: &Guard) -> Vec<Layer> {
         if !P::LINKS {
-            return None;
+            return Vec::new();
         }
-        self.retry(|| {
-            let found = self.find(at, guard)?;
-            let Some(Place { node, .. }) = found.filter(|it| it.at.path == at.path) else {
-                return Ok(None);
-            };
-            let (count, upper) = node.get(|body| {
-                self.visit(body);
-                (body.count(), body.upper())
-            })?;
-            let mut layers = Vec::new();
-            for index in 0..count {
-                let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
-                if let Some(root) = P::layer(key, payload) {
-                    let mut path = at.path.to_vec();
-                    P::lead(key, payload, &mut path);
-                    layers.push(Layer { key, path, root });
-                }
-            }
-            Ok((!layers.is_empty()).then_some(Below { layers, upper }))
+        self.retry(|| match self.find(at, guard)? {
+            Some(place) if place.at.path == at.path => self.layers_of(place.node, at.path),
+            _ => Ok(Vec::new()),
         })
+    }
+
+    /// The layers below a leaf that was read, which this path leads to.
+    fn layers_of(
+        &self,
+        leaf: Snapshot<'_, Body<WORDS>>,
+        path: &[u8],
+    ) -> Result<Vec<Layer>, Restart> {
+        let mut layers = Vec::new();
+        if !P::LINKS {
+            return Ok(layers);
+        }
+        let count = leaf.get(|body| {
+            self.visit(body);
+            body.count()
+        })?;
+        for index in 0..count {
+            let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
+            if let Some(root) = P::layer(key, payload) {
+                let mut path = path.to_vec();
+                P::lead(key, payload, &mut path);
+                layers.push(Layer { key, path, root });
+            }
+        }
+        Ok(layers)
     }
 }

@@ -18,6 +18,7 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, TierId};
 
 use super::blocks::{Blocks, bytes_beside};
+use super::leaves::Which;
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
@@ -261,11 +262,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
     }
 
     fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.leaves_from(&[], |_| true, visit);
+        self.leaves_from(&[], Which::All, visit);
     }
 
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.leaves_from(from, |link| self.is_fast(link), visit);
+        self.leaves_from(from, Which::FastEnds, visit);
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {

@@ -159,9 +159,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 key,
                 height: 0,
             };
-            if let Some(below) = self.layers_below(at, &guard) {
-                todo.extend(below.layers.into_iter().map(|layer| (layer.path, level)));
-            }
+            let layers = self.layers_below(at, &guard);
+            todo.extend(layers.into_iter().map(|layer| (layer.path, level)));
             let counted = self.retry(|| {
                 let found = self.find(at, &guard)?;
                 let Some(Place { node, .. }) = found.filter(|it| it.at.path == path) else {
