@@ -13,7 +13,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU16;
 
-use timberline_tier::TierId;
+use timberline_tier::{Sparse, TierId};
 
 use crate::{Fence, KeyBytes, NodeKey};
 
@@ -170,6 +170,18 @@ pub trait Placed: Send + Sync {
 
     /// Moves one node to the slow tier, unless a child of it is fast.
     fn demote(&self, node: &NodeKey) -> Move;
+
+    /// Places in fast memory that hold back room from nodes of other sizes, if nodes have several: what lies in them would fit elsewhere.
+    fn sparse(&self) -> Sparse {
+        Sparse::NOWHERE
+    }
+
+    /// Moves the nodes on the path to a fast leaf, itself included, that lie in such places elsewhere in fast memory. Returns how many
+    /// moved.
+    fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
+        let _ = (leaf, away_from);
+        0
+    }
 
     /// Demotes all fast nodes below `node`, then `node` itself.
     fn demote_subtree(&self, node: &NodeKey) -> Move;

@@ -25,12 +25,14 @@ use lanes::Lanes;
 
 pub use classes::{MAX_SLOT, slot_size};
 pub use config::{ArenasConfig, ArenasError, OutOfMemory, TierConfig};
+pub use sparse::Sparse;
 
 mod bits;
 mod chunks;
 mod classes;
 mod config;
 mod lanes;
+mod sparse;
 mod vacant;
 
 struct Tier {
@@ -40,6 +42,8 @@ struct Tier {
     budget: Budget,
     chunks: Mutex<Chunks>,
     lanes: Lanes,
+    /// Whether chunks are to become empty: nobody keeps slots of those.
+    empties: AtomicBool,
     /// Allocations until the one that is made to fail; 0: none.
     fails_in: AtomicU64,
     /// Whether all after it fail, too.
@@ -118,6 +122,7 @@ impl Arenas {
                 budget: Budget::new(tier.limit),
                 chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
                 lanes: Lanes::default(),
+                empties: AtomicBool::new(false),
                 fails_in: AtomicU64::new(0),
                 fails_on: AtomicBool::new(false),
             });
@@ -173,7 +178,11 @@ impl Arenas {
         let address = slot.as_ptr() as usize;
         let this = &self.tiers[self.tier_of(address).index()];
         let class = class_of(size);
-        if this.lanes.push(class, address) {
+        let offset = address - this.span.start;
+        if this.empties.load(Relaxed) && lock(&this.chunks).leaves(offset) {
+            this.lanes.pass(class);
+            self.put(this, class, &[address]);
+        } else if this.lanes.push(class, address) {
             self.put(this, class, &this.lanes.shed(class));
         }
     }
@@ -256,6 +265,20 @@ impl Arenas {
         for tier in &self.tiers {
             self.flush(tier);
         }
+    }
+
+    /// The chunks of a tier that are worth being emptied, because what lies in them has room elsewhere. From now on others are asked for
+    /// slots first; the choice holds until the next one.
+    pub fn sparse(&self, tier: TierId) -> Sparse {
+        let this = &self.tiers[tier.index()];
+        // Free slots that threads keep look like used ones.
+        self.flush(this);
+        let mut chunks = lock(&this.chunks);
+        let chosen = chunks.choose_sparse();
+        this.empties.store(chunks.any_leaves(), Relaxed);
+        drop(chunks);
+        let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
+        Sparse::new(chosen.into_iter().map(range))
     }
 
     /// Asks the kernel where a tier's committed pages are.
@@ -361,6 +384,7 @@ impl Arenas {
                 self.give_back(tier, offset, bytes);
             }
         }
+        tier.empties.store(chunks.any_leaves(), Relaxed);
     }
 
     fn flush(&self, tier: &Tier) {

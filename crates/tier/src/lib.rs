@@ -13,7 +13,8 @@ mod side;
 pub mod topology;
 
 pub use arenas::{
-    Arenas, ArenasConfig, ArenasError, MAX_SLOT, OutOfMemory, PageCensus, TierConfig, slot_size,
+    Arenas, ArenasConfig, ArenasError, MAX_SLOT, OutOfMemory, PageCensus, Sparse, TierConfig,
+    slot_size,
 };
 pub use budget::Budget;
 pub use id::TierId;

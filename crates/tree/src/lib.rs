@@ -6,6 +6,7 @@
 pub mod art;
 pub mod btree;
 mod error;
+mod goal;
 mod key;
 pub mod masstree;
 mod range;

@@ -4,6 +4,7 @@
 //! A map holds its store by an [`Arc`], and so does every node that is retired and not freed yet: arenas
 //! stay mapped until the last node is gone.
 
+use std::cmp::Ordering;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -217,12 +218,12 @@ impl<M: Memory> Store<M> {
         leaves.sum::<i64>().max(0) as usize
     }
 
-    /// Counts a node that moved.
+    /// Counts a node that moved; between tiers, that is.
     pub fn count_move(&self, from: TierId, to: TierId) {
-        let moves = if to < from {
-            &self.promoted
-        } else {
-            &self.demoted
+        let moves = match to.cmp(&from) {
+            Ordering::Less => &self.promoted,
+            Ordering::Equal => return,
+            Ordering::Greater => &self.demoted,
         };
         moves.fetch_add(1, Relaxed);
     }

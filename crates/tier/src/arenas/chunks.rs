@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use super::bits::Bits;
 use super::classes::{CLASSES, size_of_class};
+use super::lanes::batch;
 use super::vacant::Vacant;
 use crate::os::PAGE;
 
@@ -27,6 +28,19 @@ struct Chunk {
     /// How many of them are free, and which.
     free: usize,
     bits: Bits,
+    /// Whether it is to become empty: others are asked for slots before it.
+    leaves: bool,
+}
+
+impl Chunk {
+    fn used(&self) -> usize {
+        self.slots - self.free
+    }
+
+    /// Where it stands among the chunks of its class that have free slots.
+    fn place(&self) -> (bool, u32) {
+        (self.leaves, self.first)
+    }
 }
 
 /// All chunks of one tier.
@@ -38,10 +52,12 @@ pub struct Chunks {
     gaps: Vec<u32>,
     /// For each page, 1 more than the number of its chunk; 0: it has none.
     chunk_at: Vec<u32>,
-    /// By class, the first pages of chunks with free slots.
-    partial: [BTreeSet<u32>; CLASSES],
+    /// By class, the first pages of chunks with free slots, behind whether these are to become empty.
+    partial: [BTreeSet<(bool, u32)>; CLASSES],
     /// By class, the pages of its chunks.
     pages: [usize; CLASSES],
+    /// How many chunks are to become empty.
+    leaving: usize,
 }
 
 impl Chunks {
@@ -56,15 +72,16 @@ impl Chunks {
             chunk_at: vec![0; pages],
             partial: std::array::from_fn(|_| BTreeSet::new()),
             pages: [0; CLASSES],
+            leaving: 0,
         }
     }
 
-    /// Takes up to `most` free slots in order of their addresses. O(1) each.
+    /// Takes up to `most` free slots in order of their addresses, those of chunks that are to become empty last. O(1) each.
     pub fn take(&mut self, class: usize, most: usize) -> Vec<usize> {
         let size = size_of_class(class);
         let mut slots = Vec::with_capacity(most);
         while slots.len() < most
-            && let Some(&first) = self.partial[class].first()
+            && let Some(&(_, first)) = self.partial[class].first()
         {
             let index = self.chunk_at[first as usize] - 1;
             let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
@@ -120,6 +137,7 @@ impl Chunks {
             slots,
             free: slots,
             bits: Bits::all_below(slots),
+            leaves: false,
         });
         let index = match self.gaps.pop() {
             Some(index) => {
@@ -132,7 +150,7 @@ impl Chunks {
             }
         };
         self.chunk_at[offset / PAGE..(offset + bytes) / PAGE].fill(index + 1);
-        self.partial[class].insert(first);
+        self.partial[class].insert((false, first));
         self.pages[class] += pages as usize;
     }
 
@@ -161,20 +179,63 @@ impl Chunks {
         assert!(chunk.bits.insert(slot), "slot {offset:#x} freed twice");
         chunk.free += 1;
         if chunk.free == 1 {
-            self.partial[class].insert(chunk.first);
+            self.partial[class].insert(chunk.place());
         }
         if chunk.free < chunk.slots {
             return None;
         }
-        let (first, pages) = (chunk.first, chunk.pages);
+        let (first, pages, place) = (chunk.first, chunk.pages, chunk.place());
+        self.leaving -= usize::from(chunk.leaves);
         self.chunks[index as usize] = None;
         self.gaps.push(index);
         let (offset, bytes) = (first as usize * PAGE, pages as usize * PAGE);
         self.chunk_at[offset / PAGE..(offset + bytes) / PAGE].fill(0);
-        self.partial[class].remove(&first);
+        self.partial[class].remove(&place);
         self.pages[class] -= pages as usize;
         self.vacate(offset, bytes);
         Some((offset, bytes))
+    }
+
+    /// Chooses anew the chunks that are to become empty, as `(offset, bytes)`: of each class those with the least in use, if
+    /// that is at most half of their slots, as long as it has room in the others; and some more, as threads keep slots of these.
+    pub fn choose_sparse(&mut self) -> Vec<(usize, usize)> {
+        let mut chosen = Vec::new();
+        let full = |chunk: &&mut Chunk| chunk.free == 0;
+        for chunk in self.chunks.iter_mut().flatten().filter(full) {
+            chunk.leaves = false;
+        }
+        for (class, partial) in self.partial.iter_mut().enumerate() {
+            let chunk_at = |first: u32| self.chunk_at[first as usize] as usize - 1;
+            let mut partly: Vec<usize> = partial.iter().map(|&(_, it)| chunk_at(it)).collect();
+            let chunk = |index: usize| self.chunks[index].as_ref().expect("it has pages");
+            partly.sort_by_key(|&index| chunk(index).used());
+            let mut room: usize = partly.iter().map(|&index| chunk(index).free).sum();
+            room = room.saturating_sub(2 * batch(class));
+            partial.clear();
+            for index in partly {
+                let chunk = self.chunks[index].as_mut().expect("it has pages");
+                chunk.leaves = chunk.used() <= chunk.free && chunk.used() + chunk.free <= room;
+                if chunk.leaves {
+                    room -= chunk.used() + chunk.free;
+                    chosen.push((chunk.first as usize * PAGE, chunk.pages as usize * PAGE));
+                }
+                partial.insert(chunk.place());
+            }
+        }
+        self.leaving = chosen.len();
+        chosen
+    }
+
+    /// Whether any chunk is to become empty and is not yet.
+    pub fn any_leaves(&self) -> bool {
+        self.leaving > 0
+    }
+
+    /// Whether a slot lies in a chunk that is to become empty.
+    pub fn leaves(&self, offset: usize) -> bool {
+        let index = self.chunk_at[offset / PAGE].checked_sub(1);
+        let chunk = index.and_then(|index| self.chunks[index as usize].as_ref());
+        chunk.is_some_and(|chunk| chunk.leaves)
     }
 
     /// The chunks, as `(offset, bytes)`.
@@ -219,6 +280,40 @@ mod tests {
         assert_eq!(emptied, Some((0, 4096)), "the last one empties the chunk");
         assert_eq!(chunks.take(class, 1), []);
         assert_eq!(chunks.committed().count(), 0);
+    }
+
+    #[test]
+    fn chunks_with_little_in_them_become_empty() {
+        let class = class_of(128);
+        let mut chunks = Chunks::new(16 << 10, MIB, 2 * MIB);
+        // Of 128 slots each these stay in use.
+        let stay = [96, 24, 40, 128, 72, 80, 50];
+        for _ in stay {
+            grow(&mut chunks, class, usize::MAX);
+        }
+        let slots = chunks.take(class, 128 * stay.len());
+        for (chunk, stays) in stay.into_iter().enumerate() {
+            for &slot in &slots[128 * chunk + stays..128 * (chunk + 1)] {
+                chunks.put(class, slot);
+            }
+        }
+        // In the others are 214 free slots for 64, but not for 50 more without 78 of them and 64 that threads may keep.
+        let at = |chunk: usize| (chunk << 14, 16 << 10);
+        assert_eq!(chunks.choose_sparse(), [at(1), at(2)]);
+        let taken = chunks.take(class, 214);
+        let stays = |slot: &usize| [1, 2].contains(&(slot >> 14));
+        assert!(!taken.iter().any(stays), "others are asked first");
+        let last = chunks.take(class, 1);
+        assert!(last.iter().all(stays), "but a slot is a slot");
+        for slot in taken {
+            chunks.put(class, slot);
+        }
+        for &slot in last.iter().chain(&slots[128..128 + 24]) {
+            chunks.put(class, slot);
+        }
+        let committed: Vec<_> = chunks.committed().collect();
+        assert_eq!(committed, [0, 2, 3, 4, 5, 6].map(at));
+        assert_eq!(chunks.choose_sparse(), [at(2)], "chosen anew");
     }
 
     #[test]

@@ -134,6 +134,13 @@ impl Lanes {
         stack.len() > KEPT[class] as usize
     }
 
+    /// Counts a slot that is given back and not kept.
+    pub fn pass(&self, class: usize) {
+        let mut lane = self.lanes.assigned().hold();
+        self.open(&mut lane);
+        lane.count(-(size_of_class(class) as isize));
+    }
+
     /// Takes a batch of slots of a class that has too many; the oldest.
     #[cold]
     #[inline(never)]

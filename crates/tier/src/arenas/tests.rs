@@ -26,6 +26,43 @@ fn the_address_tells_the_tier() {
     }
 }
 
+/// Nobody keeps a slot of a chunk that is to become empty, and nobody is handed one as long as there are others.
+#[test]
+fn what_lies_in_sparse_chunks_can_leave_them() {
+    let arenas = small(1 << 20, 1 << 20);
+    let mut slots = fill(&arenas, TierId::FAST, 24);
+    let staying = slots.iter().copied().step_by(20).collect::<Vec<_>>();
+    slots.retain(|slot| !staying.contains(slot));
+    for slot in slots {
+        free(&arenas, slot, 24);
+    }
+    assert!(arenas.allocate(TierId::FAST, 512).is_err(), "no room");
+    let sparse = arenas.sparse(TierId::FAST);
+    assert!(sparse.bytes() > 900 << 10, "{}", sparse.bytes());
+    let inside = |slot: &NonNull<u8>| sparse.contains(slot.as_ptr().addr());
+    let mut moved = Vec::new();
+    for slot in staying {
+        if inside(&slot) {
+            moved.push(arenas.allocate(TierId::FAST, 24).unwrap());
+            free(&arenas, slot, 24);
+        } else {
+            moved.push(slot);
+        }
+    }
+    assert!(!moved.iter().any(inside));
+    let room = fill(&arenas, TierId::FAST, 512);
+    assert!(room.len() * 512 >= sparse.bytes(), "{} slots", room.len());
+    for slot in room {
+        free(&arenas, slot, 512);
+    }
+    for slot in moved {
+        free(&arenas, slot, 24);
+    }
+    arenas.trim();
+    assert_eq!(arenas.budget(TierId::FAST).used(), 0);
+    assert!(arenas.sparse(TierId::FAST).is_empty());
+}
+
 #[test]
 fn a_full_tier_is_full_to_the_page() {
     let limit = (64 << 10) * 2 + 3 * 4096 + 17;

@@ -18,6 +18,7 @@ use timberline_tier::{Memory, TierId};
 
 use super::node::{AT_END, Leaf, Link, LockedTip, Reach, Step, Tip};
 use super::tree::{Inner, Parent, Root, Tree};
+use crate::goal::Goal;
 use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
@@ -80,7 +81,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Moves one node, if the single boundary allows.
-    pub fn relocate(&self, name: &NodeKey, to: TierId, guard: &Guard) -> Move {
+    pub fn relocate(&self, name: &NodeKey, to: Goal<'_>, guard: &Guard) -> Move {
         self.retry(|| match self.follow(name, guard, |_| true)? {
             None => Ok(Move::Stale),
             Some(Found::Tip(parent, Tip::Leaf(leaf))) => self.move_leaf(parent, leaf, to, guard),
@@ -98,11 +99,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }))
     }
 
-    /// Why a node below this parent stays where it is, if it does. With more than two tiers, `to` is the least that is asked.
-    fn stays(&self, parent: &Parent<'_, R>, from: TierId, to: TierId) -> Option<Move> {
-        if if to.is_fast() { from <= to } else { from >= to } {
+    /// Why a node below this parent stays where it is, if it does.
+    fn stays(&self, parent: &Parent<'_, R>, link: Link, goal: Goal<'_>) -> Option<Move> {
+        if goal.has(self.store.arenas(), link.address(self.base)) {
             return Some(Move::There);
         }
+        let (from, to) = (self.tier_of(link), goal.tier);
         (to < from && self.tier_of_parent(parent) > to).then_some(Move::Blocked)
     }
 
@@ -110,20 +112,23 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         parent: Parent<'_, R>,
         leaf: Leaf<'_>,
-        to: TierId,
+        goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
         let link = Link::to_leaf(self.base, leaf.address());
-        let from = self.tier_of(link);
-        if let Some(stays) = self.stays(&parent, from, to) {
-            return Ok(stays);
+        let mut value = leaf.value();
+        if let Some(stays) = self.stays(&parent, link, goal) {
+            let block = self.block_of(Tip::Leaf(leaf));
+            let elsewhere = |it: &ValueBlock| goal.avoids(it.address());
+            if stays != Move::There || !block.as_ref().is_some_and(elsewhere) {
+                return Ok(stays);
+            }
         }
-        let Ok(fresh) = self.fresh_in(to, link, leaf.bytes()) else {
+        let Ok(fresh) = self.fresh_in(goal.tier, link, leaf.bytes()) else {
             return Ok(Move::Full);
         };
-        let mut value = leaf.value();
         let block = match self.in_blocks {
-            true => ValueCopy::new(&self.store, value, to),
+            true => ValueCopy::new(&self.store, value, goal),
             false => Ok(None),
         };
         let Ok(block) = block else {
@@ -146,7 +151,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
         self.replace(held, LockedTip::Leaf(locked), fresh, guard);
-        self.store.count_move(from, to);
+        self.store.count_move(self.tier_of(link), goal.tier);
         Ok(Move::Moved(1))
     }
 
@@ -155,15 +160,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         parent: Parent<'_, R>,
         tip: Tip<'_>,
-        to: TierId,
+        goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
         let link = self.link_to(tip);
-        let from = self.tier_of(link);
-        if let Some(stays) = self.stays(&parent, from, to) {
+        if let Some(stays) = self.stays(&parent, link, goal) {
             return Ok(stays);
         }
-        let Ok(fresh) = self.fresh_in(to, link, tip.bytes()) else {
+        let Ok(fresh) = self.fresh_in(goal.tier, link, tip.bytes()) else {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
@@ -176,7 +180,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
         drop(copy);
         self.replace(held, old, fresh, guard);
-        self.store.count_move(from, to);
+        self.store.count_move(self.tier_of(link), goal.tier);
         Ok(Move::Moved(1))
     }
 
@@ -221,18 +225,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         parent: Parent<'_, R>,
         Inner { link, node }: Inner<'_, R>,
-        to: TierId,
+        goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let from = self.tier_of(link);
-        if let Some(stays) = self.stays(&parent, from, to) {
+        if let Some(stays) = self.stays(&parent, link, goal) {
             return Ok(stays);
         }
+        let (from, to) = (self.tier_of(link), goal.tier);
         if to > from && node.get(|body| self.has_fast_child(body))? {
             return Ok(Move::Blocked);
         }
         let bytes = link.kind().bytes::<R>();
-        let Ok(fresh) = self.fresh_in(to, link, bytes) else {
+        let Ok(fresh) = self.fresh_in(goal.tier, link, bytes) else {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
@@ -257,13 +261,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         loop {
             // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
             let guard = epoch::pin();
-            let slow = match self.retry(|| self.first_slow(name, &guard)) {
-                Ok(Some(slow)) => slow,
-                Ok(None) if moved == 0 => return Move::There,
+            let slow = |link| !self.is_fast(link);
+            let path = self.retry(|| self.on_path(name, slow, &guard));
+            let slow = match path.as_deref() {
+                Ok([slow, ..]) => slow,
+                Ok([]) if moved == 0 => return Move::There,
                 Err(Stale) if moved == 0 => return Move::Stale,
-                Ok(None) | Err(Stale) => return Move::Moved(moved),
+                Ok([]) | Err(Stale) => return Move::Moved(moved),
             };
-            match self.relocate(&slow, TierId::FAST, &guard) {
+            match self.relocate(slow, Goal::tier(TierId::FAST), &guard) {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
                 // The tree changed in between: look again.
@@ -272,29 +278,45 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// The topmost node on the path to a node, itself included, that is not fast.
-    #[allow(clippy::type_complexity)]
-    fn first_slow(
+    /// The nodes on the path to a node, itself included, that are wanted; topmost first.
+    fn on_path(
         &self,
         name: &NodeKey,
+        wanted: impl Fn(Link) -> bool,
         guard: &Guard,
-    ) -> Result<Result<Option<NodeKey>, Stale>, Restart> {
-        let mut slow = None;
+    ) -> Result<Result<Vec<NodeKey>, Stale>, Restart> {
+        let mut nodes = Vec::new();
         let found = self.follow(name, guard, |here| {
-            if slow.is_none() && !self.is_fast(here.inner.link) {
-                slow = Some(branching(&name.key[..here.branch]));
+            if wanted(here.inner.link) {
+                nodes.push(branching(&name.key[..here.branch]));
             }
             true
         })?;
         Ok(match found {
             None => Err(Stale),
-            Some(_) if slow.is_some() => Ok(slow),
             Some(Found::Tip(_, tip)) => {
-                let is_fast = self.store.arenas().tier_of(tip.address()).is_fast();
-                Ok((!is_fast).then(|| name.clone()))
+                if wanted(self.link_to(tip)) {
+                    nodes.push(name.clone());
+                }
+                Ok(nodes)
             }
-            Some(Found::Inner(..)) => Ok(None),
+            Some(Found::Inner(..)) => Ok(nodes),
         })
+    }
+
+    /// Moves what is elsewhere on the way to a leaf, itself included, to where it is to go in the same tier. Returns how many nodes moved.
+    pub fn renew(&self, leaf: &NodeKey, goal: Goal<'_>) -> usize {
+        let guard = epoch::pin();
+        let sparse = |link: Link| goal.avoids(link.address(self.base));
+        let Ok(mut nodes) = self.retry(|| self.on_path(leaf, sparse, &guard)) else {
+            return 0;
+        };
+        if !nodes.contains(leaf) {
+            // What lies beside the leaf may be there.
+            nodes.push(leaf.clone());
+        }
+        let moved = |node: &NodeKey| matches!(self.relocate(node, goal, &guard), Move::Moved(_));
+        nodes.iter().filter(|node| moved(node)).count()
     }
 
     /// The lowest inner node above a node.

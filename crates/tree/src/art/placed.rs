@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch;
-use timberline_tier::{Memory, TierId};
+use timberline_tier::{Memory, Sparse, TierId};
 
 use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
+use crate::goal::Goal;
 use crate::range::Way;
 
 /// Leaves shown under one pin: the epoch is not held back by a long sweep.
@@ -118,7 +119,15 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         if self.store.arenas().tiers() < 2 {
             return Move::There;
         }
-        self.relocate(node, TierId::SLOW, &epoch::pin())
+        self.relocate(node, Goal::tier(TierId::SLOW), &epoch::pin())
+    }
+
+    fn sparse(&self) -> Sparse {
+        self.store.arenas().sparse(TierId::FAST)
+    }
+
+    fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
+        self.renew(&NodeKey::leaf(leaf.clone()), Goal::away_from(away_from))
     }
 
     fn demote_subtree(&self, node: &NodeKey) -> Move {

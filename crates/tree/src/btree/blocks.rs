@@ -7,11 +7,12 @@ use std::ptr::NonNull;
 
 use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Memory, OutOfMemory, TierId};
+use timberline_tier::{Arenas, Memory, OutOfMemory, TierId};
 
 use super::node::{Block, Body};
 use super::payload::Payload;
 use super::tree::Tree;
+use crate::goal::Goal;
 use crate::store::Store;
 use crate::value::ValueBlock;
 
@@ -74,6 +75,21 @@ pub(super) fn bytes_beside<P: Payload, const WORDS: usize>(
     Ok(bytes)
 }
 
+/// Whether all blocks of a leaf are where they are to be.
+pub(super) fn all_at<P: Payload, const WORDS: usize>(
+    leaf: &Snapshot<'_, Body<WORDS>>,
+    goal: Goal<'_>,
+    arenas: &Arenas,
+) -> Result<bool, Restart> {
+    for index in 0..leaf.get(Body::count)? {
+        let mut blocks = beside::<P, WORDS>(leaf, index)?;
+        if blocks.any(|block| !goal.has_beside(arenas, block.address())) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Slots for copies, by the index of the entry they belong to. Freed if they are not used.
 pub(crate) struct Blocks<'t, M: Memory> {
     store: &'t Store<M>,
@@ -87,14 +103,14 @@ impl<'t, M: Memory> Blocks<'t, M> {
         Blocks { store, slots }
     }
 
-    /// Room in exactly this tier for all blocks of a leaf.
+    /// Room exactly there for all blocks of a leaf that are elsewhere.
     pub fn ask<P: Payload, const WORDS: usize>(
         &mut self,
         leaf: &Snapshot<'_, Body<WORDS>>,
-        tier: TierId,
+        goal: Goal<'_>,
     ) -> Result<Result<(), OutOfMemory>, Restart> {
         let store = self.store;
-        self.room::<P, WORDS>(leaf, 0, tier, |bytes| store.allocate_in(tier, bytes))
+        self.room::<P, WORDS>(leaf, 0, goal, |bytes| store.allocate_in(goal.tier, bytes))
     }
 
     /// Room in this tier, or the next slower one that has some, for the blocks from an entry on.
@@ -105,20 +121,21 @@ impl<'t, M: Memory> Blocks<'t, M> {
         tier: TierId,
     ) -> Result<Result<(), OutOfMemory>, Restart> {
         let store = self.store;
-        self.room::<P, WORDS>(leaf, from, tier, |bytes| store.allocate_from(tier, bytes))
+        let goal = Goal::tier(tier);
+        self.room::<P, WORDS>(leaf, from, goal, |bytes| store.allocate_from(tier, bytes))
     }
 
     fn room<P: Payload, const WORDS: usize>(
         &mut self,
         leaf: &Snapshot<'_, Body<WORDS>>,
         from: usize,
-        tier: TierId,
+        goal: Goal<'_>,
         mut allocate: impl FnMut(usize) -> Result<NonNull<u8>, OutOfMemory>,
     ) -> Result<Result<(), OutOfMemory>, Restart> {
         let arenas = self.store.arenas();
         for index in from..leaf.get(Body::count)? {
             for block in beside::<P, WORDS>(leaf, index)? {
-                if arenas.tier_of(block.address()) == tier {
+                if goal.has_beside(arenas, block.address()) {
                     continue;
                 }
                 match allocate(block.slot()) {

@@ -9,19 +9,21 @@
 //! Both locks are held while the single boundary is checked, so a child cannot be promoted while its parent
 //! is demoted.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Memory, TierId};
+use timberline_tier::{Memory, Sparse, TierId};
 
-use super::blocks::{Blocks, bytes_beside};
+use super::blocks::{Blocks, all_at, bytes_beside};
 use super::leaves::Which;
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
+use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -30,7 +32,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Moves one node, if the single boundary allows.
-    fn relocate(&self, at: At<'_>, to: TierId, guard: &Guard) -> Move {
+    fn relocate(&self, at: At<'_>, to: Goal<'_>, guard: &Guard) -> Move {
         let mut fresh = None;
         let outcome = self.retry(|| self.try_relocate(at, to, &mut fresh, guard));
         if let Some(unused) = fresh {
@@ -42,7 +44,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn try_relocate(
         &self,
         at: At<'_>,
-        to: TierId,
+        goal: Goal<'_>,
         fresh: &mut Option<Link>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
@@ -53,15 +55,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return Ok(Move::Stale);
         };
         let arenas = self.memory().arenas();
-        let from = arenas.tier_of(link.address());
-        // Fast enough, or slow enough: with more than two tiers, `to` is the least that is asked.
-        if if to.is_fast() { from <= to } else { from >= to } {
-            return Ok(Move::There);
+        let (from, to) = (arenas.tier_of(link.address()), goal.tier);
+        let with_blocks = P::BLOCKS && at.height == 0;
+        if goal.has(arenas, link.address()) {
+            let stays = !with_blocks || !goal.is_within();
+            if stays || all_at::<P, WORDS>(&node, goal, arenas)? {
+                return Ok(Move::There);
+            }
         }
-        let blocked = if to < from {
-            parent.tier(self.memory()) > to
-        } else {
-            self.seems_to_have_fast_child(node)?
+        let blocked = match to.cmp(&from) {
+            Ordering::Less => parent.tier(self.memory()) > to,
+            Ordering::Equal => false,
+            Ordering::Greater => self.seems_to_have_fast_child(node)?,
         };
         if blocked {
             return Ok(Move::Blocked);
@@ -74,7 +79,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             },
         };
         let mut blocks = Blocks::none(&self.store);
-        if P::BLOCKS && at.height == 0 && blocks.ask::<P, WORDS>(&node, to)?.is_err() {
+        if with_blocks && blocks.ask::<P, WORDS>(&node, goal)?.is_err() {
             return Ok(Move::Full);
         }
         let parent = parent.upgrade()?;
@@ -171,17 +176,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(None)
     }
 
-    /// The topmost node on the path to a node, itself included, that is not fast.
-    fn first_slow<'g>(&'g self, at: At<'g>, guard: &'g Guard) -> Result<Option<At<'g>>, Restart> {
-        let mut slow = None;
+    /// The nodes on the path to a node, itself included, that are wanted; topmost first.
+    fn on_path<'g>(
+        &'g self,
+        at: At<'g>,
+        wanted: impl Fn(Link) -> bool,
+        guard: &'g Guard,
+    ) -> Result<Vec<At<'g>>, Restart> {
+        let mut nodes = Vec::new();
         let mut pass = |at, link| {
-            if slow.is_none() && !self.is_fast(link) {
-                slow = Some(at);
+            if wanted(link) {
+                nodes.push(at);
             }
         };
         let found = self.find_passing(at, &mut pass, guard)?;
         // Where the tree is lower than the name says, there is no such node, but maybe a path.
-        Ok(slow.filter(|_| found.is_some() || at.path.is_empty()))
+        if found.is_none() && !at.path.is_empty() {
+            nodes.clear();
+        }
+        Ok(nodes)
     }
 
     /// The fast nodes right below a node.
@@ -279,10 +292,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         loop {
             // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
             let guard = epoch::pin();
-            let Some(slow) = self.retry(|| self.first_slow(At::named(node), &guard)) else {
+            let slow = |link| !self.is_fast(link);
+            let at = At::named(node);
+            let path = self.retry(|| self.on_path(at, slow, &guard));
+            let Some(&slow) = path.first() else {
                 break;
             };
-            match self.relocate(slow, TierId::FAST, &guard) {
+            match self.relocate(slow, Goal::tier(TierId::FAST), &guard) {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
                 // The tree changed in between: look again.
@@ -300,7 +316,29 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         if self.memory().arenas().tiers() < 2 {
             return Move::There;
         }
-        self.relocate(At::named(node), TierId::SLOW, &epoch::pin())
+        self.relocate(At::named(node), Goal::tier(TierId::SLOW), &epoch::pin())
+    }
+
+    fn sparse(&self) -> Sparse {
+        match P::BLOCKS {
+            true => self.memory().arenas().sparse(TierId::FAST),
+            // Nodes of one size have each other's room.
+            false => Sparse::NOWHERE,
+        }
+    }
+
+    fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
+        let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
+        let guard = epoch::pin();
+        let at = At::named(&name);
+        let sparse = |link: Link| goal.avoids(link.address());
+        let mut nodes = self.retry(|| self.on_path(at, sparse, &guard));
+        if !nodes.contains(&at) {
+            // What lies beside the leaf may be there.
+            nodes.push(at);
+        }
+        let moved = |&at: &At<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));
+        nodes.iter().filter(|&at| moved(at)).count()
     }
 
     fn demote_subtree(&self, node: &NodeKey) -> Move {

@@ -59,7 +59,7 @@ pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
 }
 
 /// A [`NodeKey`] taken apart.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At<'p> {
     /// The words that lead to the node's layer, each of eight bytes; empty for the topmost tree.
     pub path: &'p [u8],

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::block::ValueBlock;
+use crate::goal::Goal;
 use crate::store::Store;
 
 /// Room for a copy; freed if none is made.
@@ -15,13 +16,17 @@ pub(crate) struct ValueCopy<'s, M: Memory> {
 }
 
 impl<'s, M: Memory> ValueCopy<'s, M> {
-    /// Room in exactly this tier for what a word leads to. None is needed for the empty string, and for what lies there already.
-    pub fn new(store: &'s Store<M>, word: u64, tier: TierId) -> Result<Option<Self>, OutOfMemory> {
-        let elsewhere = |block: &ValueBlock| store.arenas().tier_of(block.address()) != tier;
+    /// Room exactly there for what a word leads to. None is needed for the empty string, and for what is there already.
+    pub fn new(
+        store: &'s Store<M>,
+        word: u64,
+        goal: Goal<'_>,
+    ) -> Result<Option<Self>, OutOfMemory> {
+        let elsewhere = |block: &ValueBlock| !goal.has_beside(store.arenas(), block.address());
         let Some(old) = ValueBlock::of(word).filter(elsewhere) else {
             return Ok(None);
         };
-        let slot = Some(store.allocate_in(tier, old.slot())?);
+        let slot = Some(store.allocate_in(goal.tier, old.slot())?);
         Ok(Some(ValueCopy { store, old, slot }))
     }
 
@@ -31,7 +36,7 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
         word: u64,
         tier: TierId,
     ) -> Result<Option<Self>, OutOfMemory> {
-        match Self::new(store, word, tier) {
+        match Self::new(store, word, Goal::tier(tier)) {
             Err(_) if tier < store.arenas().slowest() => {
                 Self::new_or_fall(store, word, TierId(tier.0 + 1))
             }

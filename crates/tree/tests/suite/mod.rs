@@ -46,6 +46,7 @@ macro_rules! suite_for {
                 linear::histories_are_linearizable_at_rest,
                 linear::histories_are_linearizable_while_nodes_move,
                 moves::heat_goes_along_and_the_old_address_is_dead,
+                moves::scattered_nodes_move_together,
                 faults::a_failed_allocation_fails_an_insert_or_nothing,
                 faults::a_failed_allocation_ends_a_bulk_load_cleanly,
                 faults::a_failed_allocation_moves_no_node,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{KeyBytes, Move, Placed};
+use timberline_placement::{KeyBytes, Move, NodeKey, Placed};
 use timberline_sync::epoch;
+use timberline_tier::TierId;
 
 use super::draw::seed;
 use super::{TestMap, check, placing, rooms};
@@ -51,6 +52,50 @@ pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
         assert_eq!(placed.fence_at(after[&fence].0), Some(fence));
     }
     drop(pinned);
+    check::same(&map, &model);
+    check::nothing_leaked(&map);
+}
+
+/// What is left of many nodes holds back memory from those of other sizes, until it moves together.
+pub fn scattered_nodes_move_together<T: TestMap>() {
+    let placing = placing::all_slow(seed());
+    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let map = T::make(arenas, placing.placement.clone()).unwrap();
+    let model: BTreeMap<u64, u64> = (0..6_000).map(|key| (key * 259, key)).collect();
+    map.bulk_load(model.clone()).unwrap();
+    let (placed, arenas) = (map.placed(), map.arenas());
+    let names = leaves(&*placed);
+    for fence in names.keys() {
+        placed.promote_path(fence.clone());
+    }
+    let staying = |(index, _): &(usize, &KeyBytes)| index % 8 == 0;
+    for (_, fence) in names.keys().enumerate().filter(|it| !staying(it)) {
+        placed.demote(&NodeKey::leaf(fence.clone()));
+    }
+    check::reclaim_until("retired nodes", || {
+        check::used(&map) == check::in_nodes(&map)
+    });
+
+    let (sparse, used) = (placed.sparse(), arenas.used(TierId::FAST));
+    if sparse.is_empty() {
+        assert_eq!(T::SIZES, 1, "all nodes have each other's room");
+        return;
+    }
+    let committed = arenas.budget(TierId::FAST).used();
+    let before = leaves(&*placed);
+    // Paths lead to slow leaves, too; these stay where they are.
+    let renewed = names.keys().map(|leaf| placed.renew_path(leaf, &sparse));
+    assert!(renewed.sum::<usize>() > 0);
+    let is_fast = |&(address, _): &(usize, u16)| arenas.tier_of(address).is_fast();
+    let after = leaves(&*placed);
+    assert!(before.values().map(is_fast).eq(after.values().map(is_fast)));
+    let inside = |&(address, _): &(usize, u16)| sparse.contains(address);
+    assert!(!after.values().any(inside));
+    check::reclaim_until("what was emptied", || {
+        arenas.trim();
+        arenas.budget(TierId::FAST).used() + sparse.bytes() <= committed
+    });
+    assert_eq!(arenas.used(TierId::FAST), used);
     check::same(&map, &model);
     check::nothing_leaked(&map);
 }
