@@ -29,6 +29,8 @@ type Counts = HashMap<usize, u64>;
 pub struct Oracle {
     counting: AtomicBool,
     counts: PerLane<Mutex<Counts>>,
+    /// Slow nodes that got a fast child.
+    broken: Mutex<Vec<NodeKey>>,
 }
 
 impl Placement for Oracle {
@@ -55,6 +57,10 @@ impl Placement for Oracle {
             _ => node.parent,
         }
     }
+
+    fn boundary_broken(&self, node: NodeKey) {
+        lock(&self.broken).push(node);
+    }
 }
 
 impl Oracle {
@@ -77,6 +83,9 @@ impl Oracle {
         let Some((_, _, top)) = ranked.first() else {
             return 0;
         };
+        for node in lock(&self.broken).drain(..) {
+            tree.demote_subtree(&node);
+        }
         make_room(tree, top);
         promote(tree, &ranked, reserve)
     }
@@ -160,9 +169,11 @@ fn promote(tree: &dyn Placed, ranked: &[Ranked], reserve: usize) -> usize {
     /// Where nodes differ in size, one that does not fit says little about the next.
     const REFUSALS: usize = 64;
     let (mut leaves, mut refused) = (0, 0);
+    // Nothing is in the way of anything now. Later, a refusal would make memory look smaller than it is to smaller nodes.
+    let limit = tree.fill(TierId::FAST).limit;
     for (_, is_leaf, node) in ranked {
-        let fill = tree.fill(TierId::FAST);
-        if fill.used + (reserve + 1) * tree.node_bytes() > fill.limit || refused == REFUSALS {
+        let used = tree.fill(TierId::FAST).used;
+        if used + (reserve + 1) * tree.node_bytes() > limit || refused == REFUSALS {
             break;
         }
         match tree.promote_node(node) {

@@ -13,14 +13,16 @@ use std::ops::{Bound, ControlFlow};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use art_of_words::Map;
 use bytes::{ByteMap, byte_suite_for};
+use suite::clockwork::Clockwork;
 use suite::draw::{self, Draw};
 use suite::map::Bounds;
-use suite::{placing, rooms};
-use timberline_placement::{Placed, Placement};
-use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
+use suite::{check, placing, rooms};
+use timberline_placement::{HeatIn, Placed, Placement, Timberline, TimberlineConfig};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::art::{Far, Near, Range, Reach};
 use timberline_tree::{Art, ArtError, BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
 use values::{ValueMap, value_map, value_suite_for};
@@ -327,4 +329,37 @@ fn upserts_of_one_key_meet() {
         }
     });
     assert_eq!(map.get(b"counter"), Some(9_000));
+}
+
+/// Fast memory, full of whatever was inserted first, comes to hold hot records and their paths, which have other sizes. What stays of
+/// the first ones is scattered over all chunks, and moves together for that.
+#[test]
+fn fast_memory_is_of_use_to_nodes_of_any_size() {
+    let (records, fast) = (40_000, 400 << 10);
+    let arenas = rooms::two(fast, rooms::AMPLE);
+    let home = HeatIn::Leaf { leaf_bytes: 40 };
+    let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
+    let map: Art<u64, u64, Native> = Art::new(Native(arenas), policy.clone()).unwrap();
+    let mut clockwork = Clockwork::new(policy.workers());
+    let mut draw = Draw::new(draw::seed(), 0);
+    let keys: Vec<u64> = (0..records).map(|_| draw.word()).collect();
+    for &key in &keys {
+        map.insert(&key, key).unwrap();
+    }
+    for round in 0..400 {
+        for _ in 0..500 {
+            let hot = keys[draw.below(2_000) as usize];
+            assert_eq!(map.get(&hot), Some(hot));
+        }
+        clockwork.run_for(&*map.placed(), Duration::from_millis(20));
+        if round % 20 == 0 {
+            check::reclaim_until("retired nodes", || {
+                let used = |tier| map.memory().arenas().used(TierId(tier));
+                used(0) + used(1) == map.stats().bytes_in_nodes
+            });
+        }
+    }
+    let used = map.memory().arenas().used(TierId::FAST);
+    assert!(used * 10 > fast * 8, "{used} bytes of {fast} are used");
+    assert!(map.iter().count() == records);
 }

@@ -57,8 +57,9 @@ impl<I: PlacedIndex> Contender<I> {
             _ => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
-        // Tables are as long as the addresses that are reserved, whole chunks among them.
-        config.chunk_bytes = (sizes.tree / 16)
+        // Small beside the budget: each size of nodes leaves part of a chunk unused, and tables are as long as the addresses that are
+        // reserved, whole chunks among them.
+        config.chunk_bytes = (sizes.tree / 512)
             .next_power_of_two()
             .clamp(64 << 10, config.chunk_bytes);
         let limits = [fast, slow];

@@ -13,6 +13,7 @@
 //! is demoted only when none of its children is fast.
 
 mod clock;
+mod compaction;
 mod exchange;
 mod heat;
 mod mover;

@@ -11,8 +11,9 @@ use timberline_sync::epoch;
 use timberline_tier::TierId;
 
 use super::clock::Clock;
+use super::compaction::Compaction;
 use super::exchange::{Plan, worth_it};
-use super::pace::Pace;
+use super::pace::{BRISK, Pace};
 use super::watch::{Found, Sweep, Victim, Watch};
 use super::{HeatIn, Seen, Suggestion, Timberline};
 use crate::workers::{Next, Worker, lock};
@@ -29,6 +30,7 @@ pub struct Mover {
     uncooled: u64,
     /// Room that is free on paper is of no use: it is in slots of other sizes.
     stranded: bool,
+    compaction: Compaction,
     /// A sequence of draws, for picking inner nodes where no leaf is left to demote.
     draw: u64,
 }
@@ -48,6 +50,7 @@ impl Mover {
             pace,
             uncooled: 0,
             stranded: false,
+            compaction: Compaction::default(),
             draw: 0,
         }
     }
@@ -288,6 +291,7 @@ impl Worker for Mover {
     fn step(&mut self, tree: &dyn Placed, _now: Duration) -> Next {
         self.restore_boundary(tree);
         let promoted = self.exchange(tree);
+        self.compaction.step(tree, self.stranded);
         let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
             policy
@@ -309,7 +313,11 @@ impl Worker for Mover {
             self.cool();
         }
         policy.interval.store(self.pace.interval(), Relaxed);
-        Next::After(self.pace.round())
+        // What is being emptied is of no use to anybody until it is empty.
+        Next::After(match self.compaction.is_active() {
+            true => BRISK,
+            false => self.pace.round(),
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::SELDOM;
 
 /// The worker's round while placement is in motion.
-const BRISK: Duration = Duration::from_millis(20);
+pub const BRISK: Duration = Duration::from_millis(20);
 /// The longest round at rest.
 const CALM: Duration = Duration::from_millis(200);
 /// Too few samples to judge by.
