@@ -275,16 +275,24 @@ pub(crate) struct Slot<'t, const WORDS: usize> {
     pub count: usize,
 }
 
-/// Finds the place of a key in its leaf.
-pub(super) struct Seek<'t, M: Memory, const WORDS: usize, H: Keep>(pub Leaf<'t, M, WORDS, H>);
+/// Finds the place of a key in its leaf. `SHIFTS`: others may have to move aside for it, which reads all lines; they are asked for
+/// while the search waits for its own.
+pub(super) struct Seek<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool>(
+    pub Leaf<'t, M, WORDS, H>,
+);
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Seek<'t, M, WORDS, H> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool> Work
+    for Seek<'t, M, WORDS, H, SHIFTS>
+{
     type Output = Result<Slot<'t, WORDS>, Restart>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Leaf { tree, key, .. } = self.0;
         let (leaf, share) = self.0.run(lanes);
+        if SHIFTS {
+            tree.ask_for_all(Link::from_word(address(leaf.of()) as u64));
+        }
         let read = |body: &Body<WORDS>| (tree.seek(lanes, body, key, share), body.count());
         let (found, count) = leaf.get(read)?;
         Ok(Slot { leaf, found, count })

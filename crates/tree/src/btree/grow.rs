@@ -91,7 +91,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
     ) -> Result<Result<Put<R>, InsertError>, Restart> {
-        let Slot { leaf, found, count } = self.slot(key, guard)?;
+        let Slot { leaf, found, count } = self.slot::<true>(key, guard)?;
         if found.is_err() && count == Self::CAPACITY {
             return Ok(Ok(Put::NoRoom));
         }

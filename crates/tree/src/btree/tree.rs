@@ -518,11 +518,16 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         })
     }
 
-    /// The place of `key` in its leaf.
+    /// The place of `key` in its leaf. `SHIFTS`: others may have to move aside for it.
     #[inline(always)]
-    pub fn slot<'g>(&'g self, key: u64, guard: &'g Guard) -> Result<Slot<'g, WORDS>, Restart> {
+    pub fn slot<'g, const SHIFTS: bool>(
+        &'g self,
+        key: u64,
+        guard: &'g Guard,
+    ) -> Result<Slot<'g, WORDS>, Restart> {
         let tree = self;
-        self.search.run(Seek(Leaf { tree, key, guard }))
+        let leaf = Leaf { tree, key, guard };
+        self.search.run(Seek::<_, _, _, SHIFTS>(leaf))
     }
 
     /// What `out` makes of the value of a key.
@@ -557,7 +562,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         key: u64,
         guard: &'g Guard,
     ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
-        let Slot { leaf, found, .. } = self.slot(key, guard)?;
+        let Slot { leaf, found, .. } = self.slot::<false>(key, guard)?;
         Ok(found.ok().map(|index| (leaf, index)))
     }
 
