@@ -5,6 +5,7 @@
 //! memory: the fast leaves are visited in order, some each round, and what lies in those chunks on the way to them goes elsewhere.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use timberline_sync::epoch;
 use timberline_tier::{Sparse, TierId};
@@ -14,19 +15,31 @@ use crate::{KeyBytes, Placed};
 /// Leaves visited in a round.
 const STRIDE: usize = 16_384;
 /// Nothing is done for less than this part of fast memory.
-const WORTH: usize = 32;
-/// Rounds between two compactions.
-const REST: u32 = 16;
+const WORTH: usize = 8;
+/// From one look at what could be won to the next; doubled each time that it is not worth it.
+const PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// See the [module's text](self).
-#[derive(Default)]
 pub struct Compaction {
     /// What is being emptied; nowhere: nothing is.
     sparse: Sparse,
     /// Leaves below this fence were visited.
     next: KeyBytes,
-    /// Rounds until the next one may begin.
-    rest: u32,
+    /// When it may look again, and how long it rests if that is in vain.
+    due: Duration,
+    pause: Duration,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Compaction {
+            sparse: Sparse::NOWHERE,
+            next: KeyBytes::default(),
+            due: Duration::ZERO,
+            pause: PAUSE,
+        }
+    }
 }
 
 impl Compaction {
@@ -36,14 +49,18 @@ impl Compaction {
     }
 
     /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth it. Returns how many nodes moved.
-    pub fn step(&mut self, tree: &dyn Placed, stranded: bool) -> usize {
-        self.rest = self.rest.saturating_sub(1);
-        if !self.is_active() && stranded && self.rest == 0 {
+    pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
+        // A clock that was set back must not end this for good.
+        self.due = self.due.min(now + self.pause);
+        if !self.is_active() && stranded && now >= self.due {
             let sparse = tree.sparse();
             if sparse.bytes() >= tree.fill(TierId::FAST).limit / WORTH {
                 (self.sparse, self.next) = (sparse, KeyBytes::default());
+                self.pause = PAUSE;
+            } else {
+                self.pause = (2 * self.pause).min(LONGEST_PAUSE);
             }
-            self.rest = REST;
+            self.due = now + self.pause;
         }
         match self.is_active() {
             true => self.go_on(tree),
@@ -70,5 +87,36 @@ impl Compaction {
             None => self.sparse = Sparse::NOWHERE,
         }
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeTree;
+
+    #[test]
+    fn looks_in_vain_become_rare() {
+        // All of its nodes have one size: nothing is ever sparse.
+        let tree = FakeTree::uniform(2, 4, 5);
+        let mut compaction = Compaction::default();
+        let mut looks = Vec::new();
+        for tenth in 0..600 {
+            let (now, due) = (Duration::from_millis(100 * tenth), compaction.due);
+            assert_eq!(compaction.step(&tree, true, now), 0);
+            assert!(!compaction.is_active());
+            if compaction.due != due {
+                looks.push(now.as_secs());
+            }
+        }
+        assert_eq!(looks, [0, 1, 3, 7, 15, 31, 47]);
+        compaction.step(&tree, true, Duration::ZERO);
+        assert!(
+            compaction.due <= LONGEST_PAUSE,
+            "the clock may have been set back"
+        );
+        compaction.due = Duration::ZERO;
+        compaction.step(&tree, false, LONGEST_PAUSE);
+        assert_eq!(compaction.due, Duration::ZERO, "nothing asks for room");
     }
 }

@@ -134,8 +134,8 @@ impl Mover {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
             self.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
-            let mut batch = 0;
-            while !full && batch < BATCH.max(free) {
+            let (mut batch, mut in_vain) = (0, 0);
+            while !full && batch < BATCH.max(free) && in_vain < self.policy.scale.patience {
                 let Some(suggestion) = hot.next() else { break };
                 batch += 1;
                 match tree.promote_path(suggestion.fence.clone()) {
@@ -145,15 +145,12 @@ impl Mover {
                         // Leaves are paid for by victims, inner nodes are not.
                         full = nodes > 1 && self.is_short(tree);
                     }
-                    Move::Full => {
-                        failed += 1;
-                        if failed == self.policy.scale.patience {
-                            return (promoted, failed);
-                        }
-                    }
+                    Move::Full => in_vain += 1,
                     Move::There | Move::Stale | Move::Blocked => {}
                 }
             }
+            failed += in_vain;
+            full |= in_vain == self.policy.scale.patience;
             if cold.is_empty() && (full || batch == 0) {
                 return (promoted, failed);
             }
@@ -288,10 +285,10 @@ impl Worker for Mover {
         "tl-mover"
     }
 
-    fn step(&mut self, tree: &dyn Placed, _now: Duration) -> Next {
+    fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next {
         self.restore_boundary(tree);
         let promoted = self.exchange(tree);
-        self.compaction.step(tree, self.stranded);
+        self.compaction.step(tree, self.stranded, now);
         let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
             policy

@@ -21,8 +21,8 @@ pub struct Scale {
     pub denser: u32,
     /// Samples for each fast leaf that let one more access pass between two samples.
     pub thinning: u64,
-    /// Promotions that find no room until a round ends. With nodes of one size no other will find any; otherwise a leaf may fit where
-    /// a path did not.
+    /// Promotions in a batch that find no room until it ends. With nodes of one size no other will find any; otherwise a leaf may fit
+    /// where a path did not.
     pub patience: usize,
 }
 
