@@ -129,7 +129,7 @@ Late(t) ==
 
 -----------------------------------------------------------------------------
 (* Tree::promote_node: the topmost slow node on the path is the next one.  *)
-(* What first_slow finds is a name, which may be stale when it is used, so *)
+(* What on_path finds is a name, which may be stale when it is used, so *)
 (* it is found in one step; then a descent of its own goes there.          *)
 NextOnPath(t) ==
     LET r == th[t]
