@@ -116,7 +116,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
     ) -> Result<Move, Restart> {
         let link = Link::to_leaf(self.base, leaf.address());
-        let mut value = leaf.value();
+        let value = leaf.value();
         if let Some(stays) = self.stays(&parent, link, goal) {
             let block = self.block_of(Tip::Leaf(leaf));
             let elsewhere = |it: &ValueBlock| goal.avoids(it.address());
@@ -139,17 +139,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if self.in_blocks && leaf.value() != value {
             return Err(Restart);
         }
-        match block {
-            Some(block) => {
-                self.store.reclaim_value(value, guard);
-                value = block.make();
-            }
-            None => value = leaf.value(),
-        }
-        let copy = self.copy_leaf(leaf, value, fresh.link, guard);
-        let (leaf, copy) = (Tip::Leaf(leaf), Tip::Leaf(copy));
+        let copy = self.copy_leaf(leaf, leaf.value(), fresh.link, guard);
+        // The placement is told before anything changes: it may panic.
         let placement = &self.store.placement;
-        placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
+        placement.leaf_moved(
+            self.leaf_ref(Tip::Leaf(leaf)),
+            self.leaf_ref(Tip::Leaf(copy)),
+        );
+        if let Some(block) = block {
+            self.store.reclaim_value(value, guard);
+            copy.set_first(block.make());
+        }
         self.replace(held, LockedTip::Leaf(locked), fresh, guard);
         self.store.count_move(self.tier_of(link), goal.tier);
         Ok(Move::Moved(1))
@@ -246,10 +246,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let copy = fresh.link.claim::<R>(self.base, guard);
         copy.copy_from(&old);
         drop(copy);
-        held.set(fresh.link);
+        let there = fresh.link;
+        fresh.keep();
+        held.set(there);
         drop(held);
         old.retire();
-        fresh.keep();
         self.reclaim_inner(link, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))

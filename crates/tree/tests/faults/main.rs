@@ -1,9 +1,11 @@
+//! Faults that a user cannot bring about at will: memory that ends at any allocation, code that panics at any place where a map calls
 //! it, workers that never run, clocks that jump. Whatever happens, a map is what its model is, and goes on.
 //!
 //! | file | what goes wrong |
 //! |---|---|
 //! | `memory.rs` | the nth allocation, in either tier or both, in every operation |
 //! | `starved.rs` | the same in every step of every worker; workers that never run, or stand still; time that jumps |
+//! | `panics.rs` | closures, placements and workers panic |
 //!
 //! `map.rs` is what all maps offer, written once; `model.rs` asks it of a map and of the standard library's.
 
@@ -16,6 +18,7 @@ mod map;
 mod masstree_of_words;
 mod memory;
 mod model;
+mod panics;
 #[path = "../suite/mod.rs"]
 #[allow(dead_code, unused_macros)]
 mod suite;
@@ -34,6 +37,8 @@ macro_rules! faults_for {
             use super::*;
             faults_for! { @ $map:
                 memory::an_operation_fails_as_a_whole_or_does_without,
+                panics::a_placement_that_panics_takes_no_record_with_it,
+                panics::a_closure_that_panics_changes_nothing,
             }
         }
     )*};
