@@ -19,6 +19,7 @@ mod masstree_of_words;
 mod memory;
 mod model;
 mod panics;
+mod starved;
 #[path = "../suite/mod.rs"]
 #[allow(dead_code, unused_macros)]
 mod suite;
@@ -39,6 +40,11 @@ macro_rules! faults_for {
                 memory::an_operation_fails_as_a_whole_or_does_without,
                 panics::a_placement_that_panics_takes_no_record_with_it,
                 panics::a_closure_that_panics_changes_nothing,
+                panics::a_worker_that_panics_leaves_a_map_in_which_nothing_moves,
+                starved::workers_without_memory_go_on_later,
+                starved::workers_that_never_run_are_not_missed,
+                starved::a_worker_that_stands_still_holds_up_memory_only,
+                starved::a_clock_that_jumps_misleads_no_worker,
             }
         }
     )*};

@@ -10,24 +10,24 @@ use crate::suite::{placing, rooms};
 /// Operations of a run.
 const STEPS: u64 = 250;
 /// As many allocations as an operation on a record makes, and more than a move of all nodes with all their strings makes.
-const FEW: u64 = 12;
-const MOST: u64 = 2_000;
+pub const FEW: u64 = 12;
+pub const MOST: u64 = 2_000;
 
 /// Tiers whose memory ends.
-const ENDS_IN: [&[TierId]; 3] = [
+pub const ENDS_IN: [&[TierId]; 3] = [
     &[TierId::FAST],
     &[TierId::SLOW],
     &[TierId::FAST, TierId::SLOW],
 ];
 
-fn fail<T: Map>(map: &T, tiers: &[TierId], nth: u64) {
+pub fn fail<T: Map>(map: &T, tiers: &[TierId], nth: u64) {
     for &tier in tiers {
         map.arenas().fail_from(tier, nth);
     }
 }
 
 /// Ends what [`fail`] began. Returns how many allocations failed.
-fn mend<T: Map>(map: &T, tiers: &[TierId]) -> u64 {
+pub fn mend<T: Map>(map: &T, tiers: &[TierId]) -> u64 {
     let failed = tiers.iter().map(|&tier| map.arenas().failed(tier)).sum();
     for &tier in tiers {
         map.arenas().fail_nth(tier, 0);

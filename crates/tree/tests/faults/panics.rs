@@ -5,13 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use timberline_placement::workers::Workers;
 use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement};
 use timberline_tier::TierId;
 
 use crate::map::Map;
 use crate::model::{KEYS, Model, Op, ask_both, ends_well, look_at_all, same};
+use crate::starved::{loaded, policies, warm};
 use crate::suite::draw::{Draw, seed};
-use crate::suite::{placing, rooms};
+use crate::suite::{check, placing, rooms};
 
 /// Operations of a run.
 const STEPS: u64 = 250;
@@ -31,10 +33,27 @@ struct Shaky {
     inner: Arc<dyn Placement>,
     /// Calls until then; 0: none does.
     panics_in: AtomicU64,
+    /// Whether only calls count that tell of a leaf that moved.
+    when_moving: bool,
 }
 
 impl Shaky {
+    fn new(inner: Arc<dyn Placement>, when_moving: bool) -> Arc<Self> {
+        let panics_in = AtomicU64::new(0);
+        Arc::new(Shaky {
+            inner,
+            panics_in,
+            when_moving,
+        })
+    }
+
     fn shake(&self) {
+        if !self.when_moving {
+            self.shake_now();
+        }
+    }
+
+    fn shake_now(&self) {
         let left = self.panics_in.load(Relaxed);
         if left > 0 {
             self.panics_in.store(left - 1, Relaxed);
@@ -57,8 +76,8 @@ impl Placement for Shaky {
 
     fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         self.shake();
-        self.inner.touched(leaf, access);
-        1
+        let pass = self.inner.touched(leaf, access);
+        if self.when_moving { pass } else { 1 }
     }
 
     fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
@@ -67,7 +86,7 @@ impl Placement for Shaky {
     }
 
     fn leaf_moved(&self, from: LeafRef<'_>, to: LeafRef<'_>) {
-        self.shake();
+        self.shake_now();
         self.inner.leaf_moved(from, to);
     }
 
@@ -90,10 +109,7 @@ fn make<T: Map>(placement: Arc<dyn Placement>) -> T {
 /// Whichever call of its placement panics in an operation, for the first, the second, and on until the operation gets through.
 pub fn a_placement_that_panics_takes_no_record_with_it<T: Map>() {
     let seed = seed();
-    let shaky = Arc::new(Shaky {
-        inner: placing::shuffle(seed).placement,
-        panics_in: AtomicU64::new(0),
-    });
+    let shaky = Shaky::new(placing::shuffle(seed).placement, false);
     let map: T = make(shaky.clone());
     let (mut draw, mut model) = (Draw::new(seed, 0), Model::new());
     let mut panicked = 0;
@@ -145,4 +161,42 @@ pub fn a_closure_that_panics_changes_nothing<T: Map>() {
     }
     look_at_all(&map, &mut model);
     ends_well(&map, &mut model, &mut draw);
+}
+
+/// A worker panics in the middle of a move, with nodes locked: that is told, no worker moves anything any more, nobody waits for any, and
+/// the map goes on.
+pub fn a_worker_that_panics_leaves_a_map_in_which_nothing_moves<T: Map>() {
+    for (make, nth) in policies::<T>()
+        .into_iter()
+        .flat_map(|make| [(make, 1), (make, 7)])
+    {
+        let (arenas, mut policy) = make();
+        let shaky = Shaky::new(policy.placement.clone(), true);
+        policy.placement = shaky.clone();
+        let (map, mut model): (T, _) = loaded(arenas, &policy);
+        shaky.panics_in.store(nth, Relaxed);
+        let mut workers = Workers::start((policy.workers)(), map.placed()).unwrap();
+        let mut round = 0;
+        check::eventually("a panic", || {
+            round += 1;
+            warm(&map, &model, round / 10);
+            workers.panicked().is_some()
+        });
+        let panic = workers.panicked().unwrap();
+        assert!(panic.ends_with(": as the test wants"), "{panic}");
+        // Nobody is in a step any more.
+        workers.pause();
+        workers.resume();
+        let moves = || (map.stats().promoted, map.stats().demoted);
+        let before = moves();
+        for (name, _) in workers.cpu_time() {
+            assert!(workers.wake(name));
+        }
+        warm(&map, &model, 3);
+        look_at_all(&map, &mut model);
+        workers.stop();
+        assert_eq!(moves(), before);
+        assert_eq!(workers.panicked(), Some(panic));
+        ends_well(&map, &mut model, &mut Draw::new(seed(), 7));
+    }
 }
