@@ -1,6 +1,10 @@
 //! Mistakes that the histories of `suite/linear` have to show: some are made here, in calling a map that makes none, others are
-//! planted in the map (`cargo test -p timberline-tree --features seeded-bugs --test mistakes`).
+//! planted in the map (`cargo test -p timberline-tree --features seeded-bugs --test mistakes`). Those that only show when something else
+//! goes wrong are found by `faults/seeded.rs`.
 
+#[cfg(feature = "seeded-bugs")]
+#[path = "suite/art_of_words.rs"]
+mod art_of_words;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
 #[allow(dead_code, unused_macros)]
@@ -11,6 +15,7 @@ use std::ops::Bound;
 use std::sync::Mutex;
 
 use btree_of_words::NODE_128;
+use suite::TestMap;
 use suite::draw::seed;
 use suite::linear::call::{Call, passed, perform};
 use suite::linear::cell::{Answer, Op};
@@ -19,12 +24,14 @@ use suite::linear::keys::Keys;
 use suite::linear::{Perform, judge};
 
 type Map = btree_of_words::Map<NODE_128>;
+#[cfg(feature = "seeded-bugs")]
+type Radix = art_of_words::Map<timberline_tree::art::Near>;
 
 /// Maps until a mistake has to be found. The first few will do.
 const PATIENCE: u64 = 200;
 
 /// Plays until a history cannot be explained, and returns why.
-fn found(moving: Option<fn()>, perform: impl Perform<Map>) -> String {
+fn found<T: TestMap>(moving: Option<fn()>, perform: impl Perform<T>) -> String {
     let seed = seed();
     let found = (0..PATIENCE).find_map(|number| judge(number, seed, moving, &perform).err());
     let found = found.expect("the mistake is found");
@@ -88,6 +95,17 @@ fn a_record_shown_twice_is_found() {
 #[test]
 #[cfg(feature = "seeded-bugs")]
 fn a_leaf_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<Map>);
+}
+
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_pack_or_row_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<Radix>);
+}
+
+#[cfg(feature = "seeded-bugs")]
+fn copied_before_locked() {
     use timberline_tree::seeded::{Bug, plant};
-    found(Some(|| plant(Bug::CopiedBeforeLocked)), perform);
+    plant(Bug::CopiedBeforeLocked);
 }

@@ -19,6 +19,7 @@ use timberline_tier::{Memory, TierId};
 use super::node::{AT_END, Leaf, Link, LockedTip, Reach, Step, Tip};
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::goal::Goal;
+use crate::seeded::{self, Bug};
 use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
@@ -171,11 +172,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
-        let old = tip.lock()?;
+        let mut old = tip.lock()?;
         self.memory().visit(tip.address(), tip.bytes());
         self.memory()
             .visit(fresh.link.address(self.base), tip.bytes());
         let copy = self.copy_shared(&old, fresh.link, guard);
+        if seeded::has(Bug::CopiedBeforeLocked) {
+            drop(old);
+            std::thread::yield_now();
+            old = tip.lock()?;
+        }
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
         drop(copy);

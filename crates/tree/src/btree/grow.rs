@@ -18,6 +18,7 @@ use super::node::{Body, Link};
 use super::payload::{Payload, Values};
 use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
 use crate::InsertError;
+use crate::seeded::{self, Bug};
 use crate::store::Store;
 use crate::value::{Change, Keep};
 
@@ -294,7 +295,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             parent: root.tier().unwrap_or(right.parent),
             ..right
         };
-        Ok([Some(Fresh::new(&self.store, below)?), Some(root)])
+        match Fresh::new(&self.store, below) {
+            Ok(right) => Ok([Some(right), Some(root)]),
+            Err(full) => {
+                if seeded::has(Bug::LeakedWhereMemoryEnds) {
+                    root.keep();
+                }
+                Err(full)
+            }
+        }
     }
 
     fn split<'g>(

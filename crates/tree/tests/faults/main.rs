@@ -19,6 +19,8 @@ mod masstree_of_words;
 mod memory;
 mod model;
 mod panics;
+#[cfg(feature = "seeded-bugs")]
+mod seeded;
 mod starved;
 #[path = "../suite/mod.rs"]
 #[allow(dead_code, unused_macros)]

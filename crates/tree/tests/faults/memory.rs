@@ -13,26 +13,25 @@ const STEPS: u64 = 250;
 pub const FEW: u64 = 12;
 pub const MOST: u64 = 2_000;
 
-/// Tiers whose memory ends.
-pub const ENDS_IN: [&[TierId]; 3] = [
-    &[TierId::FAST],
-    &[TierId::SLOW],
-    &[TierId::FAST, TierId::SLOW],
-];
+/// From which allocation on fast and slow memory fail, for the nth time; 0: never.
+pub type Ends = fn(u64) -> [u64; 2];
 
-pub fn fail<T: Map>(map: &T, tiers: &[TierId], nth: u64) {
-    for &tier in tiers {
+/// Memory ends in the fast tier, in the slow one, in both, and in the slow one sooner.
+pub const ENDS: [Ends; 4] = [|n| [n, 0], |n| [0, n], |n| [n, n], |n| [n, n.div_ceil(2)]];
+
+const TIERS: [TierId; 2] = [TierId::FAST, TierId::SLOW];
+
+pub fn fail<T: Map>(map: &T, from: [u64; 2]) {
+    for (tier, nth) in TIERS.into_iter().zip(from) {
         map.arenas().fail_from(tier, nth);
     }
 }
 
 /// Ends what [`fail`] began. Returns how many allocations failed.
-pub fn mend<T: Map>(map: &T, tiers: &[TierId]) -> u64 {
-    let failed = tiers.iter().map(|&tier| map.arenas().failed(tier)).sum();
-    for &tier in tiers {
-        map.arenas().fail_nth(tier, 0);
-    }
-    failed
+pub fn mend<T: Map>(map: &T) -> u64 {
+    let failed = TIERS.map(|tier| map.arenas().failed(tier));
+    fail(map, [0, 0]);
+    failed.iter().sum()
 }
 
 /// Runs one and the same list of operations again and again. In the first run every operation has no memory at all at first, in the
@@ -42,26 +41,27 @@ pub fn an_operation_fails_as_a_whole_or_does_without<T: Map>() {
     let seed = seed();
     // A list of records, or a whole subtree, may take many: of these not every number is tried.
     let next = |first: &u64| Some(first + if *first < FEW { 1 } else { first / 2 });
-    for tiers in ENDS_IN {
+    for ends in ENDS {
         let (mut refusals, mut done_without) = (0, 0);
         for first in std::iter::successors(Some(1), next) {
             assert!(first < MOST, "an operation takes all memory there is");
-            let (refused, failed) = run::<T>(seed, tiers, first);
+            let (refused, failed) = run::<T>(seed, ends, first);
             refusals += refused;
             done_without += failed;
             if failed == 0 {
                 break;
             }
         }
-        let slow = tiers.contains(&TierId::SLOW);
-        assert_eq!(refusals > 0, slow, "{tiers:?}: {refusals}");
-        assert!(done_without > 0, "{tiers:?}");
+        let [_, slow] = ends(1);
+        assert_eq!(refusals > 0, slow > 0, "{:?}: {refusals}", ends(1));
+        assert!(done_without > 0, "{:?}", ends(1));
     }
 }
 
 /// Returns how many operations were refused, and how many allocations failed.
-fn run<T: Map>(seed: u64, tiers: &[TierId], first: u64) -> (u64, u64) {
-    let placing = placing::shuffle(seed);
+fn run<T: Map>(seed: u64, ends: Ends, first: u64) -> (u64, u64) {
+    // Nodes are elsewhere each time.
+    let placing = placing::shuffle(seed ^ first);
     let arenas = rooms::two(rooms::AMPLE, 2 * rooms::AMPLE);
     let map = T::make(arenas, placing.placement.clone());
     let (mut draw, mut model) = (Draw::new(seed, 0), Model::new());
@@ -69,9 +69,9 @@ fn run<T: Map>(seed: u64, tiers: &[TierId], first: u64) -> (u64, u64) {
     for _ in 0..STEPS {
         let mut op = Op::draw::<T>(&mut draw, &model);
         for nth in first..first + MOST {
-            fail(&map, tiers, nth);
+            fail(&map, ends(nth));
             let outcome = op.ask(&map);
-            let now = mend(&map, tiers);
+            let now = mend(&map);
             failed += now;
             assert!(now == 0 || !op.looks(), "who only looks takes no memory");
             match outcome {

@@ -12,7 +12,7 @@ use timberline_sync::epoch;
 use timberline_tier::Arenas;
 
 use crate::map::{Key, Map};
-use crate::memory::{ENDS_IN, FEW, MOST, fail, mend};
+use crate::memory::{ENDS, FEW, MOST, fail, mend};
 use crate::model::{Model, Op, ask_both, ends_well, same};
 use crate::suite::clockwork::Clockwork;
 use crate::suite::draw::{Draw, seed};
@@ -84,14 +84,14 @@ pub fn workers_without_memory_go_on_later<T: Map>() {
         let (map, mut model): (T, _) = loaded(arenas, &policy);
         let (placed, mut clockwork) = (map.placed(), policy.clockwork());
         let (mut round, mut failures) = (0, 0);
-        for tiers in ENDS_IN {
+        for ends in ENDS {
             for nth in std::iter::successors(Some(1), next) {
                 round += 1;
                 let before = moves(&map);
                 warm(&map, &model, round);
-                fail(&map, tiers, nth);
+                fail(&map, ends(nth));
                 clockwork.run_for(&*placed, Duration::from_millis(600));
-                let failed = mend(&map, tiers);
+                let failed = mend(&map);
                 same(&map, &model);
                 failures += failed;
                 let moved = moves(&map) > before;
