@@ -7,6 +7,10 @@
 mod art_of_words;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
+#[cfg(feature = "seeded-bugs")]
+#[path = "suite/masstree_of_words.rs"]
+#[allow(dead_code)]
+mod masstree_of_words;
 #[allow(dead_code, unused_macros)]
 mod suite;
 
@@ -102,6 +106,45 @@ fn a_leaf_copied_before_it_is_locked_is_found() {
 #[cfg(feature = "seeded-bugs")]
 fn a_pack_or_row_copied_before_it_is_locked_is_found() {
     found(Some(copied_before_locked), perform::<Radix>);
+}
+
+/// Masstree of one layer, with nothing beside its nodes.
+#[cfg(feature = "seeded-bugs")]
+mod one_layer {
+    use super::*;
+    use masstree_of_words::Written;
+    use timberline_tree::ByteKey;
+
+    pub type Map = masstree_of_words::Map<NODE_128, Seven>;
+
+    /// Numbers of seven bytes, one slice, so there is one layer, with nothing beside its nodes. Words that need eight become the greatest.
+    pub struct Seven(u64);
+
+    impl ByteKey for Seven {
+        type Owned = u64;
+        type Bytes<'a> = [u8; 7];
+
+        fn to_bytes(&self) -> [u8; 7] {
+            *self.0.to_be_bytes().last_chunk().expect("seven bytes")
+        }
+        fn from_bytes(bytes: &[u8]) -> u64 {
+            bytes
+                .iter()
+                .fold(0, |word, &byte| (word << 8) | u64::from(byte))
+        }
+    }
+
+    impl Written for Seven {
+        fn of(word: u64) -> Seven {
+            Seven(word.min(u64::MAX >> 8))
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_border_node_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<one_layer::Map>);
 }
 
 #[cfg(feature = "seeded-bugs")]

@@ -296,7 +296,7 @@ fn bytes_of(word: u64) -> Key {
 fn key_of_eight_bytes(number: u64) -> Key {
     bytes_of(match number % 5 {
         0 => number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        _ => (number / 60) << 24 | number % 60,
+        _ => ((number / 60) << 24) | (number % 60),
     })
 }
 

@@ -32,6 +32,8 @@ pub enum Op {
     Clear,
     Look(Vec<Key>),
     Promote(Key),
+    /// Away from where little lies.
+    Renew(Key),
     /// So many steps above a leaf.
     Demote(Key, u8),
     DemoteSubtree(Key, u8),
@@ -70,7 +72,7 @@ impl From<InsertError> for Refused {
 
 /// What [`Op::Modify`] makes of a value.
 fn modified(now: u64, value: u64) -> Option<u64> {
-    (now % 3 > 0).then_some(now ^ value)
+    (now & 3 > 0).then_some(now ^ value)
 }
 
 /// What [`Op::Upsert`] makes of one.
@@ -102,7 +104,8 @@ impl Op {
             30 => Op::PopLast,
             31 if draw.once_in(6) => Op::Clear,
             31..33 => Op::Look((0..9).map(|_| T::key(draw.below(2 * KEYS))).collect()),
-            33..37 => Op::Promote(key),
+            33..36 => Op::Promote(key),
+            36 => Op::Renew(key),
             37..39 => Op::Demote(key, draw.below(4) as u8),
             _ => Op::DemoteSubtree(key, draw.below(4) as u8),
         }
@@ -136,6 +139,11 @@ impl Op {
             Op::Look(keys) => look(map, keys),
             Op::Promote(key) => {
                 map.placed().promote_node(&leaf_of(map, key));
+                Answer::Nothing
+            }
+            Op::Renew(key) => {
+                let placed = map.placed();
+                placed.renew_path(&leaf_of(map, key).key, &placed.sparse());
                 Answer::Nothing
             }
             Op::Demote(key, steps) => {
@@ -198,7 +206,9 @@ impl Op {
                         .map(|end| end.map(record)),
                 }
             }
-            Op::Promote(_) | Op::Demote(..) | Op::DemoteSubtree(..) => Answer::Nothing,
+            Op::Promote(_) | Op::Renew(_) | Op::Demote(..) | Op::DemoteSubtree(..) => {
+                Answer::Nothing
+            }
         }
     }
 
