@@ -61,9 +61,12 @@ fn find_seeded_bugs(root: &Path) -> Result<(), String> {
     let cargo = |args: &[&str]| exec::succeed(exec::cargo(root, args));
     let with = ["-p", "timberline-tree", "--features", "shuttle,seeded-bugs"];
     let finders = ["--test", "mistakes", "--test", "interleavings"];
+    let faults = ["--test", "faults"];
     let lints = ["--", "-D", "warnings"];
-    cargo(&[&["clippy"], &with[..], &finders, &lints].concat())?;
-    cargo(&[&["test"], &with[..], &finders].concat())
+    cargo(&[&["clippy"], &with[..], &finders, &faults, &lints].concat())?;
+    cargo(&[&["test"], &with[..], &finders].concat())?;
+    // Without bugs these ran among the other tests.
+    cargo(&[&["test"], &with[..], &faults, &["seeded::"]].concat())
 }
 
 fn steps(root: &Path, options: Options) -> Vec<Step<'_>> {

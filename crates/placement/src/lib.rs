@@ -6,6 +6,7 @@ mod fake;
 mod fixed;
 mod name;
 mod oracle;
+mod queue;
 mod seam;
 pub mod sidle;
 mod timberline;

@@ -9,6 +9,10 @@
 //! [`Placement::boundary_broken`] while it holds nodes' locks, and [`Placement::leaf_freed`] from within any
 //! [`pin`](timberline_sync::epoch::pin) of any thread. So these must be brief and call nothing of [`Placed`]; and a
 //! placement must hold none of the locks they take while it pins or calls [`Placed`].
+//!
+//! **Panics.** A placement that panics ends the operation that called it, and no more: a tree calls it before the first change of a
+//! structure modification or after the last, and unlocks what it has locked. [`Placement::leaf_freed`] is called in anybody's
+//! operation, so a panic there is printed, and forgotten.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU16;

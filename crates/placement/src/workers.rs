@@ -7,7 +7,8 @@
 //!   [`Workers::resume`], nor after [`Workers::stop`];
 //! - a wake-up is never lost: one that arrives during a step starts the next step at once;
 //! - nothing sleeps blindly: stopping interrupts any wait;
-//! - a panic ends the worker it happened in and no other; [`Workers::panicked`] tells.
+//! - a panic ends all of them, each after its current step, as what is left of a placement without one of its workers is none;
+//!   [`Workers::panicked`] tells. The tree stays as it is, and correct.
 
 mod cpu;
 mod gate;
@@ -145,7 +146,7 @@ impl Workers {
         threads.map(|thread| (thread.name, time(thread))).collect()
     }
 
-    /// The first worker that panicked, and its message.
+    /// The first worker that panicked, and its message. From then on no worker takes another step.
     pub fn panicked(&self) -> Option<String> {
         lock(&self.shared.panics).first().cloned()
     }
@@ -165,6 +166,7 @@ impl Shared {
             let step = panic::catch_unwind(AssertUnwindSafe(|| worker.step(tree, now)));
             let next = step.map_err(|payload| {
                 let panic = format!("{}: {}", worker.name(), message(&*payload));
+                self.gate.set(|gate| gate.stopped = true);
                 lock(&self.panics).push(panic);
             });
             self.gate.leave();
@@ -317,20 +319,30 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_reported_and_the_others_go_on() {
+    fn a_panic_is_reported_and_ends_all() {
         let (worker, steps) = reporting(Next::WhenWoken);
         let waker = worker.waker();
-        // Unwinds as a panic does, without printing one.
-        let act = || panic::resume_unwind(Box::new("out of luck"));
-        let workers = start(vec![probe(act), worker]);
+        let (go, gone) = channel::<()>();
+        let act = move || {
+            gone.recv().unwrap();
+            // Unwinds as a panic does, without printing one.
+            panic::resume_unwind(Box::new("out of luck"))
+        };
+        let mut workers = start(vec![worker, probe(act)]);
+        steps.recv().unwrap();
+        assert_eq!(workers.panicked(), None);
+        go.send(()).unwrap();
         while workers.panicked().is_none() {
             thread::yield_now();
         }
         assert_eq!(workers.panicked().unwrap(), "probe: out of luck");
-        steps.recv().unwrap();
+        // The other one steps no more, and nobody waits for anyone.
         waker.wake();
-        steps.recv().unwrap();
+        assert!(steps.recv().is_err(), "the worker is gone");
         workers.pause();
+        workers.resume();
+        workers.stop();
+        assert_eq!(workers.panicked().unwrap(), "probe: out of luck");
     }
 
     #[test]

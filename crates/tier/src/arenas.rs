@@ -12,7 +12,7 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::TierId;
@@ -21,6 +21,7 @@ use crate::os::{self, PAGE, Reservation};
 
 use chunks::Chunks;
 use classes::class_of;
+use faults::Faults;
 use lanes::Lanes;
 
 pub use classes::{MAX_SLOT, slot_size};
@@ -31,6 +32,7 @@ mod bits;
 mod chunks;
 mod classes;
 mod config;
+mod faults;
 mod lanes;
 mod sparse;
 mod vacant;
@@ -44,10 +46,7 @@ struct Tier {
     lanes: Lanes,
     /// Whether chunks are to become empty: nobody keeps slots of those.
     empties: AtomicBool,
-    /// Allocations until the one that is made to fail; 0: none.
-    fails_in: AtomicU64,
-    /// Whether all after it fail, too.
-    fails_on: AtomicBool,
+    faults: Faults,
 }
 
 /// The memory of one tree: an arena for each tier, side by side in one reserved address range. Committed bytes
@@ -123,8 +122,7 @@ impl Arenas {
                 chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
                 lanes: Lanes::default(),
                 empties: AtomicBool::new(false),
-                fails_in: AtomicU64::new(0),
-                fails_on: AtomicBool::new(false),
+                faults: Faults::default(),
             });
             start += bytes;
         }
@@ -156,7 +154,7 @@ impl Arenas {
     pub fn allocate(&self, tier: TierId, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let class = class_of(size);
         let this = &self.tiers[tier.index()];
-        if !this.must_fail() {
+        if !this.faults.is_due() {
             let slot = this.lanes.pop(class).or_else(|| self.fetch(this, class));
             if let Some(slot) = slot.and_then(|slot| NonNull::new(slot as *mut u8)) {
                 return Ok(slot);
@@ -307,14 +305,17 @@ impl Arenas {
     /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
     /// what a full tier does to an operation at every step.
     pub fn fail_nth(&self, tier: TierId, nth: u64) {
-        self.tiers[tier.index()].fails_on.store(false, Relaxed);
-        self.tiers[tier.index()].fails_in.store(nth, Relaxed);
+        self.tiers[tier.index()].faults.plan(nth, false);
     }
 
     /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map that finds garbage to free tries again.
     pub fn fail_from(&self, tier: TierId, nth: u64) {
-        self.tiers[tier.index()].fails_on.store(true, Relaxed);
-        self.tiers[tier.index()].fails_in.store(nth, Relaxed);
+        self.tiers[tier.index()].faults.plan(nth, true);
+    }
+
+    /// How many allocations in `tier` were made to fail since the last call of [`Arenas::fail_nth`] or [`Arenas::fail_from`].
+    pub fn failed(&self, tier: TierId) -> u64 {
+        self.tiers[tier.index()].faults.made()
     }
 
     /// A slot from the chunks, and more for later.
@@ -392,17 +393,6 @@ impl Arenas {
             if !slots.is_empty() {
                 self.put(tier, class, &slots);
             }
-        }
-    }
-}
-
-impl Tier {
-    #[inline]
-    fn must_fail(&self) -> bool {
-        match self.fails_in.load(Relaxed) {
-            0 => false,
-            1 if self.fails_on.load(Relaxed) => true,
-            _ => self.fails_in.fetch_sub(1, Relaxed) == 1,
         }
     }
 }

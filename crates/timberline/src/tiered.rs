@@ -179,6 +179,8 @@ impl<T: fmt::Debug> fmt::Debug for Tiered<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use timberline_placement::workers::{Next, Worker};
 
     fn config() -> TieredConfig {
         TieredConfig::new(4 << 20, 64 << 20)
@@ -211,6 +213,37 @@ mod tests {
             masstree.worker_failure(),
         ];
         assert_eq!(failures, [const { None }; 3]);
+    }
+
+    /// Panics in its first step.
+    struct Clumsy;
+
+    impl Worker for Clumsy {
+        fn name(&self) -> &'static str {
+            "clumsy"
+        }
+
+        fn step(&mut self, _: &dyn Placed, _: Duration) -> Next {
+            // Unwinds as a panic does, without printing one.
+            std::panic::resume_unwind(Box::new("out of luck"))
+        }
+    }
+
+    #[test]
+    fn a_worker_that_panics_is_told_of_and_the_map_goes_on() {
+        let mut tiered: Tiered<BTree<u64, u64>> = Tiered::new(&config()).unwrap();
+        tiered.insert(1, 2).unwrap();
+        let clumsy: Vec<Box<dyn Worker>> = vec![Box::new(Clumsy)];
+        tiered.workers = Workers::start(clumsy, Map::placed(&tiered.map)).unwrap();
+        while tiered.worker_failure().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(tiered.worker_failure().unwrap(), "clumsy: out of luck");
+        for key in 0..50_000 {
+            tiered.insert(key, !key).unwrap();
+        }
+        assert_eq!(tiered.get(1), Some(!1));
+        assert!(tiered.committed().0 <= 4 << 20);
     }
 
     #[test]

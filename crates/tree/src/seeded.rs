@@ -7,9 +7,14 @@
 /// One mistake in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// A leaf of the B+tree that moves is copied before it is locked, so what is written in between is lost. Only for maps of words:
-    /// a copy that is out of date may lead to blocks that were freed.
+    /// What holds records and moves is copied before it is locked for the move, so what is written in between is lost. Only for maps of
+    /// words without blocks beside their leaves: a copy that is out of date may lead to blocks that were freed.
     CopiedBeforeLocked,
+    /// A root of the B+tree is full, and there is memory for a new one but not for the other half: the memory is not given back.
+    LeakedWhereMemoryEnds,
+    /// The placement is told of a leaf of the B+tree that moved when its parent leads to the new place already, but the old one is not
+    /// retired yet: if it panics, nobody retires that.
+    ToldInBetween,
 }
 
 #[cfg(feature = "seeded-bugs")]

@@ -5,6 +5,7 @@
 //! stay mapped until the last node is gone.
 
 use std::cmp::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -108,6 +109,12 @@ impl<M: Memory> Store<M> {
         if self.is_short() {
             guard.flush();
         }
+    }
+
+    /// Tells the placement that a former leaf is about to be free. That happens in whichever thread pins next, in the middle of
+    /// anything, so a panic would hit somebody who knows nothing of it; it ends here, told of by the panic hook alone.
+    pub fn forget_leaf(&self, address: usize) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.placement.leaf_freed(address)));
     }
 
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.

@@ -1,8 +1,16 @@
 //! Mistakes that the histories of `suite/linear` have to show: some are made here, in calling a map that makes none, others are
-//! planted in the map (`cargo test -p timberline-tree --features seeded-bugs --test mistakes`).
+//! planted in the map (`cargo test -p timberline-tree --features seeded-bugs --test mistakes`). Those that only show when something else
+//! goes wrong are found by `faults/seeded.rs`.
 
+#[cfg(feature = "seeded-bugs")]
+#[path = "suite/art_of_words.rs"]
+mod art_of_words;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
+#[cfg(feature = "seeded-bugs")]
+#[path = "suite/masstree_of_words.rs"]
+#[allow(dead_code)]
+mod masstree_of_words;
 #[allow(dead_code, unused_macros)]
 mod suite;
 
@@ -11,6 +19,7 @@ use std::ops::Bound;
 use std::sync::Mutex;
 
 use btree_of_words::NODE_128;
+use suite::TestMap;
 use suite::draw::seed;
 use suite::linear::call::{Call, passed, perform};
 use suite::linear::cell::{Answer, Op};
@@ -19,12 +28,14 @@ use suite::linear::keys::Keys;
 use suite::linear::{Perform, judge};
 
 type Map = btree_of_words::Map<NODE_128>;
+#[cfg(feature = "seeded-bugs")]
+type Radix = art_of_words::Map<timberline_tree::art::Near>;
 
 /// Maps until a mistake has to be found. The first few will do.
 const PATIENCE: u64 = 200;
 
 /// Plays until a history cannot be explained, and returns why.
-fn found(moving: Option<fn()>, perform: impl Perform<Map>) -> String {
+fn found<T: TestMap>(moving: Option<fn()>, perform: impl Perform<T>) -> String {
     let seed = seed();
     let found = (0..PATIENCE).find_map(|number| judge(number, seed, moving, &perform).err());
     let found = found.expect("the mistake is found");
@@ -88,6 +99,56 @@ fn a_record_shown_twice_is_found() {
 #[test]
 #[cfg(feature = "seeded-bugs")]
 fn a_leaf_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<Map>);
+}
+
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_pack_or_row_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<Radix>);
+}
+
+/// Masstree of one layer, with nothing beside its nodes.
+#[cfg(feature = "seeded-bugs")]
+mod one_layer {
+    use super::*;
+    use masstree_of_words::Written;
+    use timberline_tree::ByteKey;
+
+    pub type Map = masstree_of_words::Map<NODE_128, Seven>;
+
+    /// Numbers of seven bytes, one slice, so there is one layer, with nothing beside its nodes. Words that need eight become the greatest.
+    pub struct Seven(u64);
+
+    impl ByteKey for Seven {
+        type Owned = u64;
+        type Bytes<'a> = [u8; 7];
+
+        fn to_bytes(&self) -> [u8; 7] {
+            *self.0.to_be_bytes().last_chunk().expect("seven bytes")
+        }
+        fn from_bytes(bytes: &[u8]) -> u64 {
+            bytes
+                .iter()
+                .fold(0, |word, &byte| (word << 8) | u64::from(byte))
+        }
+    }
+
+    impl Written for Seven {
+        fn of(word: u64) -> Seven {
+            Seven(word.min(u64::MAX >> 8))
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_border_node_copied_before_it_is_locked_is_found() {
+    found(Some(copied_before_locked), perform::<one_layer::Map>);
+}
+
+#[cfg(feature = "seeded-bugs")]
+fn copied_before_locked() {
     use timberline_tree::seeded::{Bug, plant};
-    found(Some(|| plant(Bug::CopiedBeforeLocked)), perform);
+    plant(Bug::CopiedBeforeLocked);
 }

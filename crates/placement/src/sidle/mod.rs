@@ -50,7 +50,6 @@ mod demoter;
 mod histogram;
 mod params;
 mod promoter;
-mod queue;
 #[cfg(test)]
 mod tests;
 mod trigger;
@@ -62,11 +61,11 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
+use crate::queue::NodeQueue;
 use crate::workers::{Waker, Worker, lock};
 use crate::{Access, LeafRef, NewNode, NodeKey, Placed, Placement};
 use histogram::{Histogram, SharedThresholds};
 use params::{Params, SharedParams};
-use queue::NodeQueue;
 
 pub use histogram::BINS;
 

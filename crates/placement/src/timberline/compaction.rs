@@ -51,7 +51,7 @@ impl Compaction {
     /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth it. Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
         // A clock that was set back must not end this for good.
-        self.due = self.due.min(now + self.pause);
+        self.due = self.due.min(now.saturating_add(self.pause));
         if !self.is_active() && stranded && now >= self.due {
             let sparse = tree.sparse();
             if sparse.bytes() >= tree.fill(TierId::FAST).limit / WORTH {
@@ -60,7 +60,7 @@ impl Compaction {
             } else {
                 self.pause = (2 * self.pause).min(LONGEST_PAUSE);
             }
-            self.due = now + self.pause;
+            self.due = now.saturating_add(self.pause);
         }
         match self.is_active() {
             true => self.go_on(tree),

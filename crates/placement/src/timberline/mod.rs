@@ -29,7 +29,8 @@ use std::sync::{Arc, Mutex};
 use timberline_tier::lane::PerLane;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
-use crate::workers::{Worker, lock};
+use crate::queue::NodeQueue;
+use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM};
 use heat::{Heat, SAMPLE};
 use mover::Mover;
@@ -93,7 +94,7 @@ pub struct Timberline {
     /// How many more leaves may be made in fast memory before the worker looks again.
     allowance: AtomicI64,
     seen: PerLane<Seen>,
-    broken: Mutex<Vec<NodeKey>>,
+    broken: NodeQueue,
 }
 
 impl Timberline {
@@ -117,7 +118,7 @@ impl Timberline {
             floor: AtomicU16::new(SAMPLE),
             allowance: AtomicI64::new(allowance as i64),
             seen: PerLane::default(),
-            broken: Mutex::default(),
+            broken: NodeQueue::default(),
             home,
             scale,
             config,
@@ -199,7 +200,7 @@ impl Placement for Timberline {
     }
 
     fn boundary_broken(&self, node: NodeKey) {
-        lock(&self.broken).push(node);
+        self.broken.push(node);
     }
 }
 

@@ -243,8 +243,7 @@ impl Mover {
     /// Makes fast again what has fast children; where fast memory has no room even after the coldest leaves left it,
     /// makes those children slow.
     fn restore_boundary(&mut self, tree: &dyn Placed) {
-        let broken = std::mem::take(&mut *lock(&self.policy.broken));
-        for node in broken {
+        for node in self.policy.broken.take() {
             let mut outcome = tree.promote_node(&node);
             if outcome == Move::Full {
                 let relief = self.policy.scale.relief(tree.node_bytes()) as isize;

@@ -276,7 +276,9 @@ fn the_nth_allocation_fails_once_or_with_all_that_follow() {
     arenas.fail_from(TierId::FAST, 3);
     let outcomes = [64; 5].map(|size| arenas.allocate(TierId::FAST, size).is_ok());
     assert_eq!(outcomes, [true, true, false, false, false]);
+    assert_eq!(arenas.failed(TierId::FAST), 3);
     arenas.fail_nth(TierId::FAST, 0);
+    assert_eq!(arenas.failed(TierId::FAST), 0);
     assert!(arenas.allocate(TierId::FAST, 64).is_ok());
 }
 

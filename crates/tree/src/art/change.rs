@@ -61,10 +61,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if let Some(after) = change.change(Some(before)) {
             held.replace(after);
             drop(held);
-            self.note(Tip::Leaf(leaf), Access::Reuse);
             if C::PREPARES {
                 self.store.reclaim_value(before, guard);
             }
+            self.note(Tip::Leaf(leaf), Access::Reuse);
         }
         Ok(Ok(before))
     }

@@ -111,7 +111,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (base, address) = (self.base, tip.address());
         let (link, bytes) = (self.link_to(tip), tip.bytes());
         self.store.reclaim(guard, move |store| {
-            store.placement.leaf_freed(address);
+            store.forget_leaf(address);
             link.free(base, bytes, store.arenas());
         });
     }

@@ -192,9 +192,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let link = leaf.link;
         let held = parent.upgrade()?;
         self.fill(&leaf, insert, guard);
+        leaf.keep();
         held.set(link);
         drop(held);
-        leaf.keep();
         self.inserted(link, 0, guard);
         Ok(Ok(None))
     }
@@ -319,21 +319,22 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let parent = parent.upgrade()?;
         let held = cut.map(|(inner, _)| inner.node.upgrade()).transpose()?;
-        self.fill(&leaf, insert, guard);
-        if let (Some(held), Some((_, rest))) = (held, cut) {
-            held.set_prefix(rest.len(), rest.iter().copied());
-        }
         let body = inner.link.claim::<R>(self.base, guard);
         body.reset(Kind::N3, fork.prefix);
         body.insert(fork.old_at, fork.old);
         body.insert(fork.new_at, leaf.link);
+        // Code of others, which may panic, runs before anything changes.
         self.check_boundary(inner.link, &body, fork.path);
         drop(body);
-        parent.set(inner.link);
-        drop(parent);
-        let link = leaf.link;
+        self.fill(&leaf, insert, guard);
+        let (above, link) = (inner.link, leaf.link);
         inner.keep();
         leaf.keep();
+        if let (Some(held), Some((_, rest))) = (held, cut) {
+            held.set_prefix(rest.len(), rest.iter().copied());
+        }
+        parent.set(above);
+        drop(parent);
         self.inserted(link, level, guard);
         Ok(Ok(None))
     }
@@ -362,9 +363,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let link = leaf.link;
             let held = inner.node.upgrade()?;
             self.fill(&leaf, insert, guard);
+            leaf.keep();
             held.insert(at, link);
             drop(held);
-            leaf.keep();
             self.inserted(link, level, guard);
             return Ok(Ok(None));
         }
@@ -380,19 +381,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let parent = parent.upgrade()?;
         let old = inner.node.upgrade()?;
-        self.fill(&leaf, insert, guard);
         let body = larger.link.claim::<R>(self.base, guard);
         body.reset(kind, &key[branch - prefix_len..branch]);
         body.take_over(&old);
         body.insert(at, leaf.link);
+        // Code of others, which may panic, runs before anything changes.
         self.check_boundary(larger.link, &body, &key[..branch]);
         drop(body);
-        parent.set(larger.link);
-        drop(parent);
-        old.retire();
-        let link = leaf.link;
+        self.fill(&leaf, insert, guard);
+        let (above, link) = (larger.link, leaf.link);
         larger.keep();
         leaf.keep();
+        parent.set(above);
+        drop(parent);
+        old.retire();
         self.reclaim_inner(inner.link, guard);
         self.inserted(link, level, guard);
         Ok(Ok(None))

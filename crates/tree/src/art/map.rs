@@ -233,7 +233,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: &K) -> Option<V> {
         let own = |value| owned(self.memory(), value);
-        self.tree.remove::<V::Kept, _>(key.to_bytes().as_ref(), own)
+        self.tree.remove(key.to_bytes().as_ref(), own)
     }
 
     /// The record with the least key.
@@ -274,7 +274,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
             });
             let key = end?;
             let own = |value| owned(self.memory(), value);
-            if let Some(value) = self.tree.remove::<V::Kept, _>(&key, own) {
+            if let Some(value) = self.tree.remove(&key, own) {
                 return Some((K::from_bytes(&key), value));
             }
         }
@@ -293,7 +293,7 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
                 return;
             }
             for key in keys.drain(..) {
-                self.tree.remove::<V::Kept, _>(&key, |_| ());
+                self.tree.remove(&key, |_| ());
             }
         }
     }

@@ -19,6 +19,7 @@ use timberline_tier::{Memory, TierId};
 use super::node::{AT_END, Leaf, Link, LockedTip, Reach, Step, Tip};
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::goal::Goal;
+use crate::seeded::{self, Bug};
 use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
@@ -116,7 +117,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
     ) -> Result<Move, Restart> {
         let link = Link::to_leaf(self.base, leaf.address());
-        let mut value = leaf.value();
+        let value = leaf.value();
         if let Some(stays) = self.stays(&parent, link, goal) {
             let block = self.block_of(Tip::Leaf(leaf));
             let elsewhere = |it: &ValueBlock| goal.avoids(it.address());
@@ -139,17 +140,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if self.in_blocks && leaf.value() != value {
             return Err(Restart);
         }
-        match block {
-            Some(block) => {
-                self.store.reclaim_value(value, guard);
-                value = block.make();
-            }
-            None => value = leaf.value(),
-        }
-        let copy = self.copy_leaf(leaf, value, fresh.link, guard);
-        let (leaf, copy) = (Tip::Leaf(leaf), Tip::Leaf(copy));
+        let copy = self.copy_leaf(leaf, leaf.value(), fresh.link, guard);
+        // The placement is told before anything changes: it may panic.
         let placement = &self.store.placement;
-        placement.leaf_moved(self.leaf_ref(leaf), self.leaf_ref(copy));
+        placement.leaf_moved(
+            self.leaf_ref(Tip::Leaf(leaf)),
+            self.leaf_ref(Tip::Leaf(copy)),
+        );
+        if let Some(block) = block {
+            self.store.reclaim_value(value, guard);
+            copy.set_first(block.make());
+        }
         self.replace(held, LockedTip::Leaf(locked), fresh, guard);
         self.store.count_move(self.tier_of(link), goal.tier);
         Ok(Move::Moved(1))
@@ -171,11 +172,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
-        let old = tip.lock()?;
+        let mut old = tip.lock()?;
         self.memory().visit(tip.address(), tip.bytes());
         self.memory()
             .visit(fresh.link.address(self.base), tip.bytes());
         let copy = self.copy_shared(&old, fresh.link, guard);
+        if seeded::has(Bug::CopiedBeforeLocked) {
+            drop(old);
+            std::thread::yield_now();
+            old = tip.lock()?;
+        }
         let placement = &self.store.placement;
         placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
         drop(copy);
@@ -246,10 +252,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let copy = fresh.link.claim::<R>(self.base, guard);
         copy.copy_from(&old);
         drop(copy);
-        held.set(fresh.link);
+        let there = fresh.link;
+        fresh.keep();
+        held.set(there);
         drop(held);
         old.retire();
-        fresh.keep();
         self.reclaim_inner(link, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))

@@ -136,7 +136,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let body = inner.link.claim::<R>(self.base, guard);
         body.reset(kind, &insert.key[depth..branch]);
         let (heat, mut noted) = (full.pack.heat().load(Relaxed), None);
-        for (tip, group) in tips.into_iter().flatten().zip(groups()) {
+        for (tip, group) in tips.iter().flatten().zip(groups()) {
             let value_of = |&(key, old): &Record| if key == new_key { value } else { old };
             let link = tip.link;
             match group {
@@ -157,14 +157,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if group.iter().any(|&(key, _)| key == new_key) {
                 noted = self.tip_at(link, guard);
             }
-            tip.keep();
         }
         self.check_boundary(inner.link, &body, &insert.key[..branch]);
-        let tips = body.count() as i64;
+        let count = body.count() as i64;
         drop(body);
+        tips.into_iter().flatten().for_each(Fresh::keep);
         self.replace(parent, LockedTip::Pack(locked), inner, guard);
         self.store.count(1);
-        self.store.count_leaves(tips - 1);
+        self.store.count_leaves(count - 1);
         self.reaches(level);
         if let Some(tip) = noted {
             self.note(tip, Access::Insert);
@@ -249,7 +249,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Hangs a node in the place of a tip.
+    /// Hangs a node in the place of a tip. Nothing here panics.
     pub(super) fn replace(
         &self,
         parent: HeldParent<'_, R>,
@@ -257,9 +257,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         fresh: Fresh<'_, M, R>,
         guard: &Guard,
     ) {
-        parent.set(fresh.link);
-        drop(parent);
+        let link = fresh.link;
         fresh.keep();
+        parent.set(link);
+        drop(parent);
         let tip = old.tip();
         old.retire();
         self.reclaim_tip(tip, guard);

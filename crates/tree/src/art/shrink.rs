@@ -15,7 +15,6 @@ use super::node::{
     AT_END, Few, Link, LockedTip, PACKED, Pack, Position, Reach, Row, Step, Tip, number,
 };
 use super::tree::{Inner, Parent, Root, Tree};
-use crate::value::Keep;
 
 /// A record's place: what holds it and no other, the node where that hangs, and that node's parent.
 struct Spot<'g, R> {
@@ -47,12 +46,9 @@ fn lock_last<'g>(tip: Tip<'g>, key: &[u8]) -> Result<(LockedTip<'g>, u64), Resta
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
+    pub fn remove<T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
         let guard = epoch::pin();
         let value = self.retry(|| self.try_remove(key, &guard))?;
-        if H::IN_BLOCKS {
-            self.store.reclaim_value(value, &guard);
-        }
         Some(out(value))
     }
 
@@ -165,8 +161,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let held = pack.upgrade(seen)?;
         held.remove(number(key));
         drop(held);
-        self.note(Tip::Pack(pack), Access::Reuse);
         self.store.count(-1);
+        self.note(Tip::Pack(pack), Access::Reuse);
         Ok(Within::Removed(value, count - 1))
     }
 
@@ -219,8 +215,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let held = row.upgrade(seen)?;
         held.remove(at);
         drop(held);
-        self.note(Tip::Row(row), Access::Reuse);
         self.store.count(-1);
+        self.note(Tip::Row(row), Access::Reuse);
         Ok(Within::Removed(value, count - 1))
     }
 
@@ -292,10 +288,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 });
                 self.check_boundary(smaller.link, &body, path);
                 drop(body);
-                above.set(smaller.link);
+                let link = smaller.link;
+                smaller.keep();
+                above.set(link);
                 drop(above);
                 old.retire();
-                smaller.keep();
                 self.reclaim_inner(spot.inner.link, guard);
                 return Ok(self.removed(last, guard));
             }
@@ -341,14 +338,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(self.removed(last, guard))
     }
 
-    /// What held a record, and no other, is unlinked: retires it. Returns the value.
+    /// What held a record, and no other, is unlinked: retires it. Returns the value, which is there as long as the thread stays pinned.
     fn removed(&self, (locked, value): (LockedTip<'_>, u64), guard: &Guard) -> u64 {
         let tip = locked.tip();
         locked.retire();
-        self.note(tip, Access::Reuse);
         self.store.count(-1);
         self.store.count_leaves(-1);
         self.reclaim_tip(tip, guard);
+        if self.in_blocks {
+            self.store.reclaim_value(value, guard);
+        }
+        self.note(tip, Access::Reuse);
         value
     }
 }

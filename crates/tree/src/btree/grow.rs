@@ -18,6 +18,7 @@ use super::node::{Body, Link};
 use super::payload::{Payload, Values};
 use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
 use crate::InsertError;
+use crate::seeded::{self, Bug};
 use crate::store::Store;
 use crate::value::{Change, Keep};
 
@@ -45,13 +46,26 @@ impl<'t, M: Memory, const WORDS: usize> Fresh<'t, M, WORDS> {
         Ok(Fresh { store, link })
     }
 
+    /// In exactly this tier.
+    pub fn new_in(store: &'t Store<M>, tier: TierId) -> Result<Self, OutOfMemory> {
+        let slot = store.allocate_in(tier, Body::<WORDS>::BYTES)?;
+        let link = Some(Link::to_slot(slot));
+        Ok(Fresh { store, link })
+    }
+
     /// Where it is going to be.
     pub fn tier(&self) -> Option<TierId> {
         let address = self.link?.address();
         Some(self.store.arenas().tier_of(address))
     }
 
-    pub fn link(mut self) -> Link {
+    /// What is going to lead there.
+    pub fn link(&self) -> Link {
+        self.link.expect("not linked yet")
+    }
+
+    /// It is about to be linked.
+    pub fn keep(mut self) -> Link {
         self.link.take().expect("linked once")
     }
 }
@@ -120,11 +134,11 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 Access::Insert
             }
         };
-        self.note_unlocked(held, access);
-        Ok(Ok(Put::Done(before.map(|before| {
+        if let Some(before) = before {
             self.reclaim_value(before, guard);
-            out(before)
-        }))))
+        }
+        self.note_unlocked(held, access);
+        Ok(Ok(Put::Done(before.map(out))))
     }
 }
 
@@ -281,7 +295,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             parent: root.tier().unwrap_or(right.parent),
             ..right
         };
-        Ok([Some(Fresh::new(&self.store, below)?), Some(root)])
+        match Fresh::new(&self.store, below) {
+            Ok(right) => Ok([Some(right), Some(root)]),
+            Err(full) => {
+                if seeded::has(Bug::LeakedWhereMemoryEnds) {
+                    root.keep();
+                }
+                Err(full)
+            }
+        }
     }
 
     fn split<'g>(
@@ -299,36 +321,39 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     ) -> Result<(), Restart> {
         let parent = parent.upgrade()?;
         let left = node.upgrade()?;
-        let right = right.expect("a right half").link();
-        let half = right.node::<WORDS>(guard).claim();
+        let right = right.expect("a right half");
+        let half = right.link().node::<WORDS>(guard).claim();
         let (layer, height) = (left.layer(), left.height());
         let (middle, border) = Self::split_point(&left, at.key);
         half.reset(layer, height, border, left.upper());
+        // The placement is told before anything changes, or when all is done: it may panic.
+        if height == 0 {
+            let (old, new) = (link.address(), right.link().address());
+            let placement = &self.store.placement;
+            placement.leaf_split(self.leaf_ref(old, &left), self.leaf_ref(new, &half));
+        }
+        let right = right.keep();
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
         self.move_blocks(blocks, &half, middle, guard);
         self.count_leaf(height, 1);
-        if height == 0 {
-            let (old, new) = (link.address(), right.address());
-            let placement = &self.store.placement;
-            placement.leaf_split(self.leaf_ref(old, &left), self.leaf_ref(new, &half));
-        }
-        self.check_boundary(at.path, &half);
         match parent {
             HeldParent::Node(above) => {
                 let index = above.child_for(self.search, border);
                 debug_assert_eq!(above.child(index), link);
                 above.insert(index + 1, border, right.to_word());
+                self.check_boundary(at.path, &half);
             }
             above => {
-                let root = root.expect("a new root").link();
+                let root = root.expect("a new root").keep();
                 let body = root.node::<WORDS>(guard).claim();
                 body.reset(layer, height + 1, 0, u64::MAX);
                 body.push(0, link.to_word());
                 body.push(border, right.to_word());
-                self.check_boundary(at.path, &body);
                 above.adopt::<P>(self.search, 0, root, height + 1);
                 self.reaches(level.saturating_add(1));
+                self.check_boundary(at.path, &half);
+                self.check_boundary(at.path, &body);
             }
         }
         Ok(())

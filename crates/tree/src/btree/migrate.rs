@@ -19,6 +19,7 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, Sparse, TierId};
 
 use super::blocks::{Blocks, all_at, bytes_beside};
+use super::grow::Fresh;
 use super::leaves::Which;
 use super::node::{Body, Link};
 use super::payload::Payload;
@@ -34,18 +35,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Moves one node, if the single boundary allows.
     fn relocate(&self, at: At<'_>, to: Goal<'_>, guard: &Guard) -> Move {
         let mut fresh = None;
-        let outcome = self.retry(|| self.try_relocate(at, to, &mut fresh, guard));
-        if let Some(unused) = fresh {
-            self.discard(unused);
-        }
-        outcome
+        self.retry(|| self.try_relocate(at, to, &mut fresh, guard))
     }
 
-    fn try_relocate(
-        &self,
+    fn try_relocate<'t>(
+        &'t self,
         at: At<'_>,
         goal: Goal<'_>,
-        fresh: &mut Option<Link>,
+        fresh: &mut Option<Fresh<'t, M, WORDS>>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
         let Some(Place {
@@ -71,10 +68,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if blocked {
             return Ok(Move::Blocked);
         }
-        let new = match *fresh {
-            Some(link) => link,
-            None => match self.store.allocate_in(to, Self::BYTES) {
-                Ok(slot) => *fresh.insert(Link::to_slot(slot)),
+        let new = match fresh {
+            Some(fresh) => fresh.link(),
+            None => match Fresh::new_in(&self.store, to) {
+                Ok(room) => fresh.insert(room).link(),
                 Err(_) => return Ok(Move::Full),
             },
         };
@@ -97,17 +94,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if !early {
             copy.copy_from(&old);
         }
-        self.move_blocks(blocks, &copy, 0, guard);
         let height = old.height();
-        self.count_leaf(height, 1);
-        if height == 0 {
+        let tell = || {
             let (here, there) = (link.address(), new.address());
             let placement = &self.store.placement;
             placement.leaf_moved(self.leaf_ref(here, &old), self.leaf_ref(there, &copy));
+        };
+        // The placement is told before anything changes: it may panic.
+        let late = seeded::has(Bug::ToldInBetween);
+        if height == 0 && !late {
+            tell();
         }
+        fresh.take().map(Fresh::keep);
+        self.move_blocks(blocks, &copy, 0, guard);
+        self.count_leaf(height, 1);
         parent.adopt::<P>(self.search, old.lower(), new, height);
+        if height == 0 && late {
+            tell();
+        }
         old.retire();
-        *fresh = None;
         self.reclaim(link, height, guard);
         self.store.count_move(from, to);
         Ok(Move::Moved(1))

@@ -28,11 +28,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         if left < Self::UNDERFULL {
             self.shrink(At::leaf(key), &guard);
         }
-        self.reclaim_value(value, &guard);
         Some(out(value))
     }
 
-    /// Removes a record from its leaf. Returns its value and how many are left there.
+    /// Removes a record from its leaf. Returns its value, which is there as long as the thread stays pinned, and how many are left.
     fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
         let Some((leaf, index)) = self.record(key, guard)? else {
             return Ok(None);
@@ -43,6 +42,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         held.remove(index);
         self.count(-1);
         let left = held.count();
+        self.reclaim_value(value, guard);
         self.note_unlocked(held, Access::Reuse);
         Ok(Some((value, left)))
     }

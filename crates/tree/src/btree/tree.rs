@@ -221,17 +221,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.store.allocate(new, Self::BYTES).map(Link::to_slot)
     }
 
-    /// Frees a node that was never linked.
-    pub fn discard(&self, link: Link) {
-        link.free::<WORDS>(self.memory().arenas());
-    }
-
     /// Frees a node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
         self.count_leaf(height, usize::MAX);
         self.store.reclaim(guard, move |store| {
             if height == 0 {
-                store.placement.leaf_freed(link.address());
+                store.forget_leaf(link.address());
             }
             link.free::<WORDS>(store.arenas());
         });
@@ -602,8 +597,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         match change.change(Some(before)) {
             Some(after) => {
                 held.set_payload(index, after);
-                self.note_unlocked(held, Access::Reuse);
                 self.reclaim_value(before, guard);
+                self.note_unlocked(held, Access::Reuse);
             }
             None => held.unchanged(),
         }

@@ -169,8 +169,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         match change.change(Some(before)) {
             Some(after) => {
                 home.replace(&held, after);
-                self.note_unlocked(held, Access::Reuse);
                 self.reclaim_value(before, guard);
+                self.note_unlocked(held, Access::Reuse);
             }
             None => held.unchanged(),
         }
@@ -268,6 +268,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             }
             self.count(-1);
             let left = held.count();
+            self.reclaim_value(value, &guard);
             self.note_unlocked(held, Access::Reuse);
             Ok(Some((value, left, spot.depth, spot.word)))
         })?;
@@ -280,7 +281,6 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             };
             self.shrink(leaf, &guard);
         }
-        self.reclaim_value(value, &guard);
         Some(out(value))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{BulkError, Full, Masstree, Stats};
+use timberline_tree::{BulkError, ByteKey, Full, Masstree, Stats};
 
 use crate::suite::TestMap;
 use crate::suite::map::{Bounds, full};
@@ -32,26 +32,38 @@ pub fn leaf_of(key: &[u8]) -> NodeKey {
     NodeKey::leaf(KeyBytes::from(&name[..]))
 }
 
+/// How a map writes words as keys.
+pub trait Written: ByteKey<Owned = u64> + Send + Sync {
+    fn of(word: u64) -> Self;
+}
+
 /// Numbers of eight bytes: one more than a slice, so all but the topmost layer lead to more.
-pub struct Map<const WORDS: usize>(pub Masstree<u64, u64, Native, WORDS>);
+impl Written for u64 {
+    fn of(word: u64) -> u64 {
+        word
+    }
+}
+
+pub struct Map<const WORDS: usize, K: Written = u64>(pub Masstree<K, u64, Native, WORDS>);
 
 pub fn bound(bound: &Bound<u64>) -> Bound<&u64> {
     bound.as_ref()
 }
 
-impl<const WORDS: usize> TestMap for Map<WORDS> {
-    const NODE_BYTES: usize = Masstree::<u64, u64, Native, WORDS>::NODE_BYTES;
+impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
+    const NODE_BYTES: usize = Masstree::<K, u64, Native, WORDS>::NODE_BYTES;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
         Masstree::new(Native(arenas), placement).map(Map)
     }
     fn leaf_of(key: u64) -> NodeKey {
-        leaf_of(&key.to_be_bytes())
+        leaf_of(K::of(key).to_bytes().as_ref())
     }
     fn key_of(fence: &[u8]) -> u64 {
         let slices = fence.chunks_exact(8).flat_map(|slice| &slice[..7]);
-        let bytes: Vec<u8> = slices.copied().collect();
-        KeyBytes::from(&bytes[..]).word()
+        let mut bytes: Vec<u8> = slices.copied().collect();
+        bytes.resize(K::of(0).to_bytes().as_ref().len(), 0);
+        K::from_bytes(&bytes)
     }
     fn arenas(&self) -> &Arenas {
         self.0.memory().arenas()
@@ -63,26 +75,30 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         self.0.stats()
     }
     fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
-        self.0.insert(&key, value).map_err(full)
+        self.0.insert(&K::of(key), value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.0.update(&key, value).expect("words need no memory")
+        self.0
+            .update(&K::of(key), value)
+            .expect("words need no memory")
     }
     fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.0.compare_and_set(&key, expected, new);
+        let set = self.0.compare_and_set(&K::of(key), expected, new);
         set.expect("words need no memory")
     }
     fn remove(&self, key: u64) -> Option<u64> {
-        self.0.remove(&key)
+        self.0.remove(&K::of(key))
     }
     fn get(&self, key: u64) -> Option<u64> {
-        self.0.get(&key)
+        self.0.get(&K::of(key))
     }
     fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
-        self.0.get_many(keys, values);
+        let keys: Vec<K> = keys.iter().copied().map(K::of).collect();
+        self.0.get_many(&keys, values);
     }
     fn range(&self, bounds: Bounds) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        self.0.range((bound(&bounds.0), bound(&bounds.1)))
+        let (low, high) = (bounds.0.map(K::of), bounds.1.map(K::of));
+        self.0.range((low.as_ref(), high.as_ref()))
     }
     fn scan(
         &self,
@@ -90,7 +106,7 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         limit: usize,
         visit: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> usize {
-        self.0.scan(&from, limit, visit)
+        self.0.scan(&K::of(from), limit, visit)
     }
     fn len(&self) -> usize {
         self.0.len()
@@ -99,6 +115,7 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         self.0.clear();
     }
     fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
-        self.0.bulk_load(sorted)
+        let written = |(key, value)| (K::of(key), value);
+        self.0.bulk_load(sorted.into_iter().map(written))
     }
 }

@@ -43,11 +43,17 @@ pub fn sidle_with(config: SidleConfig) -> Policy {
     }
 }
 
-/// Ours, with fast memory for its table on top of the nodes'.
+/// Ours, with heat in a table.
 pub fn timberline(room: &Room) -> (Arenas, Policy) {
-    let arenas = rooms::two_and_table(room.fast, room.slow, room.node_bytes);
-    let home = HeatIn::Table {
-        node_bytes: room.node_bytes,
+    let node_bytes = room.node_bytes;
+    timberline_in(room, HeatIn::Table { node_bytes })
+}
+
+/// Ours, with fast memory for its table, if it has one, on top of the nodes'.
+pub fn timberline_in(room: &Room, home: HeatIn) -> (Arenas, Policy) {
+    let arenas = match home {
+        HeatIn::Table { node_bytes } => rooms::two_and_table(room.fast, room.slow, node_bytes),
+        HeatIn::Leaf { .. } => room.arenas(),
     };
     let ours = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let believing = ours.clone();

@@ -267,7 +267,7 @@ pub fn a_worker_that_panics_takes_nothing_with_it<T: TestMap>() {
         let panic = workers.panicked().unwrap();
         assert_eq!(panic, "clumsy: dropped the leaf at 0");
 
-        // The others go on, and so does everybody who uses the map.
+        // The others end, but whoever uses the map goes on.
         let mut draw = Draw::new(seed, 0);
         awake(&map, &workers, || {
             for step in 0..20_000 {
