@@ -32,9 +32,11 @@ usage: cargo xtask <command>
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
       --seeded-bugs-only  only that seeded bugs are found
-  vm [flags]           Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
+  vm [flag]            Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree
-      --all            also what is no part of `test`";
+      --all            also what is no part of `test`
+      --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
+      --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq)]
@@ -95,7 +97,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         },
         "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
         "model" => model::run(&root(), &model::Options::parse(flags)?),
-        "vm" => vm::run(&root(), &vm::Options::parse(flags)?),
+        "vm" => vm::run(&root(), vm::Options::parse(flags)?),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())

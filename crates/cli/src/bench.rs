@@ -12,6 +12,7 @@ use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Lines, Workload};
 use timberline_tier::Native;
 use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
 use crate::tiers::Nodes;
@@ -70,6 +71,9 @@ pub struct Args {
     native: bool,
     #[command(flatten)]
     nodes: Nodes,
+    /// Who moves pages between NUMA nodes meanwhile: none, autonuma, damon; afterwards all is as before [default: as it is]
+    #[arg(long, value_name = "NAME", requires = "native")]
+    kernel_tiering: Option<String>,
     /// Measured seconds of a placement in each round
     #[arg(long, default_value_t = 0.6, value_name = "S")]
     seconds: f64,
@@ -216,6 +220,23 @@ impl Args {
         Ok(what)
     }
 
+    /// Switches the kernel's own tiering, for as long as the value lives.
+    fn set_kernel_tiering(&self, [fast, slow]: &[Vec<u32>; 2]) -> Result<Option<Set>, Failure> {
+        let (Some(name), Some(&fast), Some(&slow)) =
+            (&self.kernel_tiering, fast.first(), slow.first())
+        else {
+            return Ok(None);
+        };
+        let tiering = KernelTiering::parse(name).ok_or_else(|| {
+            let known = KernelTiering::NAMES.map(|(name, _)| name).join(", ");
+            Failure::Impossible(format!(
+                "unknown kernel tiering `{name}`; possible: {known}"
+            ))
+        })?;
+        let set = tiering.set(Path::new("/"), fast, slow);
+        set.map(Some).map_err(Failure::impossible)
+    }
+
     fn open_trace(&self, path: &Path, threads: usize) -> Result<Requests, Failure> {
         let format = match &self.trace_format {
             Some(text) => TraceFormat::parse(text),
@@ -268,6 +289,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for path in args.json.iter().chain([&args.html]) {
         check_writable(path)?;
     }
+    let _tiering = args.set_kernel_tiering(&plan.nodes)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;

@@ -12,6 +12,8 @@ use crate::exec;
 pub const LATENCY_NS: [u64; 2] = [80, 250];
 pub const BANDWIDTH_MBS: [u64; 2] = [102_400, 25_600];
 
+/// Memory of each of the two nodes, MiB.
+pub const MIB: u64 = 512;
 /// Where the slow memory of a machine begins if it is above 4 GiB.
 const HIGH: &str = "0x100000000";
 /// Kernels that don't come up are ended; the slowest takes a minute on a busy machine.
@@ -27,27 +29,11 @@ pub enum Topology {
 }
 
 impl Topology {
-    pub fn name(self) -> &'static str {
-        match self {
-            Topology::Hmat => "hmat",
-            Topology::SoftReserved => "soft-reserved",
-        }
-    }
-
     /// Kernel modules to load, in this order.
     pub fn modules(self) -> &'static [&'static str] {
         match self {
             Topology::Hmat => &[],
             Topology::SoftReserved => &["dax/device_dax", "dax/hmem/dax_hmem", "dax/kmem"],
-        }
-    }
-
-    /// Bytes of the fast node and the slow one.
-    fn memory(self) -> [&'static str; 2] {
-        match self {
-            Topology::Hmat => ["1G", "1G"],
-            // Below 4 GiB lies half of a machine's first 4 GiB at most; the slow node has to begin above.
-            Topology::SoftReserved => ["2G", "1G"],
         }
     }
 
@@ -57,25 +43,26 @@ impl Topology {
             Topology::Hmat => general.into(),
             Topology::SoftReserved => {
                 format!(
-                    "{general} memhp_default_state=online_movable memmap=1024M%{HIGH}-1+0xefffffff"
+                    "{general} memhp_default_state=online_movable memmap={MIB}M%{HIGH}-1+0xefffffff"
                 )
             }
         }
     }
 
     fn arguments(self) -> Vec<String> {
-        let [fast, slow] = self.memory();
-        let mut arguments = vec![
-            "-M".into(),
-            "q35,hmat=on".into(),
-            "-m".into(),
-            total(self.memory()),
-        ];
+        let machine = match self {
+            Topology::Hmat => "q35,hmat=on".into(),
+            // The slow node has to begin above 4 GiB: no more than the fast one lies below.
+            Topology::SoftReserved => format!("q35,hmat=on,max-ram-below-4g={MIB}M"),
+        };
+        let mut arguments = Vec::new();
         let mut add = |name: &str, value: String| arguments.extend([name.to_string(), value]);
-        for (node, size) in [fast, slow].into_iter().enumerate() {
+        add("-M", machine);
+        add("-m", format!("{}M", 2 * MIB));
+        for node in 0..2 {
             add(
                 "-object",
-                format!("memory-backend-ram,id=m{node},size={size}"),
+                format!("memory-backend-ram,id=m{node},size={MIB}M"),
             );
         }
         add("-numa", "node,nodeid=0,memdev=m0".into());
@@ -95,11 +82,6 @@ impl Topology {
         }
         arguments
     }
-}
-
-fn total(sizes: [&str; 2]) -> String {
-    let gibibytes = |size: &str| size.trim_end_matches('G').parse::<u64>().unwrap_or(0);
-    format!("{}G", sizes.map(gibibytes).iter().sum::<u64>())
 }
 
 /// A program that emulates machines.
@@ -138,8 +120,8 @@ impl Qemu {
             File::create(path).map_err(|error| format!("{}: {error}", path.display()))
         };
         qemu.args(boot.topology.arguments())
-            .args(["-cpu", "max", "-smp", "2,sockets=1,cores=2"])
-            .args(["-accel", "tcg,thread=multi"])
+            .args(["-cpu", "max"])
+            .args(boot.engine.arguments())
             .args([
                 "-nodefaults",
                 "-no-user-config",
@@ -180,9 +162,40 @@ impl Qemu {
     }
 }
 
+/// How the processor is emulated.
+pub enum Engine {
+    /// Two cores, as fast as it goes.
+    Fast,
+    /// One core whose clock counts instructions, four nanoseconds each, so that a run can be repeated; watched by this plugin.
+    Counting(String),
+}
+
+impl Engine {
+    fn arguments(&self) -> Vec<&str> {
+        match self {
+            Engine::Fast => vec!["-smp", "2,sockets=1,cores=2", "-accel", "tcg,thread=multi"],
+            Engine::Counting(plugin) => vec![
+                "-smp",
+                "1,sockets=1,cores=1",
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=2,sleep=off",
+                "-rtc",
+                "base=2025-01-01,clock=vm",
+                "-seed",
+                "7",
+                "-plugin",
+                plugin,
+            ],
+        }
+    }
+}
+
 /// What is booted.
-pub struct Boot {
+pub struct Boot<'a> {
     pub topology: Topology,
+    pub engine: &'a Engine,
     pub kernel: Kernel,
     pub initramfs: PathBuf,
     /// Where its output goes.

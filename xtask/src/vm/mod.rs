@@ -5,67 +5,84 @@
 //! emulated machine can't tell; where QEMU can't be had, nothing is taken for checked.
 
 mod checks;
+mod count;
 mod guest;
 mod initramfs;
 mod machine;
 mod packages;
+mod plugin;
+mod scenario;
 mod serial;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::step::Outcome;
 use crate::{Failure, exec};
-use checks::Findings;
 use guest::Program;
-use machine::{Boot, Qemu, Topology};
+use machine::{Boot, Engine, Qemu, Topology};
 use packages::{Packages, Release};
+use scenario::{ALL, GATE, SEEDED, Scenario};
 use serial::Serial;
 
-const MEMORY: &str = include_str!("guest/memory.sh");
+/// The feature of the program with which bugs can be planted.
+const BUGS: &str = "seeded-bugs";
 
-/// What the command line asked for.
-#[derive(Debug, Default, PartialEq)]
-pub struct Options {
-    /// Also what is no part of the gate.
-    all: bool,
+/// What to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Options {
+    /// What the gate runs.
+    #[default]
+    Gate,
+    /// Also what is no part of it.
+    All,
+    /// Count accesses.
+    Count,
+    /// Plant a bug, which has to be found.
+    SeededBugs,
 }
 
 impl Options {
     pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let mut options = Options::default();
-        for flag in flags {
-            match flag.as_str() {
-                "--all" => options.all = true,
-                other => {
-                    let line = format!("vm does not know `{other}`; it takes --all");
-                    return Err(Failure::Usage(line));
-                }
-            }
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        match flags[..] {
+            [] => Ok(Options::Gate),
+            ["--all"] => Ok(Options::All),
+            ["--count"] => Ok(Options::Count),
+            ["--seeded-bugs"] => Ok(Options::SeededBugs),
+            _ => Err(Failure::Usage(format!(
+                "vm does not know `{}`; it takes one of --all, --count and --seeded-bugs",
+                flags.join(" ")
+            ))),
         }
-        Ok(options)
     }
 }
 
 /// The command: a machine that can't run others is an error.
-pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
+pub fn run(root: &Path, options: Options) -> Result<(), Failure> {
     let tools =
         Tools::get(root).map_err(|why| Failure::Lacking(format!("skipped: vm because {why}")))?;
-    let Options { all: _ } = options;
-    tools.check(root).map_err(Failure::Check)
+    let done = match options {
+        Options::Gate => tools.check(&GATE),
+        Options::All => tools.check(&GATE).and_then(|()| tools.check(&ALL)),
+        Options::Count => count::run(&tools),
+        Options::SeededBugs => tools.find_seeded_bug(),
+    };
+    done.map_err(Failure::Check)
 }
 
 /// The step of the gate: skipped where QEMU isn't there and can't be fetched.
 pub fn step(root: &Path) -> Outcome {
     match Tools::get(root) {
-        Ok(tools) => tools.check(root).into(),
+        Ok(tools) => tools.check(&GATE).into(),
         Err(why) => Outcome::Skipped(why),
     }
 }
 
 /// What machines are made of.
 struct Tools {
+    root: PathBuf,
     packages: Packages,
     qemu: Qemu,
 }
@@ -75,17 +92,19 @@ impl Tools {
         let packages = Packages::new(root)?;
         let qemu = Qemu::get(&packages)?;
         packages.kernel(Release::New)?;
-        Ok(Tools { packages, qemu })
+        Ok(Tools {
+            root: root.into(),
+            packages,
+            qemu,
+        })
     }
 
-    fn check(&self, root: &Path) -> Result<(), String> {
-        let program = Program::build(root, false, &[])?;
+    /// Runs scenarios one after the other; an error when one is not as it should be.
+    fn check(&self, scenarios: &[Scenario]) -> Result<(), String> {
+        let program = Program::build(&self.root, false, &[])?;
         let mut wrong = 0;
-        for topology in [Topology::Hmat, Topology::SoftReserved] {
-            let begun = Instant::now();
-            let said = self.boot(root, topology, &program, MEMORY)?;
-            let findings = checks::two_tiers(topology, &Serial::read(&said));
-            wrong += print(topology.name(), &findings, begun);
+        for scenario in scenarios {
+            wrong += self.play(scenario, &program)?;
         }
         match wrong {
             0 => Ok(()),
@@ -93,16 +112,48 @@ impl Tools {
         }
     }
 
+    /// Runs a program with a bug, which is an error unless the checks find it.
+    fn find_seeded_bug(&self) -> Result<(), String> {
+        let program = Program::build(&self.root, false, &[BUGS])?;
+        match self.play(&SEEDED, &program)? {
+            0 => Err("vm: the seeded bug was not found".into()),
+            _ => Ok(println!("vm: the seeded bug was found")),
+        }
+    }
+
+    /// Returns how many checks failed.
+    fn play(&self, scenario: &Scenario, program: &Program) -> Result<usize, String> {
+        let begun = Instant::now();
+        let Scenario {
+            name,
+            topology,
+            release,
+            script,
+            check,
+        } = *scenario;
+        let said = self.boot(name, topology, release, &Engine::Fast, program, script)?;
+        let findings = check(&Serial::read(&said));
+        println!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
+        for line in &findings.held {
+            println!("  {line}");
+        }
+        for line in &findings.wrong {
+            println!("  FAILED: {line}");
+        }
+        Ok(findings.wrong.len())
+    }
+
     fn boot(
         &self,
-        root: &Path,
+        name: &str,
         topology: Topology,
+        release: Release,
+        engine: &Engine,
         program: &Program,
         script: &str,
     ) -> Result<String, String> {
-        let folder = exec::target_dir(root).join("vm").join(topology.name());
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let kernel = self.packages.kernel(Release::New)?;
+        let folder = self.folder(name)?;
+        let kernel = self.packages.kernel(release)?;
         let archive = guest::archive(
             &self.qemu.busybox(),
             program,
@@ -115,20 +166,33 @@ impl Tools {
             .map_err(|error| format!("{}: {error}", initramfs.display()))?;
         self.qemu.run(&Boot {
             topology,
+            engine,
             kernel,
             initramfs,
             folder,
         })
     }
+
+    /// Where files of a scenario go.
+    fn folder(&self, name: &str) -> Result<PathBuf, String> {
+        let folder = exec::target_dir(&self.root).join("vm/machines").join(name);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(folder)
+    }
 }
 
-fn print(name: &str, findings: &Findings, begun: Instant) -> usize {
-    println!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
-    for line in &findings.held {
-        println!("  {line}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_flag_at_most() {
+        let parse = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+            Options::parse(&flags)
+        };
+        assert_eq!(parse(&[]), Ok(Options::Gate));
+        assert_eq!(parse(&["--count"]), Ok(Options::Count));
+        assert!(parse(&["--every"]).is_err() && parse(&["--all", "--count"]).is_err());
     }
-    for line in &findings.wrong {
-        println!("  FAILED: {line}");
-    }
-    findings.wrong.len()
 }

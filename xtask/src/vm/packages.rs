@@ -283,9 +283,9 @@ fn quietly(mut command: Command) -> Result<(), String> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let errors = said.lines().filter(|line| line.starts_with("E:"));
+    let mut errors = said.lines().filter(|line| line.starts_with("E:"));
     let why = errors
-        .last()
+        .next_back()
         .or(said.lines().last())
         .unwrap_or("it says nothing");
     Err(format!("{name} ended with {}: {why}", output.status))

@@ -1,15 +1,9 @@
 # What a machine with two tiers is asked; the checks are the host's.
-
-# The figures of a run that are checked, one a line, and none of the rest: a serial line is slow.
-figures() {
-    timberline bench --native --quick --quiet --json /tmp/bench.json --html /tmp/bench.html "$@" > /tmp/bench.txt
-    status=$?
-    [ $status = 0 ] || cat /tmp/bench.txt
-    grep -E '^ *"(placement|promoted|demoted|fast_bytes|slow_bytes|over_budget_bytes|misplaced_pages|lines_slow_per_op)":' /tmp/bench.json
-    return $status
-}
-
+small="--records 100k --workloads hs-c --seconds 0.1"
 section kernel uname -r
 section tiers timberline tiers --json
-section placements figures --records 100k --workloads hs-c --rounds 1 --seconds 0.1 --warmup 1 \
-    --placements all-fast,all-slow,interleave,timberline
+section placements figures $small --warmup 1 --placements all-fast,all-slow,interleave,timberline
+hasten
+section before tiering
+section autonuma figures $small --warmup 3 --placements kernel --kernel-tiering autonuma --budget 64M
+section after tiering
