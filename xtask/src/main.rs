@@ -32,8 +32,8 @@ usage: cargo xtask <command>
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
       --seeded-bugs-only  only that seeded bugs are found
-  vm [flag]            Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
-                       discovery, placement and the kernel agree
+  vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
+                       discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
       --all            also what is no part of `test`
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";

@@ -1,7 +1,7 @@
 //! What a guest has to say. No check is of a time.
 
-use super::machine::{BANDWIDTH_MBS, LATENCY_NS};
 use super::serial::{Section, Serial};
+use super::topology::{BANDWIDTH_MBS, LATENCY_NS};
 
 /// What was found, and what of it is wrong.
 #[derive(Default)]
@@ -60,6 +60,49 @@ pub fn damon(serial: &Serial) -> Findings {
     findings
 }
 
+/// A machine with a CXL expander: nobody says how fast it is.
+pub fn expander(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    for part in ["modules", "region"] {
+        findings.part(serial, part, |_, _| {});
+    }
+    findings.part(serial, "tiers", |findings, tiers| {
+        let nodes = tiers.numbers("id");
+        findings.check(nodes == [0, 1], format!("NUMA nodes {nodes:?}"));
+        let ranks = tiers.numbers("tier");
+        findings.check(ranks == [0, 1], format!("ranked into tiers {ranks:?}"));
+    });
+    findings.part(serial, "placements", placements);
+    findings
+}
+
+/// A machine whose kernel takes both nodes for one tier: ours are ranked by what firmware says, all the same.
+pub fn one_kernel_tier(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    findings.part(serial, "tiers", |findings, tiers| {
+        let kernel = tiers.numbers("kernel_tier");
+        let alike = matches!(kernel[..], [fast, slow] if fast == slow);
+        findings.check(alike, format!("the kernel's own tiers are {kernel:?}"));
+        let ranks = tiers.numbers("tier");
+        findings.check(
+            ranks == [0, 1],
+            format!("ranked into tiers {ranks:?} by us"),
+        );
+    });
+    findings.part(serial, "placements", placements);
+    findings.part(serial, "refused", |findings, refused| {
+        let status = refused.word("status");
+        let said = refused
+            .text
+            .lines()
+            .find(|line| line.starts_with("error: "));
+        let line = format!("DAMON is refused: {}", said.unwrap_or("without a reason"));
+        findings.check(status == Some("2") && said.is_some(), line);
+    });
+    settings(&mut findings, serial, "old kernel");
+    findings
+}
+
 /// A machine where only the placements ran.
 pub fn placement(serial: &Serial) -> Findings {
     let mut findings = Findings::default();
@@ -75,9 +118,26 @@ fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str) {
         );
         findings.check(fast > 0, line);
     });
+    if let Some((before, after)) = settings(findings, serial, name) {
+        let moved = |section: &Section| -> u64 {
+            let counted = section.word("pgmigrate_success");
+            counted.and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
+        let moved = moved(after).saturating_sub(moved(before));
+        findings.check(moved > 0, format!("{name}: the kernel moved {moved} pages"));
+    }
+}
+
+/// The kernel's settings are as before. Returns the two sections that tell.
+fn settings<'a>(
+    findings: &mut Findings,
+    serial: &'a Serial,
+    name: &str,
+) -> Option<(&'a Section, &'a Section)> {
     let (Ok(before), Ok(after)) = (serial.section("before"), serial.section("after")) else {
         let line = format!("{name}: the machine did not tell its settings before and after");
-        return findings.wrong.push(line);
+        findings.wrong.push(line);
+        return None;
     };
     for setting in ["numa_balancing", "demotion", "damon"] {
         let (was, is) = (before.word(setting), after.word(setting));
@@ -87,14 +147,7 @@ fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str) {
         );
         findings.check(was == is, line);
     }
-    let moved = |section: &Section| -> u64 {
-        let counted = section
-            .word("pgmigrate_success")
-            .and_then(|count| count.parse().ok());
-        counted.unwrap_or(0)
-    };
-    let moved = moved(after).saturating_sub(moved(before));
-    findings.check(moved > 0, format!("{name}: the kernel moved {moved} pages"));
+    Some((before, after))
 }
 
 fn discovery(findings: &mut Findings, tiers: &Section) {

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use super::Tools;
 use super::guest::Program;
-use super::machine::{Engine, MIB, Topology};
+use super::machine::Engine;
 use super::packages::Release;
 use super::plugin::{Interval, Plugin};
 use super::serial::{Section, Serial};
+use super::topology::{MIB, Topology};
 use crate::exec;
 
 const WORKLOADS: [&str; 2] = ["hs-c", "ycsb-c"];

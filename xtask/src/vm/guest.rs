@@ -27,10 +27,9 @@ impl Program {
         }
         exec::succeed(exec::cargo(root, &arguments))?;
         let target = exec::target_dir(root);
-        let built = target
-            .join(if release { "release" } else { "debug" })
-            .join("timberline");
-        let path = target.join("vm/timberline");
+        let profile = if release { "release" } else { "debug" };
+        let built = target.join(profile).join("timberline");
+        let path = target.join("vm").join(format!("timberline-{profile}"));
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(&path).arg(&built);
         exec::succeed(strip)?;

@@ -1,4 +1,4 @@
-//! A machine with two kinds of memory, as arguments of QEMU.
+//! QEMU: boots a machine, and hands out what it says.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,83 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::packages::{Kernel, Packages};
+use super::topology::Topology;
 use crate::exec;
 
-/// What firmware says of the fast node and the slow one.
-pub const LATENCY_NS: [u64; 2] = [80, 250];
-pub const BANDWIDTH_MBS: [u64; 2] = [102_400, 25_600];
-
-/// Memory of each of the two nodes, MiB.
-pub const MIB: u64 = 512;
-/// Where the slow memory of a machine begins if it is above 4 GiB.
-const HIGH: &str = "0x100000000";
 /// Kernels that don't come up are ended; the slowest takes a minute on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
-
-/// How a machine's slow memory is presented.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Topology {
-    /// A NUMA node without CPUs, with its speed in the firmware's HMAT.
-    Hmat,
-    /// The same, set aside by the firmware for special purposes, as CXL memory is; a driver hands it out.
-    SoftReserved,
-}
-
-impl Topology {
-    /// Kernel modules to load, in this order.
-    pub fn modules(self) -> &'static [&'static str] {
-        match self {
-            Topology::Hmat => &[],
-            Topology::SoftReserved => &["dax/device_dax", "dax/hmem/dax_hmem", "dax/kmem"],
-        }
-    }
-
-    fn command_line(self) -> String {
-        let general = "console=ttyS0 panic=-1 nokaslr norandmaps mitigations=off quiet loglevel=1";
-        match self {
-            Topology::Hmat => general.into(),
-            Topology::SoftReserved => {
-                format!(
-                    "{general} memhp_default_state=online_movable memmap={MIB}M%{HIGH}-1+0xefffffff"
-                )
-            }
-        }
-    }
-
-    fn arguments(self) -> Vec<String> {
-        let machine = match self {
-            Topology::Hmat => "q35,hmat=on".into(),
-            // The slow node has to begin above 4 GiB: no more than the fast one lies below.
-            Topology::SoftReserved => format!("q35,hmat=on,max-ram-below-4g={MIB}M"),
-        };
-        let mut arguments = Vec::new();
-        let mut add = |name: &str, value: String| arguments.extend([name.to_string(), value]);
-        add("-M", machine);
-        add("-m", format!("{}M", 2 * MIB));
-        for node in 0..2 {
-            add(
-                "-object",
-                format!("memory-backend-ram,id=m{node},size={MIB}M"),
-            );
-        }
-        add("-numa", "node,nodeid=0,memdev=m0".into());
-        add("-numa", "cpu,node-id=0,socket-id=0".into());
-        add("-numa", "node,nodeid=1,memdev=m1,initiator=0".into());
-        add("-numa", "dist,src=0,dst=1,val=20".into());
-        for node in 0..2 {
-            let of = format!("hmat-lb,initiator=0,target={node},hierarchy=memory,data-type=access");
-            add(
-                "-numa",
-                format!("{of}-latency,latency={}", LATENCY_NS[node]),
-            );
-            add(
-                "-numa",
-                format!("{of}-bandwidth,bandwidth={}M", BANDWIDTH_MBS[node]),
-            );
-        }
-        arguments
-    }
-}
 
 /// A program that emulates machines.
 pub struct Qemu {
@@ -120,7 +48,6 @@ impl Qemu {
             File::create(path).map_err(|error| format!("{}: {error}", path.display()))
         };
         qemu.args(boot.topology.arguments())
-            .args(["-cpu", "max"])
             .args(boot.engine.arguments())
             .args([
                 "-nodefaults",

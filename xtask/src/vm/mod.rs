@@ -13,6 +13,7 @@ mod packages;
 mod plugin;
 mod scenario;
 mod serial;
+mod topology;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,16 +22,17 @@ use std::time::Instant;
 use crate::step::Outcome;
 use crate::{Failure, exec};
 use guest::Program;
-use machine::{Boot, Engine, Qemu, Topology};
+use machine::{Boot, Engine, Qemu};
 use packages::{Packages, Release};
 use scenario::{ALL, GATE, SEEDED, Scenario};
 use serial::Serial;
+use topology::Topology;
 
 /// The feature of the program with which bugs can be planted.
 const BUGS: &str = "seeded-bugs";
 
 /// What to run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Options {
     /// What the gate runs.
     #[default]
@@ -41,6 +43,8 @@ pub enum Options {
     Count,
     /// Plant a bug, which has to be found.
     SeededBugs,
+    /// One machine.
+    One(Scenario),
 }
 
 impl Options {
@@ -51,10 +55,21 @@ impl Options {
             ["--all"] => Ok(Options::All),
             ["--count"] => Ok(Options::Count),
             ["--seeded-bugs"] => Ok(Options::SeededBugs),
-            _ => Err(Failure::Usage(format!(
-                "vm does not know `{}`; it takes one of --all, --count and --seeded-bugs",
-                flags.join(" ")
-            ))),
+            _ => {
+                let mut known = GATE.into_iter().chain(ALL);
+                let names = known
+                    .clone()
+                    .map(|scenario| scenario.name)
+                    .collect::<Vec<_>>();
+                let one = known.find(|scenario| flags == [scenario.name]);
+                one.map(Options::One).ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "vm does not know `{}`; it takes one of --all, --count, --seeded-bugs, {}",
+                        flags.join(" "),
+                        names.join(", ")
+                    ))
+                })
+            }
         }
     }
 }
@@ -68,6 +83,7 @@ pub fn run(root: &Path, options: Options) -> Result<(), Failure> {
         Options::All => tools.check(&GATE).and_then(|()| tools.check(&ALL)),
         Options::Count => count::run(&tools),
         Options::SeededBugs => tools.find_seeded_bug(),
+        Options::One(scenario) => tools.check(&[scenario]),
     };
     done.map_err(Failure::Check)
 }
@@ -193,6 +209,10 @@ mod tests {
         };
         assert_eq!(parse(&[]), Ok(Options::Gate));
         assert_eq!(parse(&["--count"]), Ok(Options::Count));
+        assert!(matches!(
+            parse(&["cxl"]),
+            Ok(Options::One(Scenario { name: "cxl", .. }))
+        ));
         assert!(parse(&["--every"]).is_err() && parse(&["--all", "--count"]).is_err());
     }
 }

@@ -1,18 +1,24 @@
 //! The machines, what they are asked, and what they have to answer.
 
 use super::checks::{self, Findings};
-use super::machine::Topology;
 use super::packages::Release;
 use super::serial::Serial;
+use super::topology::Topology;
 
 /// A boot and its checks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,
     pub topology: Topology,
     pub release: Release,
     pub script: &'static str,
     pub check: fn(&Serial) -> Findings,
+}
+
+impl PartialEq for Scenario {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 const MEMORY: &str = concat!(
@@ -39,16 +45,32 @@ pub const GATE: [Scenario; 2] = [
 ];
 
 /// The others.
-pub const ALL: [Scenario; 1] = [Scenario {
-    name: "damon",
-    topology: Topology::Hmat,
-    release: Release::New,
-    script: concat!(
-        include_str!("guest/bench.sh"),
-        include_str!("guest/damon.sh")
-    ),
-    check: checks::damon,
-}];
+pub const ALL: [Scenario; 3] = [
+    Scenario {
+        name: "damon",
+        topology: Topology::Hmat,
+        release: Release::New,
+        script: concat!(
+            include_str!("guest/bench.sh"),
+            include_str!("guest/damon.sh")
+        ),
+        check: checks::damon,
+    },
+    Scenario {
+        name: "cxl",
+        topology: Topology::Cxl,
+        release: Release::New,
+        script: concat!(include_str!("guest/bench.sh"), include_str!("guest/cxl.sh")),
+        check: checks::expander,
+    },
+    Scenario {
+        name: "old-kernel",
+        topology: Topology::Hmat,
+        release: Release::Old,
+        script: concat!(include_str!("guest/bench.sh"), include_str!("guest/old.sh")),
+        check: checks::one_kernel_tier,
+    },
+];
 
 /// A program with a bug: its arenas forget to bind their memory.
 pub const SEEDED: Scenario = Scenario {
