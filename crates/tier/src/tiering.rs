@@ -10,6 +10,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::os::HUGE_PAGE;
+
 mod damon;
 
 const NUMA_BALANCING: &str = "proc/sys/kernel/numa_balancing";
@@ -62,6 +64,33 @@ impl KernelTiering {
         }
         Ok(set)
     }
+}
+
+/// Takes up to `bytes` of a node's free memory as huge pages that nobody uses, until the value goes. Unlike memory of a process, even
+/// locked, nobody moves these. Returns how many bytes there were.
+///
+/// # Errors
+/// The kernel has no such pages, or this process may not take them; nothing is changed then.
+pub fn hold(root: &Path, node: u32, bytes: usize) -> Result<(Set, usize), TieringError> {
+    // So that what is free lies side by side; a kernel that can't do so has less to give.
+    let _ = fs::write(
+        root.join(format!("sys/devices/system/node/node{node}/compact")),
+        "1",
+    );
+    let kib = HUGE_PAGE >> 10;
+    let path =
+        format!("sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages");
+    let path = root.join(path);
+    let pages = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse::<usize>().unwrap_or(0)
+    };
+    let before = pages(&path);
+    let mut set = Set { before: Vec::new() };
+    set.write(path.clone(), &(before + bytes / HUGE_PAGE).to_string())?;
+    // The kernel takes what it finds.
+    let taken = pages(&path).saturating_sub(before) * HUGE_PAGE;
+    Ok((set, taken))
 }
 
 /// Settings in force; dropping it restores what was there before.

@@ -66,6 +66,8 @@ impl<I: PlacedIndex> Contender<I> {
         config.chunk_bytes = (sizes.tree / 512)
             .next_power_of_two()
             .clamp(64 << 10, config.chunk_bytes);
+        // A huge page moves as a whole, and only to where as much is free side by side: hardly ever under a tight budget.
+        config.huge_pages &= name != KERNEL;
         let limits = [fast, slow];
         config.tiers = limits
             .into_iter()

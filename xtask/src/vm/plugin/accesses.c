@@ -62,23 +62,30 @@ static unsigned intervals;
 static uint64_t slow_begin = UINT64_MAX;
 static FILE *out;
 
-/* The cache: physical lines, least recently used of a set goes first. 0 is an empty way. */
-static uint64_t *ways;
+/* The cache: physical lines; 0 is an empty way. Replacement is the emulator's (crates/tier/src/emulator/cache.rs): second chance,
+ * earned by a hit, so what is read once leaves first. */
+struct set { uint64_t lines[WAYS]; uint16_t earned; uint8_t hand; };
+static struct set *cache;
 static uint64_t sets;
 
 static bool is_cached(uint64_t address)
 {
     uint64_t line = address / LINE + 1;
     /* Folded, as last-level caches do: nodes of 1 KiB would else crowd into every sixteenth set with their headers. */
-    uint64_t number = line ^ line / sets ^ line / sets / sets;
-    uint64_t *set = ways + number % sets * WAYS;
-    int way = 0;
-    while (way < WAYS - 1 && set[way] != line)
-        way++;
-    bool hit = set[way] == line;
-    memmove(set + 1, set, way * sizeof *set);
-    set[0] = line;
-    return hit;
+    struct set *set = &cache[(line ^ line / sets ^ line / sets / sets) % sets];
+    for (int way = 0; way < WAYS; way++) {
+        if (set->lines[way] == line) {
+            set->earned |= 1u << way;
+            return true;
+        }
+    }
+    while (set->earned & 1u << set->hand) {
+        set->earned &= ~(1u << set->hand);
+        set->hand = (set->hand + 1) % WAYS;
+    }
+    set->lines[set->hand] = line;
+    set->hand = (set->hand + 1) % WAYS;
+    return false;
 }
 
 static void count_access(unsigned cpu, mem_info info, uint64_t address, void *data)
@@ -174,7 +181,7 @@ static const char *argument(const char *text, const char *name)
 
 EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv)
 {
-    uint64_t cache = 1 << 20;
+    uint64_t bytes = 1 << 20;
     for (int i = 0; i < argc; i++) {
         const char *value;
         if ((value = argument(argv[i], "out=")))
@@ -182,10 +189,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
         else if ((value = argument(argv[i], "slow=")))
             slow_begin = strtoull(value, NULL, 0);
         else if ((value = argument(argv[i], "cache=")))
-            cache = strtoull(value, NULL, 0);
+            bytes = strtoull(value, NULL, 0);
     }
-    sets = cache / LINE / WAYS;
-    if (!out || !sets || sets & (sets - 1) || !(ways = calloc(sets * WAYS, sizeof *ways))) {
+    sets = bytes / LINE / WAYS;
+    if (!out || !sets || sets & (sets - 1) || !(cache = calloc(sets, sizeof *cache))) {
         fprintf(stderr, "accesses: give out=FILE and cache=BYTES, a power of two\n");
         return 1;
     }
