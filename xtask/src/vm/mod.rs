@@ -133,7 +133,10 @@ impl Tools {
         let program = Program::build(&self.root, false, &[BUGS])?;
         match self.play(&SEEDED, &program)? {
             0 => Err("vm: the seeded bug was not found".into()),
-            _ => Ok(println!("vm: the seeded bug was found")),
+            _ => {
+                println!("vm: the seeded bug was found");
+                Ok(())
+            }
         }
     }
 
