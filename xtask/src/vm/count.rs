@@ -167,30 +167,32 @@ fn table(rows: &[Row]) -> String {
             row.name, row.fast_bytes
         ));
     }
-    let agrees = if in_order(rows) {
-        "agrees"
-    } else {
-        "DISAGREES"
-    };
-    text.push_str(&format!("  the ordering of what both know {agrees}\n"));
+    let contrary = contrary(rows);
+    text.push_str(&match contrary.is_empty() {
+        true => "  the ordering of what both know agrees\n".into(),
+        false => format!("  the orderings disagree: {}\n", contrary.join("; ")),
+    });
     text
 }
 
 /// Shares that differ by less than this are as good as each other.
 const ALIKE: f64 = 0.02;
 
-/// Whether of any two placements that both counts know, neither is clearly better by one and clearly worse by the other.
-fn in_order(rows: &[Row]) -> bool {
-    let known: Vec<_> = rows
-        .iter()
-        .filter_map(|row| Some((row.interval.fast_share(), row.emulated?)))
-        .collect();
-    let contrary = |(counted, emulated): &(f64, f64)| {
-        known.iter().any(|(other_counted, other_emulated)| {
-            counted - other_counted > ALIKE && other_emulated - emulated > ALIKE
-        })
-    };
-    !known.iter().any(contrary)
+/// Any two placements of which one is clearly better by one count and clearly worse by the other.
+fn contrary(rows: &[Row]) -> Vec<String> {
+    let known = |row: &Row| Some((row.name.clone(), row.interval.fast_share(), row.emulated?));
+    let known: Vec<_> = rows.iter().filter_map(known).collect();
+    let mut pairs = Vec::new();
+    for (better, counted, emulated) in &known {
+        for (worse, other_counted, other_emulated) in &known {
+            if counted - other_counted > ALIKE && other_emulated - emulated > ALIKE {
+                pairs.push(format!(
+                    "{better} is above {worse} as counted, and below as emulated"
+                ));
+            }
+        }
+    }
+    pairs
 }
 
 /// What can't be, whatever the placements are worth.
@@ -233,15 +235,11 @@ mod tests {
             row("b", 8, 2, Some(0.9)),
             row("c", 9, 1, None),
         ];
-        assert!(in_order(&agreed));
-        assert!(!in_order(&[
-            row("a", 1, 9, Some(0.9)),
-            row("b", 8, 2, Some(0.2))
-        ]));
-        assert!(in_order(&[
-            row("a", 50, 50, Some(0.9)),
-            row("b", 51, 49, Some(0.2))
-        ]));
+        assert!(contrary(&agreed).is_empty());
+        let swapped = [row("a", 1, 9, Some(0.9)), row("b", 8, 2, Some(0.2))];
+        assert!(contrary(&swapped)[0].starts_with("b is above a"));
+        let alike = [row("a", 50, 50, Some(0.9)), row("b", 51, 49, Some(0.2))];
+        assert!(contrary(&alike).is_empty());
     }
 
     #[test]
