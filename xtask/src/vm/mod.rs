@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use crate::step::Outcome;
 use crate::{Failure, exec};
+use checks::Findings;
 use guest::Program;
 use machine::{Boot, Engine, Qemu};
 use packages::{Packages, Release};
@@ -120,7 +121,7 @@ impl Tools {
         let program = Program::build(&self.root, false, &[])?;
         let mut wrong = 0;
         for scenario in scenarios {
-            wrong += self.play(scenario, &program)?;
+            wrong += self.play(scenario, &program)?.wrong.len();
         }
         match wrong {
             0 => Ok(()),
@@ -131,17 +132,23 @@ impl Tools {
     /// Runs a program with a bug, which is an error unless the checks find it.
     fn find_seeded_bug(&self) -> Result<(), String> {
         let program = Program::build(&self.root, false, &[BUGS])?;
-        match self.play(&SEEDED, &program)? {
-            0 => Err("vm: the seeded bug was not found".into()),
-            _ => {
+        let findings = self.play(&SEEDED, &program)?;
+        // Anything else that fails is no find.
+        match findings
+            .wrong
+            .iter()
+            .any(|line| line.contains("pages elsewhere"))
+        {
+            true => {
                 println!("vm: the seeded bug was found");
                 Ok(())
             }
+            false => Err("vm: the seeded bug was not found".into()),
         }
     }
 
-    /// Returns how many checks failed.
-    fn play(&self, scenario: &Scenario, program: &Program) -> Result<usize, String> {
+    /// Boots, checks, and says what came of it.
+    fn play(&self, scenario: &Scenario, program: &Program) -> Result<Findings, String> {
         let begun = Instant::now();
         let Scenario {
             name,
@@ -159,7 +166,7 @@ impl Tools {
         for line in &findings.wrong {
             println!("  FAILED: {line}");
         }
-        Ok(findings.wrong.len())
+        Ok(findings)
     }
 
     fn boot(
