@@ -5,7 +5,9 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
 /// A `cargo` command started in `root`.
 ///
@@ -25,6 +27,22 @@ pub fn succeed(mut command: Command) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` ended with {status}")),
         Err(error) => Err(format!("`{shown}` could not be started: {error}")),
+    }
+}
+
+/// Waits for a program to end, and ends it when the time is over; then there is no status.
+pub fn wait(mut program: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = program.try_wait()? {
+            return Ok(Some(status));
+        }
+        if begun.elapsed() > limit {
+            program.kill()?;
+            program.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -87,5 +105,18 @@ mod tests {
         assert!(said.starts_with("`false` ended with"), "{said}");
         assert!(succeed(Command::new("true")).is_ok());
         assert!(!is_installed("no-such-program-here"));
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_ended() {
+        let sleep = |seconds: &str| Command::new("sleep").arg(seconds).spawn().unwrap();
+        assert!(
+            wait(sleep("0"), Duration::from_secs(60))
+                .unwrap()
+                .unwrap()
+                .success()
+        );
+        let status = wait(sleep("600"), Duration::from_millis(50)).unwrap();
+        assert_eq!(status, None);
     }
 }

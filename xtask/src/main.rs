@@ -1,5 +1,5 @@
 //! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`,
-//! `cargo xtask model`.
+//! `cargo xtask model`, `cargo xtask vm`.
 //!
 //! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
 //! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
@@ -11,6 +11,7 @@ mod model;
 mod step;
 mod test;
 mod tidy;
+mod vm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models, the TLA+ model: the gate
+  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models, the TLA+ model,
+                       virtual machines: the gate
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
@@ -29,7 +31,12 @@ usage: cargo xtask <command>
   model [flags] [NAME] the TLA+ model of node migration in model/, checked by TLC (needs Java; Maven fetches TLC);
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
-      --seeded-bugs-only  only that seeded bugs are found";
+      --seeded-bugs-only  only that seeded bugs are found
+  vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
+                       discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
+      --all            also what is no part of `test`
+      --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
+      --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq)]
@@ -90,12 +97,13 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         },
         "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
         "model" => model::run(&root(), &model::Options::parse(flags)?),
+        "vm" => vm::run(&root(), vm::Options::parse(flags)?),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())
         }
         other => Err(Failure::Usage(format!(
-            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind and model"
+            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind, model and vm"
         ))),
     }
 }
@@ -125,7 +133,7 @@ mod tests {
         assert_eq!(usage_of(&[]), "no command given");
         assert!(
             usage_of(&["tset"])
-                .contains("`tset`; there are test, seeded, peers, tidy, callgrind and model")
+                .contains("`tset`; there are test, seeded, peers, tidy, callgrind, model and vm")
         );
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 //!
-//! Invariants: cheap checks come first; nothing is downloaded once the dependencies and the model's checker
-//! are there; whatever this machine lacks is skipped with its reason, never failed.
+//! Invariants: cheap checks come first; nothing is downloaded once the dependencies, the model's checker, QEMU and
+//! the virtual machine's kernel are there; whatever this machine lacks is skipped with its reason, never failed.
 
 use std::path::Path;
 
 use crate::step::{Outcome, Step, run_all};
-use crate::{Failure, callgrind, exec, model, tidy};
+use crate::{Failure, callgrind, exec, model, tidy, vm};
 
 /// The one package that the gate never compiles: it depends on everybody else's maps.
 const PEERS: &str = "bench-peers";
@@ -98,6 +98,7 @@ fn steps(root: &Path, options: Options) -> Vec<Step<'_>> {
             ),
         }),
         Step::new("model", move || model::step(root)),
+        Step::new("vm", move || vm::step(root)),
     ]
 }
 
@@ -134,9 +135,10 @@ mod tests {
             "loom",
             "callgrind",
             "model",
+            "vm",
         ];
         assert_eq!(names, expected);
-        let callgrind = steps.swap_remove(expected.len() - 2);
+        let callgrind = steps.swap_remove(expected.len() - 3);
         assert_eq!(callgrind.name, "callgrind");
         assert!(
             matches!((callgrind.action)(), Outcome::Skipped(why) if why.contains("--callgrind"))

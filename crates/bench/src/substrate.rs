@@ -1,7 +1,7 @@
 //! The memory that a benchmark runs on: real, or emulated.
 
 use timberline_tier::emulator::Emulated;
-use timberline_tier::{Memory, Native};
+use timberline_tier::{Memory, Native, mark};
 
 /// A memory that a benchmark can run on.
 pub trait Substrate: Memory {
@@ -10,12 +10,22 @@ pub trait Substrate: Memory {
 
     /// Switches emulated costs on or off; loading goes without.
     fn charge(&self, on: bool);
+
+    /// Tells an instrument outside, if there is one, that what is measured begins or ends.
+    fn measured(&self, on: bool);
 }
 
 impl Substrate for Native {
     const EMULATED: bool = false;
 
     fn charge(&self, _on: bool) {}
+
+    fn measured(&self, on: bool) {
+        match on {
+            true => mark::begin(self.arenas().range()),
+            false => mark::end(),
+        }
+    }
 }
 
 impl Substrate for Emulated {
@@ -24,4 +34,7 @@ impl Substrate for Emulated {
     fn charge(&self, on: bool) {
         self.set_charging(on);
     }
+
+    // It counts itself.
+    fn measured(&self, _on: bool) {}
 }

@@ -12,6 +12,7 @@ use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Lines, Workload};
 use timberline_tier::Native;
 use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
 use crate::tiers::Nodes;
@@ -70,6 +71,9 @@ pub struct Args {
     native: bool,
     #[command(flatten)]
     nodes: Nodes,
+    /// Who moves pages between NUMA nodes meanwhile: none, autonuma, damon; afterwards all is as before [default: as it is]
+    #[arg(long, value_name = "NAME")]
+    kernel_tiering: Option<String>,
     /// Measured seconds of a placement in each round
     #[arg(long, default_value_t = 0.6, value_name = "S")]
     seconds: f64,
@@ -216,6 +220,21 @@ impl Args {
         Ok(what)
     }
 
+    /// The kernel's tiering that was asked for.
+    fn tiering(&self) -> Result<Option<KernelTiering>, Failure> {
+        let Some(name) = &self.kernel_tiering else {
+            return Ok(None);
+        };
+        if !self.native {
+            let line = "--kernel-tiering is of real memory: give --native, too";
+            return Err(Failure::Impossible(line.into()));
+        }
+        let known = KernelTiering::NAMES.map(|(name, _)| name).join(", ");
+        let unknown = || format!("unknown kernel tiering `{name}`; possible: {known}");
+        let tiering = KernelTiering::parse(name).ok_or_else(|| Failure::Impossible(unknown()))?;
+        Ok(Some(tiering))
+    }
+
     fn open_trace(&self, path: &Path, threads: usize) -> Result<Requests, Failure> {
         let format = match &self.trace_format {
             Some(text) => TraceFormat::parse(text),
@@ -240,6 +259,7 @@ fn cores() -> usize {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let tiering = args.tiering()?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
     let topology = args.nodes.apply(topology)?;
     if args.native && topology.tier_nodes(1).is_empty() {
@@ -268,6 +288,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for path in args.json.iter().chain([&args.html]) {
         check_writable(path)?;
     }
+    let _set = match (tiering, &plan.nodes) {
+        (Some(tiering), [fast, slow]) => set_tiering(tiering, fast, slow)?,
+        (None, _) => None,
+    };
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
@@ -321,6 +345,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         notes,
     };
     write(args, Report { meta, results })
+}
+
+/// Switches the kernel's own tiering, for as long as the value lives.
+fn set_tiering(tiering: KernelTiering, fast: &[u32], slow: &[u32]) -> Result<Option<Set>, Failure> {
+    let (Some(&fast), Some(&slow)) = (fast.first(), slow.first()) else {
+        return Ok(None);
+    };
+    let set = tiering.set(Path::new("/"), fast, slow);
+    set.map(Some).map_err(Failure::impossible)
 }
 
 /// Bytes of memory that maps could take.

@@ -135,6 +135,14 @@ fn a_machine_with_one_tier_runs_nothing_natively() {
 }
 
 #[test]
+fn the_kernel_places_on_real_memory_only() {
+    refuses(&["--placements", "kernel"], &["kernel", "--native"]);
+    refuses(&["--kernel-tiering", "autonuma"], &["--native"]);
+    let unknown = ["--native", "--kernel-tiering", "tpp"];
+    refuses(&unknown, &["`tpp`", "none, autonuma, damon"]);
+}
+
+#[test]
 fn numa_nodes_that_are_not_there_are_refused() {
     let nobody = &["--fast-nodes", "0", "--slow-nodes", "999"];
     refuses(nobody, &["slow nodes", "999", "choose from"]);

@@ -285,13 +285,8 @@ impl Arenas {
     /// The kernel does not say (no `move_pages`).
     pub fn census(&self, tier: TierId) -> io::Result<PageCensus> {
         let this = &self.tiers[tier.index()];
-        let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
         let mut census = PageCensus::default();
-        for (offset, bytes) in committed {
-            let pages = (0..bytes)
-                .step_by(PAGE)
-                .map(|at| this.span.start + offset + at);
-            let nodes = os::nodes_of_pages(&pages.collect::<Vec<_>>())?;
+        for nodes in self.nodes_of_chunks(tier)? {
             census.pages += nodes.len();
             census.absent += nodes.iter().filter(|&&node| node < 0).count();
             let elsewhere = |&&node: &&i32| node >= 0 && !this.nodes.contains(&(node as u32));
@@ -300,6 +295,51 @@ impl Arenas {
             }
         }
         Ok(census)
+    }
+
+    /// Bytes of a tier that the kernel has on one of `nodes` now.
+    ///
+    /// # Errors
+    /// The kernel does not say (no `move_pages`).
+    pub fn bytes_on(&self, tier: TierId, nodes: &[u32]) -> io::Result<usize> {
+        let is_there = |&&node: &&i32| u32::try_from(node).is_ok_and(|node| nodes.contains(&node));
+        let chunks = self.nodes_of_chunks(tier)?;
+        let pages = chunks
+            .iter()
+            .map(|nodes_of| nodes_of.iter().filter(is_there).count());
+        Ok(pages.sum::<usize>() * PAGE)
+    }
+
+    /// Leaves the memory of all tiers to the kernel: what is there stays until the kernel moves it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn unbind(&self) -> io::Result<()> {
+        self.range.unbind(0, self.span.len())
+    }
+
+    /// Keeps what is committed of a tier in memory, and where it is.
+    ///
+    /// # Errors
+    /// It is more than this process may lock.
+    pub fn lock(&self, tier: TierId) -> io::Result<()> {
+        let this = &self.tiers[tier.index()];
+        let start = this.span.start - self.span.start;
+        let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
+        let mut chunks = committed.into_iter();
+        chunks.try_for_each(|(offset, bytes)| self.range.lock(start + offset, bytes))
+    }
+
+    /// The NUMA node of each page of each chunk of a tier; a negative number where there is none.
+    fn nodes_of_chunks(&self, tier: TierId) -> io::Result<Vec<Vec<i32>>> {
+        let this = &self.tiers[tier.index()];
+        let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
+        let chunks = committed.into_iter().map(|(offset, bytes)| {
+            let start = this.span.start + offset;
+            let pages: Vec<usize> = (start..start + bytes).step_by(PAGE).collect();
+            os::nodes_of_pages(&pages)
+        });
+        chunks.collect()
     }
 
     /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of

@@ -7,9 +7,12 @@ pub mod emulator;
 pub mod hint;
 mod id;
 pub mod lane;
+pub mod mark;
 mod memory;
 mod os;
+mod seeded;
 mod side;
+pub mod tiering;
 pub mod topology;
 
 pub use arenas::{

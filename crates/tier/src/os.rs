@@ -1,6 +1,7 @@
 //! The system calls that map, bind, commit and inspect memory. Nothing else maps memory.
 #![allow(unsafe_code)]
 
+use crate::seeded::{self, Bug};
 use std::io;
 use std::ops::Range;
 
@@ -49,12 +50,20 @@ impl Reservation {
 
     /// Binds `bytes` from `offset` on to NUMA `nodes`: pages committed later come from there only.
     pub fn bind(&self, offset: usize, bytes: usize, nodes: &[u32]) -> io::Result<()> {
+        if seeded::has(Bug::ForgetsToBind) {
+            return Ok(());
+        }
         const BITS: usize = u64::BITS as usize;
         let highest = nodes.iter().max().map_or(0, |&node| node as usize);
         let mut mask = vec![0u64; highest / BITS + 1];
         for &node in nodes {
             mask[node as usize / BITS] |= 1 << (node as usize % BITS);
         }
+        self.set_policy(offset, bytes, libc::MPOL_BIND, &mask)
+    }
+
+    /// `mask` has a bit for each node, or none.
+    fn set_policy(&self, offset: usize, bytes: usize, policy: i32, mask: &[u64]) -> io::Result<()> {
         // SAFETY: the range is ours, and the kernel reads `mask` for the given number of bits (it
         // takes one more than it uses).
         let result = unsafe {
@@ -62,13 +71,25 @@ impl Reservation {
                 libc::SYS_mbind,
                 self.base + offset,
                 bytes,
-                libc::MPOL_BIND,
+                policy,
                 mask.as_ptr(),
-                mask.len() * BITS + 1,
+                mask.len() * u64::BITS as usize + 1,
                 0,
             )
         };
         check(result)
+    }
+
+    /// Lets the kernel place what is committed later where it likes, and move what is there.
+    pub fn unbind(&self, offset: usize, bytes: usize) -> io::Result<()> {
+        self.set_policy(offset, bytes, libc::MPOL_DEFAULT, &[])
+    }
+
+    /// Keeps what is committed where it is: not reclaimed, so not demoted.
+    pub fn lock(&self, offset: usize, bytes: usize) -> io::Result<()> {
+        // SAFETY: a range of ours; its contents stay as they are.
+        let result = unsafe { libc::mlock((self.base + offset) as *const _, bytes) };
+        check(result.into())
     }
 
     /// Asks for 2 MiB pages in a range, or forbids them: where only a part is to be committed, one such page

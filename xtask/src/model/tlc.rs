@@ -4,10 +4,10 @@
 //! written lies in the target folder.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::config::Config;
 use super::verdict::Verdict;
@@ -91,7 +91,7 @@ impl Tlc {
             .stderr(file.try_clone().map_err(unwritable)?)
             .stdout(file)
             .spawn()
-            .and_then(|java| wait(java, LIMIT));
+            .and_then(|java| exec::wait(java, LIMIT));
         let _ = fs::remove_dir_all(&states);
         let status = status.map_err(|error| format!("java could not be run: {error}"))?;
         let output = fs::read(&log)
@@ -113,22 +113,6 @@ impl Tlc {
     /// Where a configuration's output is kept: with it the states that lead to what was found.
     pub fn log(&self, config: &Config) -> PathBuf {
         self.folder.join(format!("{}.log", config.name))
-    }
-}
-
-/// Waits for a program to end, and ends it when the time is over; then there is no status.
-fn wait(mut program: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = program.try_wait()? {
-            return Ok(Some(status));
-        }
-        if begun.elapsed() > limit {
-            program.kill()?;
-            program.wait()?;
-            return Ok(None);
-        }
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -163,14 +147,6 @@ fn hash(file: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_that_does_not_end_is_ended() {
-        let sleep = |seconds: &str| Command::new("sleep").arg(seconds).spawn().unwrap();
-        assert!(wait(sleep("0"), LIMIT).unwrap().unwrap().success());
-        let status = wait(sleep("600"), Duration::from_millis(50)).unwrap();
-        assert_eq!(status, None);
-    }
 
     #[test]
     fn a_file_that_is_not_there_has_no_hash() {

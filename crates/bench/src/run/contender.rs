@@ -9,7 +9,9 @@ use timberline_placement::{
 };
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 
+use super::hog::Hog;
 use super::index::{Keys, PlacedIndex};
+use super::plan::KERNEL;
 use crate::report::{LevelFill, Outcome};
 
 /// See the [module's text](self).
@@ -23,8 +25,10 @@ pub struct Contender<I: PlacedIndex> {
     workers: Workers,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
-    /// Whether its tiers are bound to NUMA nodes.
-    bound: bool,
+    /// The NUMA nodes that its tiers are bound to.
+    nodes: [Vec<u32>; 2],
+    /// What keeps the kernel within the budget.
+    hog: Option<Hog>,
 }
 
 /// The bytes that a contender may use.
@@ -53,7 +57,7 @@ impl<I: PlacedIndex> Contender<I> {
     ) -> Result<Self, String> {
         let (fast, slow) = match name {
             "all-fast" => (sizes.fast + sizes.slow, 0),
-            "all-slow" => (0, sizes.fast + sizes.slow),
+            "all-slow" | KERNEL => (0, sizes.fast + sizes.slow),
             _ => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
@@ -62,6 +66,8 @@ impl<I: PlacedIndex> Contender<I> {
         config.chunk_bytes = (sizes.tree / 512)
             .next_power_of_two()
             .clamp(64 << 10, config.chunk_bytes);
+        // A huge page moves as a whole, and only to where as much is free side by side: hardly ever under a tight budget.
+        config.huge_pages &= name != KERNEL;
         let limits = [fast, slow];
         config.tiers = limits
             .into_iter()
@@ -72,7 +78,7 @@ impl<I: PlacedIndex> Contender<I> {
         let (mut workers, mut oracle) = (Vec::new(), None);
         let placement: Arc<dyn Placement> = match name {
             "all-fast" => Arc::new(AllFast),
-            "all-slow" => Arc::new(AllSlow),
+            "all-slow" | KERNEL => Arc::new(AllSlow),
             "interleave" => Arc::new(Interleave::new(
                 sizes.fast as f64 / sizes.tree.max(1) as f64,
             )),
@@ -103,8 +109,25 @@ impl<I: PlacedIndex> Contender<I> {
             oracle,
             workers,
             budget: Some(fast).filter(|_| name != "all-fast"),
-            bound: sizes.nodes.iter().any(|nodes| !nodes.is_empty()),
+            nodes: sizes.nodes.clone(),
+            hog: None,
         })
+    }
+
+    /// Whether the kernel decides where its pages are.
+    pub fn is_kernels(&self) -> bool {
+        self.name == KERNEL
+    }
+
+    /// Leaves what was loaded to the kernel, which may use `fast` bytes of fast memory.
+    ///
+    /// # Errors
+    /// One line: the kernel refuses, or the rest of fast memory can't be held.
+    pub fn leave_to_kernel(&mut self, fast: usize) -> Result<(), String> {
+        let unbound = self.map.memory().arenas().unbind();
+        unbound.map_err(|error| format!("the kernel does not take the map's memory: {error}"))?;
+        self.hog = Some(Hog::leave(fast, &self.nodes[0])?);
+        Ok(())
     }
 
     /// Lets the workers run, until the guard's end.
@@ -142,7 +165,7 @@ impl<I: PlacedIndex> Contender<I> {
 
     /// Pages that are not where their tier is bound; `None` where none is, or the kernel does not tell.
     fn misplaced_pages(&self) -> Option<u64> {
-        if !self.bound {
+        if self.is_kernels() || self.nodes.iter().all(Vec::is_empty) {
             return None;
         }
         let arenas = self.map.memory().arenas();
@@ -160,6 +183,11 @@ impl<I: PlacedIndex> Contender<I> {
         outcome.placement = self.name.into();
         outcome.fast_bytes = stats.fast_bytes as u64;
         outcome.slow_bytes = stats.slow_bytes as u64;
+        if self.is_kernels() {
+            let fast = arenas.bytes_on(TierId::SLOW, &self.nodes[0]).unwrap_or(0) as u64;
+            outcome.fast_bytes = fast;
+            outcome.slow_bytes -= fast.min(outcome.slow_bytes);
+        }
         outcome.fast_bytes_peak = peak as u64;
         outcome.fast_budget_bytes = self.budget.unwrap_or(0) as u64;
         outcome.misplaced_pages = self.misplaced_pages();

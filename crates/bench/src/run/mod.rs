@@ -6,6 +6,7 @@
 
 mod contender;
 mod crew;
+mod hog;
 mod index;
 mod indexes;
 mod plan;

@@ -17,6 +17,9 @@ pub const PLACEMENTS: [&str; 7] = [
     "timberline",
 ];
 
+/// The placement that is none of ours, on real memory only: the map begins in slow memory, and pages go where the kernel moves them.
+pub const KERNEL: &str = "kernel";
+
 /// The maps that can be measured.
 pub const INDEXES: [&str; 3] = ["btree", "art", "masstree"];
 
@@ -140,7 +143,8 @@ pub struct Plan {
 /// # Errors
 /// One that is unknown, or none.
 pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
-    choose("placement", &PLACEMENTS, names)
+    let known: Vec<_> = PLACEMENTS.into_iter().chain([KERNEL]).collect();
+    choose("placement", &known, names)
 }
 
 /// The maps of a list of names, in the order of [`INDEXES`], each once.
@@ -203,6 +207,11 @@ impl Plan {
             return Err(BadPlan(
                 "btree takes keys of eight bytes: for keys out of a file give --index art or masstree".into(),
             ));
+        }
+        if self.placements.contains(&KERNEL) && self.nodes.iter().any(Vec::is_empty) {
+            return Err(BadPlan(format!(
+                "the placement {KERNEL} needs real memory of two kinds: give --native"
+            )));
         }
         if let Budget::Bytes(bytes) = self.budget
             && bytes as u64 > available

@@ -12,7 +12,7 @@ use super::contender::{Contender, Sizes};
 use super::crew::{Glance, rehearse, slice};
 use super::index::PlacedIndex;
 use super::indexes::Bytes;
-use super::plan::{Plan, What};
+use super::plan::{KERNEL, Plan, What};
 use super::source::Source;
 use crate::report::{Outcome, Sample, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
@@ -84,7 +84,7 @@ fn run_one<I: PlacedIndex>(
     }
     let length = plan.slice;
     for entry in &mut entries {
-        let adapts = matches!(entry.contender.name, "sidle" | "timberline");
+        let adapts = matches!(entry.contender.name, "sidle" | "timberline" | KERNEL);
         let warmup = if adapts {
             plan.warmup
         } else {
@@ -176,6 +176,13 @@ fn load_all<'a, I: PlacedIndex>(
     }
     if !plan.placements.contains(&"all-fast") {
         entries.remove(0);
+    }
+    // The last to come, as it takes what the others left of fast memory.
+    if let Some(entry) = entries
+        .iter_mut()
+        .find(|entry| entry.contender.is_kernels())
+    {
+        entry.contender.leave_to_kernel(fast)?;
     }
     Ok((tree, entries))
 }
@@ -308,7 +315,13 @@ impl<I: PlacedIndex> Entry<'_, I> {
         let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
         contender.map.memory().charge(true);
         contender.resume();
+        if measured {
+            contender.map.memory().measured(true);
+        }
         let slice = slice(&contender.map, sources, length, interrupted, glance);
+        if measured {
+            contender.map.memory().measured(false);
+        }
         contender.pause();
         contender.map.memory().charge(false);
         if let Some(panic) = contender.panicked() {

@@ -1,0 +1,210 @@
+//! The kernel's own tiering: which of its ways to move pages between NUMA nodes are on. Set for as long as a value lives, and then as before.
+//!
+//! Linux `Documentation/admin-guide/sysctl/kernel.rst` (`numa_balancing`), `ABI/testing/sysfs-kernel-mm-numa` and
+//! `admin-guide/mm/damon/usage.rst`; the schemes for DAMON are those of seed `003_31389b7892963000.txt`.
+//!
+//! Invariants: a file is read before it is written; what was read is written back, in the opposite order, when the value goes or when
+//! a later file can't be written. A process that is killed restores nothing.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::os::HUGE_PAGE;
+
+mod damon;
+
+const NUMA_BALANCING: &str = "proc/sys/kernel/numa_balancing";
+const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
+
+/// Who moves pages between tiers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelTiering {
+    /// Nobody: pages stay where they are.
+    None,
+    /// NUMA balancing promotes what is touched again soon, and reclaim demotes (TPP, as merged in Linux 6.1).
+    AutoNuma,
+    /// DAMON's schemes `migrate_hot` and `migrate_cold` (from Linux 6.11 on).
+    Damon,
+}
+
+impl KernelTiering {
+    /// All, as they are written on a command line.
+    pub const NAMES: [(&'static str, KernelTiering); 3] = [
+        ("none", KernelTiering::None),
+        ("autonuma", KernelTiering::AutoNuma),
+        ("damon", KernelTiering::Damon),
+    ];
+
+    /// The one of a name.
+    pub fn parse(name: &str) -> Option<KernelTiering> {
+        let mut all = Self::NAMES.into_iter();
+        all.find(|(known, _)| *known == name).map(|(_, it)| it)
+    }
+
+    /// Has it move pages between NUMA nodes `fast` and `slow` of the machine below `root`, and nothing else do so, until the value goes.
+    ///
+    /// # Errors
+    /// The kernel does not have it, or this process may not set it; nothing is changed then.
+    pub fn set(self, root: &Path, fast: u32, slow: u32) -> Result<Set, TieringError> {
+        let (balancing, demotion) = match self {
+            KernelTiering::AutoNuma => ("2", "1"),
+            KernelTiering::None | KernelTiering::Damon => ("0", "0"),
+        };
+        let mut writes = vec![
+            (DEMOTION.to_string(), demotion.to_string()),
+            (NUMA_BALANCING.to_string(), balancing.to_string()),
+        ];
+        if self == KernelTiering::Damon {
+            writes.extend(damon::writes(root, fast, slow)?);
+        }
+        let mut set = Set { before: Vec::new() };
+        for (path, value) in writes {
+            set.write(root.join(path), &value)?;
+        }
+        Ok(set)
+    }
+}
+
+/// Takes up to `bytes` of a node's free memory as huge pages that nobody uses, until the value goes. Unlike memory of a process, even
+/// locked, nobody moves these. Returns how many bytes there were.
+///
+/// # Errors
+/// The kernel has no such pages, or this process may not take them; nothing is changed then.
+pub fn hold(root: &Path, node: u32, bytes: usize) -> Result<(Set, usize), TieringError> {
+    // So that what is free lies side by side; a kernel that can't do so has less to give.
+    let _ = fs::write(
+        root.join(format!("sys/devices/system/node/node{node}/compact")),
+        "1",
+    );
+    let kib = HUGE_PAGE >> 10;
+    let path =
+        format!("sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB/nr_hugepages");
+    let path = root.join(path);
+    let pages = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse::<usize>().unwrap_or(0)
+    };
+    let before = pages(&path);
+    let mut set = Set { before: Vec::new() };
+    set.write(path.clone(), &(before + bytes / HUGE_PAGE).to_string())?;
+    // The kernel takes what it finds.
+    let taken = pages(&path).saturating_sub(before) * HUGE_PAGE;
+    Ok((set, taken))
+}
+
+/// Settings in force; dropping it restores what was there before.
+#[must_use = "settings are restored when this is dropped"]
+#[derive(Debug)]
+pub struct Set {
+    /// What each file said, in the order of the writes.
+    before: Vec<(PathBuf, String)>,
+}
+
+impl Set {
+    fn write(&mut self, path: PathBuf, value: &str) -> Result<(), TieringError> {
+        let failed = |error: std::io::Error| TieringError {
+            path: path.clone(),
+            reason: error.to_string(),
+        };
+        let before = fs::read_to_string(&path).map_err(failed)?;
+        fs::write(&path, value).map_err(failed)?;
+        self.before.push((path, before.trim().to_owned()));
+        Ok(())
+    }
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        for (path, value) in self.before.drain(..).rev() {
+            // What could be written before can be written again; if not, the rest is restored all the same.
+            let _ = fs::write(path, value);
+        }
+    }
+}
+
+/// A setting of the kernel that can't be made. `Display` is one line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TieringError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub reason: String,
+}
+
+impl fmt::Display for TieringError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, reason) = (self.path.display(), &self.reason);
+        write!(
+            f,
+            "the kernel's tiering can't be set by {path}: {reason}; it is as before"
+        )
+    }
+}
+
+impl std::error::Error for TieringError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is gone at the end, with the two files.
+    struct Machine(PathBuf);
+
+    impl Machine {
+        fn new(name: &str) -> Machine {
+            let folder =
+                std::env::temp_dir().join(format!("timberline-{name}-{}", std::process::id()));
+            let machine = Machine(folder);
+            for (file, text) in [(NUMA_BALANCING, "1\n"), (DEMOTION, "false\n")] {
+                machine.put(file, text);
+            }
+            machine
+        }
+
+        fn put(&self, file: &str, text: &str) {
+            let path = self.0.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn values(&self) -> [String; 2] {
+            [NUMA_BALANCING, DEMOTION].map(|file| fs::read_to_string(self.0.join(file)).unwrap())
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn settings_last_as_long_as_the_value() {
+        let machine = Machine::new("tiering");
+        let set = KernelTiering::AutoNuma.set(&machine.0, 0, 1).unwrap();
+        assert_eq!(machine.values(), ["2", "1"]);
+        drop(set);
+        assert_eq!(machine.values(), ["1", "false"]);
+        drop(KernelTiering::None.set(&machine.0, 0, 1).unwrap());
+        assert_eq!(machine.values(), ["1", "false"]);
+    }
+
+    #[test]
+    fn where_one_can_not_be_set_none_is() {
+        let machine = Machine::new("half-tiering");
+        fs::remove_file(machine.0.join(NUMA_BALANCING)).unwrap();
+        let error = KernelTiering::AutoNuma.set(&machine.0, 0, 1).unwrap_err();
+        assert!(error.to_string().contains("numa_balancing"), "{error}");
+        assert_eq!(
+            fs::read_to_string(machine.0.join(DEMOTION)).unwrap(),
+            "false"
+        );
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(KernelTiering::parse("damon"), Some(KernelTiering::Damon));
+        assert_eq!(KernelTiering::parse("tpp"), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! What a guest has to say. No check is of a time.
+
+use super::serial::{Section, Serial};
+use super::topology::{BANDWIDTH_MBS, LATENCY_NS};
+
+/// What was found, and what of it is wrong.
+#[derive(Default)]
+pub struct Findings {
+    /// A line for each check: what held, with the figures.
+    pub held: Vec<String>,
+    pub wrong: Vec<String>,
+}
+
+impl Findings {
+    fn check(&mut self, holds: bool, line: String) {
+        match holds {
+            true => self.held.push(line),
+            false => self.wrong.push(line),
+        }
+    }
+
+    /// Checks a part if the guest came to it.
+    fn part(&mut self, serial: &Serial, name: &str, check: impl FnOnce(&mut Self, &Section)) {
+        match serial.section(name) {
+            Ok(section) if section.status == Some(0) => check(self, section),
+            Ok(Section { status: None, .. }) => self
+                .wrong
+                .push(format!("the machine ended within `{name}`")),
+            Ok(section) => {
+                let said = section.text.lines().last().unwrap_or("it says nothing");
+                let status = section.status.unwrap_or(-1);
+                self.wrong
+                    .push(format!("`{name}` ended with {status}: {said}"));
+            }
+            Err(why) => self.wrong.push(why),
+        }
+    }
+}
+
+/// A machine with two tiers: what was discovered, and that nodes lie and move where they should.
+pub fn two_tiers(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    findings.part(serial, "modules", |_, _| {});
+    findings.part(serial, "kernel", |findings, section| {
+        findings
+            .held
+            .push(format!("kernel {}", section.text.trim()));
+    });
+    findings.part(serial, "tiers", discovery);
+    findings.part(serial, "placements", placements);
+    kernel_tiering(&mut findings, serial, "autonuma");
+    findings.check(serial.done, "the machine came to its end".into());
+    findings
+}
+
+/// A machine with DAMON.
+pub fn damon(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    kernel_tiering(&mut findings, serial, "damon");
+    findings
+}
+
+/// A machine with a CXL expander: nobody says how fast it is.
+pub fn expander(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    for part in ["modules", "region"] {
+        findings.part(serial, part, |_, _| {});
+    }
+    findings.part(serial, "tiers", |findings, tiers| {
+        let nodes = tiers.numbers("id");
+        findings.check(nodes == [0, 1], format!("NUMA nodes {nodes:?}"));
+        let ranks = tiers.numbers("tier");
+        findings.check(ranks == [0, 1], format!("ranked into tiers {ranks:?}"));
+    });
+    findings.part(serial, "placements", placements);
+    findings
+}
+
+/// A machine whose kernel takes both nodes for one tier: ours are ranked by what firmware says, all the same.
+pub fn one_kernel_tier(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    findings.part(serial, "tiers", |findings, tiers| {
+        let kernel = tiers.numbers("kernel_tier");
+        let alike = matches!(kernel[..], [fast, slow] if fast == slow);
+        findings.check(alike, format!("the kernel's own tiers are {kernel:?}"));
+        let ranks = tiers.numbers("tier");
+        findings.check(
+            ranks == [0, 1],
+            format!("ranked into tiers {ranks:?} by us"),
+        );
+    });
+    findings.part(serial, "placements", placements);
+    findings.part(serial, "refused", |findings, refused| {
+        let status = refused.word("status");
+        let said = refused
+            .text
+            .lines()
+            .find(|line| line.starts_with("error: "));
+        let line = format!("DAMON is refused: {}", said.unwrap_or("without a reason"));
+        findings.check(status == Some("2") && said.is_some(), line);
+    });
+    settings(&mut findings, serial, "old kernel");
+    findings
+}
+
+/// A machine where only the placements ran.
+pub fn placement(serial: &Serial) -> Findings {
+    let mut findings = Findings::default();
+    findings.part(serial, "placements", placements);
+    findings
+}
+
+fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str) {
+    findings.part(serial, name, |findings, section| {
+        let fast = section.numbers("fast_bytes").first().copied().unwrap_or(0);
+        let line = format!(
+            "{name}: {fast} bytes of a map that began in slow memory are fast, says move_pages"
+        );
+        findings.check(fast > 0, line);
+    });
+    if let Some((before, after)) = settings(findings, serial, name) {
+        let moved = |section: &Section| -> u64 {
+            let counted = section.word("pgmigrate_success");
+            counted.and_then(|count| count.parse().ok()).unwrap_or(0)
+        };
+        let moved = moved(after).saturating_sub(moved(before));
+        findings.check(moved > 0, format!("{name}: the kernel moved {moved} pages"));
+    }
+}
+
+/// The kernel's settings are as before. Returns the two sections that tell.
+fn settings<'a>(
+    findings: &mut Findings,
+    serial: &'a Serial,
+    name: &str,
+) -> Option<(&'a Section, &'a Section)> {
+    let (Ok(before), Ok(after)) = (serial.section("before"), serial.section("after")) else {
+        let line = format!("{name}: the machine did not tell its settings before and after");
+        findings.wrong.push(line);
+        return None;
+    };
+    for setting in ["numa_balancing", "demotion", "damon"] {
+        let (was, is) = (before.word(setting), after.word(setting));
+        let line = format!(
+            "{name}: {setting} is as before: {}",
+            is.unwrap_or("not there")
+        );
+        findings.check(was == is, line);
+    }
+    Some((before, after))
+}
+
+fn discovery(findings: &mut Findings, tiers: &Section) {
+    let nodes = tiers.numbers("id");
+    findings.check(nodes == [0, 1], format!("NUMA nodes {nodes:?}"));
+    let latencies = tiers.numbers("read_latency_ns");
+    findings.check(
+        latencies == LATENCY_NS,
+        format!("read latencies {latencies:?} ns, as firmware says"),
+    );
+    let bandwidths = tiers.numbers("read_bandwidth_mbs");
+    findings.check(
+        bandwidths == BANDWIDTH_MBS,
+        format!("read bandwidths {bandwidths:?} MB/s, as firmware says"),
+    );
+    let ranks = tiers.numbers("tier");
+    findings.check(ranks == [0, 1], format!("ranked into tiers {ranks:?}"));
+    let kernel = tiers.numbers("kernel_tier");
+    let apart = matches!(kernel[..], [fast, slow] if fast < slow);
+    findings.check(apart, format!("the kernel's own tiers are {kernel:?}"));
+}
+
+fn placements(findings: &mut Findings, bench: &Section) {
+    let one = |placement: &str, name: &str| {
+        let values = bench.part("placement", placement).numbers(name);
+        values.first().copied()
+    };
+    for placement in bench.values("placement") {
+        let (fast, slow) = (one(placement, "fast_bytes"), one(placement, "slow_bytes"));
+        let misplaced = one(placement, "misplaced_pages");
+        let (Some(fast), Some(slow)) = (fast, slow) else {
+            findings.wrong.push(format!("{placement}: no figures"));
+            continue;
+        };
+        let said = format!(
+            "{placement}: {fast} bytes fast, {slow} slow; move_pages finds {} pages elsewhere",
+            shown(misplaced)
+        );
+        let mixed = match placement {
+            "all-fast" => fast > 0 && slow == 0,
+            "all-slow" => fast == 0 && slow > 0,
+            _ => fast > 0 && slow > 0,
+        };
+        findings.check(mixed && misplaced == Some(0), said);
+        let over = one(placement, "over_budget_bytes");
+        findings.check(
+            over == Some(0),
+            format!("{placement}: {} bytes over the budget", shown(over)),
+        );
+    }
+    // The largest is that of the samples over time, which count from the beginning.
+    let of = bench.part("placement", "timberline");
+    let [promoted, demoted] =
+        ["promoted", "demoted"].map(|name| of.numbers(name).into_iter().max().unwrap_or(0));
+    findings.check(
+        promoted > 0 && demoted > 0,
+        format!("timberline: promoted {promoted} and demoted {demoted} nodes between NUMA nodes"),
+    );
+}
+
+fn shown(figure: Option<u64>) -> String {
+    figure.map_or("an unknown number of".into(), |figure| figure.to_string())
+}

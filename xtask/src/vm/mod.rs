@@ -1,0 +1,228 @@
+//! `cargo xtask vm`: boots Linux on machines with two kinds of memory, which QEMU emulates, and has our programs show there that
+//! discovery, placement and the kernel agree.
+//!
+//! Invariants: nothing is installed, and all that is fetched or written lies in the target folder; no check is of a time, which an
+//! emulated machine can't tell; where QEMU can't be had, nothing is taken for checked.
+
+mod checks;
+mod count;
+mod guest;
+mod initramfs;
+mod machine;
+mod packages;
+mod plugin;
+mod scenario;
+mod serial;
+mod topology;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::step::Outcome;
+use crate::{Failure, exec};
+use checks::Findings;
+use guest::Program;
+use machine::{Boot, Engine, Qemu};
+use packages::{Packages, Release};
+use scenario::{ALL, GATE, SEEDED, Scenario};
+use serial::Serial;
+use topology::Topology;
+
+/// The feature of the program with which bugs can be planted.
+const BUGS: &str = "seeded-bugs";
+
+/// What to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Options {
+    /// What the gate runs.
+    #[default]
+    Gate,
+    /// Also what is no part of it.
+    All,
+    /// Count accesses.
+    Count,
+    /// Plant a bug, which has to be found.
+    SeededBugs,
+    /// One machine.
+    One(Scenario),
+}
+
+impl Options {
+    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        match flags[..] {
+            [] => Ok(Options::Gate),
+            ["--all"] => Ok(Options::All),
+            ["--count"] => Ok(Options::Count),
+            ["--seeded-bugs"] => Ok(Options::SeededBugs),
+            _ => {
+                let mut known = GATE.into_iter().chain(ALL);
+                let names = known
+                    .clone()
+                    .map(|scenario| scenario.name)
+                    .collect::<Vec<_>>();
+                let one = known.find(|scenario| flags == [scenario.name]);
+                one.map(Options::One).ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "vm does not know `{}`; it takes one of --all, --count, --seeded-bugs, {}",
+                        flags.join(" "),
+                        names.join(", ")
+                    ))
+                })
+            }
+        }
+    }
+}
+
+/// The command: a machine that can't run others is an error.
+pub fn run(root: &Path, options: Options) -> Result<(), Failure> {
+    let tools =
+        Tools::get(root).map_err(|why| Failure::Lacking(format!("skipped: vm because {why}")))?;
+    let done = match options {
+        Options::Gate => tools.check(&GATE),
+        Options::All => tools.check(&GATE).and_then(|()| tools.check(&ALL)),
+        Options::Count => count::run(&tools),
+        Options::SeededBugs => tools.find_seeded_bug(),
+        Options::One(scenario) => tools.check(&[scenario]),
+    };
+    done.map_err(Failure::Check)
+}
+
+/// The step of the gate: skipped where QEMU isn't there and can't be fetched.
+pub fn step(root: &Path) -> Outcome {
+    match Tools::get(root) {
+        Ok(tools) => tools.check(&GATE).into(),
+        Err(why) => Outcome::Skipped(why),
+    }
+}
+
+/// What machines are made of.
+struct Tools {
+    root: PathBuf,
+    packages: Packages,
+    qemu: Qemu,
+}
+
+impl Tools {
+    fn get(root: &Path) -> Result<Self, String> {
+        let packages = Packages::new(root)?;
+        let qemu = Qemu::get(&packages)?;
+        packages.kernel(Release::New)?;
+        Ok(Tools {
+            root: root.into(),
+            packages,
+            qemu,
+        })
+    }
+
+    /// Runs scenarios one after the other; an error when one is not as it should be.
+    fn check(&self, scenarios: &[Scenario]) -> Result<(), String> {
+        let program = Program::build(&self.root, false, &[])?;
+        let mut wrong = 0;
+        for scenario in scenarios {
+            wrong += self.play(scenario, &program)?.wrong.len();
+        }
+        match wrong {
+            0 => Ok(()),
+            wrong => Err(format!("vm: {wrong} checks failed")),
+        }
+    }
+
+    /// Runs a program with a bug, which is an error unless the checks find it.
+    fn find_seeded_bug(&self) -> Result<(), String> {
+        let program = Program::build(&self.root, false, &[BUGS])?;
+        let findings = self.play(&SEEDED, &program)?;
+        // Anything else that fails is no find.
+        match findings
+            .wrong
+            .iter()
+            .any(|line| line.contains("pages elsewhere"))
+        {
+            true => {
+                println!("vm: the seeded bug was found");
+                Ok(())
+            }
+            false => Err("vm: the seeded bug was not found".into()),
+        }
+    }
+
+    /// Boots, checks, and says what came of it.
+    fn play(&self, scenario: &Scenario, program: &Program) -> Result<Findings, String> {
+        let begun = Instant::now();
+        let Scenario {
+            name,
+            topology,
+            release,
+            script,
+            check,
+        } = *scenario;
+        let said = self.boot(name, topology, release, &Engine::Fast, program, script)?;
+        let findings = check(&Serial::read(&said));
+        println!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
+        for line in &findings.held {
+            println!("  {line}");
+        }
+        for line in &findings.wrong {
+            println!("  FAILED: {line}");
+        }
+        Ok(findings)
+    }
+
+    fn boot(
+        &self,
+        name: &str,
+        topology: Topology,
+        release: Release,
+        engine: &Engine,
+        program: &Program,
+        script: &str,
+    ) -> Result<String, String> {
+        let folder = self.folder(name)?;
+        let kernel = self.packages.kernel(release)?;
+        let archive = guest::archive(
+            &self.qemu.busybox(),
+            program,
+            &kernel,
+            topology.modules(),
+            script,
+        )?;
+        let initramfs = folder.join("initramfs");
+        fs::write(&initramfs, archive)
+            .map_err(|error| format!("{}: {error}", initramfs.display()))?;
+        self.qemu.run(&Boot {
+            topology,
+            engine,
+            kernel,
+            initramfs,
+            folder,
+        })
+    }
+
+    /// Where files of a scenario go.
+    fn folder(&self, name: &str) -> Result<PathBuf, String> {
+        let folder = exec::target_dir(&self.root).join("vm/machines").join(name);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_flag_at_most() {
+        let parse = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+            Options::parse(&flags)
+        };
+        assert_eq!(parse(&[]), Ok(Options::Gate));
+        assert_eq!(parse(&["--count"]), Ok(Options::Count));
+        assert!(matches!(
+            parse(&["cxl"]),
+            Ok(Options::One(Scenario { name: "cxl", .. }))
+        ));
+        assert!(parse(&["--every"]).is_err() && parse(&["--all", "--count"]).is_err());
+    }
+}

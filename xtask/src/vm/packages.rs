@@ -1,0 +1,330 @@
+//! QEMU and kernels, as packages of Debian that apt fetches into the target folder.
+//!
+//! apt runs with folders of its own and an empty list of installed packages, so it fetches all that QEMU needs, down to the C
+//! library; nothing is installed. The mirror is the one that this machine's apt is configured with, asked for another release.
+//!
+//! Invariants: what is unpacked was checked by apt against the archive's signature; `/etc/apt`, `/var/lib/apt` and `/boot` are
+//! not written to; nothing is fetched that is there already.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::exec;
+
+/// The release that everything is of.
+const SUITE: &str = "bookworm";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Releases that say that an archive is Debian's.
+const RELEASES: [&str; 5] = ["bookworm", "trixie", "forky", "stable", "sid"];
+/// What always refers to the newest kernel for virtual machines.
+const KERNEL: &str = "linux-image-cloud-amd64";
+
+/// A kernel of Debian bookworm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Release {
+    /// 6.1: no DAMON, one memory tier whatever firmware says.
+    Old,
+    /// 6.12, of the backports.
+    New,
+}
+
+impl Release {
+    fn suite(self) -> String {
+        match self {
+            Release::Old => SUITE.into(),
+            Release::New => format!("{SUITE}-backports"),
+        }
+    }
+}
+
+/// A kernel: its image, and the folder of its modules.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub image: PathBuf,
+    pub modules: PathBuf,
+}
+
+/// The packages' folder, below the target folder.
+pub struct Packages {
+    folder: PathBuf,
+    mirrors: Vec<String>,
+    updated: Cell<bool>,
+}
+
+impl Packages {
+    /// # Errors
+    /// Why this machine can't fetch packages of Debian, and has none fetched earlier.
+    pub fn new(root: &Path) -> Result<Self, String> {
+        if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            return Err("the virtual machine is one of Linux on x86-64".into());
+        }
+        for program in ["apt-get", "apt-cache", "dpkg"] {
+            if !exec::is_installed(program) {
+                return Err(format!("{program} is not installed, which fetches QEMU"));
+            }
+        }
+        Ok(Packages {
+            folder: exec::target_dir(root).join("vm"),
+            mirrors: mirrors()?,
+            updated: Cell::new(false),
+        })
+    }
+
+    /// The root below which QEMU and busybox are, fetched unless they are there.
+    pub fn tools(&self) -> Result<PathBuf, String> {
+        self.unpacked("tools", |apt, archives| {
+            let mut install = self.apt("apt-get", apt);
+            install
+                .args(["install", "--yes", "--download-only", "--target-release"])
+                .arg(Release::New.suite())
+                .args(["qemu-system-x86", "busybox-static"])
+                .arg("-o")
+                .arg(format!("Dir::Cache::archives={}", archives.display()));
+            quietly(install)
+        })
+    }
+
+    /// A kernel, fetched unless it is there.
+    pub fn kernel(&self, release: Release) -> Result<Kernel, String> {
+        let suite = release.suite();
+        let folder = self.unpacked(&format!("kernel-{suite}"), |apt, archives| {
+            let image = self.image_package(apt, &suite)?;
+            let mut download = self.apt("apt-get", apt);
+            download
+                .args(["download", "--target-release", &suite, &image])
+                .current_dir(archives);
+            quietly(download)
+        })?;
+        let named = |within: &str, prefix: &str| {
+            let entries = fs::read_dir(folder_of(&folder, within)).ok()?;
+            let mut paths = entries.flatten().map(|entry| entry.path());
+            paths.find(|path| {
+                let name = path.file_name().unwrap_or_default();
+                name.to_string_lossy().starts_with(prefix)
+            })
+        };
+        match (named("boot", "vmlinuz-"), named("lib/modules", "")) {
+            (Some(image), Some(modules)) => Ok(Kernel { image, modules }),
+            _ => Err(format!(
+                "the package of a kernel in {} has none",
+                folder.display()
+            )),
+        }
+    }
+
+    /// The package that `KERNEL` stands for in a suite.
+    fn image_package(&self, apt: &Path, suite: &str) -> Result<String, String> {
+        let mut show = self.apt("apt-cache", apt);
+        show.args(["depends", "--target-release", suite, KERNEL]);
+        let output = show
+            .output()
+            .map_err(|error| format!("apt-cache: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let name = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("Depends: "));
+        name.map(String::from)
+            .ok_or_else(|| format!("the mirror has no {KERNEL} in {suite}"))
+    }
+
+    /// The folder `name` with all that `fetch` puts into a folder of packages. It is there as a whole, or not at all.
+    fn unpacked(
+        &self,
+        name: &str,
+        fetch: impl FnOnce(&Path, &Path) -> Result<(), String>,
+    ) -> Result<PathBuf, String> {
+        let there = self.folder.join(name);
+        if there.is_dir() {
+            return Ok(there);
+        }
+        let apt = self.update()?;
+        println!("fetching packages of Debian for {name}");
+        let archives = self.folder.join(format!("{name}.packages"));
+        let unfinished = self.folder.join(format!("{name}.unfinished"));
+        for folder in [&archives, &unfinished] {
+            let _ = fs::remove_dir_all(folder);
+        }
+        create(&archives.join("partial"))?;
+        create(&unfinished)?;
+        fetch(&apt, &archives)?;
+        let packages = fs::read_dir(&archives).map_err(|error| error.to_string())?;
+        let packages = packages.flatten().map(|entry| entry.path());
+        for package in packages.filter(|path| path.extension().is_some_and(|it| it == "deb")) {
+            let mut unpack = Command::new("dpkg");
+            unpack.arg("--extract").arg(package).arg(&unfinished);
+            quietly(unpack)?;
+        }
+        let _ = fs::remove_dir_all(&archives);
+        fs::rename(&unfinished, &there).map_err(|error| format!("{}: {error}", there.display()))?;
+        Ok(there)
+    }
+
+    /// apt's own folder, with its lists fetched once a run.
+    fn update(&self) -> Result<PathBuf, String> {
+        let apt = self.folder.join("apt");
+        if self.updated.get() {
+            return Ok(apt);
+        }
+        create(&apt.join("state/lists/partial"))?;
+        create(&apt.join("cache/archives/partial"))?;
+        let write = |name: &str, text: &str| {
+            fs::write(apt.join(name), text).map_err(|error| format!("{name}: {error}"))
+        };
+        write("status", "")?;
+        let mut why = String::new();
+        for mirror in &self.mirrors {
+            write("sources.list", &sources(mirror))?;
+            let mut update = self.apt("apt-get", &apt);
+            update.args(["update", "-o", "APT::Update::Error-Mode=any"]);
+            match quietly(update) {
+                Ok(()) => {
+                    self.updated.set(true);
+                    return Ok(apt);
+                }
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn apt(&self, program: &str, apt: &Path) -> Command {
+        let mut command = Command::new(program);
+        let at = |name: &str| apt.join(name).display().to_string();
+        for (option, value) in [
+            ("Dir::State", at("state")),
+            ("Dir::State::status", at("status")),
+            ("Dir::Cache", at("cache")),
+            ("Dir::Etc::sourcelist", at("sources.list")),
+            ("Dir::Etc::sourceparts", "/dev/null".into()),
+            ("Dir::Etc::preferencesparts", "/dev/null".into()),
+            ("APT::Architecture", "amd64".into()),
+            ("APT::Install-Recommends", "0".into()),
+            // The user that apt usually becomes may not write here.
+            ("APT::Sandbox::User", String::new()),
+            // Its locks are about what is installed.
+            ("Debug::NoLocking", "1".into()),
+        ] {
+            command.arg("-o").arg(format!("{option}={value}"));
+        }
+        command
+    }
+}
+
+/// The mirrors of Debian that this machine's apt is configured with.
+fn mirrors() -> Result<Vec<String>, String> {
+    let output = Command::new("apt-get")
+        .args([
+            "indextargets",
+            "--format",
+            "$(RELEASE) $(COMPONENT) $(REPO_URI)",
+            "Created-By: Packages",
+        ])
+        .output()
+        .map_err(|error| format!("apt-get could not be started: {error}"))?;
+    let found = mirrors_of(&String::from_utf8_lossy(&output.stdout));
+    match found.is_empty() {
+        true => Err("apt is not configured with a mirror of Debian".into()),
+        false => Ok(found),
+    }
+}
+
+fn mirrors_of(targets: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in targets.lines() {
+        let mut words = line.split_whitespace();
+        let (release, component, address) = (words.next(), words.next(), words.next());
+        let is_debian = release.is_some_and(|name| RELEASES.contains(&name));
+        if let (true, Some("main"), Some(address)) = (is_debian, component, address)
+            && !found.iter().any(|known| known == address)
+        {
+            found.push(address.into());
+        }
+    }
+    found
+}
+
+/// The lists of packages, and nothing else, of both releases.
+fn sources(mirror: &str) -> String {
+    let signed = match Path::new(KEYRING).is_file() {
+        true => format!("signed-by={KEYRING} "),
+        // Then apt takes the keys that it trusts for everything.
+        false => String::new(),
+    };
+    let suites = [Release::Old.suite(), Release::New.suite()];
+    suites
+        .map(|suite| format!("deb [{signed}target=Packages] {mirror} {suite} main\n"))
+        .concat()
+}
+
+fn folder_of(root: &Path, name: &str) -> PathBuf {
+    match root.join(name) {
+        folder if folder.is_dir() => folder,
+        _ => root.join("usr").join(name),
+    }
+}
+
+fn create(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// Runs a program, and shows what it prints only if it fails: the last line, which is the reason.
+fn quietly(mut command: Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
+    let output = command
+        .output()
+        .map_err(|error| format!("{name} could not be started: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut errors = said.lines().filter(|line| line.starts_with("E:"));
+    let why = errors
+        .next_back()
+        .or(said.lines().last())
+        .unwrap_or("it says nothing");
+    Err(format!("{name} ended with {}: {why}", output.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mirror_is_an_archive_with_a_release_of_debian_each_once() {
+        let targets = "bookworm main http://mirror.example/debian/\n\
+                       bookworm-updates main http://mirror.example/debian/\n\
+                       bookworm stable https://other.example/linux/debian/\n\
+                       nodistro main https://node.example/node_20.x/\n\
+                       bookworm main http://mirror.example/debian/\n";
+        assert_eq!(mirrors_of(targets), ["http://mirror.example/debian/"]);
+        assert!(mirrors_of("").is_empty());
+    }
+
+    #[test]
+    fn both_releases_are_listed_and_signatures_are_asked_for() {
+        let text = sources("http://mirror.example/debian/");
+        let suites: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.split(' ').rev().nth(1))
+            .collect();
+        assert_eq!(suites, ["bookworm", "bookworm-backports"]);
+        assert!(!text.contains("trusted=yes"));
+    }
+
+    #[test]
+    fn a_program_that_fails_says_why() {
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "echo 'E: no such release' >&2; echo after >&2; exit 3",
+        ]);
+        let why = quietly(command).unwrap_err();
+        assert!(why.contains("E: no such release"), "{why}");
+    }
+}
