@@ -368,7 +368,8 @@ impl<I: PlacedIndex> Entry<'_, I> {
             },
             promoted: self.moves.0,
             demoted: self.moves.1,
-            worker_cpu_ratio: self.worker_seconds / self.cpu_seconds.max(1e-9),
+            // The process's time comes in hundredths of a second, so in moments a part of it may seem more than all.
+            worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
             emulated: I::Memory::EMULATED,
             series: self.series,
             ..Outcome::default()
