@@ -4,6 +4,8 @@
 mod suite;
 #[path = "suite/bytes.rs"]
 mod bytes;
+#[path = "suite/masstree_of_bytes.rs"]
+mod masstree_of_bytes;
 #[path = "suite/masstree_of_words.rs"]
 mod masstree_of_words;
 #[path = "suite/values.rs"]
@@ -12,7 +14,7 @@ mod values;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bytes::{ByteMap, byte_suite_for};
+use bytes::byte_suite_for;
 use masstree_of_words::{Map, NODE_128, bound, leaf_of};
 use suite::draw::{Draw, seed};
 use suite::map::Bounds;
@@ -46,84 +48,6 @@ value_map!(
 
 value_suite_for!(strings_tiny: Masstree<u64, Vec<u8>, Native, NODE_128>);
 value_suite_for!(strings_usual: Masstree<u64, Vec<u8>, Native, NODE_256>);
-
-impl<const WORDS: usize> ByteMap for Masstree<[u8], u64, Native, WORDS> {
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {
-        Ok(Masstree::new(Native(arenas), placement)?)
-    }
-    fn leaf_of(key: &[u8]) -> NodeKey {
-        leaf_of(key)
-    }
-    fn arenas(&self) -> &Arenas {
-        self.memory().arenas()
-    }
-    fn placed(&self) -> Arc<dyn Placed> {
-        self.placed()
-    }
-    fn stats(&self) -> Stats {
-        self.stats()
-    }
-    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError> {
-        self.insert(key, value)
-    }
-    fn update(&self, key: &[u8], value: u64) -> Option<u64> {
-        self.update(key, value).expect("words need no memory")
-    }
-    fn upsert_with(
-        &self,
-        key: &[u8],
-        value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<u64, InsertError> {
-        self.upsert_with(key, value)
-    }
-    fn remove(&self, key: &[u8]) -> Option<u64> {
-        self.remove(key)
-    }
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        self.get(key)
-    }
-    fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
-        self.get_many(keys, values);
-    }
-    fn first(&self) -> Option<(Vec<u8>, u64)> {
-        self.first()
-    }
-    fn last(&self) -> Option<(Vec<u8>, u64)> {
-        self.last()
-    }
-    fn pop_first(&self) -> Option<(Vec<u8>, u64)> {
-        self.pop_first()
-    }
-    fn pop_last(&self) -> Option<(Vec<u8>, u64)> {
-        self.pop_last()
-    }
-    fn range(&self, bounds: bytes::Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
-        self.range(bounds)
-    }
-    fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)> {
-        let mut range = self.iter();
-        range.by_ref().take(taken).for_each(drop);
-        range.seek(key);
-        range.collect()
-    }
-    fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
-        self.prefix(prefix)
-    }
-    fn scan(
-        &self,
-        from: &[u8],
-        limit: usize,
-        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
-    ) -> usize {
-        self.scan_bytes(from, limit, visit)
-    }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn clear(&self) {
-        self.clear();
-    }
-}
 
 byte_suite_for!(bytes_tiny: Masstree<[u8], u64, Native, NODE_128>);
 byte_suite_for!(bytes_usual: Masstree<[u8], u64>);

@@ -3,63 +3,24 @@
 //! A map joins by implementing [`ByteMap`] and one line in a test file: `byte_suite_for!(name: Type)`. The file has this one as
 //! a module beside the suite.
 
-use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_sync::epoch;
 use timberline_tier::{Arenas, ArenasConfig, TierId};
-use timberline_tree::{InsertError, MAX_KEY, Stats};
+use timberline_tree::{InsertError, MAX_KEY};
 
 use crate::suite::draw::{Draw, seed};
+use crate::suite::names;
 use crate::suite::placing::{self, Placing};
-use crate::suite::{check, names};
 
-/// Bounds of a range of byte strings.
-pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
-/// What a map should contain.
-pub type Model = BTreeMap<Vec<u8>, u64>;
+#[path = "byte_map.rs"]
+mod map;
+#[path = "byte_ops.rs"]
+mod ops;
 
-/// A concurrent ordered map from byte strings to words, whose nodes live in arenas.
-pub trait ByteMap: Sized + Send + Sync {
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError>;
-    /// The name of the leaf that covers `key`.
-    fn leaf_of(key: &[u8]) -> NodeKey {
-        NodeKey::leaf(key.into())
-    }
-    fn arenas(&self) -> &Arenas;
-    fn placed(&self) -> Arc<dyn Placed>;
-    fn stats(&self) -> Stats;
-
-    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError>;
-    fn update(&self, key: &[u8], value: u64) -> Option<u64>;
-    fn upsert_with(
-        &self,
-        key: &[u8],
-        value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<u64, InsertError>;
-    fn remove(&self, key: &[u8]) -> Option<u64>;
-    fn get(&self, key: &[u8]) -> Option<u64>;
-    fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]);
-    fn first(&self) -> Option<(Vec<u8>, u64)>;
-    fn last(&self) -> Option<(Vec<u8>, u64)>;
-    fn pop_first(&self) -> Option<(Vec<u8>, u64)>;
-    fn pop_last(&self) -> Option<(Vec<u8>, u64)>;
-    fn range(&self, bounds: Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)>;
-    /// The rest of a range after some records from it and a seek.
-    fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)>;
-    fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)>;
-    fn scan(
-        &self,
-        from: &[u8],
-        limit: usize,
-        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
-    ) -> usize;
-    fn len(&self) -> usize;
-    fn clear(&self);
-}
+pub use map::{Bounds, ByteMap};
+pub use ops::{Model, Op, all, apply, ends_well, same};
 
 /// Room for keys of 64 KiB, in chunks that come and go.
 fn arenas(fast: usize, slow: usize) -> Arenas {
@@ -73,51 +34,6 @@ fn make<T: ByteMap>() -> (T, Placing) {
     let placing = placing::shuffle(seed());
     let map = T::make(arenas(512 << 10, 32 << 20), placing.placement.clone());
     (map.unwrap(), placing)
-}
-
-fn all<T: ByteMap>(map: &T) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
-    map.range((Bound::Unbounded, Bound::Unbounded))
-}
-
-/// The map's content, seen every way, is the model's.
-fn same<T: ByteMap>(map: &T, model: &Model) {
-    let expected: Vec<_> = model.clone().into_iter().collect();
-    assert!(all(map).eq(expected.iter().cloned()), "forward");
-    assert!(
-        all(map).rev().eq(expected.iter().rev().cloned()),
-        "backward"
-    );
-    assert_eq!(map.len(), expected.len());
-    assert_eq!(map.first(), expected.first().cloned());
-    assert_eq!(map.last(), expected.last().cloned());
-    for (key, value) in model {
-        assert_eq!(map.get(key), Some(*value), "{}", key.escape_ascii());
-    }
-}
-
-/// The leaves are the records, each found by its address, and nothing leaked. Then everything is removed.
-fn ends_well<T: ByteMap>(map: &T, model: &Model, placing: &Placing) {
-    same(map, model);
-    if let Some(settle) = &placing.settle {
-        settle(&*map.placed());
-        assert_eq!(map.stats().above_boundary, 0);
-    }
-    let placed = map.placed();
-    placed.each_leaf(&mut |leaf| {
-        let fence = leaf.fence.to_bytes();
-        assert_eq!(placed.fence_at(leaf.address), Some(fence));
-        ControlFlow::Continue(())
-    });
-    let used = || {
-        let arenas = map.arenas();
-        (0..arenas.tiers())
-            .map(|tier| arenas.used(TierId(tier as u8)))
-            .sum::<usize>()
-    };
-    check::reclaim_until("nodes of no map", || used() == map.stats().bytes_in_nodes);
-    map.clear();
-    assert_eq!((map.len(), all(map).next()), (0, None));
-    check::reclaim_until("all nodes", || used() == map.stats().bytes_in_nodes);
 }
 
 /// Short keys over few letters, so that one is often the beginning of another; the empty key; zeros; long ones with long beginnings in
@@ -146,108 +62,40 @@ pub fn some_key(draw: &mut Draw) -> Vec<u8> {
     }
 }
 
-fn step<T: ByteMap>(map: &T, model: &mut Model, draw: &mut Draw, value: u64) {
+/// A change of one record, or a look at it.
+fn a_change(draw: &mut Draw, value: u64) -> Op {
     let key = some_key(draw);
-    let name = key.escape_ascii().to_string();
     match draw.below(12) {
-        0..5 => assert_eq!(
-            map.insert(&key, value),
-            Ok(model.insert(key, value)),
-            "{name}"
-        ),
-        5..8 => assert_eq!(map.remove(&key), model.remove(&key), "{name}"),
-        8 => {
-            let before = model.get_mut(&key).map(|v| std::mem::replace(v, value));
-            assert_eq!(map.update(&key, value), before, "{name}");
-        }
-        9 => {
-            let now = model.entry(key.clone()).or_insert(0);
-            *now += 3;
-            let after = map.upsert_with(&key, |now| now.map_or(3, |now| now + 3));
-            assert_eq!(after, Ok(*now), "{name}");
-        }
-        _ => assert_eq!(map.get(&key), model.get(&key).copied(), "{name}"),
+        0..5 => Op::Insert(key, value),
+        5..8 => Op::Remove(key),
+        8 => Op::Update(key, value),
+        9 => Op::Upsert(key),
+        _ => Op::Get(key),
     }
 }
 
-fn look<T: ByteMap>(map: &T, model: &Model, draw: &mut Draw) {
-    let (low, high) = (some_key(draw), some_key(draw));
-    let bound = |key: &Vec<u8>, draw: &mut Draw| match draw.below(3) {
-        0 => Bound::Included(key.clone()),
-        1 => Bound::Excluded(key.clone()),
+fn step<T: ByteMap>(map: &T, model: &mut Model, draw: &mut Draw, value: u64) {
+    apply(map, model, &a_change(draw, value));
+}
+
+fn look<T: ByteMap>(map: &T, model: &mut Model, draw: &mut Draw) {
+    let bound = |draw: &mut Draw| match draw.below(3) {
+        0 => Bound::Included(some_key(draw)),
+        1 => Bound::Excluded(some_key(draw)),
         _ => Bound::Unbounded,
     };
-    let bounds = (bound(&low, draw), bound(&high, draw));
-    let within = |key: &[u8]| {
-        let above = match &bounds.0 {
-            Bound::Included(low) => key >= &low[..],
-            Bound::Excluded(low) => key > &low[..],
-            Bound::Unbounded => true,
-        };
-        above
-            && match &bounds.1 {
-                Bound::Included(high) => key <= &high[..],
-                Bound::Excluded(high) => key < &high[..],
-                Bound::Unbounded => true,
-            }
-    };
-    let mut expected = model
-        .iter()
-        .filter(|(key, _)| within(key))
-        .map(|(key, &value)| (key.clone(), value));
-    let borrowed = |bound: &Bound<Vec<u8>>| bound.clone();
-    let (from, to) = (borrowed(&bounds.0), borrowed(&bounds.1));
-    let mut range = map.range((
-        from.as_ref().map(Vec::as_slice),
-        to.as_ref().map(Vec::as_slice),
-    ));
-    for _ in 0..draw.below(20) {
-        if draw.once_in(2) {
-            assert_eq!(range.next(), expected.next(), "{bounds:?}");
-        } else {
-            assert_eq!(range.next_back(), expected.next_back(), "{bounds:?}");
-        }
+    let bounds = (bound(draw), bound(draw));
+    let turns = (0..draw.below(20)).map(|_| draw.once_in(2)).collect();
+    let looks = [
+        Op::Range(bounds, turns),
+        Op::Prefix(some_key(draw)),
+        Op::Seek(draw.below(10) as usize, some_key(draw)),
+        Op::Scan(some_key(draw), draw.below(30) as usize),
+        Op::GetMany((0..40).map(|_| some_key(draw)).collect()),
+    ];
+    for op in &looks {
+        apply(map, model, op);
     }
-    assert!(range.eq(expected), "the rest of {bounds:?}");
-
-    let expected = || {
-        model
-            .iter()
-            .filter(|(key, _)| key.starts_with(&low))
-            .map(|(key, &value)| (key.clone(), value))
-    };
-    assert!(map.prefix(&low).eq(expected()), "{low:?}");
-    assert!(map.prefix(&low).rev().eq(expected().rev()), "{low:?}");
-
-    let (taken, limit) = (draw.below(10) as usize, draw.below(30) as usize);
-    let mut rest = model.iter().skip(taken).filter(|(key, _)| **key >= high);
-    assert!(
-        map.after_seek(taken, &high)
-            .iter()
-            .map(|(key, value)| (key, value))
-            .eq(rest.by_ref()),
-        "{taken} {high:?}"
-    );
-    let mut seen = Vec::new();
-    let count = map.scan(&low, limit, |key, value| {
-        seen.push((key.to_vec(), value));
-        ControlFlow::Continue(())
-    });
-    let expected = model.range(low.clone()..).take(limit);
-    assert!(
-        seen.iter()
-            .map(|(key, value)| (key, value))
-            .eq(expected.clone()),
-        "{low:?}"
-    );
-    assert_eq!(count, expected.count());
-
-    let keys: Vec<_> = (0..40).map(|_| some_key(draw)).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    let mut values = vec![Some(7); keys.len()];
-    map.get_many(&keys, &mut values);
-    let singly = keys.iter().map(|&key| model.get(key).copied());
-    assert!(values.into_iter().eq(singly));
 }
 
 pub fn agrees_with_a_sorted_map<T: ByteMap>() {
@@ -258,8 +106,12 @@ pub fn agrees_with_a_sorted_map<T: ByteMap>() {
         for value in 0..3_000 {
             step(&map, &mut model, &mut draw, value);
             migrate(&map, &mut draw);
+            if value % 1_300 == 0 {
+                apply(&map, &mut model, &Op::Clear);
+            }
             if value % 60 == 0 {
-                look(&map, &model, &mut draw);
+                apply(&map, &mut model, &Op::Reclaim);
+                look(&map, &mut model, &mut draw);
             }
         }
         ends_well(&map, &model, &placing);
@@ -343,11 +195,11 @@ pub fn ends_are_popped_in_order<T: ByteMap>() {
         step(&map, &mut model, &mut draw, value);
     }
     while !model.is_empty() {
-        if draw.once_in(2) {
-            assert_eq!(map.pop_first(), model.pop_first());
-        } else {
-            assert_eq!(map.pop_last(), model.pop_last());
-        }
+        let end = match draw.once_in(2) {
+            true => Op::PopFirst,
+            false => Op::PopLast,
+        };
+        apply(&map, &mut model, &end);
     }
     ends_well(&map, &model, &placing);
 }
@@ -383,25 +235,18 @@ pub fn a_failed_allocation_leaves_the_map_as_it_was<T: ByteMap>() {
     }
 }
 
-fn draw_one<'a, T>(draw: &mut Draw, all: &'a [T]) -> &'a T {
-    &all[draw.below(all.len() as u64) as usize]
-}
-
 /// One random move of a node on the path to some key.
 fn migrate<T: ByteMap>(map: &T, draw: &mut Draw) {
-    let placed = map.placed();
     let mut key = some_key(draw);
     // Tests mark their keys at the end.
-    key.extend(*draw_one(
-        draw,
-        &[None, Some(b'!'), Some(b'0'), Some(b'1'), Some(b'2')],
-    ));
-    let leaf = T::leaf_of(&key);
-    match draw.below(4) {
-        0 | 1 => placed.promote_node(&leaf),
-        2 => placed.demote(&names::on_path(&*placed, leaf, draw)),
-        _ => placed.demote_subtree(&names::on_path(&*placed, leaf, draw)),
+    key.extend([None, Some(b'!'), Some(b'0'), Some(b'1'), Some(b'2')][draw.below(5) as usize]);
+    let height = draw.below(map.placed().levels().into()) as u8;
+    let op = match draw.below(4) {
+        0 | 1 => Op::Promote(key),
+        2 => Op::Demote(key, height),
+        _ => Op::DemoteSubtree(key, height),
     };
+    op.move_node(map);
 }
 
 /// Runs `work` while nodes move.

@@ -21,6 +21,7 @@ pub mod model;
 pub mod moves;
 pub mod moving;
 pub mod names;
+pub mod ops;
 pub mod own_keys;
 pub mod placing;
 pub mod reclaim;

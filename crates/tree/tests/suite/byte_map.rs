@@ -1,0 +1,50 @@
+//! What the suite asks of a map over byte strings.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use timberline_placement::{NodeKey, Placed, Placement};
+use timberline_tier::Arenas;
+use timberline_tree::{InsertError, Stats};
+
+/// Bounds of a range of byte strings.
+pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// A concurrent ordered map from byte strings to words, whose nodes live in arenas.
+pub trait ByteMap: Sized + Send + Sync {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError>;
+    /// The name of the leaf that covers `key`.
+    fn leaf_of(key: &[u8]) -> NodeKey {
+        NodeKey::leaf(key.into())
+    }
+    fn arenas(&self) -> &Arenas;
+    fn placed(&self) -> Arc<dyn Placed>;
+    fn stats(&self) -> Stats;
+
+    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError>;
+    fn update(&self, key: &[u8], value: u64) -> Option<u64>;
+    fn upsert_with(
+        &self,
+        key: &[u8],
+        value: impl FnMut(Option<u64>) -> u64,
+    ) -> Result<u64, InsertError>;
+    fn remove(&self, key: &[u8]) -> Option<u64>;
+    fn get(&self, key: &[u8]) -> Option<u64>;
+    fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]);
+    fn first(&self) -> Option<(Vec<u8>, u64)>;
+    fn last(&self) -> Option<(Vec<u8>, u64)>;
+    fn pop_first(&self) -> Option<(Vec<u8>, u64)>;
+    fn pop_last(&self) -> Option<(Vec<u8>, u64)>;
+    fn range(&self, bounds: Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)>;
+    /// The rest of a range after some records from it and a seek.
+    fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)>;
+    fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)>;
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) -> usize;
+    fn len(&self) -> usize;
+    fn clear(&self);
+}
