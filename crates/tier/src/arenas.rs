@@ -34,6 +34,7 @@ mod classes;
 mod config;
 mod faults;
 mod lanes;
+mod poison;
 mod sparse;
 mod vacant;
 
@@ -106,6 +107,7 @@ impl Arenas {
         let span = range.base()..range.base() + total;
         // A huge page commits all of its addresses at once: only whole chunks may have any.
         range.use_huge_pages(0, total, false);
+        poison::hide(span.clone());
 
         let mut start = span.start;
         let mut tiers = Vec::new();
@@ -157,6 +159,7 @@ impl Arenas {
         if !this.faults.is_due() {
             let slot = this.lanes.pop(class).or_else(|| self.fetch(this, class));
             if let Some(slot) = slot.and_then(|slot| NonNull::new(slot as *mut u8)) {
+                poison::show(slot.as_ptr() as usize, size);
                 return Ok(slot);
             }
         }
@@ -176,6 +179,7 @@ impl Arenas {
         let address = slot.as_ptr() as usize;
         let this = &self.tiers[self.tier_of(address).index()];
         let class = class_of(size);
+        poison::hide(address..address + slot_size(size));
         let offset = address - this.span.start;
         if this.empties.load(Relaxed) && lock(&this.chunks).leaves(offset) {
             this.lanes.pass(class);
@@ -206,6 +210,13 @@ impl Arenas {
     /// The addresses of one tier.
     pub fn range_of(&self, tier: TierId) -> Range<usize> {
         self.tiers[tier.index()].span.clone()
+    }
+
+    /// Where memory ends that may be read from `address` on, at most [`MAX_SLOT`] bytes, by whoever knows nothing of what lies there: where
+    /// the arenas do. (Under AddressSanitizer, where the first slot is that is not handed out.)
+    #[inline(always)]
+    pub fn end_of_readable(&self, address: usize) -> usize {
+        poison::end_of_shown(address..self.span.end.min(address + MAX_SLOT))
     }
 
     /// How many tiers there are.
@@ -434,6 +445,13 @@ impl Arenas {
                 self.put(tier, class, &slots);
             }
         }
+    }
+}
+
+impl Drop for Arenas {
+    fn drop(&mut self) {
+        // Whoever maps these addresses next knows nothing of slots.
+        poison::show(self.span.start, self.span.len());
     }
 }
 

@@ -403,6 +403,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
             return None;
         }
         let guard = epoch::pin();
+        if arenas.end_of_readable(address) < address + Self::BYTES {
+            return None;
+        }
         let link = Link::from_word(address as u64);
         let node = link.node::<WORDS>(&guard);
         let node = match P::BLOCKS {
