@@ -26,6 +26,7 @@ use lanes::Lanes;
 
 pub use classes::{MAX_SLOT, slot_size};
 pub use config::{ArenasConfig, ArenasError, OutOfMemory, TierConfig};
+pub use poison::Look;
 pub use sparse::Sparse;
 
 mod bits;
@@ -212,11 +213,11 @@ impl Arenas {
         self.tiers[tier.index()].span.clone()
     }
 
-    /// Where memory ends that may be read from `address` on, at most [`MAX_SLOT`] bytes, by whoever knows nothing of what lies there: where
-    /// the arenas do. (Under AddressSanitizer, where the first slot is that is not handed out.)
+    /// Leave to read from `address` on, at most [`MAX_SLOT`] bytes, for who does not know whether a slot there is handed out, or of which size:
+    /// up to where the arenas end. (Under AddressSanitizer, up to the first slot that is not handed out.)
     #[inline(always)]
-    pub fn end_of_readable(&self, address: usize) -> usize {
-        poison::end_of_shown(address..self.span.end.min(address + MAX_SLOT))
+    pub fn look(&self, address: usize) -> Look {
+        Look::at(address..self.span.end.min(address + MAX_SLOT))
     }
 
     /// How many tiers there are.

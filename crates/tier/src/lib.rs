@@ -16,7 +16,7 @@ pub mod tiering;
 pub mod topology;
 
 pub use arenas::{
-    Arenas, ArenasConfig, ArenasError, MAX_SLOT, OutOfMemory, PageCensus, Sparse, TierConfig,
+    Arenas, ArenasConfig, ArenasError, Look, MAX_SLOT, OutOfMemory, PageCensus, Sparse, TierConfig,
     slot_size,
 };
 pub use budget::Budget;

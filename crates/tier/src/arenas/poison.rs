@@ -6,8 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+#[cfg(asan)]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes that AddressSanitizer tells apart. Slots are multiples of this, and aligned to it.
+#[cfg(asan)]
 const GRAIN: usize = 8;
 
 #[cfg(asan)]
@@ -17,13 +20,25 @@ unsafe extern "C" {
     fn __asan_region_is_poisoned(address: usize, bytes: usize) -> usize;
 }
 
-/// From now on nobody may look at this.
+/// How many threads look at memory of which they know nothing.
+#[cfg(asan)]
+static LOOKING: Mutex<usize> = Mutex::new(0);
+
+#[cfg(asan)]
+fn looking() -> MutexGuard<'static, usize> {
+    LOOKING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on nobody may look at this. (It stays as it is while somebody looks who need not know, so that nothing is hidden under
+/// their eyes: who uses it after that is not found out.)
 #[inline(always)]
 pub fn hide(range: Range<usize>) {
     #[cfg(asan)]
-    // SAFETY: it notes something about addresses that the caller owns, and reads or writes none.
-    unsafe {
-        __asan_poison_memory_region(range.start, range.len());
+    if let looking = looking()
+        && *looking == 0
+    {
+        // SAFETY: it notes something about addresses that the caller owns, and reads or writes none.
+        unsafe { __asan_poison_memory_region(range.start, range.len()) };
     }
     let _ = range;
 }
@@ -36,17 +51,37 @@ pub fn show(address: usize, bytes: usize) {
     unsafe {
         __asan_unpoison_memory_region(address, bytes.next_multiple_of(GRAIN));
     }
-    let _ = (address, bytes, GRAIN);
+    let _ = (address, bytes);
 }
 
-/// Where the first address of a range is that may not be accessed, or the range's end.
-#[inline(always)]
-pub fn end_of_shown(range: Range<usize>) -> usize {
-    #[cfg(asan)]
-    // SAFETY: as above.
-    match unsafe { __asan_region_is_poisoned(range.start, range.len()) } {
-        0 => {}
-        first => return first,
+/// Leave to look at memory of which nothing is known, for as long as this lives.
+#[derive(Debug)]
+pub struct Look {
+    /// Where what may be read ends.
+    pub end: usize,
+}
+
+impl Look {
+    /// At some of this range, from its start on: all of it, but for what AddressSanitizer knows to be hidden.
+    #[inline(always)]
+    pub fn at(range: Range<usize>) -> Look {
+        #[cfg(asan)]
+        {
+            let mut looking = looking();
+            *looking += 1;
+            // SAFETY: as above.
+            let hidden = unsafe { __asan_region_is_poisoned(range.start, range.len()) };
+            if hidden != 0 {
+                return Look { end: hidden };
+            }
+        }
+        Look { end: range.end }
     }
-    range.end
+}
+
+#[cfg(asan)]
+impl Drop for Look {
+    fn drop(&mut self) {
+        *looking() -= 1;
+    }
 }

@@ -169,7 +169,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         if !arenas.range().contains(&address) {
             return None;
         }
-        let end = arenas.end_of_readable(address);
+        let look = arenas.look(address);
         // What is read may be anything, until what covers this key turns out to lie there.
         let guard = epoch::pin();
         let lies_there = |key: &[u8]| {
@@ -177,9 +177,9 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
             (tip.address() == address).then(|| KeyBytes::from(&*tip.key()))
         };
         let mut key = Vec::new();
-        let leaf = Leaf::probe(address, end, &mut key);
+        let leaf = Leaf::probe(address, look.end, &mut key);
         let name = leaf.then(|| lies_there(&key)).flatten();
-        name.or_else(|| lies_there(&Row::probe(address, end)?))
-            .or_else(|| lies_there(&Pack::probe(address, end)?.to_be_bytes()))
+        name.or_else(|| lies_there(&Row::probe(address, look.end)?))
+            .or_else(|| lies_there(&Pack::probe(address, look.end)?.to_be_bytes()))
     }
 }

@@ -403,7 +403,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
             return None;
         }
         let guard = epoch::pin();
-        if arenas.end_of_readable(address) < address + Self::BYTES {
+        let look = arenas.look(address);
+        if look.end < address + Self::BYTES {
             return None;
         }
         let link = Link::from_word(address as u64);

@@ -98,7 +98,7 @@ impl<H: Keep> Payload for Slices<H> {
     fn guess_path(arenas: &Arenas, layer: u32) -> Option<Vec<u8>> {
         match Block::named(arenas, layer) {
             None => Some(Vec::new()),
-            Some(name) => Block::guess(name.address(), arenas.end_of_readable(name.address()))
+            Some(name) => Block::guess(name.address(), arenas.look(name.address()).end)
                 .filter(|path| path.len().is_multiple_of(SLICE + 1)),
         }
     }
