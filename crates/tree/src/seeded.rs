@@ -15,6 +15,26 @@ pub enum Bug {
     /// The placement is told of a leaf of the B+tree that moved when its parent leads to the new place already, but the old one is not
     /// retired yet: if it panics, nobody retires that.
     ToldInBetween,
+    /// Nodes and strings that are retired are freed at once, though others may be reading them.
+    FreedAtOnce,
+    /// A node of the B+tree that takes over what its right neighbour holds leaves the last entry behind.
+    LastLeftBehind,
+}
+
+#[cfg(feature = "seeded-bugs")]
+impl Bug {
+    const ALL: [Bug; 5] = [
+        Bug::CopiedBeforeLocked,
+        Bug::LeakedWhereMemoryEnds,
+        Bug::ToldInBetween,
+        Bug::FreedAtOnce,
+        Bug::LastLeftBehind,
+    ];
+
+    /// The bug that is called so above.
+    pub fn named(name: &str) -> Option<Bug> {
+        Self::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+    }
 }
 
 #[cfg(feature = "seeded-bugs")]

@@ -14,6 +14,7 @@ use timberline_tier::Memory;
 use super::node::{Block, Body, Link};
 use super::payload::{Payload, Values};
 use super::tree::{At, HeldParent, Parent, Place, Tree};
+use crate::seeded::{self, Bug};
 use crate::value::Keep;
 
 /// What may be underfull after a merge: the parent (or the new root), a child at the seam.
@@ -135,7 +136,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             first.retire();
             self.reclaim(one, height, guard);
         } else {
-            second.move_head(second.count(), &first);
+            let left_behind = usize::from(seeded::has(Bug::LastLeftBehind));
+            second.move_head(second.count().saturating_sub(left_behind), &first);
             first.set_upper(second.upper());
             second.retire();
             self.reclaim(two, height, guard);
