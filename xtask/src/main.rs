@@ -1,5 +1,5 @@
 //! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`,
-//! `cargo xtask model`, `cargo xtask vm`.
+//! `cargo xtask model`, `cargo xtask fuzz`, `cargo xtask sanitize`, `cargo xtask vm`.
 //!
 //! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
 //! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
@@ -7,7 +7,9 @@
 
 mod callgrind;
 mod exec;
+mod fuzz;
 mod model;
+mod sanitize;
 mod step;
 mod test;
 mod tidy;
@@ -32,6 +34,13 @@ usage: cargo xtask <command>
                        of all configurations, or of those that are named
       --list           what there is to check, and check nothing
       --seeded-bugs-only  only that seeded bugs are found
+  fuzz [flags] [TARGET] libFuzzer on the maps and the parsers, and a planted bug that it has to find (needs a C++ compiler);
+                       all targets, or those that are named
+      --seconds N      for each target, default 10
+      --seeded-bug-only  only that the planted bug is found
+  sanitize [flags] [NAME] the tests under `address`, `thread` (sanitizers of the compiler) and `miri`, and a planted bug for
+                       each; all, or those that are named
+      --seeded-bugs-only  only that planted bugs are found
   vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
       --all            also what is no part of `test`
@@ -97,13 +106,15 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         },
         "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
         "model" => model::run(&root(), &model::Options::parse(flags)?),
+        "fuzz" => fuzz::run(&root(), &fuzz::Options::parse(flags)?),
+        "sanitize" => sanitize::run(&root(), &sanitize::Options::parse(flags)?),
         "vm" => vm::run(&root(), vm::Options::parse(flags)?),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())
         }
         other => Err(Failure::Usage(format!(
-            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind, model and vm"
+            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize and vm"
         ))),
     }
 }
@@ -131,15 +142,16 @@ mod tests {
     #[test]
     fn a_command_line_that_is_not_understood_names_what_was_wrong() {
         assert_eq!(usage_of(&[]), "no command given");
-        assert!(
-            usage_of(&["tset"])
-                .contains("`tset`; there are test, seeded, peers, tidy, callgrind, model and vm")
-        );
+        assert!(usage_of(&["tset"]).contains(
+            "`tset`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize and vm"
+        ));
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
         assert!(usage_of(&["seeded", "--all"]).contains("`--all`"));
         assert!(usage_of(&["peers", "--all"]).contains("`--all`"));
         assert!(usage_of(&["model", "--all"]).contains("`--all`"));
+        assert!(usage_of(&["fuzz", "--all"]).contains("`--all`"));
+        assert!(usage_of(&["sanitize", "--all"]).contains("`--all`"));
         assert!(usage_of(&["callgrind", "--n3", "1"]).contains("`--n3`"));
     }
 

@@ -1,7 +1,8 @@
 //! Search among the keys of a node, and for links that are there.
 //!
 //! The vector load reads bytes that a writer may be changing by something else than an atomic load. On the CPUs in
-//! question a byte of a vector load is not torn, and were it torn, the version check discards what came of it.
+//! question a byte of a vector load is not torn, and were it torn, the version check discards what came of it. ThreadSanitizer finds these
+//! races; `xtask/src/sanitize/thread.supp` has it pass over them.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 

@@ -8,9 +8,10 @@
 //! Code for a CPU that has more is not inlined into code for any CPU. So whoever searches several nodes in a row
 //! does all of it as one [`Work`], which [`Search::run`] compiles for each way and calls once.
 //!
-//! The vector loads here are the one place where words that a writer may be changing are read by
+//! The vector loads here and in the radix tree's search are the one place where words that a writer may be changing are read by
 //! something else than an atomic load. On the CPUs in question an aligned 8-byte lane of a
-//! vector load is not torn, and were it torn, the version check discards what came of it.
+//! vector load is not torn, and were it torn, the version check discards what came of it. ThreadSanitizer finds these races;
+//! `xtask/src/sanitize/thread.supp` has it pass over them.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,0 +1,36 @@
+//! What fuzz targets are made of: bytes decoded into operations, and the test suite's way of applying these to a map and
+//! to the standard library's.
+//!
+//! The suite is written once, in `crates/tree/tests`; its files are taken from there as they are.
+
+#[allow(unused)]
+#[path = "../../crates/tree/tests/suite/art_of_bytes.rs"]
+pub mod art_of_bytes;
+#[path = "../../crates/tree/tests/suite/art_of_words.rs"]
+pub mod art_of_words;
+#[path = "../../crates/tree/tests/suite/btree_of_words.rs"]
+pub mod btree_of_words;
+pub mod byte_strings;
+#[allow(dead_code, unused_imports, unused_macros)]
+#[path = "../../crates/tree/tests/suite/bytes.rs"]
+pub mod bytes;
+pub mod decode;
+#[allow(dead_code)]
+#[path = "../../crates/tier/tests/topologies/manifest.rs"]
+pub mod manifest;
+#[path = "../../crates/tree/tests/suite/masstree_of_bytes.rs"]
+pub mod masstree_of_bytes;
+#[path = "../../crates/tree/tests/suite/masstree_of_words.rs"]
+pub mod masstree_of_words;
+pub mod suite;
+pub mod texts;
+pub mod words;
+
+/// Plants what `TIMBERLINE_PLANT` names, in a build that has bugs to plant.
+pub fn plant() {
+    #[cfg(feature = "seeded-bugs")]
+    if let Ok(name) = std::env::var("TIMBERLINE_PLANT") {
+        let bug = timberline_tree::seeded::Bug::named(&name);
+        timberline_tree::seeded::plant(bug.unwrap_or_else(|| panic!("no bug is called `{name}`")));
+    }
+}

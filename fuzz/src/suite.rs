@@ -1,0 +1,22 @@
+//! The part of the suite that chooses nothing by itself, and so needs no generator of tests.
+
+#[path = "../../crates/tree/tests/suite/check.rs"]
+pub mod check;
+#[path = "../../crates/tree/tests/suite/clockwork.rs"]
+pub mod clockwork;
+#[path = "../../crates/tree/tests/suite/draw.rs"]
+pub mod draw;
+#[path = "../../crates/tree/tests/suite/map.rs"]
+pub mod map;
+#[path = "../../crates/tree/tests/suite/moving.rs"]
+pub mod moving;
+#[path = "../../crates/tree/tests/suite/names.rs"]
+pub mod names;
+#[path = "../../crates/tree/tests/suite/ops.rs"]
+pub mod ops;
+#[path = "../../crates/tree/tests/suite/placing.rs"]
+pub mod placing;
+#[path = "../../crates/tree/tests/suite/rooms.rs"]
+pub mod rooms;
+
+pub use map::TestMap;

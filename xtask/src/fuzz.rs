@@ -1,0 +1,255 @@
+//! `cargo xtask fuzz`: libFuzzer looks for bytes that break a map or a parser, in `fuzz/`, which is laid out for cargo-fuzz too and
+//! needs it not.
+//!
+//! Built with AddressSanitizer, so that a read of a freed node is a find like a wrong answer. What was found interesting is kept
+//! in the target folder, and is where the next run begins, with the seeds in `fuzz/seeds`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::sanitize::toolchain::Toolchain;
+use crate::{Failure, exec};
+
+/// What cargo-fuzz tells the compiler: AddressSanitizer, and counters and comparisons for libFuzzer to see.
+const FLAGS: &str = "-Zsanitizer=address --cfg asan --cfg fuzzing -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+/// Seconds a target by default.
+const SECONDS: u64 = 10;
+/// The bug for targets to find, the target that does, and the seconds it may take.
+const PLANTED: (&str, &str, u64) = ("LastLeftBehind", "btree_words", 120);
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq)]
+pub struct Options {
+    seconds: u64,
+    /// All if there is none.
+    targets: Vec<String>,
+    seeded_bug_only: bool,
+}
+
+impl Options {
+    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
+        let mut options = Options {
+            seconds: SECONDS,
+            targets: Vec::new(),
+            seeded_bug_only: false,
+        };
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            match flag.as_str() {
+                "--seconds" => {
+                    let seconds = flags.next().and_then(|text| text.parse().ok());
+                    options.seconds = seconds.filter(|&seconds| seconds > 0).ok_or_else(|| {
+                        Failure::Usage("--seconds needs a whole number from 1 on".into())
+                    })?;
+                }
+                "--seeded-bug-only" => options.seeded_bug_only = true,
+                name if !name.starts_with('-') => options.targets.push(name.into()),
+                other => {
+                    return Err(Failure::Usage(format!(
+                        "fuzz does not know `{other}`; it takes --seconds, --seeded-bug-only and targets"
+                    )));
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// The targets that were asked for.
+    fn choose(&self, all: Vec<String>) -> Result<Vec<String>, Failure> {
+        for name in &self.targets {
+            if !all.contains(name) {
+                let line = format!("there is no target `{name}`; there are {}", all.join(", "));
+                return Err(Failure::Usage(line));
+            }
+        }
+        let chosen = |name: &String| self.targets.is_empty() || self.targets.contains(name);
+        Ok(all.into_iter().filter(chosen).collect())
+    }
+}
+
+/// The targets, by their files.
+fn targets(root: &Path) -> Result<Vec<String>, String> {
+    let folder = root.join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_string());
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| stem(entry.ok()?.path()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
+    let chosen = options.choose(targets(root).map_err(Failure::Check)?)?;
+    let toolchain = Toolchain::ask(root).map_err(Failure::Lacking)?;
+    toolchain.has_runtime("asan").map_err(Failure::Lacking)?;
+    if !exec::is_installed("c++") {
+        let line = "libFuzzer is compiled from C++, and there is no `c++`";
+        return Err(Failure::Lacking(line.into()));
+    }
+    let fuzzer = Fuzzer { root, toolchain };
+    if !options.seeded_bug_only {
+        fuzzer.build(&[]).map_err(Failure::Check)?;
+        for target in chosen {
+            fuzzer
+                .look(&target, options.seconds)
+                .map_err(Failure::Check)?;
+        }
+    }
+    fuzzer.find_planted().map_err(Failure::Check)
+}
+
+struct Fuzzer<'a> {
+    root: &'a Path,
+    toolchain: Toolchain,
+}
+
+impl Fuzzer<'_> {
+    fn build(&self, more: &[&str]) -> Result<(), String> {
+        let manifest = ["build", "--manifest-path", "fuzz/Cargo.toml"];
+        let args = [&manifest, more].concat();
+        exec::succeed(self.toolchain.cargo(self.root, "fuzz", FLAGS, &args))
+    }
+
+    /// Fuzzes for so long. A find is an error, with the input that shows it.
+    fn look(&self, target: &str, seconds: u64) -> Result<(), String> {
+        let corpus = self.folder("corpus", target)?;
+        let mut command = self.command(target, seconds)?;
+        command.arg(corpus);
+        let seeds = self.root.join("fuzz/seeds").join(target);
+        if seeds.is_dir() {
+            command.arg(seeds);
+        }
+        let ran = command.output();
+        let ran = ran.map_err(|error| format!("`{target}` could not be started: {error}"))?;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        if !ran.status.success() {
+            let told = told_of(&said);
+            return Err(format!("{said}\n{target}: {told}"));
+        }
+        let last = |mark: &str| said.lines().rfind(|line| line.contains(mark));
+        let runs = last("Done ").unwrap_or("no run was counted");
+        let covers = last("cov: ").and_then(|line| line.split("cov: ").nth(1));
+        let covered = covers
+            .and_then(|rest| rest.split(' ').next())
+            .unwrap_or("?");
+        println!("{target}: nothing found. {runs}; {covered} edges covered");
+        Ok(())
+    }
+
+    /// Plants a bug, and fails unless it is found from nothing.
+    fn find_planted(&self) -> Result<(), String> {
+        let (bug, target, seconds) = PLANTED;
+        self.build(&["--features", "seeded-bugs", "--bin", target])?;
+        let mut command = self.command(target, seconds)?;
+        command.env("TIMBERLINE_PLANT", bug).stdout(Stdio::null());
+        let ran = command.output();
+        let ran = ran.map_err(|error| format!("`{target}` could not be started: {error}"))?;
+        let said = String::from_utf8_lossy(&ran.stderr);
+        if ran.status.success() {
+            return Err(format!("{target}: {bug} was not found in {seconds} s"));
+        }
+        println!("{target}: {bug} was planted and found: {}", told_of(&said));
+        Ok(())
+    }
+
+    fn command(&self, target: &str, seconds: u64) -> Result<Command, String> {
+        let built = exec::target_dir(self.root)
+            .join("fuzz")
+            .join(&self.toolchain.host);
+        let mut command = Command::new(built.join("debug").join(target));
+        let finds = self.folder("finds", target)?;
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-artifact_prefix={}/", finds.display()))
+            // An input is as long as it may be from the beginning: short lists of operations make no tree.
+            .args([
+                "-max_len=2048",
+                "-len_control=0",
+                "-timeout=60",
+                "-rss_limit_mb=4096",
+            ])
+            // What waits for its epoch looks like a leak.
+            .env("ASAN_OPTIONS", "detect_leaks=0")
+            .env("RUST_BACKTRACE", "0");
+        Ok(command)
+    }
+
+    fn folder(&self, what: &str, target: &str) -> Result<PathBuf, String> {
+        let folder = exec::target_dir(self.root)
+            .join("fuzz")
+            .join(what)
+            .join(target);
+        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+/// What libFuzzer or the target says of a find, and where the input is.
+fn told_of(said: &str) -> String {
+    let lines = || said.lines().map(str::trim);
+    let panic = lines().position(|line| line.contains("panicked at"));
+    let why = match panic {
+        Some(at) => lines().nth(at + 1),
+        None => lines().find(|line| line.contains("ERROR: ")),
+    };
+    let input = lines().find_map(|line| line.split("Test unit written to ").nth(1));
+    let why = why.unwrap_or("it ended, nobody knows why");
+    match input {
+        Some(input) => format!("{why}; the input is {input}"),
+        None => why.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(flags: &[&str]) -> Result<Options, Failure> {
+        let flags: Vec<_> = flags.iter().map(ToString::to_string).collect();
+        Options::parse(&flags)
+    }
+
+    #[test]
+    fn flags() {
+        let asked = parse(&["--seconds", "3", "trace"]).unwrap();
+        assert_eq!(
+            (asked.seconds, &asked.targets[..]),
+            (3, &["trace".to_string()][..])
+        );
+        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--minutes", "1"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_target_is_a_file_and_others_are_refused() {
+        let all = targets(&crate::root()).unwrap();
+        assert!(all.contains(&PLANTED.1.to_string()), "{all:?}");
+        let manifest = fs::read_to_string(crate::root().join("fuzz/Cargo.toml")).unwrap();
+        for target in &all {
+            assert!(
+                manifest.contains(&format!("name = \"{target}\"")),
+                "{target}"
+            );
+        }
+        let refused = parse(&["nothing"]).unwrap().choose(all.clone());
+        let Err(Failure::Usage(line)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(line.contains("`nothing`; there are art_bytes"), "{line}");
+        assert_eq!(parse(&["trace"]).unwrap().choose(all).unwrap(), ["trace"]);
+    }
+
+    #[test]
+    fn a_find_is_told_in_one_line() {
+        let said = "INFO: x\nthread '<unnamed>' panicked at a.rs:1:2:\n7 was lost\nnote: y\n\
+                    artifact_prefix='z'; Test unit written to z/crash-1\n";
+        assert_eq!(told_of(said), "7 was lost; the input is z/crash-1");
+        let said = "==1==ERROR: AddressSanitizer: use-after-poison on address 0\n";
+        assert!(told_of(said).contains("use-after-poison"));
+    }
+}

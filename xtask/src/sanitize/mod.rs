@@ -1,0 +1,247 @@
+//! `cargo xtask sanitize`: the tests under AddressSanitizer, ThreadSanitizer and Miri, as far as the toolchain has them, and a bug
+//! planted for each, which it has to find.
+//!
+//! Each has a target folder of its own, as its flags are for every crate. What is lacking is skipped with its reason, unless it was
+//! asked for by its name.
+
+mod locks;
+pub mod toolchain;
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::step::{Outcome, Step, run_all};
+use crate::{Failure, exec};
+use toolchain::Toolchain;
+
+const ADDRESS: &str = "-Zsanitizer=address --cfg asan";
+/// Generic code of the standard library is compiled again with each crate, so that ThreadSanitizer sees it.
+const THREAD: &str =
+    "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no --cfg tsan";
+
+/// The rooms whose code is below the maps, or the maps'.
+const ROOMS: [&str; 4] = ["sync", "tier", "placement", "tree"];
+/// Of the maps' tests, those with threads, by parts of their names: ThreadSanitizer sees nothing in others.
+const THREADED: [&str; 12] = [
+    "threads",
+    "linearizable",
+    "no_increment",
+    "every_value_comes_out",
+    "standing_records",
+    "leaf_that_only_moves",
+    "worker",
+    "beside",
+    "in_no_race",
+    "sampled",
+    "while_they",
+    "memory_stays_bounded",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sanitizer {
+    Address,
+    Thread,
+    Miri,
+}
+
+const ALL: [Sanitizer; 3] = [Sanitizer::Address, Sanitizer::Thread, Sanitizer::Miri];
+
+/// What the command line asked for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Options {
+    /// All if there is none.
+    sanitizers: Vec<Sanitizer>,
+    seeded_bugs_only: bool,
+}
+
+impl Options {
+    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
+        let mut options = Options::default();
+        for flag in flags {
+            let named = ALL.into_iter().find(|sanitizer| sanitizer.name() == flag);
+            match named {
+                Some(sanitizer) => options.sanitizers.push(sanitizer),
+                None if flag == "--seeded-bugs-only" => options.seeded_bugs_only = true,
+                None => {
+                    return Err(Failure::Usage(format!(
+                        "sanitize does not know `{flag}`; it takes address, thread, miri and --seeded-bugs-only"
+                    )));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
+    let toolchain = Toolchain::ask(root).map_err(Failure::Lacking)?;
+    let (named, all) = (&options.sanitizers, options.sanitizers.is_empty());
+    let mut steps = Vec::new();
+    for sanitizer in ALL.into_iter().filter(|it| all || named.contains(it)) {
+        let lacking = sanitizer.is_there(root, &toolchain).err();
+        if let (Some(why), false) = (&lacking, all) {
+            return Err(Failure::Lacking(format!("{}: {why}", sanitizer.name())));
+        }
+        let toolchain = &toolchain;
+        let guarded = move |check: fn(Sanitizer, &Path, &Toolchain) -> Result<(), String>| {
+            let lacking = lacking.clone();
+            move || match lacking {
+                Some(why) => Outcome::Skipped(why),
+                None => check(sanitizer, root, toolchain).into(),
+            }
+        };
+        if !options.seeded_bugs_only {
+            steps.push(Step::new(sanitizer.name(), guarded(Sanitizer::check)));
+        }
+        if let Some(name) = sanitizer.bug() {
+            steps.push(Step::new(name, guarded(Sanitizer::find_bug)));
+        }
+    }
+    let report = run_all(steps);
+    println!("== summary\n{report}");
+    match report.failed() {
+        None => Ok(()),
+        Some(_) => Err(Failure::Reported),
+    }
+}
+
+impl Sanitizer {
+    fn name(self) -> &'static str {
+        match self {
+            Sanitizer::Address => "address",
+            Sanitizer::Thread => "thread",
+            Sanitizer::Miri => "miri",
+        }
+    }
+
+    /// The step that plants a bug, if there is one.
+    fn bug(self) -> Option<&'static str> {
+        match self {
+            Sanitizer::Address => Some("address: bug"),
+            Sanitizer::Thread => Some("thread: bug"),
+            Sanitizer::Miri => None,
+        }
+    }
+
+    /// What it prints of the planted bug.
+    fn says(self) -> &'static str {
+        match self {
+            Sanitizer::Address => "AddressSanitizer: use-after-poison",
+            Sanitizer::Thread => "ThreadSanitizer: data race",
+            Sanitizer::Miri => "Undefined Behavior",
+        }
+    }
+
+    fn is_there(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
+        match self {
+            Sanitizer::Address => toolchain.has_runtime("asan"),
+            Sanitizer::Thread => toolchain.has_runtime("tsan"),
+            Sanitizer::Miri => match exec::cargo(root, &["miri", "--version"]).output() {
+                Ok(out) if out.status.success() => Ok(()),
+                _ => Err(
+                    "this toolchain has no Miri; a nightly one may (`rustup component add miri`)"
+                        .into(),
+                ),
+            },
+        }
+    }
+
+    fn cargo(self, root: &Path, toolchain: &Toolchain, args: &[&str]) -> Result<Command, String> {
+        // Traces of panics that tests ask for come from code that is not instrumented.
+        let mut command = match self {
+            Sanitizer::Address => toolchain.cargo(root, "asan", ADDRESS, args),
+            Sanitizer::Thread => {
+                let flags = format!("{THREAD} {}", locks::flags(root, toolchain)?);
+                let mut command = toolchain.cargo(root, "tsan", &flags, args);
+                let suppressed = root.join("xtask/src/sanitize/thread.supp");
+                command.env(
+                    "TSAN_OPTIONS",
+                    format!("suppressions={}", suppressed.display()),
+                );
+                command
+            }
+            Sanitizer::Miri => exec::cargo(root, &[&["miri"], args].concat()),
+        };
+        command.env("RUST_BACKTRACE", "0");
+        Ok(command)
+    }
+
+    fn check(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
+        let test = |args: &str| {
+            let args: Vec<_> = args.split(' ').collect();
+            exec::succeed(self.cargo(root, toolchain, &args)?)
+        };
+        let rooms = |rooms: &[&str]| {
+            let named: Vec<_> = rooms
+                .iter()
+                .map(|room| format!("-p timberline-{room}"))
+                .collect();
+            named.join(" ")
+        };
+        match self {
+            Sanitizer::Address => test(&format!(
+                "test {} -p timberline-bench --lib --tests",
+                rooms(&ROOMS)
+            )),
+            Sanitizer::Thread => {
+                test(&format!("test {} --lib --tests", rooms(&ROOMS[..3])))?;
+                let threaded = THREADED.join(" ");
+                test(&format!(
+                    "test -p timberline-tree --test btree --test art --test masstree -- {threaded}"
+                ))
+            }
+            Sanitizer::Miri => test("test -p timberline-sync --lib"),
+        }
+    }
+
+    /// Runs what has a bug, and fails unless that is found.
+    fn find_bug(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
+        let args =
+            "test -p timberline-tree --features seeded-bugs --test freed_at_once -- --ignored";
+        let args: Vec<_> = args.split(' ').collect();
+        let run = self.cargo(root, toolchain, &args)?.output();
+        let run = run.map_err(|error| format!("cargo could not be started: {error}"))?;
+        let said = String::from_utf8_lossy(&run.stderr) + String::from_utf8_lossy(&run.stdout);
+        match said.lines().find(|line| line.contains(self.says())) {
+            Some(line) => {
+                println!("found: {line}");
+                Ok(())
+            }
+            None => Err(format!("the planted bug was not found, but:\n{said}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags() {
+        let parse = |flags: &[&str]| {
+            let flags: Vec<_> = flags.iter().map(ToString::to_string).collect();
+            Options::parse(&flags)
+        };
+        assert_eq!(parse(&[]), Ok(Options::default()));
+        let asked = parse(&["thread", "--seeded-bugs-only"]).unwrap();
+        assert_eq!(asked.sanitizers, [Sanitizer::Thread]);
+        assert!(asked.seeded_bugs_only);
+        assert!(parse(&["memory"]).is_err());
+    }
+
+    #[test]
+    fn every_suppressed_race_has_a_reason_above_it() {
+        let file = crate::root().join("xtask/src/sanitize/thread.supp");
+        let text = std::fs::read_to_string(file).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let known = line.is_empty() || line.starts_with('#') || line.starts_with("race:");
+            assert!(known, "{line}");
+            let above = at.checked_sub(1).map_or("", |above| lines[above]);
+            assert!(
+                !line.starts_with("race:") || above.starts_with('#'),
+                "{line}"
+            );
+        }
+    }
+}
