@@ -68,7 +68,7 @@ pub fn play<T: ByteMap>(u: &mut Unstructured<'_>) -> Result<()> {
     };
     // Nodes of many sizes: chunks among them are not shared.
     let fast = u.int_in_range(0..=24)? * rooms::CHUNK;
-    let arenas = rooms::two(fast, rooms::AMPLE);
+    let arenas = rooms::two(fast, rooms::AMPLE / 4);
     let map = T::make(arenas, placing.placement.clone()).expect("an empty map");
     let mut model = Model::new();
     while let Ok(op) = op(u) {

@@ -8,6 +8,9 @@ use crate::decode::{bound, some, turns};
 use crate::suite::ops::{Op, apply};
 use crate::suite::{TestMap, check, placing, rooms};
 
+/// More than a list of operations fills, and little, as some placements look at all of it.
+const SLOW: usize = rooms::AMPLE / 4;
+
 /// Most keys are near others, so that they meet in nodes; some differ in one byte only, at any place.
 fn key(u: &mut Unstructured<'_>) -> Result<u64> {
     Ok(match u.arbitrary::<u8>()? {
@@ -29,7 +32,7 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         156..=161 => Op::GetMany(some(u, 20, key)?),
         162..=171 => Op::Range((bound(u, key)?, bound(u, key)?), turns(u)?),
         172..=177 => Op::Scan(key(u)?, u.int_in_range(0..=40)?),
-        178..=185 => Op::BulkLoad(key(u)?, u.int_in_range(0..=99)?, u.int_in_range(1..=5)?),
+        178..=185 => Op::BulkLoad(key(u)?, u.int_in_range(0..=30)?, u.int_in_range(1..=5)?),
         186..=193 => Op::RemoveRun(key(u)?, u.int_in_range(0..=99)?),
         194 => Op::Clear,
         195..=219 => Op::Promote(key(u)?),
@@ -42,7 +45,7 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
 /// Plays a list on a map of which little fits into fast memory, and looks at everything once it is at rest.
 pub fn play<T: TestMap>(u: &mut Unstructured<'_>) -> Result<()> {
     let placing = *u.choose(placing::ALL)?;
-    let (map, placing) = placing::map::<T>(placing, 1, 2 * rooms::CHUNK, rooms::AMPLE);
+    let (map, placing) = placing::map::<T>(placing, 1, 2 * rooms::CHUNK, SLOW);
     let mut model = BTreeMap::new();
     while let Ok(op) = op(u) {
         apply(&map, &mut model, &op);

@@ -85,3 +85,26 @@ impl Drop for Look {
         *looking() -= 1;
     }
 }
+
+#[cfg(all(test, asan))]
+mod tests {
+    use crate::{Arenas, ArenasConfig, TierId};
+
+    #[test]
+    fn slots_are_shown_as_long_as_they_are_handed_out() {
+        let arenas = Arenas::new(&ArenasConfig::one_tier(1 << 20)).unwrap();
+        let slot = arenas.allocate(TierId::FAST, 40).unwrap();
+        let address = slot.as_ptr() as usize;
+        let end = |address| arenas.look(address).end;
+        assert_eq!(end(address), address + 40);
+        // SAFETY: handed out for this size, and used by nobody.
+        unsafe { arenas.free(slot, 40) };
+        assert_eq!(end(address), address);
+        let again = arenas.allocate(TierId::FAST, 35).unwrap();
+        assert_eq!(
+            (again, end(address)),
+            (slot, address + 40),
+            "words at least"
+        );
+    }
+}
