@@ -3,11 +3,14 @@
 //!
 //! The suite is written once, in `crates/tree/tests`; its files are taken from there as they are.
 
-#[allow(unused)]
 #[path = "../../crates/tree/tests/suite/art_of_bytes.rs"]
 pub mod art_of_bytes;
+#[path = "../../crates/tree/tests/suite/art_of_strings.rs"]
+pub mod art_of_strings;
 #[path = "../../crates/tree/tests/suite/art_of_words.rs"]
 pub mod art_of_words;
+#[path = "../../crates/tree/tests/suite/btree_of_strings.rs"]
+pub mod btree_of_strings;
 #[path = "../../crates/tree/tests/suite/btree_of_words.rs"]
 pub mod btree_of_words;
 pub mod byte_strings;
@@ -20,10 +23,15 @@ pub mod decode;
 pub mod manifest;
 #[path = "../../crates/tree/tests/suite/masstree_of_bytes.rs"]
 pub mod masstree_of_bytes;
+#[path = "../../crates/tree/tests/suite/masstree_of_strings.rs"]
+pub mod masstree_of_strings;
 #[path = "../../crates/tree/tests/suite/masstree_of_words.rs"]
 pub mod masstree_of_words;
 pub mod suite;
 pub mod texts;
+#[allow(dead_code, unused_imports, unused_macros)]
+#[path = "../../crates/tree/tests/suite/values.rs"]
+pub mod values;
 pub mod words;
 
 /// Plants what `TIMBERLINE_PLANT` names, in a build that has bugs to plant.

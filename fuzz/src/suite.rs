@@ -1,4 +1,4 @@
-//! The part of the suite that chooses nothing by itself, and so needs no generator of tests.
+//! The part of the suite that needs no generator of tests and no checker of histories.
 
 #[path = "../../crates/tree/tests/suite/check.rs"]
 pub mod check;
@@ -8,6 +8,8 @@ pub mod clockwork;
 pub mod draw;
 #[path = "../../crates/tree/tests/suite/map.rs"]
 pub mod map;
+#[path = "../../crates/tree/tests/suite/migrator.rs"]
+pub mod migrator;
 #[path = "../../crates/tree/tests/suite/moving.rs"]
 pub mod moving;
 #[path = "../../crates/tree/tests/suite/names.rs"]

@@ -4,6 +4,8 @@
 mod suite;
 #[path = "suite/art_of_bytes.rs"]
 mod art_of_bytes;
+#[path = "suite/art_of_strings.rs"]
+mod art_of_strings;
 #[path = "suite/art_of_words.rs"]
 mod art_of_words;
 #[path = "suite/bytes.rs"]
@@ -11,9 +13,8 @@ mod bytes;
 #[path = "suite/values.rs"]
 mod values;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -21,35 +22,14 @@ use art_of_words::Map;
 use bytes::byte_suite_for;
 use suite::clockwork::Clockwork;
 use suite::draw::{self, Draw};
-use suite::map::Bounds;
 use suite::{check, placing, rooms};
-use timberline_placement::{HeatIn, Placed, Placement, Timberline, TimberlineConfig};
+use timberline_placement::{HeatIn, Timberline, TimberlineConfig};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::art::{Far, Near, Range, Reach};
-use timberline_tree::{Art, ArtError, BulkError, ByteKey, Full, InsertError, MAX_KEY, Stats};
-use values::{ValueMap, value_map, value_suite_for};
+use timberline_tree::{Art, ArtError, BulkError, ByteKey, MAX_KEY};
+use values::value_suite_for;
 
 suite_for!(near: Map<Near>);
-
-fn bound(bound: &Bound<u64>) -> Bound<&u64> {
-    bound.as_ref()
-}
-
-value_map!(
-    [L: Reach] Art<u64, Vec<u8>, Native, L>,
-    |key| &key,
-    |bounds| (bound(&bounds.0), bound(&bounds.1)),
-    {
-        const NODE_BYTES: usize = 24;
-        const APART: usize = 8;
-        const MANY: u64 = 6_400;
-        const EMPTY_NODES: usize = 0;
-
-        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-            Ok(Art::new(Native(arenas), placement).expect("small arenas"))
-        }
-    }
-);
 
 value_suite_for!(strings: Art<u64, Vec<u8>, Native, Near>);
 

@@ -2,34 +2,27 @@
 
 #[macro_use]
 mod suite;
+#[path = "suite/btree_of_strings.rs"]
+mod btree_of_strings;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
 #[path = "suite/values.rs"]
 mod values;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use btree_of_words::{Map, NODE_128};
-use suite::map::Bounds;
 use suite::{check, placing, rooms};
-use timberline_placement::{Placed, Placement};
-use timberline_tier::{Arenas, Memory, Native};
+use timberline_placement::Placed;
+use timberline_tier::Native;
 use timberline_tree::btree::{NODE_1K, NODE_256};
-use timberline_tree::{BTree, BulkError, Full, InsertError, Range, Stats};
-use values::{ValueMap, value_map, value_suite_for};
+use timberline_tree::{BTree, Range};
+use values::value_suite_for;
 
 suite_for!(tiny: Map<NODE_128>);
 suite_for!(small: Map<NODE_256>);
 suite_for!(usual: Map<NODE_1K>);
-
-value_map!([const WORDS: usize] BTree<u64, Vec<u8>, Native, WORDS>, |key| key, |bounds| bounds, {
-    const NODE_BYTES: usize = Self::NODE_BYTES;
-
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        BTree::new(Native(arenas), placement)
-    }
-});
 
 value_suite_for!(strings_tiny: BTree<u64, Vec<u8>, Native, NODE_128>);
 value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);

@@ -6,45 +6,28 @@ mod suite;
 mod bytes;
 #[path = "suite/masstree_of_bytes.rs"]
 mod masstree_of_bytes;
+#[path = "suite/masstree_of_strings.rs"]
+mod masstree_of_strings;
 #[path = "suite/masstree_of_words.rs"]
 mod masstree_of_words;
 #[path = "suite/values.rs"]
 mod values;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use bytes::byte_suite_for;
-use masstree_of_words::{Map, NODE_128, bound, leaf_of};
+use masstree_of_words::{Map, NODE_128, leaf_of};
 use suite::draw::{Draw, seed};
-use suite::map::Bounds;
 use suite::{check, placing, rooms};
-use timberline_placement::{LeafRef, Move, NodeKey, Placed, Placement};
-use timberline_tier::{Arenas, Memory, Native};
+use timberline_placement::{LeafRef, Move, NodeKey};
+use timberline_tier::{Memory, Native};
 use timberline_tree::btree::NODE_256;
 use timberline_tree::masstree::Range;
-use timberline_tree::{BulkError, Full, InsertError, Masstree, Stats};
-use values::{ValueMap, value_map, value_suite_for};
+use timberline_tree::{Masstree, Stats};
+use values::value_suite_for;
 
 suite_for!(tiny: Map<NODE_128>);
 suite_for!(usual: Map<NODE_256>);
-
-value_map!(
-    [const WORDS: usize] Masstree<u64, Vec<u8>, Native, WORDS>,
-    |key| &key,
-    |bounds| (bound(&bounds.0), bound(&bounds.1)),
-    {
-        const NODE_BYTES: usize = Self::NODE_BYTES;
-
-        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-            Masstree::new(Native(arenas), placement)
-        }
-
-        fn leaf_of(key: u64) -> NodeKey {
-            leaf_of(&key.to_be_bytes())
-        }
-    }
-);
 
 value_suite_for!(strings_tiny: Masstree<u64, Vec<u8>, Native, NODE_128>);
 value_suite_for!(strings_usual: Masstree<u64, Vec<u8>, Native, NODE_256>);
