@@ -210,9 +210,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             && place.at.height == 0
             && let Some(tier) = there.filter(|&there| there != here)
         {
-            let (from, _) = place
-                .node
-                .get(|body| Self::split_point(body, place.at.key))?;
+            let (from, _) = place.node.get(|body| body.split_point(place.at.key))?;
             let room = blocks.ask_or_fall::<P, WORDS>(&place.node, from, tier)?;
             return Ok(room.map(|()| (fresh, blocks)));
         }
@@ -324,7 +322,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let right = right.expect("a right half");
         let half = right.link().node::<WORDS>(guard).claim();
         let (layer, height) = (left.layer(), left.height());
-        let (middle, border) = Self::split_point(&left, at.key);
+        let (middle, border) = left.split_point(at.key);
         half.reset(layer, height, border, left.upper());
         // The placement is told before anything changes, or when all is done: it may panic.
         if height == 0 {
@@ -357,18 +355,6 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             }
         }
         Ok(())
-    }
-
-    /// How many entries stay in the left half, and the first key of the right one. A run of ascending keys at
-    /// the tree's end leaves full nodes behind.
-    fn split_point(full: &Body<WORDS>, key: u64) -> (usize, u64) {
-        let count = full.count();
-        let ascending = full.upper() == u64::MAX && key > full.key(count - 1);
-        match (ascending, full.height()) {
-            (true, 0) => (count, key),
-            (true, _) => (count - 1, full.key(count - 1)),
-            (false, _) => (count / 2, full.key(count / 2)),
-        }
     }
 
     /// Tells the placement if a node came to lie below the boundary with children above it.

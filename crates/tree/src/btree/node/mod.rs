@@ -180,6 +180,19 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
+    /// How many entries of a full node stay in its left half, and the first key of the right one, when it is split for this key. A run
+    /// of ascending keys at the tree's end leaves full nodes behind. (Seen without a lock, the node may be anything, empty too.)
+    pub fn split_point(&self, key: u64) -> (usize, u64) {
+        let count = self.count();
+        let last = count.saturating_sub(1);
+        let ascending = self.upper() == u64::MAX && key > self.key(last);
+        match (ascending, self.height()) {
+            (true, 0) => (count, key),
+            (true, _) => (last, self.key(last)),
+            (false, _) => (count / 2, self.key(count / 2)),
+        }
+    }
+
     /// A record's value, or a child's address.
     #[inline(always)]
     pub fn payload(&self, index: usize) -> u64 {
