@@ -85,14 +85,14 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// Where the first bytes of the prefix are: in bytes, or in words (the first byte lowest).
+    /// The first bytes of the prefix, the first one lowest; zeros behind those that there are.
     #[inline(always)]
-    fn known(&self, kind: Kind) -> Known<'_> {
+    fn known(&self, kind: Kind) -> [u64; 2] {
         match kind {
-            Kind::N3 => Known::Bytes(&self.layout::<Node3<R>>().prefix),
-            Kind::N16 => Known::Bytes(&self.layout::<Node16<R>>().prefix),
-            Kind::N48 => Known::Words(&self.layout::<Node48<R>>().prefix),
-            Kind::N256 => Known::Words(&self.layout::<Node256<R>>().prefix),
+            Kind::N3 => [word_of(&self.layout::<Node3<R>>().prefix), 0],
+            Kind::N16 => [word_of(&self.layout::<Node16<R>>().prefix), 0],
+            Kind::N48 => words_of(&self.layout::<Node48<R>>().prefix),
+            Kind::N256 => words_of(&self.layout::<Node256<R>>().prefix),
         }
     }
 
@@ -100,24 +100,12 @@ impl<R: Reach> Body<R> {
     /// alike, so ask whether there are fewer.
     #[inline(always)]
     fn alike(&self, kind: Kind, key: &[u8], depth: usize, len: usize) -> usize {
-        match self.known(kind) {
-            Known::Words([first, second]) => {
-                let same = alike(first.load(Relaxed), word_at(key, depth));
-                if same < 8 || len <= 8 {
-                    return same;
-                }
-                8 + alike(second.load(Relaxed), word_at(key, depth + 8))
-            }
-            Known::Bytes(cells) => {
-                let rest = key.get(depth..).unwrap_or(&[]);
-                cells
-                    .iter()
-                    .zip(rest)
-                    .take(len)
-                    .take_while(|(known, byte)| known.load(Relaxed) == **byte)
-                    .count()
-            }
+        let [first, second] = self.known(kind);
+        let same = alike(first, word_at(key, depth));
+        if same < 8 || len <= 8 {
+            return same;
         }
+        8 + alike(second, word_at(key, depth + 8))
     }
 
     /// The kind of node; never changes.
@@ -161,17 +149,8 @@ impl<R: Reach> Body<R> {
             bytes: [0; 16],
             len: len.min(kind.known_prefix()),
         };
-        match self.known(kind) {
-            Known::Bytes(cells) => {
-                for (to, from) in prefix.bytes.iter_mut().zip(cells) {
-                    *to = from.load(Relaxed);
-                }
-            }
-            Known::Words(words) => {
-                for (to, from) in prefix.bytes.chunks_exact_mut(8).zip(words) {
-                    to.copy_from_slice(&from.load(Relaxed).to_le_bytes());
-                }
-            }
+        for (to, from) in prefix.bytes.chunks_exact_mut(8).zip(self.known(kind)) {
+            to.copy_from_slice(&from.to_le_bytes());
         }
         (prefix, len <= kind.known_prefix())
     }
@@ -453,17 +432,21 @@ impl<R: Reach> Body<R> {
         for (to, byte) in first.iter_mut().zip(bytes) {
             *to = byte;
         }
-        match self.known(self.kind()) {
-            Known::Bytes(cells) => {
-                for (cell, byte) in cells.iter().zip(first) {
-                    cell.store(byte, Relaxed);
-                }
+        let in_bytes = |cells: &[AtomicU8]| {
+            for (cell, byte) in cells.iter().zip(first) {
+                cell.store(byte, Relaxed);
             }
-            Known::Words(words) => {
-                for (cell, bytes) in words.iter().zip(first.as_chunks().0) {
-                    cell.store(u64::from_le_bytes(*bytes), Relaxed);
-                }
+        };
+        let in_words = |cells: &[AtomicU64]| {
+            for (cell, bytes) in cells.iter().zip(first.as_chunks().0) {
+                cell.store(u64::from_le_bytes(*bytes), Relaxed);
             }
+        };
+        match self.kind() {
+            Kind::N3 => in_bytes(&self.layout::<Node3<R>>().prefix),
+            Kind::N16 => in_bytes(&self.layout::<Node16<R>>().prefix),
+            Kind::N48 => in_words(&self.layout::<Node48<R>>().prefix),
+            Kind::N256 => in_words(&self.layout::<Node256<R>>().prefix),
         }
     }
 
@@ -571,10 +554,16 @@ impl<R: Reach> Body<R> {
     }
 }
 
-/// The cells of a prefix.
-enum Known<'a> {
-    Bytes(&'a [AtomicU8]),
-    Words(&'a [AtomicU64; 2]),
+/// A prefix that is kept in bytes, as a word. To compare that is less than to compare byte by byte.
+#[inline(always)]
+fn word_of<const N: usize>(cells: &[AtomicU8; N]) -> u64 {
+    let bytes = cells.iter().rev();
+    bytes.fold(0, |word, cell| word << 8 | u64::from(cell.load(Relaxed)))
+}
+
+#[inline(always)]
+fn words_of(cells: &[AtomicU64; 2]) -> [u64; 2] {
+    cells.each_ref().map(|cell| cell.load(Relaxed))
 }
 
 /// How many of their lowest bytes two words share.
