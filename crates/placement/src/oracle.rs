@@ -17,6 +17,7 @@ use std::time::Duration;
 use timberline_tier::TierId;
 use timberline_tier::lane::PerLane;
 
+use crate::queue::NodeQueue;
 use crate::workers::lock;
 use crate::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
 
@@ -30,7 +31,7 @@ pub struct Oracle {
     counting: AtomicBool,
     counts: PerLane<Mutex<Counts>>,
     /// Slow nodes that got a fast child.
-    broken: Mutex<Vec<NodeKey>>,
+    broken: NodeQueue,
 }
 
 impl Placement for Oracle {
@@ -59,7 +60,7 @@ impl Placement for Oracle {
     }
 
     fn boundary_broken(&self, node: NodeKey) {
-        lock(&self.broken).push(node);
+        self.broken.push(node);
     }
 }
 
@@ -83,7 +84,7 @@ impl Oracle {
         let Some((_, _, top)) = ranked.first() else {
             return 0;
         };
-        for node in lock(&self.broken).drain(..) {
+        for node in self.broken.take() {
             tree.demote_subtree(&node);
         }
         make_room(tree, top);
