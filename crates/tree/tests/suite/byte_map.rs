@@ -48,3 +48,83 @@ pub trait ByteMap: Sized + Send + Sync {
     fn len(&self) -> usize;
     fn clear(&self);
 }
+
+/// [`ByteMap`] by the methods of the same names that a map has, and what else there is to say of it.
+macro_rules! byte_map {
+    ([$($generics:tt)*] $map:ty, {$($own:item)*}) => {
+        impl<$($generics)*> $crate::bytes::ByteMap for $map {
+            $($own)*
+
+            fn arenas(&self) -> &timberline_tier::Arenas {
+                timberline_tier::Memory::arenas(self.memory())
+            }
+            fn placed(&self) -> std::sync::Arc<dyn timberline_placement::Placed> {
+                self.placed()
+            }
+            fn stats(&self) -> timberline_tree::Stats {
+                self.stats()
+            }
+            fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, timberline_tree::InsertError> {
+                self.insert(key, value)
+            }
+            fn update(&self, key: &[u8], value: u64) -> Option<u64> {
+                self.update(key, value).expect("words need no memory")
+            }
+            fn upsert_with(
+                &self,
+                key: &[u8],
+                value: impl FnMut(Option<u64>) -> u64,
+            ) -> Result<u64, timberline_tree::InsertError> {
+                self.upsert_with(key, value)
+            }
+            fn remove(&self, key: &[u8]) -> Option<u64> {
+                self.remove(key)
+            }
+            fn get(&self, key: &[u8]) -> Option<u64> {
+                self.get(key)
+            }
+            fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
+                self.get_many(keys, values);
+            }
+            fn first(&self) -> Option<(Vec<u8>, u64)> {
+                self.first()
+            }
+            fn last(&self) -> Option<(Vec<u8>, u64)> {
+                self.last()
+            }
+            fn pop_first(&self) -> Option<(Vec<u8>, u64)> {
+                self.pop_first()
+            }
+            fn pop_last(&self) -> Option<(Vec<u8>, u64)> {
+                self.pop_last()
+            }
+            fn range(&self, bounds: $crate::bytes::Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
+                self.range(bounds)
+            }
+            fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)> {
+                let mut range = self.iter();
+                range.by_ref().take(taken).for_each(drop);
+                range.seek(key);
+                range.collect()
+            }
+            fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
+                self.prefix(prefix)
+            }
+            fn scan(
+                &self,
+                from: &[u8],
+                limit: usize,
+                visit: impl FnMut(&[u8], u64) -> std::ops::ControlFlow<()>,
+            ) -> usize {
+                self.scan_bytes(from, limit, visit)
+            }
+            fn len(&self) -> usize {
+                self.len()
+            }
+            fn clear(&self) {
+                self.clear();
+            }
+        }
+    };
+}
+pub(crate) use byte_map;

@@ -19,6 +19,7 @@ mod map;
 #[path = "byte_ops.rs"]
 mod ops;
 
+pub(crate) use map::byte_map;
 pub use map::{Bounds, ByteMap};
 pub use ops::{Model, Op, all, apply, ends_well, same};
 
