@@ -1,11 +1,13 @@
 //! What every map keeps beside its nodes: their memory, the placement, what waits to be freed, and counters that
 //! threads write without disturbing each other.
 //!
-//! A map holds its store by an [`Arc`], and so does every node that is retired and not freed yet: arenas
-//! stay mapped until the last node is gone.
+//! The memory is the nodes' [`Home`], which every node holds that is retired and not freed yet: arenas stay mapped until the
+//! last node is gone.
+
+mod home;
 
 use std::cmp::Ordering;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,60 +17,62 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::shim::pause;
 use timberline_tier::lane::PerLane;
-use timberline_tier::{Arenas, Memory, OutOfMemory, TierId};
+use timberline_tier::{Memory, OutOfMemory, TierId};
 
+use self::home::{Home, Waiting};
 use crate::InsertError;
 use crate::seeded::{self, Bug};
 use crate::value::{Change, ValueBlock};
 
-/// What nodes need, alive until the last of them is freed.
+/// The home of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
-    pub memory: M,
-    pub placement: Arc<dyn Placement>,
-    /// Nodes that are retired and not freed yet.
-    retired: AtomicUsize,
+    home: Arc<Home<M>>,
     /// What each tier had in nodes when it last had no room for one.
     full_at: Box<[AtomicUsize]>,
-    lanes: PerLane<Lane>,
+    lanes: PerLane<Lane<M>>,
     /// Nodes moved to faster and to slower memory.
     promoted: AtomicU64,
     demoted: AtomicU64,
 }
 
 /// What a thread writes without disturbing others.
-struct Lane {
+struct Lane<M> {
     /// Accesses until the placement is told of one.
     countdown: AtomicU32,
     /// Records inserted less records removed by threads of this lane.
     records: AtomicI64,
     /// The same for leaves, where a map counts them.
     leaves: AtomicI64,
+    /// Nodes that they retired and that are not freed yet.
+    waiting: Waiting<M>,
+}
+
+impl<M> Deref for Store<M> {
+    type Target = Home<M>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Home<M> {
+        &self.home
+    }
 }
 
 impl<M: Memory> Store<M> {
     /// A store without nodes.
-    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Arc<Self> {
+    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
         let lane = || Lane {
             countdown: AtomicU32::new(1),
             records: AtomicI64::new(0),
             leaves: AtomicI64::new(0),
+            waiting: Waiting::default(),
         };
         let tiers = memory.arenas().tiers();
-        Arc::new(Store {
+        Store {
+            home: Arc::new(Home { memory, placement }),
             full_at: (0..tiers).map(|_| AtomicUsize::new(usize::MAX)).collect(),
-            memory,
-            placement,
-            retired: AtomicUsize::new(0),
             lanes: PerLane::new(lane),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
-        })
-    }
-
-    /// The arenas that nodes lie in.
-    #[inline(always)]
-    pub fn arenas(&self) -> &Arenas {
-        self.memory.arenas()
+        }
     }
 
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
@@ -99,32 +103,21 @@ impl<M: Memory> Store<M> {
     }
 
     /// Runs `free` once nobody can look at a node any more that is unlinked and retired.
-    pub fn reclaim(self: &Arc<Self>, guard: &Guard, free: impl FnOnce(&Store<M>) + Send + 'static) {
+    pub fn reclaim(&self, guard: &Guard, free: impl FnOnce(&Home<M>) + Send + 'static) {
         if seeded::has(Bug::FreedAtOnce) {
             return free(self);
         }
-        self.retired.fetch_add(1, Relaxed);
-        let store = self.clone();
-        guard.defer(move || {
-            free(&store);
-            store.retired.fetch_sub(1, Relaxed);
-        });
+        self.lanes.assigned().waiting.add(&self.home, guard, free);
         // A full bag waits for its thread to fill another: where memory is short, others need it now.
         if self.is_short() {
             guard.flush();
         }
     }
 
-    /// Tells the placement that a former leaf is about to be free. That happens in whichever thread pins next, in the middle of
-    /// anything, so a panic would hit somebody who knows nothing of it; it ends here, told of by the panic hook alone.
-    pub fn forget_leaf(&self, address: usize) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.placement.leaf_freed(address)));
-    }
-
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
-    pub fn reclaim_value(self: &Arc<Self>, value: u64, guard: &Guard) {
+    pub fn reclaim_value(&self, value: u64, guard: &Guard) {
         if let Some(block) = ValueBlock::of(value) {
-            self.reclaim(guard, move |store| block.free(store.arenas()));
+            self.reclaim(guard, move |home| block.free(home.arenas()));
         }
     }
 
@@ -132,14 +125,21 @@ impl<M: Memory> Store<M> {
     fn is_short(&self) -> bool {
         let arenas = self.arenas();
         let slowest = arenas.slowest();
-        arenas.used(slowest) > arenas.usable(slowest) / 16 * 15
+        let many = arenas.usable(slowest) / 16 * 15;
+        // What is used is part of what is committed, and to look at that disturbs nobody.
+        arenas.budget(slowest).used() > many && arenas.used(slowest) > many
     }
 
     /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The calling thread is not
     /// pinned, or it would wait for itself. Others may be pinned and off their cores, so this waits a little.
     #[cold]
     pub fn reclaimed(&self) -> bool {
-        let retired = || self.retired.load(Relaxed);
+        let retired = || {
+            self.lanes
+                .iter()
+                .map(|lane| lane.waiting.count())
+                .sum::<usize>()
+        };
         let before = retired();
         before > 0
             && (0..64).any(|attempt| {

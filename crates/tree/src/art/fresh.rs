@@ -108,11 +108,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Frees what holds records once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim_tip(&self, tip: Tip<'_>, guard: &Guard) {
-        let (base, address) = (self.base, tip.address());
-        let (link, bytes) = (self.link_to(tip), tip.bytes());
-        self.store.reclaim(guard, move |store| {
-            store.forget_leaf(address);
-            link.free(base, bytes, store.arenas());
+        let (base, link, bytes) = (self.base, self.link_to(tip), tip.bytes());
+        self.store.reclaim(guard, move |home| {
+            home.forget_leaf(link.address(base));
+            link.free(base, bytes, home.arenas());
         });
     }
 
@@ -120,6 +119,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
         let (base, bytes) = (self.base, link.kind().bytes::<R>());
         self.store
-            .reclaim(guard, move |store| link.free(base, bytes, store.arenas()));
+            .reclaim(guard, move |home| link.free(base, bytes, home.arenas()));
     }
 }

@@ -37,7 +37,7 @@ impl Root {
 
 /// A concurrent radix tree from byte strings to words. See [`Art`](super::Art) for its typed face.
 pub(super) struct Tree<M: Memory, R: Reach> {
-    pub store: Arc<Store<M>>,
+    pub store: Store<M>,
     pub root: Versioned<Root>,
     pub base: Base,
     /// Whether values are strings, in blocks of their own.

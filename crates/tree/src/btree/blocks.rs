@@ -186,8 +186,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Frees the block in a slot of so many bytes once nobody can look at it any more. It is unlinked.
     pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
-        let free = move |store: &Store<M>| block.free(bytes, store.arenas());
-        self.store.reclaim(guard, free);
+        self.store
+            .reclaim(guard, move |home| block.free(bytes, home.arenas()));
     }
 
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.

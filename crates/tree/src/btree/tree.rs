@@ -48,7 +48,7 @@ impl Root {
 /// With a [`Payload`] that leads to layers it is a forest: trees whose roots hang below leaves of others, in one memory, under one
 /// placement, all with the same nodes and the same structure modifications.
 pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
-    pub store: Arc<Store<M>>,
+    pub store: Store<M>,
     pub root: Versioned<Root>,
     pub search: Search,
     /// The longest path that was met, in nodes.
@@ -224,11 +224,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Frees a node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
         self.count_leaf(height, usize::MAX);
-        self.store.reclaim(guard, move |store| {
+        self.store.reclaim(guard, move |home| {
             if height == 0 {
-                store.forget_leaf(link.address());
+                home.forget_leaf(link.address());
             }
-            link.free::<WORDS>(store.arenas());
+            link.free::<WORDS>(home.arenas());
         });
     }
 

@@ -160,7 +160,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         entry: &Entry<'_>,
         value: Option<u64>,
     ) -> Result<Rooms<'_, M, WORDS>, OutOfMemory> {
-        let (store, arenas) = (&*self.store, self.memory().arenas());
+        let (store, arenas) = (&self.store, self.memory().arenas());
         let above = arenas.tier_of(address(spot.leaf.of()));
         let new = NewNode {
             height: 0,
