@@ -1,6 +1,6 @@
 //! Changing the value of a record that is there, wherever it is kept; in a row, also of one that is not.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
@@ -78,17 +78,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         change: &mut C,
     ) -> Result<u64, Restart> {
         let held = pack.lock()?;
-        let Some(before) = held.records().get(number(key)) else {
-            held.unchanged();
+        let Some(place) = held.place(number(key)) else {
+            held.unlock(false);
             return Err(Restart);
         };
-        match change.change(Some(before)) {
-            None => held.unchanged(),
-            Some(after) => {
-                held.set(number(key), after);
-                drop(held);
-                self.note(Tip::Pack(pack), Access::Reuse);
-            }
+        let (before, changed) = replace(place, change);
+        held.unlock(changed);
+        if changed {
+            self.note(Tip::Pack(pack), Access::Reuse);
         }
         Ok(before)
     }
@@ -106,14 +103,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let Some(place) = held.place(at) else {
             return self.insert_in_row(held, at, may_insert, change);
         };
-        let before = place.load(Relaxed);
-        match change.change(Some(before)) {
-            None => held.unchanged(),
-            Some(after) => {
-                place.store(after, Relaxed);
-                drop(held);
-                self.note(Tip::Row(row), Access::Reuse);
-            }
+        let (before, changed) = replace(place, change);
+        held.unlock(changed);
+        if changed {
+            self.note(Tip::Row(row), Access::Reuse);
         }
         Ok(Some(before))
     }
@@ -128,11 +121,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Option<u64>, Restart> {
         let row = held.row();
         if may_insert && held.records().is_full() {
-            held.unchanged();
+            held.unlock(false);
             return Err(Restart);
         }
         match may_insert.then(|| change.change(None)).flatten() {
-            None => held.unchanged(),
+            None => held.unlock(false),
             Some(value) => {
                 held.set(at, value);
                 drop(held);
@@ -142,4 +135,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         Ok(None)
     }
+}
+
+/// Replaces a word, which nobody else may change meanwhile, by what `change` makes of it, if anything. Returns the one before, and whether it was replaced.
+#[inline(always)]
+fn replace(place: &AtomicU64, change: &mut impl Change) -> (u64, bool) {
+    let before = place.load(Relaxed);
+    let after = change.change(Some(before));
+    if let Some(after) = after {
+        place.store(after, Relaxed);
+    }
+    (before, after.is_some())
 }

@@ -69,7 +69,8 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
 
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<Hit<'t>>>, Restart> {
-        let key = self.key.as_ref();
+        // Read once: whatever is behind an acquiring load would be read again after it.
+        let (key, base) = (self.key.as_ref(), self.tree.base);
         let (mut node, mut link, mut depth) = match self.next {
             Next::Start => {
                 let root = self.tree.root.read()?;
@@ -83,12 +84,12 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 if link.is_shared() {
                     return self.look_in(link, || root.validate());
                 }
-                let node = link.node::<R>(self.tree.base, self.guard).read()?;
+                let node = link.node::<R>(base, self.guard).read()?;
                 root.validate()?;
                 (node, link, 0)
             }
             Next::Inner(parent, link, depth) => {
-                let node = link.node::<R>(self.tree.base, self.guard).read()?;
+                let node = link.node::<R>(base, self.guard).read()?;
                 parent.validate()?;
                 (node, link, depth)
             }
@@ -122,7 +123,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 return self.look_in(child, || node.validate());
             }
             let parent = node;
-            node = child.node::<R>(self.tree.base, self.guard).read()?;
+            node = child.node::<R>(base, self.guard).read()?;
             parent.validate()?;
             (link, depth) = (child, below);
         }

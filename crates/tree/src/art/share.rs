@@ -82,7 +82,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.spread(insert, parent, full, depth, level, guard);
         }
         let locked = pack.upgrade(seen)?;
-        locked.set(key, insert.made());
+        locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
         self.note(Tip::Pack(pack), Access::Insert);

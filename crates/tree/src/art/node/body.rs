@@ -89,8 +89,12 @@ impl<R: Reach> Body<R> {
     #[inline(always)]
     fn known(&self, kind: Kind) -> [u64; 2] {
         match kind {
-            Kind::N3 => [word_of(&self.layout::<Node3<R>>().prefix), 0],
-            Kind::N16 => [word_of(&self.layout::<Node16<R>>().prefix), 0],
+            Kind::N3 => {
+                let node: &Node3<R> = self.layout();
+                let fifth = u64::from(node.fifth.load(Relaxed));
+                [u64::from(node.prefix.load(Relaxed)) | fifth << 32, 0]
+            }
+            Kind::N16 => [self.layout::<Node16<R>>().prefix.load(Relaxed).into(), 0],
             Kind::N48 => words_of(&self.layout::<Node48<R>>().prefix),
             Kind::N256 => words_of(&self.layout::<Node256<R>>().prefix),
         }
@@ -213,7 +217,7 @@ impl<R: Reach> Body<R> {
         match kind {
             Kind::N3 => {
                 let node: &Node3<R> = self.layout();
-                match valid(search::lanes_of_few(&node.keys, &node.prefix, byte)) {
+                match valid(search::lanes_of_few(&node.keys, &node.fifth, byte)) {
                     0 => Link::NONE,
                     lanes => node.links[(lanes.trailing_zeros() as usize).min(2)].load(),
                 }
@@ -432,19 +436,21 @@ impl<R: Reach> Body<R> {
         for (to, byte) in first.iter_mut().zip(bytes) {
             *to = byte;
         }
-        let in_bytes = |cells: &[AtomicU8]| {
-            for (cell, byte) in cells.iter().zip(first) {
-                cell.store(byte, Relaxed);
-            }
-        };
-        let in_words = |cells: &[AtomicU64]| {
-            for (cell, bytes) in cells.iter().zip(first.as_chunks().0) {
-                cell.store(u64::from_le_bytes(*bytes), Relaxed);
-            }
+        let [first, second] = [0, 8].map(|from| word_at(&first, from));
+        let in_words = |cells: &[AtomicU64; 2]| {
+            cells[0].store(first, Relaxed);
+            cells[1].store(second, Relaxed);
         };
         match self.kind() {
-            Kind::N3 => in_bytes(&self.layout::<Node3<R>>().prefix),
-            Kind::N16 => in_bytes(&self.layout::<Node16<R>>().prefix),
+            Kind::N3 => {
+                let node: &Node3<R> = self.layout();
+                node.prefix.store(first as u32, Relaxed);
+                node.fifth.store((first >> 32) as u8, Relaxed);
+            }
+            Kind::N16 => {
+                let node: &Node16<R> = self.layout();
+                node.prefix.store(first as u32, Relaxed);
+            }
             Kind::N48 => in_words(&self.layout::<Node48<R>>().prefix),
             Kind::N256 => in_words(&self.layout::<Node256<R>>().prefix),
         }
@@ -552,13 +558,6 @@ impl<R: Reach> Body<R> {
             .find(|&lane| Self::lane_position(keys, lane, end) == at)
             .expect("the entry is there")
     }
-}
-
-/// A prefix that is kept in bytes, as a word. To compare that is less than to compare byte by byte.
-#[inline(always)]
-fn word_of<const N: usize>(cells: &[AtomicU8; N]) -> u64 {
-    let bytes = cells.iter().rev();
-    bytes.fold(0, |word, cell| word << 8 | u64::from(cell.load(Relaxed)))
 }
 
 #[inline(always)]

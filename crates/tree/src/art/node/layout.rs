@@ -1,19 +1,22 @@
 //! The layouts of inner nodes, and what their kinds imply.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use timberline_tier::slot_size;
 
 use super::link::{Kind, Link, Reach};
 use super::search;
 
-// All kinds begin with the version word and the head; for these, `_top` only keeps their place.
+// All kinds begin with the version word and the head; for these, `_top` only keeps their place. Prefixes are words, whose lowest byte is the first: one
+// load each, and compared without a loop.
 
 #[repr(C)]
 pub struct Node3<R> {
     _top: [AtomicU16; 6],
+    pub prefix: AtomicU32,
     pub keys: [AtomicU8; 3],
-    pub prefix: [AtomicU8; 5],
+    /// What the prefix has behind its first four bytes.
+    pub fifth: AtomicU8,
     pub links: [R; 3],
     _align: [AtomicU64; 0],
 }
@@ -21,8 +24,8 @@ pub struct Node3<R> {
 #[repr(C)]
 pub struct Node16<R> {
     _top: [AtomicU16; 6],
+    pub prefix: AtomicU32,
     pub keys: [AtomicU8; 16],
-    pub prefix: [AtomicU8; 4],
     pub links: [R; 16],
     _align: [AtomicU64; 0],
 }

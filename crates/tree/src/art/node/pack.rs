@@ -176,14 +176,20 @@ impl Few {
         usize::from(self.count.load(Relaxed)).min(PACKED)
     }
 
-    /// The value of a key.
+    /// Where the value of a key is, if there is a record.
     #[inline(always)]
-    pub fn get(&self, key: u64) -> Option<u64> {
+    fn cell(&self, key: u64) -> Option<&AtomicU64> {
         // Nothing foretells which one it is, so all are compared without a branch. Behind the last there may be anything.
         let [one, two, three] = self.keys.each_ref().map(|it| it.load(Relaxed) == key);
         let found = u32::from(one) | u32::from(two) << 1 | u32::from(three) << 2;
         let found = found & ((1 << self.count()) - 1);
-        (found != 0).then(|| self.values[(found.trailing_zeros() as usize).min(2)].load(Relaxed))
+        (found != 0).then(|| &self.values[(found.trailing_zeros() as usize).min(2)])
+    }
+
+    /// The value of a key.
+    #[inline(always)]
+    pub fn get(&self, key: u64) -> Option<u64> {
+        Some(self.cell(key)?.load(Relaxed))
     }
 
     /// All of them, in order.
@@ -223,14 +229,17 @@ impl<'g> LockedPack<'g> {
         &self.held
     }
 
-    /// Inserts or replaces a record, for which there is room.
+    /// Where the value of a key is, to replace it, if there is a record.
+    #[inline(always)]
+    pub fn place(&self, key: u64) -> Option<&AtomicU64> {
+        self.held.cell(key)
+    }
+
+    /// Inserts a record that is not there, and for which there is room.
     #[inline]
-    pub fn set(&self, key: u64, value: u64) {
+    pub fn insert(&self, key: u64, value: u64) {
         let all = self.held.all();
         let at = all.partition_point(|&(other, _)| other < key);
-        if all.get(at).is_some_and(|&(other, _)| other == key) {
-            return self.held.values[at].store(value, Relaxed);
-        }
         let mut records = [(key, value); PACKED];
         records[..at].copy_from_slice(&all[..at]);
         records[at + 1..=all.len()].copy_from_slice(&all[at..]);
@@ -245,9 +254,12 @@ impl<'g> LockedPack<'g> {
         self.held.put(&left[..all.len() - 1]);
     }
 
-    /// Unlocks as if nothing had happened; nothing was changed.
-    pub fn unchanged(self) {
-        self.held.unchanged();
+    /// Unlocks; as if nothing had happened, if nothing was `changed`.
+    #[inline(always)]
+    pub fn unlock(self, changed: bool) {
+        if !changed {
+            self.held.unchanged();
+        }
     }
 
     /// Unlocks for good: the pack is unlinked.
@@ -270,8 +282,8 @@ mod tests {
         // SAFETY: memory of a pack's size, and nobody else's.
         let pack = unsafe { Pack::at(address) };
         let locked = pack.write(&[(3, 30), (7, 70)], 5);
-        locked.set(5, 50);
-        locked.set(7, 71);
+        locked.insert(5, 50);
+        locked.place(7).unwrap().store(71, Relaxed);
         assert_eq!(locked.records().all()[..], [(3, 30), (5, 50), (7, 71)]);
         drop(locked);
         assert_eq!(pack.heat().load(Relaxed), 5);

@@ -169,9 +169,9 @@ impl<'g> Row<'g> {
     /// Whether it covers a key: where its record is, if it is there.
     #[inline(always)]
     pub fn place_of(self, key: &[u8]) -> Option<u8> {
-        let key: &[u8; 8] = key.try_into().ok()?;
-        let same = u64::from_be_bytes(*key) ^ u64::from_be_bytes(*self.least()) < KEYS as u64;
-        same.then_some(key[ROW_DEPTH])
+        let key = u64::from_be_bytes(key.try_into().ok()?);
+        let same = key ^ u64::from_be_bytes(*self.least()) < KEYS as u64;
+        same.then_some(key as u8)
     }
 
     /// Two bytes for a placement's heat.
@@ -244,11 +244,6 @@ impl Records {
     }
 
     #[inline(always)]
-    fn is_packed(&self) -> bool {
-        self.room.load(Relaxed) < Room::ALL.0
-    }
-
-    #[inline(always)]
     fn values(&self) -> &[AtomicU64] {
         let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + ROW_HEAD;
         let values = std::ptr::with_exposed_provenance::<AtomicU64>(address);
@@ -265,10 +260,10 @@ impl Records {
         (before + below.count_ones()) as usize
     }
 
-    /// Which of the values is a place's.
+    /// Which of so many values is a place's.
     #[inline(always)]
-    fn index(&self, at: u8) -> usize {
-        match self.is_packed() {
+    fn index(&self, values: usize, at: u8) -> usize {
+        match values < KEYS {
             true => self.rank(at),
             false => usize::from(at),
         }
@@ -281,8 +276,9 @@ impl Records {
         if there == 0 {
             return None;
         }
+        let values = self.values();
         // Beyond the end only for bits of another version.
-        self.values().get(self.index(at))
+        values.get(self.index(values.len(), at))
     }
 
     /// The value at a place, if there is a record.
@@ -295,7 +291,8 @@ impl Records {
     #[inline(always)]
     pub fn copy_group(&self, group: u8, wanted: u64, values: &mut [u64; 64]) -> u64 {
         let there = self.there[usize::from(group) % 4].load(Relaxed);
-        let (packed, cells) = (self.is_packed(), self.values());
+        let cells = self.values();
+        let packed = cells.len() < KEYS;
         let mut rank = match packed {
             true => self.rank(64 * group),
             false => 0,
@@ -357,10 +354,11 @@ impl<'g> LockedRow<'g> {
     pub fn set(&self, at: u8, value: u64) {
         let there = &self.held.there[usize::from(at) / 64];
         let (bits, bit) = (there.load(Relaxed), 1 << (at % 64));
-        let (index, values) = (self.held.index(at), self.held.values());
+        let values = self.held.values();
+        let index = self.held.index(values.len(), at);
         if bits & bit == 0 {
             let count = self.held.count();
-            if self.held.is_packed() {
+            if values.len() < KEYS {
                 for from in (index..count).rev() {
                     values[from + 1].store(values[from].load(Relaxed), Relaxed);
                 }
@@ -374,9 +372,9 @@ impl<'g> LockedRow<'g> {
     /// Removes a record that is there.
     pub fn remove(&self, at: u8) {
         let there = &self.held.there[usize::from(at) / 64];
-        let (index, count) = (self.held.index(at), self.held.count());
-        if self.held.is_packed() {
-            let values = self.held.values();
+        let (values, count) = (self.held.values(), self.held.count());
+        let index = self.held.index(values.len(), at);
+        if values.len() < KEYS {
             for to in index..count - 1 {
                 values[to].store(values[to + 1].load(Relaxed), Relaxed);
             }
@@ -390,9 +388,12 @@ impl<'g> LockedRow<'g> {
         other.each(|at, value| self.set(at, value));
     }
 
-    /// Unlocks as if nothing had happened; nothing was changed.
-    pub fn unchanged(self) {
-        self.held.unchanged();
+    /// Unlocks; as if nothing had happened, if nothing was `changed`.
+    #[inline(always)]
+    pub fn unlock(self, changed: bool) {
+        if !changed {
+            self.held.unchanged();
+        }
     }
 
     /// Unlocks for good: the row is unlinked.

@@ -22,13 +22,13 @@ pub fn lanes_of(keys: &[AtomicU8; 16], byte: u8) -> u32 {
     naive(keys, byte)
 }
 
-/// The same for three keys; `behind` is what lies behind them, of which a byte is looked at and not told of.
+/// The same for three keys; `behind` is what lies behind them, which is looked at and not told of.
 #[inline(always)]
-pub fn lanes_of_few(keys: &[AtomicU8; 3], behind: &[AtomicU8; 5], byte: u8) -> u32 {
+pub fn lanes_of_few(keys: &[AtomicU8; 3], behind: &AtomicU8, byte: u8) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use core::arch::x86_64::*;
-        debug_assert_eq!(keys.as_ptr_range().end, behind.as_ptr());
+        debug_assert!(std::ptr::eq(keys.as_ptr_range().end, behind));
         // The address comes from an exposed one, so that the byte behind the keys may be read through it.
         let four = std::ptr::with_exposed_provenance::<i32>(keys.as_ptr().addr());
         // SAFETY: four bytes of the same node; as above.
@@ -101,21 +101,21 @@ mod tests {
 
     #[test]
     fn three_keys_are_searched_as_sixteen_are() {
-        // As in a node: the prefix lies behind the keys.
+        // As in a node: a byte of the prefix lies behind the keys.
         #[repr(C)]
         struct Few {
             keys: [AtomicU8; 3],
-            prefix: [AtomicU8; 5],
+            behind: AtomicU8,
         }
         for byte in [0, 7, 200, 255u8] {
             for equal in 0..16u8 {
                 let key = |lane: usize| AtomicU8::new(byte ^ u8::from(equal >> lane & 1 == 0));
                 let few = Box::new(Few {
                     keys: std::array::from_fn(key),
-                    prefix: std::array::from_fn(|at| key(3 + at)),
+                    behind: key(3),
                 });
                 std::ptr::from_ref(&*few).expose_provenance();
-                let lanes = lanes_of_few(&few.keys, &few.prefix, byte);
+                let lanes = lanes_of_few(&few.keys, &few.behind, byte);
                 assert_eq!(lanes, naive(&few.keys, byte));
                 assert_eq!(lanes, u32::from(equal) & 7);
             }
