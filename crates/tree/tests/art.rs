@@ -253,7 +253,8 @@ fn fast_memory_is_of_use_to_nodes_of_any_size() {
     for &key in &keys {
         map.insert(&key, key).unwrap();
     }
-    for round in 0..400 {
+    let used = |tier| map.memory().arenas().used(TierId(tier));
+    for round in 0.. {
         for _ in 0..500 {
             let hot = keys[draw.below(2_000) as usize];
             assert_eq!(map.get(&hot), Some(hot));
@@ -261,12 +262,14 @@ fn fast_memory_is_of_use_to_nodes_of_any_size() {
         clockwork.run_for(&*map.placed(), Duration::from_millis(20));
         if round % 20 == 0 {
             check::reclaim_until("retired nodes", || {
-                let used = |tier| map.memory().arenas().used(TierId(tier));
                 used(0) + used(1) == map.stats().bytes_in_nodes
             });
+            // Other tests hold back what moves leave behind, and so the moves that it would have room for.
+            if round >= 400 && used(0) * 10 > fast * 8 {
+                break;
+            }
+            assert!(round < 2000, "{} bytes of {fast} are used", used(0));
         }
     }
-    let used = map.memory().arenas().used(TierId::FAST);
-    assert!(used * 10 > fast * 8, "{used} bytes of {fast} are used");
     assert!(map.iter().count() == records);
 }

@@ -118,13 +118,28 @@ impl LineCache {
     pub fn read(&mut self, span: u64, line: u64) -> bool {
         let (set, tag) = self.place(span, line);
         let found = ways_with(&self.tags[set].0, tag);
-        if found != 0 {
-            self.clocks[set].second_chance |= found;
-            return true;
+        self.clocks[set].second_chance |= found;
+        if found == 0 {
+            self.bring(set, tag);
         }
+        found != 0
+    }
+
+    /// Whether a line was there, as [`holds`](Self::holds) says; it is now.
+    #[inline(always)]
+    pub fn fetch(&mut self, span: u64, line: u64) -> bool {
+        let (set, tag) = self.place(span, line);
+        let held = ways_with(&self.tags[set].0, tag) != 0;
+        if !held {
+            self.bring(set, tag);
+        }
+        held
+    }
+
+    #[inline(always)]
+    fn bring(&mut self, set: usize, tag: u32) {
         let way = self.clocks[set].victim();
         self.tags[set].0[way] = tag;
-        false
     }
 
     /// Whether a line is there. Leaves no trace.

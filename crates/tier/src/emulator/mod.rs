@@ -279,11 +279,13 @@ impl Emulated {
         let mut missing = 0;
         let mut latency_ps = 0;
         let mut lines_ps = 0;
-        for line in (0..PIECE).filter(|line| lines >> line & 1 == 1) {
-            if thread.cache.holds(self.span, first + line) {
+        let mut left = lines;
+        while left != 0 {
+            let line = u64::from(left.trailing_zeros());
+            left &= left - 1;
+            if thread.cache.fetch(self.span, first + line) {
                 continue;
             }
-            thread.cache.read(self.span, first + line);
             missing |= 1 << line;
             let tier = self.pages.tier_of_line(first + line);
             if tier.is_fast() {

@@ -13,9 +13,10 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
+use timberline_tier::hint::{self, LINE};
 
 use super::node::{
-    Body, Leaf, Link, PACK_BYTES, Pack, ROW_HEAD, Reach, Row, Tip, leaf_bytes, number, value_offset,
+    Body, Leaf, Link, PACK_BYTES, Pack, Reach, Row, Tip, leaf_bytes, number, value_offset,
 };
 use super::tree::{Root, Tree};
 use crate::traverse::Traversal;
@@ -229,14 +230,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.memory().prefetch(address, PACK_BYTES);
         }
         if link.is_row() {
-            let value = address + value_offset(key.last().copied().unwrap_or(0));
-            self.memory().prefetch(address, ROW_HEAD);
-            return self.memory().prefetch(value, size_of::<u64>());
+            let value = value_offset(key.last().copied().unwrap_or(0));
+            return self.ask_for_both(address, value);
         }
-        let (head, more) = link.kind().reads::<R>(byte);
-        self.memory().prefetch(address, head);
-        if let Some(offset) = more {
-            self.memory().prefetch(address + offset, size_of::<R>());
+        match link.kind().reads::<R>(byte) {
+            (_, Some(more)) => self.ask_for_both(address, more),
+            (all, None) => self.memory().prefetch(address, all),
         }
+    }
+
+    /// Asks for the first line of a node, and that of what is at a distance: one request of two lines.
+    #[inline(always)]
+    fn ask_for_both(&self, address: usize, more: usize) {
+        hint::prefetch_lines(address, 1);
+        hint::prefetch_lines(address + more, 1);
+        self.memory().asked_for(address, 1 | 1 << (more / LINE));
     }
 }
