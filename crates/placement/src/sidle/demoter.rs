@@ -12,7 +12,7 @@ use timberline_sync::epoch;
 
 use super::{Round, Sidle, fast_usage};
 use crate::workers::{Next, Waker, Worker};
-use crate::{Move, NodeKey, Placed};
+use crate::{Move, NodeKey, Placed, boundary};
 
 /// Nodes a step; a pause or a stop waits no longer than that.
 const BATCH: usize = 64;
@@ -47,27 +47,13 @@ impl Demoter {
         }
     }
 
-    /// Makes slow nodes above fast ones fast again or, for want of room, what is below them slow;
-    /// false when neither tier has room.
+    /// Restores the single boundary where it is broken; false when neither tier has room.
     fn mend(&self, tree: &dyn Placed) -> bool {
-        while let Some(node) = self.sidle.broken.pop() {
-            match tree.promote_node(&node) {
-                Move::Moved(nodes) => {
-                    let promoted = &self.sidle.promoted;
-                    promoted.fetch_add(nodes as u64, Ordering::Relaxed);
-                }
-                Move::There | Move::Stale | Move::Blocked => {}
-                Move::Full => match tree.demote_subtree(&node) {
-                    Move::Moved(nodes) => self.count(nodes),
-                    Move::There | Move::Stale | Move::Blocked => {}
-                    Move::Full => {
-                        self.sidle.broken.push(node);
-                        return false;
-                    }
-                },
-            }
-        }
-        true
+        let mended = boundary::mend(&self.sidle.broken, tree, || false);
+        let promoted = &self.sidle.promoted;
+        promoted.fetch_add(mended.promoted as u64, Ordering::Relaxed);
+        self.count(mended.demoted);
+        mended.wholly
     }
 
     /// The first optimisation of §4.3: a strain relieved this far needs no more demotions.

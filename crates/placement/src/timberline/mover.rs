@@ -16,6 +16,7 @@ use super::exchange::{Plan, worth_it};
 use super::pace::{BRISK, Pace};
 use super::watch::{Found, Sweep, Victim, Watch};
 use super::{HeatIn, Seen, Suggestion, Timberline};
+use crate::boundary::{self, demote_idle};
 use crate::workers::{Next, Worker, lock};
 use crate::{KeyBytes, Move, NodeKey, Placed};
 
@@ -243,39 +244,21 @@ impl Mover {
     /// Makes fast again what has fast children; where fast memory has no room even after the coldest leaves left it,
     /// makes those children slow.
     fn restore_boundary(&mut self, tree: &dyn Placed) {
-        for node in self.policy.broken.take() {
-            let mut outcome = tree.promote_node(&node);
-            if outcome == Move::Full {
-                let relief = self.policy.scale.relief(tree.node_bytes()) as isize;
-                let plan = self.watch.census(tree).plan(&[], -relief);
-                let victims = self.watch.victims(tree, &plan);
-                self.demote_all(tree, &victims);
-                epoch::collect();
-                outcome = tree.promote_node(&node);
-            }
-            if outcome == Move::Full {
-                tree.demote_subtree(&node);
-            }
-        }
+        let policy = self.policy.clone();
+        boundary::mend(&policy.broken, tree, || {
+            let relief = policy.scale.relief(tree.node_bytes()) as isize;
+            let plan = self.watch.census(tree).plan(&[], -relief);
+            let victims = self.watch.victims(tree, &plan);
+            self.demote_all(tree, &victims);
+            epoch::collect();
+            true
+        });
     }
 
     /// Halves all heat.
     fn cool(&mut self) {
         self.policy.heat.cool();
         self.watch.cooled();
-    }
-}
-
-/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root, nor a leaf that leads to a
-/// layer: that has heat of its own, and its turn will come.
-fn demote_idle(tree: &dyn Placed, inner: NodeKey) {
-    let mut next = Some(inner);
-    while let Some(inner) = next.filter(|it| it.height > 0) {
-        let parent = tree.parent_of(&inner);
-        next = match parent.is_some() && matches!(tree.demote(&inner), Move::Moved(_)) {
-            true => parent,
-            false => None,
-        };
     }
 }
 

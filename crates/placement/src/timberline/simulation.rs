@@ -9,6 +9,7 @@ use std::time::Duration;
 use timberline_tier::{Arenas, ArenasConfig, TierId};
 
 use super::{HeatIn, Timberline, TimberlineConfig};
+use crate::draws::Draws;
 use crate::fake::FakeRecords;
 use crate::workers::{Next, Worker};
 use crate::{Access, Move, Placed, Placement};
@@ -45,14 +46,14 @@ impl Popularity {
     }
 
     /// Zipf's law, ranks scattered over the keys.
-    fn zipf(theta: f64, random: &mut Random) -> Self {
+    fn zipf(theta: f64, random: &mut Draws) -> Self {
         let weight = |rank: usize| (1.0 + rank as f64).powf(-theta);
         let mut weights: Vec<f64> = (0..LEAVES).map(weight).collect();
         random.shuffle(&mut weights);
         Popularity::new(weights)
     }
 
-    fn draw(&self, random: &mut Random) -> usize {
+    fn draw(&self, random: &mut Draws) -> usize {
         let at = random.unit();
         let leaf = self.sums.partition_point(|&sum| sum <= at);
         leaf.min(self.sums.len() - 1)
@@ -77,35 +78,12 @@ impl Popularity {
     }
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for end in (1..items.len()).rev() {
-            items.swap(end, (self.bits() % (end as u64 + 1)) as usize);
-        }
-    }
-}
-
 /// A tree, its placement, and one thread that accesses it a million times a second.
 struct Simulation {
     policy: Arc<Timberline>,
     tree: FakeRecords,
     worker: Box<dyn Worker>,
-    random: Random,
+    random: Draws,
     now: Duration,
     /// Accesses until the next sample.
     pass: u32,
@@ -134,7 +112,7 @@ impl Simulation {
             tree: FakeRecords::new(LEAVES, limit, policy.clone(), ranges),
             worker: policy.workers().remove(0),
             policy,
-            random: Random(1),
+            random: Draws(1),
             now: Duration::ZERO,
             pass: 1,
             accesses: 0,
@@ -212,7 +190,7 @@ fn a_hot_set_of_records_is_found_and_followed() {
 
 #[test]
 fn hot_records_are_found_wherever_they_are() {
-    let zipf = Popularity::zipf(0.99, &mut Random(7));
+    let zipf = Popularity::zipf(0.99, &mut Draws(7));
     let mut it = Simulation::loaded(IN_LEAF);
     it.run(&zipf, 8);
     let (leaves, nodes) = it.achieved(&zipf);
@@ -236,7 +214,7 @@ fn records_change_places_where_free_memory_fits_neither_them_nor_their_paths() {
 
 #[test]
 fn a_table_for_records_costs_more_than_it_is_worth() {
-    let zipf = Popularity::zipf(0.99, &mut Random(7));
+    let zipf = Popularity::zipf(0.99, &mut Draws(7));
     let mut it = Simulation::loaded(HeatIn::Table { node_bytes: 32 });
     let limit = it.tree.fill(TierId::FAST).limit;
     assert!(limit < FakeRecords::bytes(LEAVES) / 5 / 2);
