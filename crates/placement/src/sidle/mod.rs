@@ -50,6 +50,7 @@ mod demoter;
 mod histogram;
 mod params;
 mod promoter;
+mod technique;
 #[cfg(test)]
 mod tests;
 mod trigger;
@@ -63,11 +64,12 @@ use timberline_tier::TierId;
 
 use crate::queue::NodeQueue;
 use crate::workers::{Waker, Worker, lock};
-use crate::{Access, LeafRef, NewNode, NodeKey, Placed, Placement};
-use histogram::{Histogram, SharedThresholds};
+use crate::{Access, LeafRef, NewNode, NodeKey, Placed, Placement, SELDOM};
+use histogram::{Histogram, SharedThresholds, Thresholds};
 use params::{Params, SharedParams};
 
 pub use histogram::BINS;
+pub use technique::Technique;
 
 /// Periods and watermarks. The defaults are the paper's (§5, "Configuration").
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -86,6 +88,15 @@ pub struct SidleConfig {
     pub hot_percent: u8,
     /// The first `P_cold`, 0–100 less `P_hot`: the coldest leaves meant to be slow. 80.
     pub cold_percent: u8,
+    /// This technique and those before it are in use: all of them.
+    pub up_to: Technique,
+    /// `L_fast` and `L_demote` as long as no watermark steers them: the uppermost levels that fit into fast memory. 255 if all do,
+    /// leaves among them.
+    pub fixed_levels: u8,
+    /// `T_hot` as long as no histogram gives it: 128, as in the authors' released code.
+    pub fixed_hot: u32,
+    /// `T_cold` likewise: 4.
+    pub fixed_cold: u32,
 }
 
 impl Default for SidleConfig {
@@ -98,6 +109,10 @@ impl Default for SidleConfig {
             low_watermark: 0.85,
             hot_percent: 5,
             cold_percent: 80,
+            up_to: Technique::Watermark,
+            fixed_levels: Params::ALL_LEVELS,
+            fixed_hot: 128,
+            fixed_cold: 4,
         }
     }
 }
@@ -165,9 +180,14 @@ pub struct Sidle {
 impl Sidle {
     /// A placement for one tree. Percentages above 100 count as 100.
     pub fn new(config: SidleConfig) -> Arc<Self> {
+        let levels = match config.up_to {
+            Technique::Watermark => Params::ALL_LEVELS,
+            _ => config.fixed_levels,
+        };
+        let params = Params::first(levels, config.hot_percent, config.cold_percent);
         Arc::new(Self {
             config,
-            params: SharedParams::new(Params::first(config.hot_percent, config.cold_percent)),
+            params: SharedParams::new(params),
             thresholds: SharedThresholds::default(),
             histogram: Mutex::default(),
             scan: Mutex::default(),
@@ -185,15 +205,30 @@ impl Sidle {
         })
     }
 
-    /// The five workers, to be run once beside the tree.
+    /// The workers of the techniques in use, five of all, to be run once beside the tree.
     pub fn workers(self: &Arc<Self>) -> Vec<Box<dyn Worker>> {
-        vec![
-            Box::new(trigger::Trigger::new(self.clone())),
-            Box::new(promoter::Promoter::new(self.clone())),
-            Box::new(demoter::Demoter::new(self.clone())),
-            Box::new(cooler::Cooler::new(self.clone())),
-            Box::new(watermark::Watermark::new(self.clone())),
-        ]
+        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+        if self.uses(Technique::Migration) {
+            workers.push(Box::new(trigger::Trigger::new(self.clone())));
+            workers.push(Box::new(promoter::Promoter::new(self.clone())));
+            workers.push(Box::new(demoter::Demoter::new(self.clone())));
+        }
+        if self.uses(Technique::Tracking) {
+            workers.push(Box::new(cooler::Cooler::new(self.clone())));
+        }
+        if self.uses(Technique::Watermark) {
+            workers.push(Box::new(watermark::Watermark::new(self.clone())));
+        }
+        workers
+    }
+
+    fn uses(&self, technique: Technique) -> bool {
+        technique <= self.config.up_to
+    }
+
+    /// Whether no leaf is made fast, as levels are fixed above the leaves.
+    fn leaves_begin_slow(&self) -> bool {
+        !self.uses(Technique::Watermark) && self.config.fixed_levels < Params::ALL_LEVELS
     }
 
     /// What it believes and has done. Cheap; never waits for a scan.
@@ -231,22 +266,29 @@ impl Sidle {
         swap.is_ok()
     }
 
-    /// Derives the thresholds from the histogram and the parameters of now.
+    /// Derives the thresholds from the histogram and the parameters of now, unless they are fixed.
     fn update_thresholds(&self) {
         let Params { p_hot, p_cold, .. } = self.params.load();
-        let thresholds = lock(&self.histogram).thresholds(p_hot, p_cold);
-        self.thresholds.store(thresholds);
+        self.thresholds
+            .store(match self.uses(Technique::Histogram) {
+                true => lock(&self.histogram).thresholds(p_hot, p_cold),
+                false => Thresholds {
+                    t_hot: self.config.fixed_hot,
+                    t_cold: self.config.fixed_cold,
+                },
+            });
     }
 }
 
 impl Placement for Sidle {
     fn name(&self) -> &'static str {
-        "sidle"
+        self.config.up_to.placement()
     }
 
     /// Layer-aware allocation (§4.1).
     fn place(&self, node: NewNode) -> TierId {
-        let in_fast_layers = node.level < self.params.load().l_fast;
+        let in_fast_layers = node.level < self.params.load().l_fast
+            && (node.height > 0 || !self.leaves_begin_slow());
         let takes_over_fast = node.height > 0 && node.twin.is_fast();
         if node.parent.is_fast() && (in_fast_layers || takes_over_fast) {
             TierId::FAST
@@ -257,6 +299,9 @@ impl Placement for Sidle {
 
     /// Leaf-centric access tracking (§4.1): every access counts.
     fn touched(&self, leaf: LeafRef<'_>, _access: Access) -> u32 {
+        if !self.uses(Technique::Tracking) {
+            return SELDOM;
+        }
         let hotter = |heat: u16| heat.checked_add(1);
         // It fails only where heat can rise no more.
         let _ = leaf
@@ -277,6 +322,10 @@ impl Placement for Sidle {
     }
 
     fn boundary_broken(&self, node: NodeKey) {
+        if !self.uses(Technique::Migration) {
+            // Nobody would fetch it.
+            return;
+        }
         self.broken.push(node);
         self.wake_demoter.wake();
         self.wake_watermark.wake();

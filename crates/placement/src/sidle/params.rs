@@ -18,10 +18,10 @@ impl Params {
     /// Stands for `L_max` while the height of the tree is unknown.
     pub const ALL_LEVELS: u8 = u8::MAX;
 
-    pub fn first(p_hot: u8, p_cold: u8) -> Self {
+    pub fn first(levels: u8, p_hot: u8, p_cold: u8) -> Self {
         Self {
-            l_fast: Self::ALL_LEVELS,
-            l_demote: Self::ALL_LEVELS,
+            l_fast: levels,
+            l_demote: levels,
             p_hot: p_hot.min(100),
             p_cold: p_cold.min(100),
         }
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn shared_params_come_back_as_they_went_in() {
-        let shared = SharedParams::new(Params::first(5, 200));
-        assert_eq!(shared.load(), Params::first(5, 100));
+        let shared = SharedParams::new(Params::first(7, 5, 200));
+        assert_eq!(shared.load(), Params::first(7, 5, 100));
         shared.store(MIDDLE);
         assert_eq!(shared.load(), MIDDLE);
     }
@@ -164,7 +164,7 @@ mod tests {
             p_cold: 59,
         };
         assert_eq!(step, expected);
-        let first = Params::first(100, 0);
+        let first = Params::first(Params::ALL_LEVELS, 100, 0);
         assert_eq!(first.abundant(4), first);
     }
 

@@ -32,12 +32,12 @@ fn scan_twice(sidle: &Arc<Sidle>, tree: &FakeTree) {
     trigger.step(tree, NOW);
 }
 
-fn drain(queue: &NodeQueue) -> Vec<NodeKey> {
+pub fn drain(queue: &NodeQueue) -> Vec<NodeKey> {
     std::iter::from_fn(|| queue.pop()).collect()
 }
 
 /// The nodes that became slow since last asked, in order.
-fn demotions(tree: &FakeTree) -> Vec<NodeKey> {
+pub fn demotions(tree: &FakeTree) -> Vec<NodeKey> {
     let moves = tree.moves().into_iter();
     moves
         .filter(|(_, tier)| !tier.is_fast())

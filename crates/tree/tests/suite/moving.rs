@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use timberline_placement::sidle::Technique;
 use timberline_placement::workers::Worker;
 use timberline_placement::{
-    HeatIn, Placed, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig,
+    HeatIn, Placed, Placement, Random, Sidle, SidleConfig, Timberline, TimberlineConfig,
 };
 use timberline_tier::Arenas;
 
@@ -24,7 +25,7 @@ pub struct Policy {
 /// Makes one for a map.
 pub type Make = fn(&Room) -> (Arenas, Policy);
 
-/// All of them.
+/// Those that move hot leaves to fast memory.
 pub const ALL: &[Make] = &[|room| (room.arenas(), sidle()), timberline];
 
 /// SIDLE as published.
@@ -40,6 +41,25 @@ pub fn sidle_with(config: SidleConfig) -> Policy {
         placement: sidle.clone(),
         beliefs: Box::new(move || format!("{:?}", believing.snapshot())),
         workers: Box::new(move || sidle.workers()),
+    }
+}
+
+/// A step of SIDLE's ablation that moves nodes: two levels are meant to be fast.
+pub fn sidle_up_to(technique: Technique) -> Policy {
+    sidle_with(SidleConfig {
+        up_to: technique,
+        fixed_levels: 2,
+        ..SidleConfig::default()
+    })
+}
+
+/// One that moves nodes to no purpose.
+pub fn random(seed: u64) -> Policy {
+    let random = Random::new(seed);
+    Policy {
+        placement: random.clone(),
+        beliefs: Box::new(String::new),
+        workers: Box::new(move || random.workers()),
     }
 }
 

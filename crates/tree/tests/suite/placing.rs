@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use timberline_placement::sidle::Technique;
 use timberline_placement::{AllSlow, InnerFast, Interleave, NewNode, NodeKey, Placed, Placement};
 use timberline_tier::{Arenas, TierId};
 
@@ -35,6 +36,17 @@ pub const ALL: &[Make] = &[
     |room| (room.arenas(), shuffle(room.seed)),
     |room| (room.arenas(), interleave(room.seed)),
     |room| (room.arenas(), inner_fast(room.seed)),
+    |room| (room.arenas(), moving::random(room.seed).placing()),
+    |room| (room.arenas(), unmoved(Technique::Layering)),
+    |room| (room.arenas(), unmoved(Technique::Tracking)),
+    |room| {
+        let policy = moving::sidle_up_to(Technique::Migration);
+        (room.arenas(), policy.placing())
+    },
+    |room| {
+        let policy = moving::sidle_up_to(Technique::Histogram);
+        (room.arenas(), policy.placing())
+    },
     |room| (room.arenas(), moving::sidle().placing()),
     |room| {
         let (arenas, policy) = moving::timberline(room);
@@ -92,6 +104,14 @@ fn inner_fast(_: u64) -> Placing {
     Placing {
         placement: Arc::new(InnerFast),
         settle: None,
+    }
+}
+
+/// A step of SIDLE's ablation that moves nothing. Once fast memory ends among the inner nodes, nobody mends the boundary.
+fn unmoved(technique: Technique) -> Placing {
+    Placing {
+        settle: None,
+        ..moving::sidle_up_to(technique).placing()
     }
 }
 

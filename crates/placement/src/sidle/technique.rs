@@ -1,0 +1,192 @@
+//! What SIDLE is made of, technique by technique, to see what each is worth: the ablation of Figure 19
+//! (`000_72010f975d9cbb45.txt` §6.5.1).
+//!
+//! Each step adds a technique to those before it, in the paper's order:
+//!
+//! | placement | adds | without it |
+//! |---|---|---|
+//! | `sidle+layering` | new nodes are fast above level `L_fast`, below a fast parent | a fixed share of them, whatever they are: `interleave` |
+//! | `sidle+tracking` | every access counts in its leaf, and the cooler keeps the counts recent | no heat |
+//! | `sidle+migration` | trigger, promoter, demoter: hot paths and cold leaves move | nothing moves |
+//! | `sidle+histogram` | `T_hot` and `T_cold` follow from the histogram, `P_hot` and `P_cold` | they are fixed |
+//! | `sidle+watermark` | the fill of fast memory steers `L_fast`, `L_demote`, `P_hot` and `P_cold`: this is `sidle` | they are fixed |
+//!
+//! The figure ends with the histogram; what the watermark does is measured apart there (§6.5.2). Two things the text leaves open:
+//!
+//! - *What is fixed, at which value?* The thresholds at 128 and 4 and the shares at 5 and 80, the defaults of the authors' released
+//!   code. Levels at those that fit into fast memory, which that code estimates from node sizes; here whoever makes
+//!   the placement tells. A tree that grows at its root pushes its leaves down, level by level, so those of a small tree would be
+//!   within these levels and fill fast memory before the inner nodes come, and nothing would demote them: where levels are fixed
+//!   above the leaves, leaves begin slow.
+//! - *Where is the cooler?* With the tracking: counts that no one halves reach their end on the hottest leaves, and cost nothing
+//!   from then on.
+//!
+//! A boundary that is broken for want of fast memory is mended from the migration on.
+
+/// A technique of SIDLE, in the order of Figure 19.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Technique {
+    /// Layer-aware allocation (§4.1).
+    Layering,
+    /// Leaf-centric access tracking (§4.1).
+    Tracking,
+    /// Structure-aware migration (§4.2.1, §4.2.2).
+    Migration,
+    /// Histogram-based hotness identification (§4.2.3).
+    Histogram,
+    /// The hyper watermark (§4.3).
+    Watermark,
+}
+
+impl Technique {
+    /// All, in order.
+    pub const ALL: [Technique; 5] = [
+        Technique::Layering,
+        Technique::Tracking,
+        Technique::Migration,
+        Technique::Histogram,
+        Technique::Watermark,
+    ];
+
+    /// The step of the ablation that ends with it.
+    pub const fn step(self) -> &'static str {
+        match self {
+            Technique::Layering => "sidle+layering",
+            Technique::Tracking => "sidle+tracking",
+            Technique::Migration => "sidle+migration",
+            Technique::Histogram => "sidle+histogram",
+            Technique::Watermark => "sidle+watermark",
+        }
+    }
+
+    /// The placement that uses it and all before it: a step, or the whole.
+    pub(super) const fn placement(self) -> &'static str {
+        match self {
+            Technique::Watermark => "sidle",
+            _ => self.step(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use timberline_tier::TierId;
+
+    use super::*;
+    use crate::fake::{Clockwork, FakeTree};
+    use crate::sidle::tests::{demotions, drain};
+    use crate::sidle::trigger::Trigger;
+    use crate::sidle::{Sidle, SidleConfig};
+    use crate::workers::Worker;
+    use crate::{Access, NewNode, Placed, Placement, SELDOM};
+
+    /// Two levels fit; the thresholds are the fixed ones.
+    fn up_to(technique: Technique) -> Arc<Sidle> {
+        Sidle::new(SidleConfig {
+            up_to: technique,
+            fixed_levels: 2,
+            ..SidleConfig::default()
+        })
+    }
+
+    /// Figure 19, step by step: what each technique adds, on one tree of three levels with two leaves a parent.
+    #[test]
+    fn each_technique_adds_what_figure_19_says() {
+        let (fast, slow) = (TierId::FAST, TierId::SLOW);
+        for technique in Technique::ALL {
+            let (sidle, tree) = (up_to(technique), FakeTree::uniform(3, 2, 7));
+            let uses = |it| technique >= it;
+            // Layering: by level and parent. Only the watermark finds out by itself how many levels fit, and how far leaves do.
+            let place = |height, level, parent| {
+                sidle.place(NewNode {
+                    height,
+                    level,
+                    parent,
+                    twin: parent,
+                })
+            };
+            assert_eq!((place(1, 1, fast), place(1, 1, slow)), (fast, slow));
+            let by_watermark = match uses(Technique::Watermark) {
+                true => fast,
+                false => slow,
+            };
+            assert_eq!(place(0, 2, fast), by_watermark, "{technique:?}");
+            assert_eq!(place(0, 1, fast), by_watermark, "of a small tree");
+
+            // Tracking: 3,000 accesses to leaf 3, 60 to leaf 2, some to leaf 1.
+            (0..2).for_each(|leaf| {
+                tree.promote_node(&FakeTree::leaf(leaf));
+            });
+            tree.moves();
+            for (leaf, accesses) in [(1, 5), (2, 60), (3, 3_000)] {
+                for _ in 0..accesses {
+                    let pass = tree.with_leaf(leaf, |leaf| sidle.touched(leaf, Access::Reuse));
+                    assert_eq!(pass, if uses(Technique::Tracking) { 1 } else { SELDOM });
+                }
+            }
+            let heats = [1, 2, 3].map(|leaf| tree.heat(leaf));
+            let counted = if uses(Technique::Tracking) {
+                [5, 60, 3_000]
+            } else {
+                [0; 3]
+            };
+            assert_eq!(heats, counted);
+
+            // Workers as far as they are needed; the cooler halves all heat after a look of the others.
+            let names: Vec<_> = sidle.workers().iter().map(|worker| worker.name()).collect();
+            let all = ["trigger", "promoter", "demoter", "cooler", "watermark"];
+            let needed = [
+                Technique::Migration,
+                Technique::Migration,
+                Technique::Migration,
+                Technique::Tracking,
+                Technique::Watermark,
+            ];
+            let expected = all.into_iter().zip(needed).filter(|&(_, it)| uses(it));
+            let expected: Vec<_> = expected.map(|(name, _)| format!("sidle-{name}")).collect();
+            assert_eq!(names, expected);
+
+            // Migration: leaf 3 is above 128, leaf 0 below 4. Histogram: of four leaves none is among 5 %, so the hottest bin is
+            // hot from its upper bound on, and of 80 % no more than three are cold.
+            if uses(Technique::Migration) {
+                Trigger::new(sidle.clone()).step(&tree, Duration::ZERO);
+                let thresholds = sidle.thresholds.load();
+                if uses(Technique::Histogram) {
+                    assert_eq!((thresholds.t_hot, thresholds.t_cold), (4096, 2048));
+                } else {
+                    assert_eq!((thresholds.t_hot, thresholds.t_cold), (128, 4));
+                    assert_eq!(drain(&sidle.promotions), [FakeTree::leaf(3)]);
+                    assert_eq!(drain(&sidle.demotions), [FakeTree::leaf(0)]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fixed_levels_protect_what_is_above_them() {
+        let (sidle, tree) = (up_to(Technique::Migration), FakeTree::uniform(3, 2, 7));
+        tree.set_all(TierId::FAST);
+        Clockwork::new(sidle.workers()).run_for(&tree, Duration::from_secs(5));
+        let left = [0, 1, 2, 3].map(FakeTree::leaf);
+        assert_eq!(
+            demotions(&tree),
+            left,
+            "all leaves are cold, and no inner node goes"
+        );
+    }
+
+    #[test]
+    fn the_last_step_is_the_whole() {
+        let whole = Sidle::new(SidleConfig::default());
+        let last = up_to(Technique::Watermark);
+        assert_eq!((last.name(), last.snapshot()), ("sidle", whole.snapshot()));
+        assert_eq!(last.workers().len(), whole.workers().len());
+        assert_eq!(
+            SidleConfig::default().up_to,
+            *Technique::ALL.last().unwrap()
+        );
+    }
+}
