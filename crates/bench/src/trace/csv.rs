@@ -13,6 +13,7 @@ const KEY_NAMES: [&str; 9] = [
     "key", "lbn", "lba", "block", "sector", "offset", "address", "obj_id", "id",
 ];
 const OP_NAMES: [&str; 6] = ["op", "opcode", "operation", "type", "iotype", "rw"];
+const TIME_NAMES: [&str; 5] = ["time", "timestamp", "ts", "time_us", "time_ns"];
 /// Operations taken for reads and writes where the user names none: words, and the SCSI commands READ and
 /// WRITE of 6, 10, 12 and 16 bytes in hexadecimal.
 const READS: [&str; 8] = ["r", "read", "rs", "get", "08", "28", "a8", "88"];
@@ -22,8 +23,10 @@ const WRITES: [&str; 10] = [
 
 /// The most blocks that one request may span: more is a misread column.
 const MOST_BLOCKS: u64 = 1 << 16;
+/// Keys of a device, where there are several.
+const DEVICE_BITS: u32 = 44;
 
-/// Which column is what. Columns are given by name, in any case, or by number from 1.
+/// Which column is what. Columns are given by number from 1, or by name, in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvColumns {
     key: Option<String>,
@@ -32,6 +35,41 @@ pub struct CsvColumns {
     writes: Vec<String>,
     size: Option<String>,
     block: Option<u64>,
+    /// The column is of bytes, and a key is a block of them.
+    offset: Option<String>,
+    device: Option<String>,
+    time: Option<String>,
+    unit: Option<Unit>,
+}
+
+/// What a trace's times count: nanoseconds in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unit(u64);
+
+impl Unit {
+    fn parse(text: &str) -> Option<Unit> {
+        match text {
+            "ns" => Some(Unit(1)),
+            "us" => Some(Unit(1_000)),
+            "ms" => Some(Unit(1_000_000)),
+            "s" => Some(Unit(1_000_000_000)),
+            _ => None,
+        }
+    }
+
+    /// So many of them, perhaps with decimals, in ns.
+    fn nanos(self, text: &str) -> Option<u64> {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        let nanos = number(whole)?.checked_mul(self.0)?;
+        if decimals.is_empty() {
+            return Some(nanos);
+        }
+        if !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let part: f64 = format!("0.{decimals}").parse().ok()?;
+        nanos.checked_add((part * self.0 as f64) as u64)
+    }
 }
 
 impl CsvColumns {
@@ -43,10 +81,14 @@ impl CsvColumns {
     /// - `size`: the column of sizes in bytes. A request then touches every block it spans, one key after
     ///   another; without it, only its first.
     /// - `block`: the size of what one key stands for, bytes; 512 unless given.
+    /// - `offset`: instead of `key`, a column of offsets in bytes: the key is the number of the block there.
+    /// - `device`: a column of whole numbers that tells devices apart: each has its own keys.
+    /// - `time`: the column that says when a request was made.
+    /// - `unit`: what times count: `ns`, `us`, `ms` or `s`. Without it, times are left aside.
     ///
     /// # Errors
     ///
-    /// `block` is not a number of bytes.
+    /// `block` is not a number of bytes, or `unit` is none of these.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, TraceError> {
         match name {
             "key" => self.key = Some(value.to_owned()),
@@ -62,9 +104,35 @@ impl CsvColumns {
                     return Err(TraceError::in_format(what));
                 }
             },
+            "offset" => self.offset = Some(value.to_owned()),
+            "device" => self.device = Some(value.to_owned()),
+            "time" => self.time = Some(value.to_owned()),
+            "unit" => match Unit::parse(value) {
+                Some(unit) => self.unit = Some(unit),
+                None => {
+                    let what = format!("unit is `{value}`, possible are ns, us, ms and s");
+                    return Err(TraceError::in_format(what));
+                }
+            },
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Alibaba's block traces (github.com/alibaba/block-traces): `device_id,opcode,offset,length,timestamp` without a line of names, offsets
+    /// and lengths in bytes, times in µs. Its volumes have blocks of 4 KiB.
+    pub fn alibaba() -> CsvColumns {
+        let column = |number: u8| Some(number.to_string());
+        CsvColumns {
+            device: column(1),
+            op: column(2),
+            offset: column(3),
+            size: column(4),
+            time: column(5),
+            unit: Some(Unit(1_000)),
+            block: Some(4096),
+            ..CsvColumns::default()
+        }
     }
 }
 
@@ -128,8 +196,12 @@ struct Column {
 struct Table {
     width: usize,
     key: Column,
+    /// How much of the key's column is one key: 1, or the bytes of a block.
+    scale: u64,
+    device: Option<Column>,
     op: Option<Column>,
     size: Option<Column>,
+    time: Option<(Column, Unit)>,
     block: u64,
     reads: Vec<String>,
     writes: Vec<String>,
@@ -142,7 +214,12 @@ impl Table {
         let optional =
             |named: &Option<String>| named.as_deref().map(|name| find(&names, name)).transpose();
         let usual = |usual: &[&str]| usual.iter().find_map(|name| find(&names, name).ok());
-        let key = optional(&columns.key)?.or_else(|| usual(&KEY_NAMES)).ok_or_else(|| {
+        let block = columns.block.unwrap_or(512);
+        let (key, scale) = match &columns.offset {
+            Some(_) => (optional(&columns.offset)?, block),
+            None => (optional(&columns.key)?.or_else(|| usual(&KEY_NAMES)), 1),
+        };
+        let key = key.ok_or_else(|| {
             format!(
                 "no column has a usual name for keys ({}); name one of `{}`, or its number, with csv:key=COLUMN",
                 KEY_NAMES.join(", "),
@@ -161,9 +238,14 @@ impl Table {
         Ok(Table {
             width: names.len(),
             key,
+            scale,
+            device: optional(&columns.device)?,
             op: optional(&columns.op)?.or_else(|| usual(&OP_NAMES)),
             size: optional(&columns.size)?,
-            block: columns.block.unwrap_or(512),
+            time: optional(&columns.time)?
+                .or_else(|| usual(&TIME_NAMES))
+                .zip(columns.unit),
+            block,
             reads: values(&columns.reads, &READS),
             writes: values(&columns.writes, &WRITES),
         })
@@ -176,47 +258,62 @@ impl Table {
 
     /// Adds what one line asks for.
     fn add(&self, line: &str, requests: &mut Requests) -> Result<(), String> {
-        let (mut key, mut op, mut size) = ("", "", "");
-        let mut width = 0;
-        let is = |column: &Option<Column>, index| {
-            column.as_ref().is_some_and(|column| column.index == index)
-        };
-        for (index, cell) in cells(line).enumerate() {
-            width += 1;
-            if index == self.key.index {
-                key = cell;
-            }
-            if is(&self.op, index) {
-                op = cell;
-            }
-            if is(&self.size, index) {
-                size = cell;
-            }
-        }
-        if width != self.width {
+        let all: Vec<&str> = cells(line).collect();
+        if all.len() != self.width {
             return Err(format!(
-                "has {width} columns where the first line has {}",
+                "has {} columns where the first line has {}",
+                all.len(),
                 self.width
             ));
         }
-        let first = self.key.number(key)?;
+        let cell = |column: &Column| all[column.index];
+        let at = self.key.number(cell(&self.key))?;
         let write = self
             .op
             .as_ref()
-            .map(|column| self.writes(column, op))
+            .map(|column| self.writes(column, cell(column)))
             .transpose()?;
-        let blocks = match &self.size {
-            None => 1,
-            Some(column) => column.number(size)?.div_ceil(self.block).max(1),
+        let size = self.size.as_ref().map(|column| column.number(cell(column)));
+        let size = size.transpose()?;
+        let first = at / self.scale;
+        let blocks = match (size, self.scale) {
+            (None, _) => 1,
+            (Some(size), 1) => size.div_ceil(self.block).max(1),
+            // From the middle of a block on, it may reach into one more.
+            (Some(size), block) => (at % block).saturating_add(size.max(1)).div_ceil(block),
         };
         if blocks > MOST_BLOCKS || first.checked_add(blocks - 1).is_none() {
-            let block = self.block;
+            let (size, block) = (size.unwrap_or(0), self.block);
             return Err(format!(
-                "{size} bytes at {first} span {blocks} blocks of {block}; at most {MOST_BLOCKS} may be"
+                "{size} bytes at {at} span {blocks} blocks of {block}; at most {MOST_BLOCKS} may be"
             ));
         }
-        (0..blocks).for_each(|block| requests.push(first + block, write));
+        let device = self.device.as_ref().map(|column| {
+            let device = column.number(cell(column))?;
+            self.space_of(device, first + blocks - 1)
+        });
+        let device = device.transpose()?.unwrap_or(0);
+        (0..blocks).for_each(|block| requests.push(device + first + block, write));
+        if let Some((column, unit)) = &self.time {
+            let nanos = unit.nanos(cell(column)).ok_or_else(|| {
+                let (cell, name) = (cell(column), &column.name);
+                format!("`{cell}` in column `{name}` is not a time from 0 on")
+            })?;
+            requests.set_time(nanos);
+        }
         Ok(())
+    }
+
+    /// Where the keys of a device begin, of which `last` is one.
+    fn space_of(&self, device: u64, last: u64) -> Result<u64, String> {
+        let most = u64::MAX >> DEVICE_BITS;
+        if device <= most && last >> DEVICE_BITS == 0 {
+            return Ok(device << DEVICE_BITS);
+        }
+        Err(format!(
+            "block {last} of device {device} is too large; at most {} of device {most} may be",
+            (1u64 << DEVICE_BITS) - 1
+        ))
     }
 
     fn writes(&self, column: &Column, op: &str) -> Result<bool, String> {
@@ -248,18 +345,20 @@ impl Column {
     }
 }
 
-/// The column that has a name or, where none has, this number.
+/// The column of this number or, where it is none, of this name. (The first line may hold values, and one of these the number.)
 fn find(names: &[&str], name: &str) -> Result<Column, String> {
-    let by_name = names
-        .iter()
-        .position(|cell| cell.eq_ignore_ascii_case(name));
     let by_number = || {
         name.parse()
             .ok()
             .and_then(|n: usize| n.checked_sub(1))
             .filter(|&n| n < names.len())
     };
-    match by_name.or_else(by_number) {
+    let by_name = || {
+        names
+            .iter()
+            .position(|cell| cell.eq_ignore_ascii_case(name))
+    };
+    match by_number().or_else(by_name) {
         Some(index) => Ok(Column {
             index,
             name: name.to_owned(),

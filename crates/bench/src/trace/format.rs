@@ -12,7 +12,7 @@ pub enum TraceFormat {
     /// A table with a column of keys and perhaps one of operations.
     Csv {
         /// Where to find what.
-        columns: CsvColumns,
+        columns: Box<CsvColumns>,
         /// The share of writes where there is no column of operations.
         writes: f64,
     },
@@ -35,8 +35,9 @@ pub enum TraceFormat {
 
 impl TraceFormat {
     /// What can be named, for messages and help.
-    pub const POSSIBLE: &str = "csv[:key=COLUMN,op=COLUMN,read=VALUE,write=VALUE,size=COLUMN,block=BYTES], u32, u64, \
-         lines, each with writes=SHARE";
+    pub const POSSIBLE: &str = "csv[:key=COLUMN,op=COLUMN,read=VALUE,write=VALUE,size=COLUMN,block=BYTES,\
+         offset=COLUMN,device=COLUMN,time=COLUMN,unit=ns|us|ms|s], alibaba[:block=BYTES], u32, u64, lines, each with \
+         writes=SHARE";
 
     /// Reads a name and its options, e.g. `u32`, `lines:writes=0.2`, `csv:key=lbn,op=op,read=28,write=2a`.
     ///
@@ -45,10 +46,12 @@ impl TraceFormat {
     /// The name, an option or its value is not one of [`TraceFormat::POSSIBLE`].
     pub fn parse(text: &str) -> Result<TraceFormat, TraceError> {
         let (name, options) = text.split_once(':').unwrap_or((text, ""));
-        if !["csv", "u32", "u64", "lines"].contains(&name) {
-            return Err(unknown(format!("unknown format `{name}`")));
-        }
-        let mut columns = CsvColumns::default();
+        let mut columns = match name {
+            "alibaba" => CsvColumns::alibaba(),
+            "csv" | "u32" | "u64" | "lines" => CsvColumns::default(),
+            _ => return Err(unknown(format!("unknown format `{name}`"))),
+        };
+        let has_columns = ["csv", "alibaba"].contains(&name);
         let mut writes = 0.0;
         for option in options.split(',').filter(|option| !option.is_empty()) {
             let Some((option, value)) = option
@@ -61,12 +64,15 @@ impl TraceFormat {
             };
             if option == "writes" {
                 writes = share(value)?;
-            } else if name != "csv" || !columns.set(option, value)? {
+            } else if !has_columns || !columns.set(option, value)? {
                 return Err(unknown(format!("`{name}` has no option `{option}`")));
             }
         }
         Ok(match name {
-            "csv" => TraceFormat::Csv { columns, writes },
+            "csv" | "alibaba" => {
+                let columns = Box::new(columns);
+                TraceFormat::Csv { columns, writes }
+            }
             "u32" => TraceFormat::U32 { writes },
             "u64" => TraceFormat::U64 { writes },
             _ => TraceFormat::Lines { writes },
@@ -89,7 +95,7 @@ impl TraceFormat {
         let writes = 0.0;
         match plain.rsplit_once('.').map_or("", |(_, suffix)| suffix) {
             "csv" => Ok(TraceFormat::Csv {
-                columns: CsvColumns::default(),
+                columns: Box::default(),
                 writes,
             }),
             "u32" | "trace" => Ok(TraceFormat::U32 { writes }),
@@ -150,7 +156,7 @@ mod tests {
         assert_eq!(
             csv,
             TraceFormat::Csv {
-                columns,
+                columns: Box::new(columns),
                 writes: 0.0
             }
         );
@@ -175,6 +181,11 @@ mod tests {
                 "u32:writes=20",
                 "writes is `20`, possible is a share from 0 to 1",
             ),
+            (
+                "csv:unit=min",
+                "unit is `min`, possible are ns, us, ms and s",
+            ),
+            ("alibaba:column=1", "`alibaba` has no option `column`"),
             (
                 "csv:block=0",
                 "block is `0`, possible is a number of bytes from 1 on",

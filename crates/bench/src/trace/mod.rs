@@ -1,7 +1,8 @@
 //! Recorded requests, replayed: what a real disk, cache or crawler was asked for.
 //!
 //! A [`Trace`] is read whole before a run: the keys to load, and the requests in the order of the file.
-//! Times in a trace are not replayed, requests follow one another as fast as the map answers.
+//! Where the trace says when its requests were made, they can be made again at these times ([`Timed`]); else they follow one
+//! another as fast as the map answers.
 //!
 //! Invariants: every request's key is among the trace's keys, so a replay finds everything it asks for; the
 //! keys are sorted and distinct; what is malformed is one [`TraceError`] of one line, never a panic, and
@@ -17,6 +18,7 @@ mod requests;
 #[cfg(test)]
 mod sample;
 mod source;
+mod timed;
 
 use std::path::Path;
 
@@ -24,6 +26,8 @@ pub use csv::CsvColumns;
 pub use error::TraceError;
 pub use format::TraceFormat;
 pub use replay::{Replay, Split};
+
+pub use timed::Timed;
 
 use requests::Requests;
 use source::Source;
@@ -76,6 +80,33 @@ impl Trace {
     /// How many of the requests write.
     pub fn writes(&self) -> usize {
         self.requests.writes()
+    }
+
+    /// From the first request to the last, ns, if the trace says when they were made.
+    pub fn span_ns(&self) -> Option<u64> {
+        self.requests.time(self.len() - 1)
+    }
+
+    /// How many requests there are for each of [`Trace::keys`].
+    pub fn frequencies(&self) -> Vec<f32> {
+        let mut counts = vec![0u32; self.keys.len()];
+        for key in self.requests.keys() {
+            // Each is there.
+            counts[self.keys.partition_point(|it| it < key)] += 1;
+        }
+        counts.into_iter().map(|count| count as f32).collect()
+    }
+
+    /// The requests of `thread`, one of `threads`, over and over, at the times at which the trace made them, `speed` times as fast.
+    /// `None` where the trace does not say.
+    ///
+    /// # Panics
+    ///
+    /// If `thread` is not below `threads`.
+    pub fn timed(&self, thread: usize, threads: usize, speed: f64) -> Option<Timed<'_>> {
+        let span = self.span_ns()?;
+        let replay = self.replay(thread, threads, Split::RoundRobin);
+        Some(Timed::new(replay, span, self.len(), speed))
     }
 
     /// The requests of `thread`, one of `threads`; the threads together make each request once.

@@ -45,6 +45,15 @@ impl<'a> Replay<'a> {
     }
 }
 
+impl Replay<'_> {
+    /// When the trace made the next request, ns after its first, if there is one and the trace says.
+    #[inline]
+    pub fn next_time(&self) -> Option<u64> {
+        let Range { start, end } = self.positions;
+        (start < end).then(|| self.requests.time(start)).flatten()
+    }
+}
+
 impl Iterator for Replay<'_> {
     type Item = Request;
 

@@ -1,4 +1,6 @@
-//! The requests of a trace, packed: a key each, and one bit that says whether it writes.
+//! The requests of a trace, packed: a key each, one bit that says whether it writes, and perhaps the time at which it came.
+//!
+//! Invariants: all requests have a time or none has; times start at 0 and never fall.
 
 use crate::workload::{Op, Request, Rng};
 
@@ -8,6 +10,10 @@ pub(super) struct Requests {
     keys: Vec<u64>,
     /// Bit i % 64 of word i / 64; words past the last write are left out.
     writes: Vec<u64>,
+    /// When each was made, ns after the first; empty where the trace does not say.
+    times: Vec<u64>,
+    /// What the trace's clock showed at the first, ns.
+    start: Option<u64>,
     /// The share of the requests whose kind the trace does not say that write, and what decides.
     share: f64,
     coin: Rng,
@@ -19,6 +25,8 @@ impl Requests {
         Requests {
             keys: Vec::new(),
             writes: Vec::new(),
+            times: Vec::new(),
+            start: None,
             share,
             coin: Rng::new(0, 0),
         }
@@ -32,6 +40,21 @@ impl Requests {
             self.writes.resize(index / 64 + 1, 0);
             self.writes[index / 64] |= 1 << (index % 64);
         }
+    }
+
+    /// Says when the requests were made that were added and have no time yet: when the trace's clock showed `ns`. One that
+    /// seems to be earlier than the one before was made together with it.
+    pub fn set_time(&mut self, ns: u64) {
+        let start = *self.start.get_or_insert(ns);
+        let before = self.times.last().copied().unwrap_or(0);
+        let time = ns.saturating_sub(start).max(before);
+        self.times.resize(self.keys.len(), time);
+    }
+
+    /// When a request was made, ns after the first, if the trace says.
+    #[inline]
+    pub fn time(&self, index: usize) -> Option<u64> {
+        self.times.get(index).copied()
     }
 
     pub fn len(&self) -> usize {
@@ -81,6 +104,21 @@ mod tests {
             assert_eq!(requests.get(i as usize), Request { op, key: i * 3 });
         }
         assert_eq!(requests.writes(), (0..300).filter(|&i| writes(i)).count());
+    }
+
+    #[test]
+    fn times_start_at_0_and_never_fall() {
+        let mut requests = Requests::new(0.0);
+        for (key, ns) in [(1, 5_000), (2, 5_200), (3, 5_100), (4, 4_000), (5, 6_000)] {
+            requests.push(key, None);
+            requests.set_time(ns);
+        }
+        requests.push(6, None);
+        requests.push(7, None);
+        requests.set_time(6_001);
+        let times: Vec<_> = (0..8).map(|index| requests.time(index)).collect();
+        let expected = [0, 200, 200, 200, 1_000, 1_001, 1_001].map(Some);
+        assert_eq!(times, [&expected[..], &[None]].concat());
     }
 
     #[test]

@@ -61,6 +61,63 @@ fn without_names_columns_have_numbers() {
     assert_eq!(requests("csv:key=1", "7\n8\n"), ["r7", "r8"]);
 }
 
+/// As published: no line of names, offsets and lengths in bytes, times in µs. The second request begins within block 2 and ends
+/// within block 3; devices have keys of their own.
+const ALIBABA: &str = "0,R,4096,4096,1577808000000046\n\
+                       0,W,10240,4096,1577808000000050\n\
+                       3,W,4096,1,1577808000000049\n\
+                       3,R,0,8192,1577808001000046\n";
+
+#[test]
+fn alibabas_block_traces_are_read_as_published() {
+    let third = |block: u64| (3u64 << 44) + block;
+    let expected = [
+        "r1".to_string(),
+        "w2".to_string(),
+        "w3".to_string(),
+        format!("w{}", third(1)),
+        format!("r{}", third(0)),
+        format!("r{}", third(1)),
+    ];
+    assert_eq!(requests("alibaba", ALIBABA), expected);
+    let trace = open("alibaba", ALIBABA).unwrap();
+    let mut timed = trace.timed(0, 1, 1.0).unwrap();
+    let dues = (0..6).map(|_| {
+        let due = timed.due().as_micros();
+        timed.next();
+        due
+    });
+    assert!(dues.eq([0, 4, 4, 4, 1_000_000, 1_000_000]));
+    // With a line of names, and blocks of another size.
+    let named = format!("device_id,opcode,offset,length,timestamp\n{ALIBABA}");
+    assert_eq!(requests("alibaba", &named), expected);
+    assert_eq!(
+        requests("alibaba:block=8192", "0,R,4096,4096,1\n0,R,4096,4097,2\n"),
+        ["r0", "r0", "r1"]
+    );
+}
+
+#[test]
+fn times_are_read_in_their_unit() {
+    let span = |format: &str, times: [&str; 2]| {
+        let text = format!("key,when\n1,{}\n1,{}\n", times[0], times[1]);
+        open(format, &text).unwrap().span_ns()
+    };
+    assert_eq!(span("csv:time=when,unit=ns", ["5", "7"]), Some(2));
+    assert_eq!(span("csv:time=when,unit=us", ["5", "7"]), Some(2_000));
+    assert_eq!(span("csv:time=when,unit=ms", ["0x5", "7"]), Some(2_000_000));
+    let seconds = ["1577808000.25", "1577808001.5"];
+    assert_eq!(span("csv:time=when,unit=s", seconds), Some(1_250_000_000));
+    assert_eq!(
+        span("csv:time=when", ["5", "7"]),
+        None,
+        "of an unknown unit"
+    );
+    // A column of a usual name needs no more than its unit.
+    let text = BLOCKS.replace("1,7,", "1,9,");
+    assert_eq!(open("csv:unit=us", &text).unwrap().span_ns(), Some(4_000));
+}
+
 #[test]
 fn without_operations_all_read_unless_told_otherwise() {
     assert_eq!(requests("csv", "lba\n1\n2\n"), ["r1", "r2"]);
@@ -160,6 +217,47 @@ fn what_is_wrong_is_said_with_its_line() {
             "csv:size=size",
             "lbn,size\n18446744073709551615,1024\n",
             "line 2: 1024 bytes at 18446744073709551615",
+        ),
+        (
+            "csv:unit=us",
+            "key,time\n1,5\n1,soon\n",
+            "line 3: `soon` in column `time` is not a time from 0 on",
+        ),
+        (
+            "csv:unit=s",
+            "key,time\n1,5.x\n",
+            "line 2: `5.x` in column `time` is not a time",
+        ),
+        (
+            "csv:unit=s",
+            "key,time\n1,99999999999\n",
+            "line 2: `99999999999` in column `time` is not a time",
+        ),
+        (
+            "csv:time=when",
+            "key,time\n1,5\n",
+            "line 1: there is no column `when`",
+        ),
+        ("alibaba", "0,R,4096\n", "line 1: there is no column `4`"),
+        (
+            "alibaba",
+            "0,X,4096,4096,1\n",
+            "line 1: `X` in column `2` is neither a read",
+        ),
+        (
+            "alibaba",
+            "1048576,R,4096,4096,1\n",
+            "line 1: block 1 of device 1048576 is too large; at most 17592186044415 of device 1048575",
+        ),
+        (
+            "alibaba:block=1",
+            "0,R,17592186044416,1,1\n",
+            "line 1: block 17592186044416 of device 0 is too large",
+        ),
+        (
+            "alibaba",
+            "0,R,4095,18446744073709551615,1\n",
+            "line 1: 18446744073709551615 bytes at 4095 span 4503599627370496 blocks of 4096",
         ),
     ] {
         let error = open(format, text).unwrap_err().to_string();
