@@ -1,5 +1,6 @@
 //! The instruments: workloads and traces, placements compared side by side, and the report.
 
+pub mod bound;
 pub mod report;
 pub mod run;
 pub mod substrate;

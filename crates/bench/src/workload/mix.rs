@@ -6,7 +6,7 @@ use super::rng::Rng;
 use super::stream::Op;
 
 /// The longest scan, in records; lengths are uniform from 1 (YCSB's workload E).
-const LONGEST_SCAN: u64 = 100;
+pub(super) const LONGEST_SCAN: u64 = 100;
 
 /// The kinds of requests in percent, 100 together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

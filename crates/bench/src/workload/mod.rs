@@ -15,6 +15,7 @@
 //! their papers where they are made.
 
 mod distribution;
+mod frequencies;
 mod hotspot;
 mod key_space;
 mod latest;

@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn the_first_h_of_the_records_get_all_but_h_of_the_draws_at_every_scale() {
-        for h in [0.5f64, 0.2, 0.1] {
+        for h in [0.5f64, 0.2, 0.1, 0.01, 0.001] {
             let n = 1_000_000;
             let (law, mut rng) = (SelfSimilar::new(n, h), Rng::new(2, 0));
             let (within_h, within_h2) = ((n as f64 * h) as u64, (n as f64 * h * h) as u64);
