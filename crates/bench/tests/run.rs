@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
-use timberline_bench::run::{Budget, Keys, PLACEMENTS, Plan, Requests, What, run};
+use timberline_bench::run::{
+    Budget, Form, INDEXES, Keys, Measured, PLACEMENTS, Plan, Requests, What, run,
+};
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{
@@ -33,7 +35,7 @@ fn stream(name: &str, records: u64) -> What {
     let requests = Requests::Stream { workload, space };
     What {
         requests,
-        keys: Keys::Words,
+        form: Form::default(),
         grows,
     }
 }
@@ -50,13 +52,18 @@ fn plan(what: Vec<What>) -> Plan {
         warmup: Duration::from_millis(20),
         budget: Budget::Ratio(0.2),
         shift_every: None,
+        interval: None,
         seed: 42,
         nodes: [Vec::new(), Vec::new()],
     }
 }
 
-fn run_emulated(plan: &Plan) -> Vec<Outcome> {
+fn measure(plan: &Plan) -> Measured {
     run(plan, &cxl, &Silent, &AtomicBool::new(false)).unwrap()
+}
+
+fn run_emulated(plan: &Plan) -> Vec<Outcome> {
+    measure(plan).outcomes
 }
 
 fn of<'a>(outcomes: &'a [Outcome], placement: &str) -> &'a Outcome {
@@ -92,8 +99,9 @@ fn plausible(outcome: &Outcome) {
             .map(|it| if fast { it.bytes_fast } else { it.bytes_slow })
             .sum()
     };
-    assert!(level(true) <= outcome.fast_bytes, "{name}");
-    assert!(level(false) <= outcome.slow_bytes, "{name}");
+    let nodes_differ = outcome.index != "btree" || outcome.bytes_per_record > 64.0;
+    assert!(nodes_differ || level(true) <= outcome.fast_bytes, "{name}");
+    assert!(nodes_differ || level(false) <= outcome.slow_bytes, "{name}");
     assert!(!outcome.series.is_empty(), "{name}");
     match outcome.placement.as_str() {
         "all-fast" => assert_eq!((outcome.slow_bytes, outcome.lines_slow_per_op), (0, 0.0)),
@@ -122,7 +130,9 @@ fn every_placement_runs_every_workload() {
         assert!(outcome.emulated);
         assert_eq!((outcome.records, outcome.threads), (2_000, 2));
         assert_eq!(outcome.rounds.len(), 1);
-        let is_static = !matches!(&*outcome.placement, "sidle" | "timberline");
+        let moves = ["random", "sidle+m", "sidle+h", "sidle+w", "timberline"];
+        let moves = moves.iter().any(|it| outcome.placement.starts_with(it));
+        let is_static = !moves && outcome.placement != "sidle";
         assert!(!is_static || (outcome.promoted, outcome.demoted) == (0, 0));
     }
 }
@@ -130,7 +140,8 @@ fn every_placement_runs_every_workload() {
 #[test]
 fn real_memory_is_run_the_same_way() {
     let plan = plan(vec![stream("hs-a", 2_000), stream("ycsb-e", 2_000)]);
-    let outcomes = run(&plan, &Native, &Silent, &AtomicBool::new(false)).unwrap();
+    let outcomes = run(&plan, &Native, &Silent, &AtomicBool::new(false));
+    let outcomes = outcomes.unwrap().outcomes;
     assert_eq!(outcomes.len(), 2 * PLACEMENTS.len());
     for outcome in &outcomes {
         plausible(outcome);
@@ -158,7 +169,8 @@ fn any_budget_is_kept() {
 fn a_budget_too_small_is_one_line() {
     let mut plan = plan(vec![stream("hs-c", 100_000)]);
     plan.budget = Budget::Bytes(4096);
-    let line = run(&plan, &cxl, &Silent, &AtomicBool::new(false)).unwrap_err();
+    let measured = run(&plan, &cxl, &Silent, &AtomicBool::new(false));
+    let line = measured.err().unwrap();
     assert!(line.contains("4096") && !line.contains('\n'), "{line}");
 }
 
@@ -174,7 +186,7 @@ fn the_oracle_meets_fast_memory_most() {
         .with_distribution(distribution);
     let requests = Requests::Stream { workload, space };
     let hot = What {
-        keys: Keys::Words,
+        form: Form::default(),
         requests,
         grows: false,
     };
@@ -191,6 +203,71 @@ fn the_oracle_meets_fast_memory_most() {
         let shares = ["oracle", "interleave", "inner-fast"].map(share);
         let limit = 1.2 * shares[1].max(shares[2]);
         assert!(shares[0] >= limit, "{}: {shares:?}", outcomes[0].workload);
+    }
+}
+
+#[test]
+fn records_of_any_form_are_run() {
+    let formed = |workload, keys: usize, value_bytes| What {
+        form: Form::new(Keys::of_bytes(keys).unwrap(), value_bytes).unwrap(),
+        ..stream(workload, 2_000)
+    };
+    for (key_bytes, value_bytes) in [(8, 9), (8, 2048), (16, 8), (128, 100)] {
+        let forms = ["ycsb-e", "ycsb-f"].map(|it| formed(it, key_bytes, value_bytes));
+        let mut plan = plan(forms.to_vec());
+        plan.placements = vec!["all-fast", "random", "timberline"];
+        plan.indexes = INDEXES.to_vec();
+        plan.indexes.retain(|&it| key_bytes == 8 || it != "btree");
+        let outcomes = run_emulated(&plan);
+        let placements = plan.placements.len();
+        assert_eq!(outcomes.len(), 2 * placements * plan.indexes.len());
+        for outcome in &outcomes {
+            plausible(outcome);
+            assert!(
+                outcome.bytes_per_record >= value_bytes as f64,
+                "{}",
+                outcome.index
+            );
+        }
+    }
+}
+
+/// Hand-made: the hottest tenth of the records is one region, so a tenth of the leaves or of the records serves nine requests in ten.
+#[test]
+fn bounds_are_those_of_the_distribution() {
+    let distribution = Distribution::parse("hotspot:0.1:0.9").unwrap();
+    let space = KeySpace::new(30_000).unwrap();
+    let workload = Workload::parse("hs-a").unwrap();
+    let workload = workload.with_distribution(distribution);
+    let requests = Requests::Stream { workload, space };
+    let mut plan = plan(vec![
+        What {
+            requests,
+            ..stream("hs-a", 1)
+        },
+        stream("ycsb-d", 30_000),
+    ]);
+    plan.indexes = INDEXES.to_vec();
+    plan.placements = vec!["interleave"];
+    plan.budget = Budget::Ratio(0.3);
+    let bounds = measure(&plan).bounds;
+    let of: Vec<_> = bounds
+        .iter()
+        .map(|it| (&*it.index, &*it.workload))
+        .collect();
+    assert_eq!(
+        of,
+        INDEXES.map(|index| (index, "hs-a")),
+        "ycsb-d changes as it runs"
+    );
+    for bound in &bounds {
+        let shares = [bound.bound_leaf_fast_share, bound.bound_record_fast_share];
+        for share in shares.map(Option::unwrap) {
+            // All of the region, and two ninths of the rest. More where inner nodes take much, as they take none of the budget.
+            assert!((0.92..0.98).contains(&share), "{bound:?}");
+        }
+        let shares = shares.map(Option::unwrap);
+        assert!(shares[0] <= shares[1] + 0.01, "{bound:?}");
     }
 }
 
@@ -222,10 +299,38 @@ fn trace(name: &str, content: &[u8]) -> Trace {
     let file = format!("timberline-run-{}-{name}", std::process::id());
     let path: PathBuf = std::env::temp_dir().join(file);
     std::fs::write(&path, content).unwrap();
-    let format = TraceFormat::guess(&path).unwrap();
-    let trace = Trace::open(&path, &format);
+    let format = match name.strip_suffix(".alibaba") {
+        Some(_) => TraceFormat::parse("alibaba"),
+        None => TraceFormat::guess(&path),
+    };
+    let trace = Trace::open(&path, &format.unwrap());
     std::fs::remove_file(&path).unwrap();
     trace.unwrap()
+}
+
+/// A request each 100 µs; at five times the speed some 2,500 are due in a slice of 50 ms.
+#[test]
+fn a_trace_is_replayed_at_its_times() {
+    let rows = (0..3_000u64).map(|n| {
+        let (device, block, us) = (n % 3, n * n % 1_009, 1_000_000 + 100 * n);
+        format!("{device},R,{},4096,{us}\n", block * 4096)
+    });
+    let trace = trace("blocks.alibaba", rows.collect::<String>().as_bytes());
+    let mut plan = plan(vec![What {
+        requests: Requests::Trace {
+            trace: Arc::new(trace),
+            speed: Some(5.0),
+        },
+        ..stream("hs-c", 1)
+    }]);
+    plan.placements = vec!["all-fast", "sidle"];
+    plan.rounds = 2;
+    for outcome in run_emulated(&plan) {
+        plausible(&outcome);
+        // However slow this machine is: what was due in the slices was made, or missed its turn.
+        let turns = (outcome.ops_per_s * outcome.seconds) as u64 + outcome.unanswered;
+        assert!(turns > 500, "{turns} turns");
+    }
 }
 
 #[test]
@@ -234,9 +339,12 @@ fn a_trace_is_replayed_over_its_own_keys() {
     let bytes: Vec<u8> = keys.flat_map(u32::to_le_bytes).collect();
     let trace = trace("squares.u32", &bytes);
     let records = trace.keys().len() as u64;
-    let requests = Requests::Trace(Arc::new(trace));
+    let requests = Requests::Trace {
+        trace: Arc::new(trace),
+        speed: None,
+    };
     let mut plan = plan(vec![What {
-        keys: Keys::Words,
+        form: Form::default(),
         requests,
         grows: false,
     }]);
@@ -279,7 +387,7 @@ fn interrupted_at(at: &'static str) -> Vec<(String, usize)> {
         interrupted: &interrupted,
         finished: AtomicUsize::new(0),
     };
-    let outcomes = run(&plan, &cxl, &progress, &interrupted).unwrap();
+    let outcomes = run(&plan, &cxl, &progress, &interrupted).unwrap().outcomes;
     assert_eq!(progress.finished.load(Relaxed), 1);
     outcomes.iter().for_each(plausible);
     assert!(outcomes.iter().all(|it| it.workload == "hs-c"));

@@ -7,37 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use timberline_bench::report::{Machine, Meta, Outcome, Report, table, utc_date};
-use timberline_bench::run::{self, Budget, Keys, Plan, Requests, What};
-use timberline_bench::trace::{Trace, TraceFormat};
-use timberline_bench::workload::{Distribution, KeySpace, Lines, Workload};
+use timberline_bench::run::{self, Budget, Plan};
 use timberline_tier::Native;
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
+use crate::loads::Loads;
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
 /// Arguments of `bench`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Records to load
-    #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
-    records: u64,
+    #[command(flatten)]
+    loads: Loads,
     /// Request threads [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Workloads to run, one after the other: hs-a…d, ycsb-a…f
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "hs-c,ycsb-c",
-        value_name = "NAMES"
-    )]
-    workloads: Vec<String>,
-    /// Other request distribution for all workloads, e.g. `zipfian:0.8`, `uniform`, `hotspot:0.05:0.9`
-    #[arg(long, value_name = "SPEC")]
-    distribution: Option<String>,
     /// Maps to measure, one after the other: btree, art, masstree
     #[arg(
         long,
@@ -46,9 +33,6 @@ pub struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
-    /// Take the lines of this file for keys, with numbers behind them once all are taken [default: numbers of 64 bits]
-    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
-    keys: Option<PathBuf>,
     /// Placements to compare side by side
     #[arg(
         long,
@@ -86,12 +70,9 @@ pub struct Args {
     /// Move the hot region every so many seconds; measures one long round
     #[arg(long, value_name = "S")]
     shift_every: Option<f64>,
-    /// Replay this trace instead of a workload
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
-    /// How the trace is written [default: by its name], e.g. `csv:key=lbn,op=op,read=28,write=2a`, `u32`, `lines`
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
-    trace_format: Option<String>,
+    /// Seconds from one scan of SIDLE's migration trigger to the next; its cooler rests four times as long [default: 0.5]
+    #[arg(long, value_name = "S")]
+    interval: Option<f64>,
     /// Seed of all requests
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
@@ -107,19 +88,6 @@ pub struct Args {
     /// Show no progress
     #[arg(long)]
     quiet: bool,
-}
-
-/// Reads `2M`, `200k`, `1000`.
-fn count(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is no count: give a number from 1 on, such as 2M, 200k or 5000");
-    let (digits, unit) = match text.chars().last() {
-        Some('k' | 'K') => (&text[..text.len() - 1], 1_000),
-        Some('m' | 'M') => (&text[..text.len() - 1], 1_000_000),
-        Some('g' | 'G') => (&text[..text.len() - 1], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let number: u64 = digits.parse().map_err(|_| bad())?;
-    number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
 }
 
 fn seconds(name: &str, seconds: f64, least: f64) -> Result<Duration, Failure> {
@@ -146,7 +114,15 @@ impl Args {
                 self.rounds
             )));
         }
-        let slice = seconds("seconds", self.seconds, 0.05)?;
+        let mut slice = seconds("seconds", self.seconds, 0.05)?;
+        let mut warmup = seconds("warmup", self.warmup, 0.0)?;
+        let mut rounds = self.rounds;
+        if self.quick {
+            slice = slice.min(Duration::from_millis(300));
+            warmup = warmup.min(Duration::from_millis(1500));
+            rounds = rounds.min(3);
+        }
+        let interval = self.interval.map(|it| seconds("interval", it, 0.001));
         let shift_every = self
             .shift_every
             .map(|every| seconds("shift-every", every, 0.5))
@@ -156,68 +132,19 @@ impl Args {
             false => Vec::new(),
         };
         Ok(Plan {
-            what: self.what(threads)?,
+            what: self.loads.what(threads, slice, self.quick)?,
             indexes: run::indexes(&self.index).map_err(Failure::impossible)?,
             placements: run::placements(&self.placements).map_err(Failure::impossible)?,
             threads,
             slice,
-            rounds: if shift_every.is_some() {
-                1
-            } else {
-                self.rounds
-            },
-            warmup: seconds("warmup", self.warmup, 0.0)?,
+            rounds: if shift_every.is_some() { 1 } else { rounds },
+            warmup,
             budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
             shift_every,
+            interval: interval.transpose()?,
             seed: self.seed,
             nodes: [node_of(0), node_of(1)],
         })
-    }
-
-    fn what(&self, threads: usize) -> Result<Vec<What>, Failure> {
-        if let Some(path) = &self.trace {
-            return Ok(vec![What {
-                requests: self.open_trace(path, threads)?,
-                keys: Keys::Words,
-                grows: false,
-            }]);
-        }
-        let records = if self.quick {
-            self.records.min(200_000)
-        } else {
-            self.records
-        };
-        let (keys, space) = match &self.keys {
-            None => (Keys::Words, KeySpace::new(records)),
-            Some(path) => {
-                let lines = Lines::read(path).map_err(Failure::Impossible)?;
-                (Keys::Lines(Arc::new(lines)), KeySpace::dense(records))
-            }
-        };
-        let space = space.map_err(Failure::impossible)?;
-        let distribution = self
-            .distribution
-            .as_deref()
-            .map(Distribution::parse)
-            .transpose();
-        let distribution = distribution.map_err(Failure::impossible)?;
-        let mut what = Vec::new();
-        for name in &self.workloads {
-            let mut workload = Workload::parse(name).map_err(Failure::impossible)?;
-            if let Some(distribution) = distribution {
-                workload = workload.with_distribution(distribution);
-            }
-            let grows = workload.mix().inserts();
-            what.push(What {
-                requests: Requests::Stream {
-                    workload,
-                    space: space.clone(),
-                },
-                keys: keys.clone(),
-                grows,
-            });
-        }
-        Ok(what)
     }
 
     /// The kernel's tiering that was asked for.
@@ -233,23 +160,6 @@ impl Args {
         let unknown = || format!("unknown kernel tiering `{name}`; possible: {known}");
         let tiering = KernelTiering::parse(name).ok_or_else(|| Failure::Impossible(unknown()))?;
         Ok(Some(tiering))
-    }
-
-    fn open_trace(&self, path: &Path, threads: usize) -> Result<Requests, Failure> {
-        let format = match &self.trace_format {
-            Some(text) => TraceFormat::parse(text),
-            None => TraceFormat::guess(path),
-        };
-        let trace = format.and_then(|format| Trace::open(path, &format));
-        let trace = trace.map_err(Failure::impossible)?;
-        if trace.len() < threads {
-            let requests = trace.len();
-            return Err(Failure::Impossible(format!(
-                "{}: {requests} requests are too few for {threads} threads: lower --threads",
-                path.display()
-            )));
-        }
-        Ok(Requests::Trace(Arc::new(trace)))
     }
 }
 
@@ -269,12 +179,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    let mut plan = args.plan(&topology)?;
-    if args.quick {
-        plan.slice = plan.slice.min(Duration::from_millis(300));
-        plan.warmup = plan.warmup.min(Duration::from_millis(1500));
-        plan.rounds = plan.rounds.min(3);
-    }
+    let plan = args.plan(&topology)?;
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
     let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
@@ -320,13 +225,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             run::run(&plan, &emulated, &*progress, &interrupted),
         )
     };
-    let results = results.map_err(Failure::Failed)?;
-    let mut notes = Vec::new();
+    let measured = results.map_err(Failure::Failed)?;
+    let mut notes = args.loads.notes(&plan);
     if interrupted.load(Relaxed) {
         notes.push("Interrupted: figures are of what was measured until then.".to_string());
     }
-    if results.is_empty() {
-        eprintln!("interrupted before anything was measured");
+    if measured.outcomes.is_empty() {
+        let why = match interrupted.load(Relaxed) {
+            true => "interrupted before anything was measured",
+            false => "nothing was measured: no request had its turn",
+        };
+        eprintln!("{why}");
         return Ok(());
     }
     let meta = Meta {
@@ -343,7 +252,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seed: plan.seed,
         versions: [("timberline".into(), env!("CARGO_PKG_VERSION").into())].into(),
         notes,
+        speed: args.loads.speed(&plan),
+        bounds: measured.bounds,
     };
+    let results = measured.outcomes;
     write(args, Report { meta, results })
 }
 
@@ -387,6 +299,7 @@ fn write(args: &Args, report: Report) -> Result<(), Failure> {
     println!("{}", table::render(&report));
     print_recoveries(&report.results);
     print_misplaced(&report.results);
+    print_unanswered(&report.results);
     if let Some(path) = &args.json {
         report.write_json(path).map_err(Failure::failed)?;
     }
@@ -406,6 +319,17 @@ fn print_misplaced(results: &[Outcome]) {
     }
 }
 
+fn print_unanswered(results: &[Outcome]) {
+    for outcome in results {
+        if outcome.unanswered > 0 {
+            println!(
+                "{}, {}: could not keep up; {} requests were due and had no turn",
+                outcome.workload, outcome.placement, outcome.unanswered
+            );
+        }
+    }
+}
+
 fn print_recoveries(results: &[Outcome]) {
     for outcome in results {
         if let (Some(median), Some(longest)) = (outcome.recovery_s, outcome.recovery_s_max) {
@@ -413,21 +337,6 @@ fn print_recoveries(results: &[Outcome]) {
                 "{}, {}: back to 90 % of what was regained {median:.1} s after the hot region moved (at most {longest:.1} s)",
                 outcome.workload, outcome.placement
             );
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_have_units() {
-        assert_eq!(count("2M"), Ok(2_000_000));
-        assert_eq!(count("200k"), Ok(200_000));
-        assert_eq!(count("7"), Ok(7));
-        for bad in ["", "0", "-1", "2X", "99999999999999G", "M"] {
-            assert!(count(bad).unwrap_err().contains("2M"), "{bad}");
         }
     }
 }

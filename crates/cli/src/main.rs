@@ -4,6 +4,7 @@
 
 mod bars;
 mod bench;
+mod loads;
 mod measure;
 mod tiers;
 

@@ -103,6 +103,69 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     for ns in ["0", "nan", "inf", "1e9"] {
         refuses(&["--base-ns", ns], &["--base-ns", "1 to 100000"]);
     }
+    refuses(&["--interval", "0"], &["--interval 0", "0.001 to 86400"]);
+}
+
+#[test]
+fn records_of_no_possible_form_are_refused() {
+    for bytes in ["0", "7", "129"] {
+        refuses(&["--key-bytes", bytes], &["--key-bytes", bytes, "8 to 128"]);
+    }
+    for bytes in ["0", "7", "2049"] {
+        let args = ["--value-bytes", bytes];
+        refuses(&args, &["--value-bytes", bytes, "8 to 2048"]);
+    }
+    let wide = ["--index", "btree,art", "--key-bytes", "16"];
+    refuses(
+        &wide,
+        &["btree takes keys of eight bytes", "16", "masstree"],
+    );
+    let large = ["--records", "500M", "--value-bytes", "2048"];
+    refuses(&large, &["MiB are free", "--records"]);
+}
+
+#[test]
+fn speeds_at_which_a_trace_can_not_be_replayed_are_refused() {
+    let scratch = Scratch::new();
+    let rows: String = (0..100)
+        .map(|n| format!("0,R,{},4096,{n}\n", n * 4096))
+        .collect();
+    let timed = scratch.write("a.csv", rows.as_bytes());
+    let untold = scratch.write("b.csv", b"key,time\n1,1\n2,2\n3,3\n");
+    let trace = |path: &std::path::Path, args: &[&str]| {
+        let path = path.to_str().unwrap();
+        [&["--trace", path], args]
+            .concat()
+            .iter()
+            .map(|it| it.to_string())
+            .collect::<Vec<_>>()
+    };
+    let refuses_trace = |path: &std::path::Path, args: &[&str], expected: &[&str]| {
+        let args = trace(path, args);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        refuses(&args, expected);
+    };
+    let at = |speed| ["--trace-format", "alibaba", "--speed", speed];
+    for speed in ["0", "nan", "inf"] {
+        refuses_trace(&timed, &at(speed), &["--speed", "a number above 0"]);
+    }
+    refuses_trace(
+        &timed,
+        &at("1e9"),
+        &["a.csv", "more than any map answers", "--closed-loop"],
+    );
+    refuses_trace(
+        &timed,
+        &at("1e-6"),
+        &["a.csv", "too few", "--seconds", "--closed-loop"],
+    );
+    refuses_trace(
+        &untold,
+        &["--speed", "2"],
+        &["b.csv", "no times", "csv:time=ts,unit=us"],
+    );
+    let bad_unit = ["--trace-format", "csv:unit=min"];
+    refuses_trace(&untold, &bad_unit, &["`min`", "ns, us, ms and s"]);
 }
 
 #[test]
@@ -229,6 +292,11 @@ fn the_command_line_itself_is_checked() {
         &["bench", "--records", "many"],
         &["bench", "--threads", "-1"],
         &["bench", "--trace-format", "u32"],
+        &["bench", "--speed", "2"],
+        &["bench", "--closed-loop"],
+        &["bench", "--trace", "a.csv", "--speed", "2", "--closed-loop"],
+        &["bench", "--keys", "urls.txt", "--key-bytes", "16"],
+        &["bench", "--value-bytes", "many"],
         &["measure", "--megabytes", "0"],
     ];
     for args in wrong {
@@ -298,11 +366,19 @@ const STABLE: [&str; 20] = [
     "slow_bytes",
 ];
 
-fn results(path: &std::path::Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let report: Value = serde_json::from_str(&text).unwrap();
+fn written(path: &std::path::Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn meta(path: &std::path::Path) -> Value {
+    let report = written(path);
     assert!(report["meta"].is_object());
-    report["results"].as_array().unwrap().clone()
+    report["meta"].clone()
+}
+
+fn results(path: &std::path::Path) -> Vec<Value> {
+    meta(path);
+    written(path)["results"].as_array().unwrap().clone()
 }
 
 #[test]
@@ -341,6 +417,26 @@ fn a_run_prints_a_table_and_writes_its_files() {
         assert_eq!(result["over_budget_bytes"], 0);
         assert_eq!(result["emulated"], true);
     }
+    assert_eq!(
+        table.matches("bound: leaf-grained 0.").count(),
+        2,
+        "{table}"
+    );
+    for (bounds, workload) in meta(&json)["bounds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(["hs-c", "ycsb-e"])
+    {
+        assert_eq!(
+            (&bounds["index"], &bounds["workload"]),
+            (&"btree".into(), &workload.into())
+        );
+        for name in ["bound_leaf_fast_share", "bound_record_fast_share"] {
+            let share = bounds[name].as_f64().unwrap();
+            assert!(share > 0.2 && share <= 1.0, "{name} {share}");
+        }
+    }
     let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
     assert!(page.contains("<html") && page.trim_end().ends_with("</html>"));
     assert!(
@@ -370,6 +466,34 @@ fn a_trace_is_replayed() {
     let results = results(&json);
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result["workload"] == "trace"));
+    assert_eq!(meta(&json)["speed"], Value::Null, "it tells no times");
+}
+
+/// Also with keys and values that are not words.
+#[test]
+fn a_trace_that_tells_its_times_is_replayed_at_them() {
+    let scratch = Scratch::new();
+    let json = scratch.path("figures.json");
+    let rows: String = (0..2_000u64)
+        .map(|n| format!("{},W,{},8192,{}\n", n % 2, n * n % 977 * 4096, 50 * n))
+        .collect();
+    let trace = scratch.write("blocks", rows.as_bytes());
+    for (args, speed) in [
+        (&["--speed", "2.5"][..], Some(2.5)),
+        (&[], Some(1.0)),
+        (&["--closed-loop"], None),
+    ] {
+        let mut command = bench(&scratch, &["--placements", "interleave,sidle+migration"]);
+        command.args(["--index", "masstree", "--key-bytes", "24"]);
+        command.args(["--value-bytes", "64", "--trace-format", "alibaba"]);
+        command.arg("--trace").arg(&trace).arg("--json").arg(&json);
+        let output = command.args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let note = stdout(&output).contains("latencies count from when a request was due");
+        assert_eq!(note, speed.is_some());
+        assert_eq!(meta(&json)["speed"].as_f64(), speed);
+        assert_eq!(results(&json).len(), 2);
+    }
 }
 
 /// Runs until `phase` is announced, interrupts, and returns what became of it.

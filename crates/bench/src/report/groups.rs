@@ -34,6 +34,11 @@ impl Group<'_> {
         self.members[0]
     }
 
+    /// Whether its outcomes are of this map and workload.
+    pub fn is_of(&self, index: &str, workload: &str) -> bool {
+        (&*self.first().index, &*self.first().workload) == (index, workload)
+    }
+
     /// The workload's name.
     pub fn workload(&self) -> &str {
         &self.first().workload

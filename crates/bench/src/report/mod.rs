@@ -25,5 +25,5 @@ mod samples;
 pub use compare::fill_comparisons;
 pub use machine::{Machine, utc_date};
 pub use progress::{Progress, Silent};
-pub use result::{LevelFill, Meta, Outcome, Sample, fast_share, median};
+pub use result::{Bounds, LevelFill, Meta, Outcome, Sample, fast_share, median};
 pub use written::Report;

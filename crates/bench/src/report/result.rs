@@ -34,6 +34,27 @@ pub struct Meta {
     pub versions: BTreeMap<String, String>,
     /// What a reader should know before believing a figure, one sentence each.
     pub notes: Vec<String>,
+    /// How many times as fast as a trace its requests were made, at its times; `null` where each was made when the one before it was
+    /// answered.
+    pub speed: Option<f64>,
+    /// What placements of each grain could have reached, for each map and workload.
+    pub bounds: Vec<Bounds>,
+}
+
+/// The most that placements of a grain could have reached on one workload: which share of all accesses finds what it wants fast, if
+/// frequencies are known and the budget is spent as well as possible ([`crate::bound`]). `null` where frequencies change as the workload
+/// runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bounds {
+    /// The map.
+    pub index: String,
+    /// The workload.
+    pub workload: String,
+    /// Of placements of leaves.
+    pub bound_leaf_fast_share: Option<f64>,
+    /// Of placements of single records, each with its share of the leaves' bytes.
+    pub bound_record_fast_share: Option<f64>,
 }
 
 /// One placement on one workload.
@@ -72,6 +93,9 @@ pub struct Outcome {
     pub p99_ns: u64,
     /// 99.9th percentile, ns.
     pub p999_ns: u64,
+    /// Requests of a trace that were due within a round and had not had their turn at its end. Latencies count them as if they had
+    /// been answered then.
+    pub unanswered: u64,
 
     /// Lines a request fetched from the fast tier.
     pub lines_fast_per_op: f64,

@@ -67,6 +67,7 @@ fn meta() -> Meta {
         seed: 42,
         versions: [("timberline".to_string(), "0.1.0".to_string())].into(),
         notes: vec!["Cores are shared with other tenants.".into()],
+        ..Meta::default()
     }
 }
 

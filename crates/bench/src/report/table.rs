@@ -5,7 +5,7 @@
 
 use super::figures;
 use super::groups::{Group, groups};
-use super::result::Outcome;
+use super::result::{Bounds, Outcome};
 use super::written::Report;
 
 /// The report as lines for a terminal, each ended by a newline.
@@ -13,9 +13,13 @@ pub fn render(report: &Report) -> String {
     let groups = groups(&report.results);
     let mut grid = Grid::new(&COLUMNS);
     for group in &groups {
-        grid.heading(heading(group));
+        grid.text(heading(group));
         for outcome in &group.members {
             grid.row(row(group, outcome));
+        }
+        let bounds = report.meta.bounds.iter();
+        for bounds in bounds.filter(|bounds| group.is_of(&bounds.index, &bounds.workload)) {
+            grid.text(bound(bounds));
         }
     }
     let mut text = headline(report) + "\n\n";
@@ -24,6 +28,9 @@ pub fn render(report: &Report) -> String {
     }
     text += &grid.render();
     text += "\nregained: share of what slow memory costs that is won back; 0 is interleave, 1 is all-fast.\n";
+    if !report.meta.bounds.is_empty() {
+        text += "bound: share of accesses that the best placement of that grain would find fast within the budget.\n";
+    }
     text += "÷oracle: regained over that of a placement that knows the true frequencies.\n";
     for outcome in report
         .results
@@ -60,6 +67,15 @@ pub fn headline(report: &Report) -> String {
 fn heading(group: &Group<'_>) -> String {
     let emulated = if group.emulated() { " · emulated" } else { "" };
     format!("{} · {}{emulated}", group.workload(), group.setting())
+}
+
+fn bound(bounds: &Bounds) -> String {
+    let shares = [
+        ("leaf", bounds.bound_leaf_fast_share),
+        ("record", bounds.bound_record_fast_share),
+    ];
+    let shares = shares.map(|(grain, share)| format!("{grain}-grained {}", figures::share(share)));
+    format!("  bound: {}", shares.join(", "))
 }
 
 /// Two header lines and the side on which a column is flush.
@@ -111,7 +127,7 @@ fn row(group: &Group<'_>, outcome: &Outcome) -> Vec<String> {
 }
 
 enum Line {
-    Heading(String),
+    Text(String),
     Row(Vec<String>),
 }
 
@@ -129,8 +145,8 @@ impl Grid {
         }
     }
 
-    fn heading(&mut self, text: String) {
-        self.lines.push(Line::Heading(text));
+    fn text(&mut self, text: String) {
+        self.lines.push(Line::Text(text));
     }
 
     fn row(&mut self, cells: Vec<String>) {
@@ -143,7 +159,7 @@ impl Grid {
             let (first, second, _) = self.columns[i];
             let cells = self.lines.iter().filter_map(|line| match line {
                 Line::Row(cells) => Some(cells[i].as_str()),
-                Line::Heading(_) => None,
+                Line::Text(_) => None,
             });
             cells
                 .chain([first, second])
@@ -172,7 +188,7 @@ impl Grid {
         text += &format!("{}\n", "─".repeat(all));
         for entry in &self.lines {
             text += &match entry {
-                Line::Heading(heading) => format!("{heading}\n"),
+                Line::Text(text) => format!("{text}\n"),
                 Line::Row(cells) => line(&mut cells.iter().map(String::as_str)),
             };
         }
@@ -211,6 +227,23 @@ mod tests {
         let mut report = samples::report();
         report.results[0].over_budget_bytes = 4096;
         assert!(render(&report).contains("OVER BUDGET: all-fast on hs-c held 4.00 KiB"));
+    }
+
+    #[test]
+    fn bounds_stand_below_the_placements_of_their_workload() {
+        let mut report = samples::report();
+        report.meta.bounds.push(Bounds {
+            index: "btree".into(),
+            workload: "ycsb-a".into(),
+            bound_leaf_fast_share: Some(0.701),
+            bound_record_fast_share: None,
+        });
+        let text = render(&report);
+        let lines: Vec<&str> = text.lines().collect();
+        let at = |start: &str| lines.iter().rposition(|line| line.starts_with(start));
+        let bound = at("  bound: leaf-grained 0.70, record-grained –");
+        assert_eq!(bound, at("  timberline").map(|last| last + 1), "{text}");
+        assert!(text.contains("\nbound: share of accesses"));
     }
 
     #[test]

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use timberline_placement::sidle::Technique;
 use timberline_placement::workers::Workers;
 use timberline_placement::{
-    AllFast, AllSlow, InnerFast, Interleave, Oracle, Placement, Sidle, SidleConfig, Timberline,
+    AllSlow, InnerFast, Interleave, Oracle, Placement, Random, Sidle, SidleConfig, Timberline,
     TimberlineConfig,
 };
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 
+use super::census::Census;
+use super::form::Form;
 use super::hog::Hog;
-use super::index::{Keys, PlacedIndex};
-use super::plan::KERNEL;
+use super::index::PlacedIndex;
+use super::plan::{KERNEL, Plan};
 use crate::report::{LevelFill, Outcome};
 
 /// See the [module's text](self).
@@ -22,7 +25,11 @@ pub struct Contender<I: PlacedIndex> {
     pub map: I,
     /// Its placement, if that is to be told what will be asked.
     pub oracle: Option<Arc<Oracle>>,
+    /// What counts its leaves, if it is all fast.
+    pub census: Option<Arc<Census>>,
     workers: Workers,
+    /// Whether anything moves its nodes.
+    adapts: bool,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
     /// The NUMA nodes that its tiers are bound to.
@@ -40,8 +47,8 @@ pub struct Sizes {
     pub fast: usize,
     /// The slow limit.
     pub slow: usize,
-    /// The NUMA nodes of the two tiers; empty where memory is emulated.
-    pub nodes: [Vec<u32>; 2],
+    /// How many of the uppermost levels fit into fast memory together; 255 if all do.
+    pub levels: u8,
 }
 
 impl<I: PlacedIndex> Contender<I> {
@@ -52,8 +59,9 @@ impl<I: PlacedIndex> Contender<I> {
     pub fn new(
         name: &'static str,
         sizes: &Sizes,
+        plan: &Plan,
         memory: impl FnOnce(Arenas) -> I::Memory,
-        keys: &Keys,
+        form: &Form,
     ) -> Result<Self, String> {
         let (fast, slow) = match name {
             "all-fast" => (sizes.fast + sizes.slow, 0),
@@ -71,13 +79,17 @@ impl<I: PlacedIndex> Contender<I> {
         let limits = [fast, slow];
         config.tiers = limits
             .into_iter()
-            .zip(sizes.nodes.clone())
+            .zip(plan.nodes.clone())
             .map(|(limit, nodes)| TierConfig { limit, nodes })
             .collect();
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-        let (mut workers, mut oracle) = (Vec::new(), None);
+        let (mut workers, mut oracle, mut census) = (Vec::new(), None, None);
         let placement: Arc<dyn Placement> = match name {
-            "all-fast" => Arc::new(AllFast),
+            "all-fast" => {
+                let it = Arc::new(Census::default());
+                census = Some(it.clone());
+                it
+            }
             "all-slow" | KERNEL => Arc::new(AllSlow),
             "interleave" => Arc::new(Interleave::new(
                 sizes.fast as f64 / sizes.tree.max(1) as f64,
@@ -88,30 +100,43 @@ impl<I: PlacedIndex> Contender<I> {
                 oracle = Some(it.clone());
                 it
             }
-            "sidle" => {
-                let sidle = Sidle::new(SidleConfig::default());
-                workers = sidle.workers();
-                sidle
+            "random" => {
+                let random = Random::new(plan.seed);
+                workers = random.workers();
+                random
             }
             "timberline" => {
-                let ours = Timberline::new(&arenas, I::HEAT, TimberlineConfig::default());
+                let home = I::heat(form);
+                let ours = Timberline::new(&arenas, home, TimberlineConfig::default());
                 let ours = ours.map_err(|error| error.to_string())?;
                 workers = ours.workers();
                 ours
             }
-            other => unreachable!("placement names are checked: {other}"),
+            name => {
+                let sidle = Sidle::new(sidle(name, sizes.levels, plan));
+                workers = sidle.workers();
+                sidle
+            }
         };
-        let map = I::new(memory(arenas), placement, keys)?;
+        let adapts = !workers.is_empty() || name == KERNEL;
+        let map = I::new(memory(arenas), placement, form)?;
         let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
         Ok(Contender {
             name,
             map,
             oracle,
+            census,
             workers,
+            adapts,
             budget: Some(fast).filter(|_| name != "all-fast"),
-            nodes: sizes.nodes.clone(),
+            nodes: plan.nodes.clone(),
             hog: None,
         })
+    }
+
+    /// Whether it gets better with time.
+    pub fn adapts(&self) -> bool {
+        self.adapts
     }
 
     /// Whether the kernel decides where its pages are.
@@ -195,7 +220,9 @@ impl<I: PlacedIndex> Contender<I> {
         outcome.over_budget_bytes = self.budget.map_or(0, over);
         let bytes = (stats.fast_bytes + stats.slow_bytes) as f64;
         outcome.bytes_per_record = bytes / stats.records.max(1) as f64;
-        let node = stats.node_bytes as u64;
+        // On average, where nodes differ.
+        let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
+        let node = (stats.bytes_in_nodes / nodes.sum::<usize>().max(1)) as u64;
         let levels = stats
             .levels
             .iter()
@@ -208,5 +235,23 @@ impl<I: PlacedIndex> Contender<I> {
                 bytes_slow: fill.slow as u64 * node,
             });
         outcome.levels = levels.collect();
+    }
+}
+
+/// SIDLE as a whole, or a step of its ablation.
+///
+/// # Panics
+/// If there is no placement of this name: names are checked.
+fn sidle(name: &str, levels: u8, plan: &Plan) -> SidleConfig {
+    let whole = SidleConfig::default();
+    let step = Technique::ALL.into_iter().find(|it| it.step() == name);
+    let up_to = step.or((name == "sidle").then_some(whole.up_to));
+    let trigger_period = plan.interval.unwrap_or(whole.trigger_period);
+    SidleConfig {
+        up_to: up_to.unwrap_or_else(|| unreachable!("placement names are checked: {name}")),
+        fixed_levels: levels,
+        trigger_period,
+        cooler_period: 4 * trigger_period,
+        ..whole
     }
 }

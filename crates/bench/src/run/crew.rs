@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use timberline_tier::emulator::{LineCounts, thread_counts};
 
 use super::index::Index;
+use super::schedule::{Clock, Schedule, Since, Turn};
 use super::source::Source;
 use crate::workload::{Op, Request};
 
@@ -26,12 +27,46 @@ pub struct Slice {
     pub seconds: f64,
     /// Lines touched by the request threads.
     pub lines: LineCounts,
-    /// Latencies of the timed requests, ns.
+    /// Latencies of the timed requests, ns; of requests at the times of a trace all, and from when they were due.
     pub latencies: Histogram<u64>,
+    /// Requests of a trace that were due and had not had their turn at the end.
+    pub unanswered: u64,
     /// Reads of loaded keys that found nothing: 0, or the map is broken.
     pub lost: u64,
-    /// Inserts refused because memory was full.
+    /// Inserts and updates refused because memory was full.
     pub refused: u64,
+}
+
+/// A thread sleeps until so long before a request is due, and spins from then on: to be woken takes time, and is none of the map's.
+const EARLY: Duration = Duration::from_micros(120);
+
+/// The clock of a slice that the flag ends.
+struct Wall<'a> {
+    start: Instant,
+    stop: &'a AtomicBool,
+}
+
+impl Clock for Wall<'_> {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn wait_until(&self, due: Duration) -> bool {
+        loop {
+            let left = due.saturating_sub(self.now());
+            if left.is_zero() || self.is_over() {
+                return left.is_zero();
+            }
+            match left.checked_sub(EARLY) {
+                Some(left) if !left.is_zero() => std::thread::sleep(left.min(TICK / 10)),
+                _ => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
 }
 
 /// What a thread has done so far, for others to look at.
@@ -56,7 +91,8 @@ pub struct Glance {
     pub slow: u64,
 }
 
-/// Runs the sources, one a thread, for `length` or until `interrupted`. `glance` is called every [`TICK`].
+/// Runs the sources, one a thread, for `length` or until `interrupted`, some requests at least. `glance` is called every [`TICK`], and once
+/// at least.
 pub fn slice(
     map: &impl Index,
     sources: &mut [Source<'_>],
@@ -66,19 +102,27 @@ pub fn slice(
 ) -> Slice {
     let stop = AtomicBool::new(false);
     let meters: Vec<Meter> = sources.iter().map(|_| Meter::default()).collect();
+    // Where the trace is now: the threads ended the slice before within moments of one another.
+    let origin = sources.iter().filter_map(Source::due).min();
     let start = Instant::now();
     let parts: Vec<Slice> = std::thread::scope(|scope| {
         let threads: Vec<_> = sources
             .iter_mut()
             .zip(&meters)
-            .map(|(source, meter)| scope.spawn(|| work(map, source, meter, &stop)))
+            .map(|(source, meter)| {
+                scope.spawn(|| match origin {
+                    None => work(map, source, meter, &stop),
+                    Some(origin) => {
+                        let clock = Wall { start, stop: &stop };
+                        let schedule = Schedule::new(Since { source, origin }, &clock);
+                        work_to_schedule(map, schedule, meter)
+                    }
+                })
+            })
             .collect();
         loop {
-            let at = start.elapsed();
-            if at >= length || interrupted.load(Relaxed) {
-                break;
-            }
-            std::thread::sleep(TICK.min(length - at));
+            let left = length.saturating_sub(start.elapsed());
+            std::thread::sleep(TICK.min(left));
             let sum = |field: fn(&Meter) -> &AtomicU64| {
                 meters.iter().map(|meter| field(meter).load(Relaxed)).sum()
             };
@@ -88,6 +132,9 @@ pub fn slice(
                 fast: sum(|m| &m.fast),
                 slow: sum(|m| &m.slow),
             });
+            if left <= TICK || interrupted.load(Relaxed) {
+                break;
+            }
         }
         stop.store(true, Relaxed);
         threads
@@ -136,7 +183,8 @@ pub fn rehearse(
 fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {
     let mut slice = Slice::nothing();
     let (start, lines) = (Instant::now(), thread_counts());
-    while !stop.load(Relaxed) {
+    // At least once: a thread may get its first turn when the time is over.
+    loop {
         for number in 0..BLOCK {
             let request = source.next();
             if number % TIMED == 0 {
@@ -150,12 +198,49 @@ fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicB
         }
         slice.ops += BLOCK;
         slice.lines = thread_counts() - lines;
-        meter.ops.store(slice.ops, Relaxed);
-        meter.fast.store(slice.lines.fast, Relaxed);
-        meter.slow.store(slice.lines.slow, Relaxed);
+        meter.show(&slice);
+        if stop.load(Relaxed) {
+            break;
+        }
     }
     slice.seconds = start.elapsed().as_secs_f64();
     slice
+}
+
+fn work_to_schedule(
+    map: &impl Index,
+    mut schedule: Schedule<'_, Since<'_, '_>, Wall<'_>>,
+    meter: &Meter,
+) -> Slice {
+    let mut slice = Slice::nothing();
+    let (start, lines) = (Instant::now(), thread_counts());
+    while let Some(turn) = schedule.next() {
+        let latency = match turn {
+            Turn::Make(request, due) => {
+                slice.execute(map, request);
+                slice.ops += 1;
+                slice.lines = thread_counts() - lines;
+                meter.show(&slice);
+                schedule.since(due)
+            }
+            Turn::Missed(waited) => {
+                slice.unanswered += 1;
+                waited
+            }
+        };
+        let nanos = latency.as_nanos() as u64;
+        slice.latencies.saturating_record(nanos.max(1));
+    }
+    slice.seconds = start.elapsed().as_secs_f64();
+    slice
+}
+
+impl Meter {
+    fn show(&self, slice: &Slice) {
+        self.ops.store(slice.ops, Relaxed);
+        self.fast.store(slice.lines.fast, Relaxed);
+        self.slow.store(slice.lines.slow, Relaxed);
+    }
 }
 
 impl Slice {
@@ -165,6 +250,7 @@ impl Slice {
             seconds: 0.0,
             lines: LineCounts::default(),
             latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
+            unanswered: 0,
             lost: 0,
             refused: 0,
         }
@@ -176,6 +262,7 @@ impl Slice {
         self.seconds = self.seconds.max(other.seconds);
         self.lines += other.lines;
         self.latencies.add(&other.latencies).expect("same bounds");
+        self.unanswered += other.unanswered;
         self.lost += other.lost;
         self.refused += other.refused;
     }
@@ -184,7 +271,7 @@ impl Slice {
     fn execute(&mut self, map: &impl Index, Request { op, key }: Request) {
         let found = match op {
             Op::Read => map.get(key).is_some(),
-            Op::Update => map.update(key, key),
+            Op::Update => self.updated(map.update(key, key)),
             Op::Insert => {
                 self.refused += u64::from(map.insert(key, key).is_err());
                 true
@@ -195,10 +282,19 @@ impl Slice {
                 seen > 0
             }
             Op::ReadModifyWrite => match map.get(key) {
-                Some(value) => map.update(key, value.wrapping_add(1)),
+                Some(value) => self.updated(map.update(key, value.wrapping_add(1))),
                 None => false,
             },
         };
         self.lost += u64::from(!found);
+    }
+
+    /// Whether an update found its record, as far as is known where memory was full.
+    #[inline(always)]
+    fn updated(&mut self, outcome: Result<bool, String>) -> bool {
+        outcome.unwrap_or_else(|_full| {
+            self.refused += 1;
+            true
+        })
     }
 }

@@ -5,37 +5,20 @@ use std::sync::Arc;
 use timberline_placement::{HeatIn, Placed, Placement};
 use timberline_tree::Stats;
 
+use super::form::Form;
 use crate::substrate::Substrate;
-use crate::workload::Lines;
 
-/// What the keys of requests stand for.
-#[derive(Clone, Debug, Default)]
-pub enum Keys {
-    /// Themselves: numbers of 64 bits.
-    #[default]
-    Words,
-    /// The byte strings of these ids.
-    Lines(Arc<Lines>),
-}
-
-impl Keys {
-    /// No key is longer, bytes.
-    pub fn longest(&self) -> usize {
-        match self {
-            Keys::Words => size_of::<u64>(),
-            Keys::Lines(lines) => lines.longest_key(),
-        }
-    }
-}
-
-/// An ordered map that requests can be run against. Keys are those of the requests; a map of byte strings looks up what
+/// An ordered map that requests can be run against. Keys and values are those of the requests; a map of byte strings keeps what
 /// they stand for.
 pub trait Index: Send + Sync {
     /// The value of a record.
     fn get(&self, key: u64) -> Option<u64>;
 
     /// Replaces the value of a present record; false where there is none.
-    fn update(&self, key: u64, value: u64) -> bool;
+    ///
+    /// # Errors
+    /// One line: memory is used up.
+    fn update(&self, key: u64, value: u64) -> Result<bool, String>;
 
     /// Inserts a record, or replaces its value.
     ///
@@ -56,17 +39,17 @@ pub trait PlacedIndex: Index + Sized {
     /// What the report calls it.
     const NAME: &'static str;
 
-    /// Where the placement `timberline` keeps its heat.
-    const HEAT: HeatIn;
+    /// Where the placement `timberline` keeps its heat for records of this form.
+    fn heat(form: &Form) -> HeatIn;
 
-    /// An empty map for keys of this kind.
+    /// An empty map for records of this form.
     ///
     /// # Errors
     /// One line: there is no memory for it, or it takes no such keys.
     fn new(
         memory: Self::Memory,
         placement: Arc<dyn Placement>,
-        keys: &Keys,
+        form: &Form,
     ) -> Result<Self, String>;
 
     /// The memory it lives in.

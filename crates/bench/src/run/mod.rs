@@ -4,17 +4,22 @@
 //! disturbs the machine disturbs all of them. The workers of a map that is not its turn are paused.
 //! Round `i` of one placement is comparable with round `i` of another.
 
+mod census;
 mod contender;
 mod crew;
+mod entry;
+mod form;
 mod hog;
 mod index;
 mod indexes;
 mod plan;
 mod recovery;
 mod runner;
+mod schedule;
 mod source;
 
-pub use index::{Index, Keys, PlacedIndex};
+pub use form::{Form, Keys};
+pub use index::{Index, PlacedIndex};
 pub use plan::{BadPlan, Budget, INDEXES, PLACEMENTS, Plan, What, indexes, placements};
-pub use runner::run;
+pub use runner::{Measured, run};
 pub use source::{Requests, Source};

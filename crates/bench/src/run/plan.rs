@@ -3,16 +3,22 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::index::Keys;
+use super::form::{Form, Keys};
 use super::source::Requests;
 
 /// The placements that can be compared, in the order of the report.
-pub const PLACEMENTS: [&str; 7] = [
+pub const PLACEMENTS: [&str; 13] = [
     "all-fast",
     "all-slow",
     "interleave",
+    "random",
     "inner-fast",
     "oracle",
+    "sidle+layering",
+    "sidle+tracking",
+    "sidle+migration",
+    "sidle+histogram",
+    "sidle+watermark",
     "sidle",
     "timberline",
 ];
@@ -105,8 +111,8 @@ impl Budget {
 pub struct What {
     /// The requests.
     pub requests: Requests,
-    /// What their keys stand for.
-    pub keys: Keys,
+    /// What the records look like.
+    pub form: Form,
     /// Whether they add records.
     pub grows: bool,
 }
@@ -132,6 +138,8 @@ pub struct Plan {
     pub budget: Budget,
     /// Moves the hot region so often (in a placement's own measured time); one long round then.
     pub shift_every: Option<Duration>,
+    /// From one look of SIDLE's trigger to the next; its cooler rests four times as long, as published. The published one if none.
+    pub interval: Option<Duration>,
     /// Makes all of it repeatable.
     pub seed: u64,
     /// The NUMA nodes of the two tiers; empty for any.
@@ -178,11 +186,16 @@ fn choose(
 impl Plan {
     /// Bytes that a workload's inserts may add to a map during the run.
     pub fn growth(&self, what: &What) -> usize {
-        // One request in twenty inserts a record of 20 bytes; three million requests a second and thread.
-        const BYTES_A_SECOND: f64 = 3e6 / 20.0 * 20.0;
+        // One request in twenty inserts a record; three million requests a second and thread.
+        const INSERTS_A_SECOND: f64 = 3e6 / 20.0;
         let seconds = self.warmup.as_secs_f64() + self.slice.as_secs_f64() * self.rounds as f64;
-        let grown = seconds * self.threads as f64 * BYTES_A_SECOND;
-        if what.grows { grown as usize } else { 0 }
+        let inserts = seconds * self.threads as f64 * INSERTS_A_SECOND;
+        let bytes = 20 + what.form.bytes() - Form::default().bytes();
+        if what.grows {
+            (inserts * bytes as f64) as usize
+        } else {
+            0
+        }
     }
 
     /// Checks what can be known before loading: that the machine's memory can hold the maps.
@@ -190,23 +203,21 @@ impl Plan {
     /// # Errors
     /// One line with what is needed and what is there.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
-        let record = |what: &What| match (&what.keys, self.indexes.as_slice()) {
+        let record = |what: &What| match (&what.form.keys, self.indexes.as_slice()) {
             // A tree of random 16-byte records is three quarters full at least.
-            (Keys::Words, ["btree"]) => 24,
-            (keys, _) => 48 + keys.longest() as u64,
+            (Keys::Words, ["btree"]) => 24 + what.form.block_bytes() as u64,
+            _ => 40 + what.form.bytes() as u64,
         };
         let map = |what: &What| what.requests.records() * record(what) + self.growth(what) as u64;
         let largest = self.what.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
         if self.indexes.contains(&"btree")
-            && self
-                .what
-                .iter()
-                .any(|what| matches!(what.keys, Keys::Lines(_)))
+            && let Some(what) = self.what.iter().find(|what| !what.form.has_word_keys())
         {
-            return Err(BadPlan(
-                "btree takes keys of eight bytes: for keys out of a file give --index art or masstree".into(),
-            ));
+            return Err(BadPlan(format!(
+                "btree takes keys of eight bytes: for {} give --index art or masstree",
+                what.form.keys.name()
+            )));
         }
         if self.placements.contains(&KERNEL) && self.nodes.iter().any(Vec::is_empty) {
             return Err(BadPlan(format!(

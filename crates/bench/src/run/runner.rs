@@ -3,18 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use timberline_tier::emulator::LineCounts;
-use timberline_tier::{Arenas, TierId};
-use timberline_tree::{Art, BTree, Masstree};
+use timberline_tier::Arenas;
+use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
 use super::contender::{Contender, Sizes};
-use super::crew::{Glance, rehearse, slice};
+use super::crew::rehearse;
+use super::entry::Entry;
 use super::index::PlacedIndex;
-use super::indexes::Bytes;
-use super::plan::{KERNEL, Plan, What};
+use super::indexes::{Bytes, Words};
+use super::plan::{Plan, What};
 use super::source::Source;
-use crate::report::{Outcome, Sample, fill_comparisons, progress::Progress};
+use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
 
 /// Warm-up of a placement that does not adapt: enough to fill the caches.
@@ -22,21 +21,13 @@ const CACHES: Duration = Duration::from_millis(500);
 /// Nodes of fast memory that the oracle leaves free for inner nodes to come.
 const ORACLE_KEEPS: usize = 8;
 
-/// A contender with what was measured of it so far.
-struct Entry<'a, I: PlacedIndex> {
-    contender: Contender<I>,
-    sources: Vec<Source<'a>>,
-    rounds: Vec<f64>,
-    seconds: f64,
-    ops: u64,
-    lines: LineCounts,
-    latencies: Histogram<u64>,
-    worker_seconds: f64,
-    cpu_seconds: f64,
-    series: Vec<Sample>,
-    moves: (u64, u64),
-    /// Inserts that found memory full; what they were to add is missing later.
-    refused: u64,
+/// What a run came to.
+#[derive(Default)]
+pub struct Measured {
+    /// Each placement on each workload.
+    pub outcomes: Vec<Outcome>,
+    /// What placements of each grain could have reached.
+    pub bounds: Vec<Bounds>,
 }
 
 /// Runs the plan. What was measured before `interrupted` became true is returned all the same.
@@ -48,25 +39,30 @@ pub fn run<M: Substrate>(
     memory: &dyn Fn(Arenas) -> M,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<Vec<Outcome>, String> {
-    let mut outcomes = Vec::new();
+) -> Result<Measured, String> {
+    let mut measured = Measured::default();
     for &index in &plan.indexes {
-        let run_one = match index {
-            "btree" => run_one::<BTree<u64, u64, M>>,
-            "art" => run_one::<Bytes<Art<[u8], u64, M>>>,
-            "masstree" => run_one::<Bytes<Masstree<[u8], u64, M>>>,
-            other => unreachable!("index names are checked: {other}"),
-        };
         for what in &plan.what {
             if interrupted.load(Relaxed) {
                 break;
             }
-            outcomes.extend(run_one(plan, what, memory, progress, interrupted)?);
+            let run_one = match (index, what.form.has_word_values()) {
+                ("btree", true) => run_one::<Words<BTree<u64, u64, M>>>,
+                ("btree", false) => run_one::<Words<BTree<u64, Vec<u8>, M>>>,
+                ("art", true) => run_one::<Bytes<Art<[u8], u64, M>>>,
+                ("art", false) => run_one::<Bytes<Art<[u8], Vec<u8>, M>>>,
+                ("masstree", true) => run_one::<Bytes<Masstree<[u8], u64, M>>>,
+                ("masstree", false) => run_one::<Bytes<Masstree<[u8], Vec<u8>, M>>>,
+                (other, _) => unreachable!("index names are checked: {other}"),
+            };
+            let one = run_one(plan, what, memory, progress, interrupted)?;
+            measured.outcomes.extend(one.outcomes);
+            measured.bounds.extend(one.bounds);
         }
     }
     progress.finish();
-    fill_comparisons(&mut outcomes);
-    Ok(outcomes)
+    fill_comparisons(&mut measured.outcomes);
+    Ok(measured)
 }
 
 fn run_one<I: PlacedIndex>(
@@ -75,17 +71,20 @@ fn run_one<I: PlacedIndex>(
     memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<Vec<Outcome>, String> {
+) -> Result<Measured, String> {
     let name = what.requests.name();
-    let (tree, mut entries) = load_all::<I>(plan, what, memory, progress, interrupted)?;
+    let Loaded {
+        tree,
+        bounds,
+        mut entries,
+    } = load_all::<I>(plan, what, memory, progress, interrupted)?;
     if interrupted.load(Relaxed) {
         // Maps that are half loaded would miss records.
-        return Ok(Vec::new());
+        return Ok(Measured::default());
     }
     let length = plan.slice;
     for entry in &mut entries {
-        let adapts = matches!(entry.contender.name, "sidle" | "timberline" | KERNEL);
-        let warmup = if adapts {
+        let warmup = if entry.contender.adapts() {
             plan.warmup
         } else {
             CACHES.min(plan.warmup)
@@ -107,14 +106,26 @@ fn run_one<I: PlacedIndex>(
         }
     }
     let budget = plan.budget.bytes(tree) as f64 / tree.max(1) as f64;
-    let measured = entries.into_iter().filter(|entry| entry.ops > 0);
+    let measured = entries.into_iter().filter(Entry::is_measured);
     let mut outcomes: Vec<Outcome> = measured
         .map(|entry| entry.outcome(plan, what, budget))
         .collect();
     if let Some(every) = plan.shift_every {
         super::recovery::fill(&mut outcomes, every);
     }
-    Ok(outcomes)
+    let bounds = if outcomes.is_empty() { None } else { bounds };
+    Ok(Measured {
+        outcomes,
+        bounds: bounds.into_iter().collect(),
+    })
+}
+
+/// All maps of a workload.
+struct Loaded<'a, I: PlacedIndex> {
+    /// Bytes of the whole tree in fast memory.
+    tree: usize,
+    bounds: Option<Bounds>,
+    entries: Vec<Entry<'a, I>>,
 }
 
 /// Loads every contender with the same records, the all-fast one first: its bytes are the tree's.
@@ -124,15 +135,15 @@ fn load_all<'a, I: PlacedIndex>(
     memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<(usize, Vec<Entry<'a, I>>), String> {
+) -> Result<Loaded<'a, I>, String> {
     let records = what.requests.records() as usize;
     // Addresses, not memory.
-    let guess = records * (128 + 2 * what.keys.longest()) + (64 << 20);
+    let guess = records * (96 + 2 * what.form.bytes()) + (64 << 20);
     let sizes = Sizes {
         tree: guess,
         fast: guess,
         slow: 0,
-        nodes: plan.nodes.clone(),
+        levels: u8::MAX,
     };
     let reference: Entry<'a, I> = load(
         "all-fast",
@@ -150,8 +161,11 @@ fn load_all<'a, I: PlacedIndex>(
         tree,
         fast,
         slow,
-        nodes: plan.nodes.clone(),
+        levels: levels_within(&reference.contender.map.stats(), fast),
     };
+    progress.phase(&format!("{}: bounds", what.requests.name()), None);
+    let census = reference.contender.census.as_ref().expect("it is all fast");
+    let bounds = census.bounds(&reference.contender.map, plan.seed, what, fast, interrupted);
     let mut entries = vec![reference];
     for &placement in plan.placements.iter().filter(|&&name| name != "all-fast") {
         if interrupted.load(Relaxed) {
@@ -184,7 +198,11 @@ fn load_all<'a, I: PlacedIndex>(
     {
         entry.contender.leave_to_kernel(fast)?;
     }
-    Ok((tree, entries))
+    Ok(Loaded {
+        tree,
+        bounds,
+        entries,
+    })
 }
 
 fn load<'a, I: PlacedIndex>(
@@ -201,7 +219,7 @@ fn load<'a, I: PlacedIndex>(
         &format!("{}: loading {placement}", what.requests.name()),
         Some(records),
     );
-    let contender = Contender::<I>::new(placement, sizes, memory, &what.keys)?;
+    let contender = Contender::<I>::new(placement, sizes, plan, memory, &what.form)?;
     contender.map.memory().charge(false);
     contender.resume();
     let start = Instant::now();
@@ -236,20 +254,7 @@ fn load<'a, I: PlacedIndex>(
             .try_for_each(|loader| loader.join().expect("a loader"))
     })?;
     contender.pause();
-    Ok(Entry {
-        sources: sources(plan, what),
-        contender,
-        rounds: Vec::new(),
-        seconds: 0.0,
-        ops: 0,
-        lines: LineCounts::default(),
-        latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
-        worker_seconds: 0.0,
-        cpu_seconds: 0.0,
-        series: Vec::new(),
-        moves: (0, 0),
-        refused: 0,
-    })
+    Ok(Entry::new(contender, sources(plan, what)))
 }
 
 /// The requests of all threads, from the beginning.
@@ -260,141 +265,16 @@ fn sources<'a>(plan: &Plan, what: &'a What) -> Vec<Source<'a>> {
         .collect()
 }
 
-impl<I: PlacedIndex> Entry<'_, I> {
-    /// This map's turn.
-    fn turn(
-        &mut self,
-        plan: &Plan,
-        what: &What,
-        length: Duration,
-        measured: bool,
-        progress: &dyn Progress,
-        interrupted: &AtomicBool,
-    ) -> Result<(), String> {
-        let Entry {
-            contender,
-            sources,
-            series,
-            refused,
-            ..
-        } = self;
-        let placed = contender.map.placed();
-        let start_of_round = self.seconds;
-        let mut last = Glance::default();
-        let mut shifted = 0;
-        what.requests.set_hot_epoch(0);
-        let fast_bytes = || placed.fill(TierId::FAST).used as u64;
-        let glance = |now: Glance| {
-            let (fast, slow) = (now.fast - last.fast, now.slow - last.slow);
-            let ops_per_s = (now.ops - last.ops) as f64 / (now.at - last.at).max(1e-9);
-            let fast_share = crate::report::fast_share(fast, slow);
-            progress.advance(now.ops, ops_per_s, fast_share);
-            if measured {
-                let (promoted, demoted) = contender.map.moves();
-                let at_s = start_of_round + now.at;
-                let fast_bytes = fast_bytes();
-                series.push(Sample {
-                    at_s,
-                    ops_per_s,
-                    fast_share,
-                    fast_bytes,
-                    promoted,
-                    demoted,
-                });
-                if let Some(every) = plan.shift_every {
-                    let epoch = (now.at / every.as_secs_f64()) as u64;
-                    if epoch > shifted {
-                        shifted = epoch;
-                        what.requests.set_hot_epoch(epoch);
-                    }
-                }
-            }
-            last = now;
-        };
-        let moves = contender.map.moves();
-        let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
-        contender.map.memory().charge(true);
-        contender.resume();
-        if measured {
-            contender.map.memory().measured(true);
-        }
-        let slice = slice(&contender.map, sources, length, interrupted, glance);
-        if measured {
-            contender.map.memory().measured(false);
-        }
-        contender.pause();
-        contender.map.memory().charge(false);
-        if let Some(panic) = contender.panicked() {
-            return Err(format!("a worker of {} panicked: {panic}", contender.name));
-        }
-        *refused += slice.refused;
-        if slice.lost > 0 {
-            let (lost, name) = (slice.lost, contender.name);
-            if *refused > 0 {
-                return Err(format!(
-                    "{name}: memory is full and inserts were refused: give fewer --seconds, or more --records"
-                ));
-            }
-            return Err(format!(
-                "{name} is broken: {lost} of {} requests missed a record",
-                slice.ops
-            ));
-        }
-        if measured {
-            let after = contender.map.moves();
-            self.moves.0 += after.0 - moves.0;
-            self.moves.1 += after.1 - moves.1;
-            self.worker_seconds += contender.worker_seconds() - worker;
-            self.cpu_seconds += process_cpu_seconds() - cpu;
-            self.rounds.push(slice.ops as f64 / slice.seconds);
-            self.seconds += slice.seconds;
-            self.ops += slice.ops;
-            self.lines += slice.lines;
-            self.latencies.add(&slice.latencies).expect("same bounds");
-        }
-        Ok(())
+/// How many of the uppermost levels fit into so many bytes together; 255 if all do.
+fn levels_within(stats: &Stats, bytes: usize) -> u8 {
+    let mut nodes = 0;
+    let fits = |level: &&LevelFill| {
+        nodes += level.fast + level.slow;
+        nodes * stats.node_bytes <= bytes
+    };
+    let fitting = stats.levels.iter().take_while(fits).count();
+    match fitting == stats.levels.len() {
+        true => u8::MAX,
+        false => fitting.min(254) as u8,
     }
-
-    fn outcome(self, plan: &Plan, what: &What, budget: f64) -> Outcome {
-        let mut outcome = Outcome {
-            workload: what.requests.name().into(),
-            records: what.requests.records(),
-            threads: plan.threads,
-            seconds: self.seconds,
-            fast_budget_ratio: match self.contender.name {
-                "all-fast" => 1.0,
-                "all-slow" => 0.0,
-                _ => budget,
-            },
-            promoted: self.moves.0,
-            demoted: self.moves.1,
-            // The process's time comes in hundredths of a second, so in moments a part of it may seem more than all.
-            worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
-            emulated: I::Memory::EMULATED,
-            series: self.series,
-            ..Outcome::default()
-        };
-        outcome.set_rounds(self.rounds);
-        outcome.set_latencies(&self.latencies);
-        let LineCounts {
-            fast, slow, cached, ..
-        } = self.lines;
-        outcome.set_lines(fast, slow, cached, self.ops);
-        self.contender.describe(&mut outcome);
-        outcome
-    }
-}
-
-/// User and system time of this process so far, to a hundredth of a second.
-fn process_cpu_seconds() -> f64 {
-    const TICKS_PER_SECOND: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields 14 and 15; the second, a name in parentheses, may hold spaces.
-    let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-    let ticks: f64 = fields
-        .skip(11)
-        .take(2)
-        .filter_map(|field| field.parse::<f64>().ok())
-        .sum();
-    ticks / TICKS_PER_SECOND
 }

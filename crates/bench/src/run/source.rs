@@ -2,8 +2,9 @@
 
 use std::iter::Cycle;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::trace::{Replay, Split, Trace};
+use crate::trace::{Replay, Split, Timed, Trace};
 use crate::workload::{KeySpace, Request, Stream, Workload, load_order};
 
 /// What is run: made once for all maps and threads.
@@ -17,7 +18,13 @@ pub enum Requests {
         space: KeySpace,
     },
     /// A trace, over and over.
-    Trace(Arc<Trace>),
+    Trace {
+        /// What was recorded.
+        trace: Arc<Trace>,
+        /// How many times as fast as the trace requests are made, at its times (which it must tell); `None` for a closed loop, where each
+        /// is made when the one before it is answered.
+        speed: Option<f64>,
+    },
 }
 
 /// One thread's requests.
@@ -26,19 +33,47 @@ pub enum Source<'a> {
     Stream(Box<Stream>),
     /// The thread's share of a trace, around and around.
     Trace(Cycle<Replay<'a>>),
+    /// The same, at the trace's times.
+    Timed(Timed<'a>),
 }
 
 impl Requests {
     /// The requests of one of `threads` threads; the same for the same seed.
+    ///
+    /// # Panics
+    /// If a trace that tells no times is to be made at them.
     pub fn source(&self, seed: u64, thread: usize, threads: usize) -> Source<'_> {
         match self {
             Requests::Stream { workload, space } => {
                 let stream = workload.stream(space, seed, thread as u64, threads as u64);
                 Source::Stream(Box::new(stream))
             }
-            Requests::Trace(trace) => {
+            Requests::Trace { trace, speed: None } => {
                 Source::Trace(trace.replay(thread, threads, Split::RoundRobin).cycle())
             }
+            Requests::Trace {
+                trace,
+                speed: Some(speed),
+            } => {
+                let timed = trace.timed(thread, threads, *speed);
+                Source::Timed(timed.expect("times are checked before"))
+            }
+        }
+    }
+
+    /// How often each of the records is touched, in the order of [`Requests::key`]; `None` where that changes with time.
+    pub fn frequencies(&self, seed: u64) -> Option<Vec<f32>> {
+        match self {
+            Requests::Stream { workload, space } => workload.frequencies(space, seed),
+            Requests::Trace { trace, .. } => Some(trace.frequencies()),
+        }
+    }
+
+    /// The key of a loaded record, counted from 0.
+    pub fn key(&self, id: u64) -> u64 {
+        match self {
+            Requests::Stream { space, .. } => space.key(id),
+            Requests::Trace { trace, .. } => trace.keys()[id as usize],
         }
     }
 
@@ -46,7 +81,7 @@ impl Requests {
     pub fn records(&self) -> u64 {
         match self {
             Requests::Stream { space, .. } => space.records(),
-            Requests::Trace(trace) => trace.keys().len() as u64,
+            Requests::Trace { trace, .. } => trace.keys().len() as u64,
         }
     }
 
@@ -58,10 +93,7 @@ impl Requests {
         threads: usize,
     ) -> impl Iterator<Item = u64> + use<'_> {
         let order = load_order(self.records(), seed, thread as u64, threads as u64);
-        order.map(move |id| match self {
-            Requests::Stream { space, .. } => space.key(id),
-            Requests::Trace(trace) => trace.keys()[id as usize],
-        })
+        order.map(move |id| self.key(id))
     }
 
     /// Puts the hot region of a workload that has one in its `epoch`th place.
@@ -75,7 +107,7 @@ impl Requests {
     pub fn name(&self) -> &str {
         match self {
             Requests::Stream { workload, .. } => workload.name(),
-            Requests::Trace(_) => "trace",
+            Requests::Trace { .. } => "trace",
         }
     }
 }
@@ -91,6 +123,16 @@ impl Source<'_> {
         match self {
             Source::Stream(stream) => stream.next(),
             Source::Trace(replay) => replay.next().expect("a share of a trace is not empty"),
+            Source::Timed(timed) => timed.next(),
+        }
+    }
+
+    /// When the next request is due, since the source began; `None` in a closed loop.
+    #[inline]
+    pub fn due(&self) -> Option<Duration> {
+        match self {
+            Source::Timed(timed) => Some(timed.due()),
+            Source::Stream(_) | Source::Trace(_) => None,
         }
     }
 }

@@ -6,23 +6,36 @@ use std::sync::Arc;
 use timberline_placement::{HeatIn, Placed, Placement};
 use timberline_tree::{BTree, Stats};
 
-use crate::run::index::{Index, Keys, PlacedIndex};
+use super::value::Stored;
+use crate::run::form::Form;
+use crate::run::index::{Index, PlacedIndex};
 use crate::substrate::Substrate;
 
-impl<M: Substrate> Index for BTree<u64, u64, M> {
+/// The map, and how long its values are.
+pub struct Words<T> {
+    map: T,
+    value_bytes: usize,
+}
+
+impl<V: Stored, M: Substrate> Index for Words<BTree<u64, V, M>> {
     #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
+        self.map.get_with(key, |value| V::word(value))
     }
 
     #[inline(always)]
-    fn update(&self, key: u64, value: u64) -> bool {
-        matches!(self.update(key, value), Ok(Some(_)))
+    fn update(&self, key: u64, value: u64) -> Result<bool, String> {
+        let updated = V::lend_word(value, self.value_bytes, |value| self.map.update(key, value));
+        match updated {
+            Ok(before) => Ok(before.is_some()),
+            Err(full) => Err(full.to_string()),
+        }
     }
 
     #[inline(always)]
     fn insert(&self, key: u64, value: u64) -> Result<(), String> {
-        match self.insert(key, value) {
+        let inserted = V::lend_word(value, self.value_bytes, |value| self.map.insert(key, value));
+        match inserted {
             Ok(_) => Ok(()),
             Err(full) => Err(full.to_string()),
         }
@@ -31,43 +44,51 @@ impl<M: Substrate> Index for BTree<u64, u64, M> {
     #[inline(always)]
     fn scan(&self, from: u64, records: usize) -> (usize, u64) {
         let mut sum = 0u64;
-        let seen = self.scan(from, records, |_, value| {
-            sum = sum.wrapping_add(value);
+        let seen = self.map.scan(from, records, |_, value| {
+            sum = sum.wrapping_add(V::word(value));
             ControlFlow::Continue(())
         });
         (seen, sum)
     }
 }
 
-impl<M: Substrate> PlacedIndex for BTree<u64, u64, M> {
+impl<V: Stored, M: Substrate> PlacedIndex for Words<BTree<u64, V, M>> {
     type Memory = M;
 
     const NAME: &'static str = "btree";
 
-    const HEAT: HeatIn = HeatIn::Table {
-        node_bytes: BTree::<u64, u64, M>::NODE_BYTES,
-    };
+    fn heat(_: &Form) -> HeatIn {
+        HeatIn::Table {
+            node_bytes: BTree::<u64, V, M>::NODE_BYTES,
+        }
+    }
 
-    fn new(memory: M, placement: Arc<dyn Placement>, keys: &Keys) -> Result<Self, String> {
-        match keys {
-            Keys::Words => BTree::new(memory, placement).map_err(|full| full.to_string()),
-            Keys::Lines(_) => Err("btree takes keys of eight bytes".into()),
+    fn new(memory: M, placement: Arc<dyn Placement>, form: &Form) -> Result<Self, String> {
+        if !form.has_word_keys() {
+            return Err("btree takes keys of eight bytes".into());
+        }
+        match BTree::new(memory, placement) {
+            Ok(map) => Ok(Words {
+                map,
+                value_bytes: form.value_bytes,
+            }),
+            Err(full) => Err(full.to_string()),
         }
     }
 
     fn memory(&self) -> &M {
-        self.memory()
+        self.map.memory()
     }
 
     fn placed(&self) -> Arc<dyn Placed> {
-        self.placed()
+        self.map.placed()
     }
 
     fn stats(&self) -> Stats {
-        self.stats()
+        self.map.stats()
     }
 
     fn moves(&self) -> (u64, u64) {
-        self.moves()
+        self.map.moves()
     }
 }

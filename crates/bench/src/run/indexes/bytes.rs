@@ -7,13 +7,15 @@ use std::sync::Arc;
 use timberline_placement::{HeatIn, Placed, Placement};
 use timberline_tree::{Art, Masstree, Stats};
 
-use crate::run::index::{Index, Keys, PlacedIndex};
+use super::value::Stored;
+use crate::run::form::{Form, Keys};
+use crate::run::index::{Index, PlacedIndex};
 use crate::substrate::Substrate;
 
-/// A map over byte strings, with what the keys of requests stand for.
+/// A map over byte strings, with what its records look like.
 pub struct Bytes<T> {
     map: T,
-    keys: Keys,
+    form: Form,
 }
 
 impl<T> Bytes<T> {
@@ -21,33 +23,40 @@ impl<T> Bytes<T> {
     #[inline(always)]
     fn with<R>(&self, key: u64, work: impl FnOnce(&T, &[u8]) -> R) -> R {
         thread_local! {
-            static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
-        match &self.keys {
+        match &self.form.keys {
             Keys::Words => work(&self.map, &key.to_be_bytes()),
-            Keys::Lines(lines) => LINE.with_borrow_mut(|line| {
-                line.clear();
-                lines.push_key(key, line);
-                work(&self.map, line)
+            keys => KEY.with_borrow_mut(|bytes| {
+                keys.write(key, bytes);
+                work(&self.map, bytes)
             }),
         }
     }
 }
 
 macro_rules! index {
-    ($map:ident, $name:literal, $leaf_bytes:literal) => {
-        impl<M: Substrate> Index for Bytes<$map<[u8], u64, M>> {
+    ($map:ident, $name:literal, $leaf_bytes:literal bytes a leaf, $records:literal records) => {
+        impl<V: Stored, M: Substrate> Index for Bytes<$map<[u8], V, M>> {
             fn get(&self, key: u64) -> Option<u64> {
-                self.with(key, |map, key| map.get(key))
+                self.with(key, |map, key| map.get_with(key, |value| V::word(value)))
             }
 
-            fn update(&self, key: u64, value: u64) -> bool {
-                let before = self.with(key, |map, key| map.update(key, value));
-                matches!(before, Ok(Some(_)))
+            fn update(&self, key: u64, value: u64) -> Result<bool, String> {
+                let update = |map: &$map<[u8], V, M>, key: &[u8]| {
+                    V::lend_word(value, self.form.value_bytes, |value| map.update(key, value))
+                };
+                match self.with(key, update) {
+                    Ok(before) => Ok(before.is_some()),
+                    Err(error) => Err(error.to_string()),
+                }
             }
 
             fn insert(&self, key: u64, value: u64) -> Result<(), String> {
-                match self.with(key, |map, key| map.insert(key, value)) {
+                let insert = |map: &$map<[u8], V, M>, key: &[u8]| {
+                    V::lend_word(value, self.form.value_bytes, |value| map.insert(key, value))
+                };
+                match self.with(key, insert) {
                     Ok(_) => Ok(()),
                     Err(error) => Err(error.to_string()),
                 }
@@ -55,28 +64,31 @@ macro_rules! index {
 
             fn scan(&self, from: u64, records: usize) -> (usize, u64) {
                 let mut sum = 0u64;
-                let add = |_: &[u8], value| {
-                    sum = sum.wrapping_add(value);
-                    ControlFlow::Continue(())
-                };
-                let seen = self.with(from, |map, from| map.scan_bytes(from, records, add));
+                let seen = self.with(from, |map, from| {
+                    map.scan_bytes(from, records, |_, value| {
+                        sum = sum.wrapping_add(V::word(value));
+                        ControlFlow::Continue(())
+                    })
+                });
                 (seen, sum)
             }
         }
 
-        impl<M: Substrate> PlacedIndex for Bytes<$map<[u8], u64, M>> {
+        impl<V: Stored, M: Substrate> PlacedIndex for Bytes<$map<[u8], V, M>> {
             type Memory = M;
 
             const NAME: &'static str = $name;
 
-            const HEAT: HeatIn = HeatIn::Leaf {
-                leaf_bytes: $leaf_bytes,
-            };
+            fn heat(form: &Form) -> HeatIn {
+                HeatIn::Leaf {
+                    leaf_bytes: $leaf_bytes + $records * form.block_bytes(),
+                }
+            }
 
-            fn new(memory: M, placement: Arc<dyn Placement>, keys: &Keys) -> Result<Self, String> {
-                let keys = keys.clone();
+            fn new(memory: M, placement: Arc<dyn Placement>, form: &Form) -> Result<Self, String> {
+                let form = form.clone();
                 match $map::new(memory, placement) {
-                    Ok(map) => Ok(Bytes { map, keys }),
+                    Ok(map) => Ok(Bytes { map, form }),
                     Err(error) => Err(error.to_string()),
                 }
             }
@@ -100,5 +112,5 @@ macro_rules! index {
     };
 }
 
-index!(Art, "art", 40);
-index!(Masstree, "masstree", 256);
+index!(Art, "art", 40 bytes a leaf, 1 records);
+index!(Masstree, "masstree", 256 bytes a leaf, 10 records);

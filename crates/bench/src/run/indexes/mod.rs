@@ -2,5 +2,7 @@
 
 mod btree;
 mod bytes;
+mod value;
 
+pub use btree::Words;
 pub use bytes::Bytes;

@@ -1,0 +1,142 @@
+//! `all-fast`, with a census: which records lie together in a leaf, and what it takes. The tree tells no one but its placement, so
+//! this is one.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement, SELDOM};
+use timberline_tier::TierId;
+
+use super::index::PlacedIndex;
+use super::plan::What;
+use crate::bound::{self, Part};
+use crate::report::Bounds;
+
+/// Every node fast. On request, a census of the leaves.
+#[derive(Default)]
+pub struct Census {
+    counting: AtomicBool,
+    /// Accesses reported while counting.
+    reports: AtomicU64,
+    /// The leaf of the last one.
+    last: Mutex<Option<(usize, NodeKey)>>,
+}
+
+impl Placement for Census {
+    fn name(&self) -> &'static str {
+        "all-fast"
+    }
+
+    fn place(&self, _: NewNode) -> TierId {
+        TierId::FAST
+    }
+
+    fn touched(&self, leaf: LeafRef<'_>, _: Access) -> u32 {
+        if !self.counting.load(Relaxed) {
+            return SELDOM;
+        }
+        self.reports.fetch_add(1, Relaxed);
+        let mut last = self.last.lock().expect("nothing panics while it is held");
+        if last
+            .as_ref()
+            .is_none_or(|(address, _)| *address != leaf.address)
+        {
+            *last = Some((leaf.address, NodeKey::leaf(leaf.fence.to_bytes())));
+        }
+        1
+    }
+}
+
+impl Census {
+    /// What placements could reach on a loaded, quiet map whose placement this is, within `fast` bytes. `None` where a workload's frequencies
+    /// change with time, if `interrupted` becomes true, or if the map's memory has one tier and reports nothing.
+    ///
+    /// Looks each record up once, from a thread of its own.
+    pub fn bounds<I: PlacedIndex>(
+        &self,
+        map: &I,
+        seed: u64,
+        what: &What,
+        fast: usize,
+        interrupted: &AtomicBool,
+    ) -> Option<Bounds> {
+        let accesses = what.requests.frequencies(seed)?;
+        let keys = (0..what.requests.records()).map(|id| what.requests.key(id));
+        let leaves = self.leaves(map, keys, &accesses, interrupted)?;
+        let bytes: f64 = leaves.iter().map(|leaf| leaf.bytes).sum();
+        let budget = fast as f64;
+        Some(Bounds {
+            index: I::NAME.into(),
+            workload: what.requests.name().into(),
+            bound_leaf_fast_share: bound::fast_share(leaves, budget),
+            bound_record_fast_share: bound::fast_share_of_records(
+                &accesses,
+                bytes / accesses.len() as f64,
+                budget,
+            ),
+        })
+    }
+
+    /// The leaves, each with the sum of its records' `accesses`, which come in the order of `keys`.
+    fn leaves<I: PlacedIndex>(
+        &self,
+        map: &I,
+        keys: impl Iterator<Item = u64> + Send,
+        accesses: &[f32],
+        interrupted: &AtomicBool,
+    ) -> Option<Vec<Part>> {
+        self.counting.store(true, Relaxed);
+        let count = || self.count(map, keys, accesses, interrupted);
+        let leaves = std::thread::scope(|scope| scope.spawn(count).join().expect("the census"));
+        self.counting.store(false, Relaxed);
+        leaves
+    }
+
+    /// Makes an access until it is reported: a thread that was told to let some pass does so first.
+    fn is_reported(&self, access: impl Fn() -> Option<u64>) -> bool {
+        let before = self.reports.load(Relaxed);
+        (0..=SELDOM).any(|_| {
+            access();
+            self.reports.load(Relaxed) > before
+        })
+    }
+
+    fn count<I: PlacedIndex>(
+        &self,
+        map: &I,
+        keys: impl Iterator<Item = u64>,
+        accesses: &[f32],
+        interrupted: &AtomicBool,
+    ) -> Option<Vec<Part>> {
+        let placed = map.placed();
+        // Records side by side come one after the other, mostly: a leaf is a run of them, or few.
+        let mut runs: Vec<(usize, Part)> = Vec::new();
+        for (done, (key, accesses)) in keys.zip(accesses).enumerate() {
+            if !self.is_reported(|| map.get(key)) {
+                return None;
+            }
+            let last = self.last.lock().expect("nothing panics while it is held");
+            let (address, leaf) = last.as_ref().expect("an access was reported");
+            match runs.last_mut() {
+                Some((same, part)) if same == address => part.accesses += f64::from(*accesses),
+                _ => {
+                    let bytes = placed.bytes_of(leaf) as f64;
+                    let accesses = f64::from(*accesses);
+                    runs.push((*address, Part { accesses, bytes }));
+                }
+            }
+            if done % 4096 == 0 && interrupted.load(Relaxed) {
+                return None;
+            }
+        }
+        runs.sort_unstable_by_key(|(address, _)| *address);
+        runs.dedup_by(|(address, run), (kept, leaf)| {
+            let same = address == kept;
+            if same {
+                leaf.accesses += run.accesses;
+            }
+            same
+        });
+        Some(runs.into_iter().map(|(_, leaf)| leaf).collect())
+    }
+}

@@ -1,0 +1,201 @@
+//! A contender's turns, and what was measured of it in them.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use timberline_tier::TierId;
+use timberline_tier::emulator::LineCounts;
+
+use super::contender::Contender;
+use super::crew::{Glance, slice};
+use super::index::PlacedIndex;
+use super::plan::{Plan, What};
+use super::source::Source;
+use crate::report::{Outcome, Sample, progress::Progress};
+use crate::substrate::Substrate;
+
+/// A contender with what was measured of it so far.
+pub struct Entry<'a, I: PlacedIndex> {
+    /// The map.
+    pub contender: Contender<I>,
+    sources: Vec<Source<'a>>,
+    rounds: Vec<f64>,
+    seconds: f64,
+    ops: u64,
+    lines: LineCounts,
+    latencies: Histogram<u64>,
+    worker_seconds: f64,
+    cpu_seconds: f64,
+    series: Vec<Sample>,
+    moves: (u64, u64),
+    /// Inserts that found memory full; what they were to add is missing later.
+    refused: u64,
+    /// Requests of a trace that were due and did not get their turn.
+    unanswered: u64,
+}
+
+impl<'a, I: PlacedIndex> Entry<'a, I> {
+    /// Nothing measured yet.
+    pub fn new(contender: Contender<I>, sources: Vec<Source<'a>>) -> Self {
+        Entry {
+            contender,
+            sources,
+            rounds: Vec::new(),
+            seconds: 0.0,
+            ops: 0,
+            lines: LineCounts::default(),
+            latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
+            worker_seconds: 0.0,
+            cpu_seconds: 0.0,
+            series: Vec::new(),
+            moves: (0, 0),
+            refused: 0,
+            unanswered: 0,
+        }
+    }
+
+    /// Whether anything was measured.
+    pub fn is_measured(&self) -> bool {
+        self.ops > 0
+    }
+
+    /// This map's turn.
+    pub fn turn(
+        &mut self,
+        plan: &Plan,
+        what: &What,
+        length: Duration,
+        measured: bool,
+        progress: &dyn Progress,
+        interrupted: &AtomicBool,
+    ) -> Result<(), String> {
+        let Entry {
+            contender,
+            sources,
+            series,
+            refused,
+            ..
+        } = self;
+        let placed = contender.map.placed();
+        let start_of_round = self.seconds;
+        let mut last = Glance::default();
+        let mut shifted = 0;
+        what.requests.set_hot_epoch(0);
+        let fast_bytes = || placed.fill(TierId::FAST).used as u64;
+        let glance = |now: Glance| {
+            let (fast, slow) = (now.fast - last.fast, now.slow - last.slow);
+            let ops_per_s = (now.ops - last.ops) as f64 / (now.at - last.at).max(1e-9);
+            let fast_share = crate::report::fast_share(fast, slow);
+            progress.advance(now.ops, ops_per_s, fast_share);
+            if measured {
+                let (promoted, demoted) = contender.map.moves();
+                let at_s = start_of_round + now.at;
+                let fast_bytes = fast_bytes();
+                series.push(Sample {
+                    at_s,
+                    ops_per_s,
+                    fast_share,
+                    fast_bytes,
+                    promoted,
+                    demoted,
+                });
+                if let Some(every) = plan.shift_every {
+                    let epoch = (now.at / every.as_secs_f64()) as u64;
+                    if epoch > shifted {
+                        shifted = epoch;
+                        what.requests.set_hot_epoch(epoch);
+                    }
+                }
+            }
+            last = now;
+        };
+        let moves = contender.map.moves();
+        let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
+        contender.map.memory().charge(true);
+        contender.resume();
+        if measured {
+            contender.map.memory().measured(true);
+        }
+        let slice = slice(&contender.map, sources, length, interrupted, glance);
+        if measured {
+            contender.map.memory().measured(false);
+        }
+        contender.pause();
+        contender.map.memory().charge(false);
+        if let Some(panic) = contender.panicked() {
+            return Err(format!("a worker of {} panicked: {panic}", contender.name));
+        }
+        *refused += slice.refused;
+        if slice.lost > 0 {
+            let (lost, name) = (slice.lost, contender.name);
+            if *refused > 0 {
+                return Err(format!(
+                    "{name}: memory is full and inserts were refused: give fewer --seconds, or more --records"
+                ));
+            }
+            return Err(format!(
+                "{name} is broken: {lost} of {} requests missed a record",
+                slice.ops
+            ));
+        }
+        if measured {
+            let after = contender.map.moves();
+            self.moves.0 += after.0 - moves.0;
+            self.moves.1 += after.1 - moves.1;
+            self.worker_seconds += contender.worker_seconds() - worker;
+            self.cpu_seconds += process_cpu_seconds() - cpu;
+            self.rounds.push(slice.ops as f64 / slice.seconds);
+            self.seconds += slice.seconds;
+            self.ops += slice.ops;
+            self.lines += slice.lines;
+            self.latencies.add(&slice.latencies).expect("same bounds");
+            self.unanswered += slice.unanswered;
+        }
+        Ok(())
+    }
+
+    pub fn outcome(self, plan: &Plan, what: &What, budget: f64) -> Outcome {
+        let mut outcome = Outcome {
+            workload: what.requests.name().into(),
+            records: what.requests.records(),
+            threads: plan.threads,
+            seconds: self.seconds,
+            fast_budget_ratio: match self.contender.name {
+                "all-fast" => 1.0,
+                "all-slow" => 0.0,
+                _ => budget,
+            },
+            promoted: self.moves.0,
+            demoted: self.moves.1,
+            unanswered: self.unanswered,
+            // The process's time comes in hundredths of a second, so in moments a part of it may seem more than all.
+            worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
+            emulated: I::Memory::EMULATED,
+            series: self.series,
+            ..Outcome::default()
+        };
+        outcome.set_rounds(self.rounds);
+        outcome.set_latencies(&self.latencies);
+        let LineCounts {
+            fast, slow, cached, ..
+        } = self.lines;
+        outcome.set_lines(fast, slow, cached, self.ops);
+        self.contender.describe(&mut outcome);
+        outcome
+    }
+}
+
+/// User and system time of this process so far, to a hundredth of a second.
+fn process_cpu_seconds() -> f64 {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields 14 and 15; the second, a name in parentheses, may hold spaces.
+    let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum();
+    ticks / TICKS_PER_SECOND
+}
