@@ -33,7 +33,7 @@ pub struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
-    /// Placements to compare side by side
+    /// Placements to compare side by side; an unknown name is answered with all of them
     #[arg(
         long,
         value_delimiter = ',',

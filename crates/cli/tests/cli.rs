@@ -3,6 +3,7 @@
 //! Impossible input: exit code 2, nothing on stdout, and one line on stderr that names what was wrong and what is
 //! possible. Only the parser of the command line may take several lines.
 
+mod command;
 #[path = "../../tier/tests/topologies/manifest.rs"]
 #[expect(dead_code, reason = "its machines are looked up in the other crate")]
 mod manifest;
@@ -11,65 +12,9 @@ mod scratch;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
+use command::{bench, meta, refused, refuses, results, stderr, stdout, timberline};
 use scratch::Scratch;
 use serde_json::Value;
-
-fn timberline() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_timberline"));
-    command.stdin(Stdio::null());
-    command
-}
-
-/// A run of a moment: `bench` with what is given and, where that does not say, the least of everything.
-fn bench(scratch: &Scratch, args: &[&str]) -> Command {
-    let mut command = timberline();
-    command.arg("bench").args(args);
-    let html = scratch.path("page.html");
-    let least = [
-        ("--records", "2000"),
-        ("--seconds", "0.05"),
-        ("--rounds", "1"),
-        ("--warmup", "0"),
-        ("--threads", "2"),
-        ("--base-ns", "100"),
-        ("--html", html.to_str().unwrap()),
-    ];
-    for (flag, value) in least {
-        let is_given = |arg: &&str| arg.split('=').next() == Some(flag);
-        if !args.iter().any(is_given) {
-            command.args([flag, value]);
-        }
-    }
-    command
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// The one line in which an impossible request is refused.
-fn refused(mut command: Command) -> String {
-    let output = command.output().unwrap();
-    let line = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{command:?}: {line}");
-    assert_eq!(stdout(&output), "", "{command:?}");
-    assert_eq!(line.matches('\n').count(), 1, "{command:?}: {line}");
-    assert!(line.starts_with("error: ") && !line.contains("panicked"));
-    line
-}
-
-/// `bench` refuses these arguments in a line with all of `expected`.
-#[track_caller]
-fn refuses(args: &[&str], expected: &[&str]) {
-    let line = refused(bench(&Scratch::new(), args));
-    for part in expected {
-        assert!(line.contains(part), "no `{part}` in: {line}");
-    }
-}
 
 #[test]
 fn unknown_names_are_refused_with_the_known() {
@@ -104,68 +49,6 @@ fn numbers_out_of_range_are_refused_with_the_range() {
         refuses(&["--base-ns", ns], &["--base-ns", "1 to 100000"]);
     }
     refuses(&["--interval", "0"], &["--interval 0", "0.001 to 86400"]);
-}
-
-#[test]
-fn records_of_no_possible_form_are_refused() {
-    for bytes in ["0", "7", "129"] {
-        refuses(&["--key-bytes", bytes], &["--key-bytes", bytes, "8 to 128"]);
-    }
-    for bytes in ["0", "7", "2049"] {
-        let args = ["--value-bytes", bytes];
-        refuses(&args, &["--value-bytes", bytes, "8 to 2048"]);
-    }
-    let wide = ["--index", "btree,art", "--key-bytes", "16"];
-    refuses(
-        &wide,
-        &["btree takes keys of eight bytes", "16", "masstree"],
-    );
-    let large = ["--records", "500M", "--value-bytes", "2048"];
-    refuses(&large, &["MiB are free", "--records"]);
-}
-
-#[test]
-fn speeds_at_which_a_trace_can_not_be_replayed_are_refused() {
-    let scratch = Scratch::new();
-    let rows: String = (0..100)
-        .map(|n| format!("0,R,{},4096,{n}\n", n * 4096))
-        .collect();
-    let timed = scratch.write("a.csv", rows.as_bytes());
-    let untold = scratch.write("b.csv", b"key,time\n1,1\n2,2\n3,3\n");
-    let trace = |path: &std::path::Path, args: &[&str]| {
-        let path = path.to_str().unwrap();
-        [&["--trace", path], args]
-            .concat()
-            .iter()
-            .map(|it| it.to_string())
-            .collect::<Vec<_>>()
-    };
-    let refuses_trace = |path: &std::path::Path, args: &[&str], expected: &[&str]| {
-        let args = trace(path, args);
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        refuses(&args, expected);
-    };
-    let at = |speed| ["--trace-format", "alibaba", "--speed", speed];
-    for speed in ["0", "nan", "inf"] {
-        refuses_trace(&timed, &at(speed), &["--speed", "a number above 0"]);
-    }
-    refuses_trace(
-        &timed,
-        &at("1e9"),
-        &["a.csv", "more than any map answers", "--closed-loop"],
-    );
-    refuses_trace(
-        &timed,
-        &at("1e-6"),
-        &["a.csv", "too few", "--seconds", "--closed-loop"],
-    );
-    refuses_trace(
-        &untold,
-        &["--speed", "2"],
-        &["b.csv", "no times", "csv:time=ts,unit=us"],
-    );
-    let bad_unit = ["--trace-format", "csv:unit=min"];
-    refuses_trace(&untold, &bad_unit, &["`min`", "ns, us, ms and s"]);
 }
 
 #[test]
@@ -366,21 +249,6 @@ const STABLE: [&str; 20] = [
     "slow_bytes",
 ];
 
-fn written(path: &std::path::Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-fn meta(path: &std::path::Path) -> Value {
-    let report = written(path);
-    assert!(report["meta"].is_object());
-    report["meta"].clone()
-}
-
-fn results(path: &std::path::Path) -> Vec<Value> {
-    meta(path);
-    written(path)["results"].as_array().unwrap().clone()
-}
-
 #[test]
 fn a_run_prints_a_table_and_writes_its_files() {
     let scratch = Scratch::new();
@@ -467,33 +335,6 @@ fn a_trace_is_replayed() {
     assert_eq!(results.len(), 2);
     assert!(results.iter().all(|result| result["workload"] == "trace"));
     assert_eq!(meta(&json)["speed"], Value::Null, "it tells no times");
-}
-
-/// Also with keys and values that are not words.
-#[test]
-fn a_trace_that_tells_its_times_is_replayed_at_them() {
-    let scratch = Scratch::new();
-    let json = scratch.path("figures.json");
-    let rows: String = (0..2_000u64)
-        .map(|n| format!("{},W,{},8192,{}\n", n % 2, n * n % 977 * 4096, 50 * n))
-        .collect();
-    let trace = scratch.write("blocks", rows.as_bytes());
-    for (args, speed) in [
-        (&["--speed", "2.5"][..], Some(2.5)),
-        (&[], Some(1.0)),
-        (&["--closed-loop"], None),
-    ] {
-        let mut command = bench(&scratch, &["--placements", "interleave,sidle+migration"]);
-        command.args(["--index", "masstree", "--key-bytes", "24"]);
-        command.args(["--value-bytes", "64", "--trace-format", "alibaba"]);
-        command.arg("--trace").arg(&trace).arg("--json").arg(&json);
-        let output = command.args(args).output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
-        let note = stdout(&output).contains("latencies count from when a request was due");
-        assert_eq!(note, speed.is_some());
-        assert_eq!(meta(&json)["speed"].as_f64(), speed);
-        assert_eq!(results(&json).len(), 2);
-    }
 }
 
 /// Runs until `phase` is announced, interrupts, and returns what became of it.
