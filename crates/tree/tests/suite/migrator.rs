@@ -26,7 +26,7 @@ pub fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
     };
 }
 
-/// Moves nodes until told to stop.
+/// Moves nodes until told to stop. On a busy machine, that may be before anything was there to move; then a little longer.
 fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         let at = key(draw);
@@ -37,6 +37,14 @@ fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop
         if draw.once_in(256) {
             map.placed().each_leaf(&mut |_| ControlFlow::Continue(()));
         }
+    }
+    for _ in 0..1000 {
+        let stats = map.stats();
+        if stats.promoted > 0 && stats.demoted > 0 {
+            return;
+        }
+        let at = key(draw);
+        step_at(map, draw, at);
     }
 }
 
