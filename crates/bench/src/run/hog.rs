@@ -36,6 +36,10 @@ impl Hog {
             nodes: nodes.to_vec(),
         }];
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
+        // A node that has less after all (the kernel keeps some of what it calls free to itself) would get this process killed for what is
+        // bound to it; unbound, it comes from elsewhere.
+        let unbound = arenas.unbind();
+        unbound.map_err(|error| format!("fast memory can't be held: {error}"))?;
         // Slots are never given back: they are gone with the arenas.
         while arenas.allocate(TierId::FAST, MAX_SLOT).is_ok() {}
         let locked = arenas.lock(TierId::FAST);

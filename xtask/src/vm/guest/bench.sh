@@ -4,7 +4,7 @@
 figures() {
     timberline bench --native --quiet --rounds 1 --json /tmp/bench.json --html /tmp/bench.html "$@" > /tmp/bench.txt
     status=$?
-    [ $status = 0 ] || { cat /tmp/bench.txt; return $status; }
+    [ $status = 0 ] || { cat /tmp/bench.txt; dmesg | grep 'Out of memory'; return $status; }
     grep -E '^ *"(placement|promoted|demoted|fast_bytes|slow_bytes|over_budget_bytes|misplaced_pages)":' /tmp/bench.json
 }
 
