@@ -6,6 +6,8 @@ pub mod check;
 pub mod clockwork;
 #[path = "../../crates/tree/tests/suite/draw.rs"]
 pub mod draw;
+#[path = "../../crates/tree/tests/suite/effort.rs"]
+pub mod effort;
 #[path = "../../crates/tree/tests/suite/map.rs"]
 pub mod map;
 #[path = "../../crates/tree/tests/suite/migrator.rs"]

@@ -16,13 +16,18 @@ use toolchain::Toolchain;
 
 const ADDRESS: &str = "-Zsanitizer=address --cfg asan";
 /// Generic code of the standard library is compiled again with each crate, so that ThreadSanitizer sees it.
-const THREAD: &str = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no";
+const THREAD: &str =
+    "-Zsanitizer=thread --cfg tsan -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no";
 
 /// The rooms whose code is below the maps, or the maps'.
 const ROOMS: [&str; 4] = ["sync", "tier", "placement", "tree"];
 /// Of the maps' tests, those with threads, by parts of their names: ThreadSanitizer sees nothing in others.
-const THREADED: [&str; 12] = [
+const THREADED: [&str; 16] = [
     "threads",
+    "meet",
+    "churn_gives",
+    "no_reader",
+    "closure_sees",
     "linearizable",
     "no_increment",
     "every_value_comes_out",
@@ -156,10 +161,9 @@ impl Sanitizer {
                 let flags = format!("{THREAD} {}", locks::flags(root, toolchain)?);
                 let mut command = toolchain.cargo(root, "tsan", &flags, args);
                 let suppressed = root.join("xtask/src/sanitize/thread.supp");
-                command.env(
-                    "TSAN_OPTIONS",
-                    format!("suppressions={}", suppressed.display()),
-                );
+                // What was passed over is said at the end.
+                let options = format!("suppressions={} print_suppressions=1", suppressed.display());
+                command.env("TSAN_OPTIONS", options);
                 command
             }
             Sanitizer::Miri => exec::cargo(root, &[&["miri"], args].concat()),

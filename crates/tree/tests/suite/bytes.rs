@@ -11,6 +11,7 @@ use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::{InsertError, MAX_KEY};
 
 use crate::suite::draw::{Draw, seed};
+use crate::suite::effort;
 use crate::suite::names;
 use crate::suite::placing::{self, Placing};
 
@@ -284,7 +285,7 @@ pub fn threads_with_their_own_keys_lose_nothing<T: ByteMap>() {
                 let (map, mut draw) = (&map, Draw::new(seed(), thread.into()));
                 move || {
                     let mut model = Model::new();
-                    for value in 0..20_000 {
+                    for value in 0..effort::times(20_000) {
                         let mut key = some_key(&mut draw);
                         // The last byte is the thread's, and stands for no letter.
                         key.push(b'0' + thread);
@@ -335,7 +336,7 @@ pub fn standing_records_are_seen_once_in_order<T: ByteMap>() {
                 }
             });
             let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                for _ in 0..150 {
+                for _ in 0..effort::times(150) {
                     let mut seen: Vec<_> = all(&map).map(|(key, _)| key).collect();
                     assert!(seen.is_sorted_by(|one, two| one < two), "forward");
                     seen.retain(|key| stands(key));

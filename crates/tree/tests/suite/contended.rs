@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, migrator, placing, rooms};
+use super::{TestMap, check, effort, migrator, placing, rooms};
 
 const THREADS: u64 = 3;
 
@@ -12,7 +12,7 @@ const THREADS: u64 = 3;
 pub fn no_increment_is_lost<T: TestMap>() {
     const COUNTERS: u64 = 24;
     const APART: u64 = 20;
-    const ROUNDS: u64 = 300;
+    const ROUNDS: u64 = effort::times(300);
     let seed = seed();
     for &make in placing::ALL {
         let (map, placing) = placing::map::<T>(make, seed, 2 * rooms::CHUNK, rooms::AMPLE);
@@ -73,7 +73,7 @@ pub fn no_increment_is_lost<T: TestMap>() {
 type Ledger = (Vec<(u64, u64)>, Vec<(u64, u64)>);
 
 const SHARED: u64 = 60;
-const STEPS: u64 = 30_000;
+const STEPS: u64 = effort::times(30_000);
 
 fn exchange(map: &impl TestMap, thread: u64) -> Ledger {
     let mut draw = Draw::new(seed(), thread);

@@ -9,7 +9,7 @@ use timberline_tree::Full;
 
 use super::draw::{Draw, seed};
 use super::placing::{self, Placing};
-use super::{TestMap, check, migrator, names, rooms};
+use super::{TestMap, check, effort, migrator, names, rooms};
 
 fn make<T: TestMap>(arenas: Arenas, placing: &Placing) -> T {
     T::make(arenas, placing.placement.clone()).unwrap()
@@ -105,7 +105,7 @@ pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
     let map: T = make(rooms::two(4 * rooms::CHUNK, 16 * rooms::CHUNK), &placing);
     let work = |thread: u64| {
         let (mut draw, mut model, mut refused) = (Draw::new(seed, thread), BTreeMap::new(), 0);
-        for _ in 0..30_000 {
+        for _ in 0..effort::times(30_000) {
             let key = draw.below(20_000) * THREADS + thread;
             if draw.once_in(4) {
                 assert_eq!(map.remove(key), model.remove(&key), "{key}");

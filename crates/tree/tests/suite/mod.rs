@@ -12,6 +12,7 @@ pub mod check;
 pub mod clockwork;
 pub mod contended;
 pub mod draw;
+pub mod effort;
 pub mod faults;
 pub mod full;
 pub mod linear;

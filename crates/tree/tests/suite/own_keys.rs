@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, migrator, placing, rooms};
+use super::{TestMap, check, effort, migrator, placing, rooms};
 
 const THREADS: u64 = 3;
 const KEYS: u64 = 2_000;
-const STEPS: usize = 40_000;
+const STEPS: u64 = effort::times(40_000);
+const WAVES: u64 = effort::times(8).next_multiple_of(2);
 
 /// Random operations on the keys that are `thread` modulo [`THREADS`], checked against a model.
 fn work(map: &impl TestMap, thread: u64, mut draw: Draw) -> BTreeMap<u64, u64> {
@@ -16,7 +17,7 @@ fn work(map: &impl TestMap, thread: u64, mut draw: Draw) -> BTreeMap<u64, u64> {
         let key = draw.below(KEYS / THREADS) * THREADS + thread;
         let value = draw.word();
         // Waves of growth and shrinkage.
-        let removing = 2 + 4 * (step / 5_000 % 2) as u64;
+        let removing = 2 + 4 * (step * WAVES / STEPS % 2);
         match draw.below(10) {
             n if n < removing => assert_eq!(map.remove(key), model.remove(&key), "{key}"),
             8 => {

@@ -1,7 +1,7 @@
 //! Memory comes back: nodes that merged, moved or emptied are freed, once.
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, migrator, placing, rooms};
+use super::{TestMap, check, effort, migrator, placing, rooms};
 
 /// Threads fill and empty the map while its nodes move; then nothing but a leaf is left, although
 /// nobody called `clear` on the way.
@@ -15,7 +15,7 @@ pub fn churn_gives_everything_back<T: TestMap>() {
                 for thread in 0..2 {
                     let (map, mut draw) = (&map, Draw::new(seed, thread));
                     scope.spawn(move || {
-                        for _ in 0..10 {
+                        for _ in 0..effort::times(10) {
                             let own: Vec<u64> = (thread..KEYS).step_by(2).collect();
                             for key in draw.shuffled(own.clone()) {
                                 assert_eq!(map.insert(key, !key), Ok(None));
@@ -38,7 +38,7 @@ pub fn churn_gives_everything_back<T: TestMap>() {
 /// A window of keys slides on and on: what is used stays near what the window needs.
 pub fn memory_stays_bounded_under_churn<T: TestMap>() {
     const WINDOW: u64 = 500;
-    const SLIDES: u64 = 40;
+    const SLIDES: u64 = 2 + effort::times(38);
     let seed = seed();
     let placing = placing::shuffle(seed);
     let arenas = rooms::two(4 * rooms::CHUNK, rooms::AMPLE);

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use timberline_placement::KeyBytes;
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, migrator, names, placing, rooms};
+use super::{TestMap, check, effort, migrator, names, placing, rooms};
 
 /// One record in `APART` stands; those between come and go.
 const APART: u64 = 4;
 const KEYS: u64 = 2_000;
-const ROUNDS: u64 = 250;
+const ROUNDS: u64 = effort::times(250);
 
 fn value(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -130,7 +130,7 @@ pub fn each_leaf_that_only_moves_is_seen<T: TestMap>() {
     let fences = || names::fences(&*placed);
     let expected: BTreeSet<KeyBytes> = fences().into_iter().collect();
     migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
-        for round in 0..500 {
+        for round in 0..effort::times(500) {
             let seen = fences();
             assert!(seen.len() <= 2 * expected.len(), "seen once or twice");
             let seen: BTreeSet<KeyBytes> = seen.into_iter().collect();

@@ -15,7 +15,7 @@ use timberline_tree::{BulkError, Full, InsertError, MAX_VALUE, Stats};
 
 use crate::suite::draw::{Draw, seed};
 use crate::suite::map::{Bounds, full};
-use crate::suite::{TestMap, check, migrator, names, placing, rooms};
+use crate::suite::{TestMap, check, effort, migrator, names, placing, rooms};
 
 /// A concurrent ordered map from words to strings of bytes, whose nodes and strings live in arenas.
 pub trait ValueMap: Sized + Send + Sync {
@@ -421,7 +421,7 @@ pub fn long_strings_agree_with_a_sorted_map_while_they_move<T: ValueMap>() {
     let strings = &map.0;
     let model = migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
         let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
-        for _ in 0..3_000 {
+        for _ in 0..effort::times(3_000) {
             let key = draw.below(KEYS);
             let most = [10, 100, 3_000, 65_537][draw.below(4) as usize];
             let value = string(draw.below(most) as usize);
@@ -469,7 +469,7 @@ pub fn no_reader_sees_half_a_string<T: ValueMap>() {
                 .map(|thread| {
                     scope.spawn(move || {
                         let mut draw = Draw::new(seed, thread);
-                        for _ in 0..4_000 {
+                        for _ in 0..effort::times(4_000) {
                             let most = [9, 300, 5_000][draw.below(3) as usize];
                             let value = string(draw.below(most) as usize);
                             let key = draw.below(KEYS);
@@ -520,7 +520,7 @@ pub fn no_reader_sees_half_a_string<T: ValueMap>() {
 /// Strings that threads make longer by one, each from what is there, lose no byte.
 pub fn a_closure_sees_what_it_replaces<T: ValueMap>() {
     const KEYS: u64 = 10;
-    const ROUNDS: usize = 300;
+    const ROUNDS: u64 = effort::times(300);
     let seed = seed();
     let (map, _) = make::<T>(32 * rooms::CHUNK, rooms::AMPLE);
     let strings = &map.0;
@@ -528,9 +528,9 @@ pub fn a_closure_sees_what_it_replaces<T: ValueMap>() {
         std::thread::scope(|scope| {
             for thread in 0..3u8 {
                 scope.spawn(move || {
-                    for step in 0..ROUNDS * KEYS as usize {
+                    for step in 0..ROUNDS * KEYS {
                         let longer = |now: &[u8]| [now, &[thread]].concat();
-                        let key = step as u64 % KEYS;
+                        let key = step % KEYS;
                         let after = strings.upsert_with(key, |now| longer(now.unwrap_or(&[])));
                         assert_eq!(after.unwrap().last(), Some(&thread));
                     }
@@ -542,7 +542,7 @@ pub fn a_closure_sees_what_it_replaces<T: ValueMap>() {
         let value = strings.get(key).unwrap();
         for thread in 0..3u8 {
             let times = value.iter().filter(|byte| **byte == thread).count();
-            assert_eq!(times, ROUNDS, "{key}");
+            assert_eq!(times as u64, ROUNDS, "{key}");
         }
     }
     check::nothing_leaked(&map);

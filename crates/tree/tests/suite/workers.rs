@@ -12,7 +12,7 @@ use timberline_placement::{Placed, SidleConfig};
 use super::draw::{Draw, seed};
 use super::moving::{self, Policy};
 use super::placing::Room;
-use super::{TestMap, check, names, rooms};
+use super::{TestMap, check, effort, names, rooms};
 
 fn room<T: TestMap>(seed: u64) -> Room {
     Room {
@@ -270,7 +270,7 @@ pub fn a_worker_that_panics_takes_nothing_with_it<T: TestMap>() {
         // The others end, but whoever uses the map goes on.
         let mut draw = Draw::new(seed, 0);
         awake(&map, &workers, || {
-            for step in 0..20_000 {
+            for step in 0..effort::times(20_000) {
                 let key = draw.below(T::MANY);
                 match draw.below(4) {
                     0 => assert_eq!(map.insert(key, step), Ok(model.insert(key, step))),
@@ -302,7 +302,7 @@ pub fn workers_stop_at_any_moment<T: TestMap>() {
     };
     for make in [sleepy, RESTLESS[0], RESTLESS[1]] {
         let (map, policy, model) = loaded::<T>(make, seed);
-        for round in 0..20 {
+        for round in 0..4.max(effort::times(20)) {
             let mut workers = Workers::start((policy.workers)(), map.placed()).unwrap();
             map.get(round);
             match round % 4 {

@@ -35,11 +35,11 @@ use history::Log;
 use keys::Keys;
 
 use super::draw::{Draw, seed};
-use super::{TestMap, migrator, placing, rooms};
+use super::{TestMap, effort, migrator, placing, rooms};
 
 pub const THREADS: usize = 3;
 /// Maps for one test: each placement with each kind of keys, four times.
-const GROUPS: u64 = 40;
+const GROUPS: u64 = 10 * effort::times(4);
 
 /// Held by the test that plays: beside another one, hardly two threads would meet, and they would wait longer than they play.
 static PLAYING: Mutex<()> = Mutex::new(());
