@@ -134,10 +134,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
                 return Ok(Some(node));
             }
             let (link, range) = node.get(|body| {
-                self.tree.visit(body);
-                let index = body.child_for(self.lanes, self.key);
+                let (index, child) = self.tree.find_child(self.lanes, body, self.key);
                 let range = (height <= Self::ASKED).then(|| body.range_of(index));
-                (body.child(index), range)
+                (child, range)
             })?;
             self.below = Some((node, link, height - 1));
             if let Some((lower, upper)) = range {

@@ -148,10 +148,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             Some(Parent::Node(parent))
                 if parent.get(|body| body.covers(span.first)) == Ok(true) =>
             {
-                let link = parent.get(|body| {
-                    self.visit(body);
-                    body.child(body.child_for(self.search, span.first))
-                })?;
+                let link = parent.get(|body| self.find_child(self.search, body, span.first).1)?;
                 self.ask_for_all(link);
                 let leaf = link.node(guard).read()?;
                 parent.validate()?;

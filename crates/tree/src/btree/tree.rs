@@ -276,10 +276,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             }
             while height > here.height {
                 pass(here.at_height(height), link);
-                let child = node.get(|body| {
-                    self.visit(body);
-                    body.child(body.child_for(self.search, here.key))
-                })?;
+                let child = node.get(|body| self.find_child(self.search, body, here.key).1)?;
                 self.ask_for_all(child);
                 let snapshot = child.node(guard).read()?;
                 node.validate()?;
@@ -425,6 +422,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             self.memory()
                 .visit(node_address(body), HEADER + 8 * body.count());
         }
+    }
+
+    /// Reads which child covers a key, and where it is. The memory is told of both.
+    #[inline(always)]
+    pub fn find_child(&self, lanes: impl Lanes, body: &Body<WORDS>, key: u64) -> (usize, Link) {
+        self.visit(body);
+        let index = body.child_for(lanes, key);
+        self.touch(body, index);
+        (index, body.child(index))
     }
 
     /// Tells the memory that a payload is read in the same visit.

@@ -137,10 +137,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         };
         let word = slice(self.key, self.depth);
         if height > 0 {
-            let link = node.get(|body| {
-                self.tree.visit(body);
-                body.child(body.child_for(self.lanes, word))
-            })?;
+            let link = node.get(|body| self.tree.find_child(self.lanes, body, word).1)?;
             self.ask_for(link);
             self.below = Some(Below::Node(node, link, Some(height - 1)));
             return Ok(None);

@@ -254,10 +254,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
         word: u64,
     ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
         for _ in 0..height {
-            let link = node.get(|body| {
-                self.tree.visit(body);
-                body.child(body.child_for(self.tree.search, word))
-            })?;
+            let link = node.get(|body| self.tree.find_child(self.tree.search, body, word).1)?;
             self.tree.ask_for(link);
             let child = link.node::<WORDS>(self.guard).read()?;
             node.validate()?;
