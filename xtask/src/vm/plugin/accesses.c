@@ -1,7 +1,7 @@
 /* Counts a program's loads and stores by NUMA node, behind a modelled last-level cache: a plugin of QEMU's TCG.
  *
  * The program says between which marks, and to which addresses, accesses count (crates/tier/src/mark.rs). Each access in between
- * goes through the cache, whatever its address, by its guest *physical* address, so what is counted does not depend on who put a
+ * goes through the caches, whatever its address, by its guest *physical* address, so what is counted does not depend on who put a
  * page where it is. A line of the output is an interval between two marks:
  *
  *     interval N fast loads L stores S missed M slow loads L stores S missed M elsewhere fast M slow M
@@ -62,17 +62,28 @@ static unsigned intervals;
 static uint64_t slow_begin = UINT64_MAX;
 static FILE *out;
 
-/* The cache: physical lines; 0 is an empty way. Replacement is the emulator's (crates/tier/src/emulator/cache.rs): second chance,
+/* A cache: physical lines; 0 is an empty way. Replacement is the emulator's (crates/tier/src/emulator/cache.rs): second chance,
  * earned by a hit, so what is read once leaves first. */
 struct set { uint64_t lines[WAYS]; uint16_t earned; uint8_t hand; };
-static struct set *cache;
-static uint64_t sets;
+struct cache { struct set *sets; uint64_t count; };
 
-static bool is_cached(uint64_t address)
+/* The last level, and a core's own in front of it. A lookup loads from a line several times, which the core's own answers: to the
+ * last level it is one access, as it is to the emulator. */
+static struct cache last_level, own;
+enum { OWN_BYTES = 32 << 10 };
+
+static bool make(struct cache *cache, uint64_t bytes)
 {
-    uint64_t line = address / LINE + 1;
+    cache->count = bytes / LINE / WAYS;
+    bool possible = cache->count && !(cache->count & (cache->count - 1));
+    return possible && (cache->sets = calloc(cache->count, sizeof *cache->sets));
+}
+
+static bool is_in(struct cache *cache, uint64_t address)
+{
+    uint64_t line = address / LINE + 1, count = cache->count;
     /* Folded, as last-level caches do: nodes of 1 KiB would else crowd into every sixteenth set with their headers. */
-    struct set *set = &cache[(line ^ line / sets ^ line / sets / sets) % sets];
+    struct set *set = &cache->sets[(line ^ line / count ^ line / count / count) % count];
     for (int way = 0; way < WAYS; way++) {
         if (set->lines[way] == line) {
             set->earned |= 1u << way;
@@ -97,7 +108,7 @@ static void count_access(unsigned cpu, mem_info info, uint64_t address, void *da
         return;
     uint64_t physical = qemu_plugin_hwaddr_phys_addr(where);
     struct node *node = &nodes[physical >= slow_begin];
-    bool cached = is_cached(physical);
+    bool cached = is_in(&own, physical) || is_in(&last_level, physical);
     if (address < first || address >= last) {
         node->elsewhere += !cached;
         return;
@@ -191,8 +202,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
         else if ((value = argument(argv[i], "cache=")))
             bytes = strtoull(value, NULL, 0);
     }
-    sets = bytes / LINE / WAYS;
-    if (!out || !sets || sets & (sets - 1) || !(cache = calloc(sets, sizeof *cache))) {
+    if (!out || !make(&last_level, bytes) || !make(&own, OWN_BYTES)) {
         fprintf(stderr, "accesses: give out=FILE and cache=BYTES, a power of two\n");
         return 1;
     }
