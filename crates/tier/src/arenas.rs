@@ -335,23 +335,26 @@ impl Arenas {
     /// # Errors
     /// It is more than this process may lock.
     pub fn lock(&self, tier: TierId) -> io::Result<()> {
+        let mut chunks = self.committed(tier).into_iter();
+        chunks.try_for_each(|chunk| self.range.lock(chunk.start - self.span.start, chunk.len()))
+    }
+
+    /// The committed addresses of a tier: chunks, the first to be committed first unless some were given back meanwhile.
+    pub fn committed(&self, tier: TierId) -> Vec<Range<usize>> {
         let this = &self.tiers[tier.index()];
-        let start = this.span.start - self.span.start;
-        let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
-        let mut chunks = committed.into_iter();
-        chunks.try_for_each(|(offset, bytes)| self.range.lock(start + offset, bytes))
+        let chunks = lock(&this.chunks);
+        let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
+        chunks.committed().map(range).collect()
     }
 
     /// The NUMA node of each page of each chunk of a tier; a negative number where there is none.
     fn nodes_of_chunks(&self, tier: TierId) -> io::Result<Vec<Vec<i32>>> {
-        let this = &self.tiers[tier.index()];
-        let committed: Vec<(usize, usize)> = lock(&this.chunks).committed().collect();
-        let chunks = committed.into_iter().map(|(offset, bytes)| {
-            let start = this.span.start + offset;
-            let pages: Vec<usize> = (start..start + bytes).step_by(PAGE).collect();
+        let chunks = self.committed(tier).into_iter();
+        let nodes = chunks.map(|chunk| {
+            let pages: Vec<usize> = chunk.step_by(PAGE).collect();
             os::nodes_of_pages(&pages)
         });
-        chunks.collect()
+        nodes.collect()
     }
 
     /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of

@@ -14,6 +14,9 @@
 //! prefetched is counted then, as what it was then, and not again when it is visited. As many
 //! prefetches can be under way as the profile says; one more waits for the oldest.
 //!
+//! *Pages.* The page map's tier of a page is what its lines are charged as, whichever arena they are in. A page can also be marked, so
+//! that a [`PageWatch`] hears of it when a line of it is missing; nothing else pays for that.
+//!
 //! *Counts and time.* [`thread_counts`] are exact: what was read from where, and what that is
 //! charged by definition. The charged time is also spun, so that clocks see it; time spun is noisy.
 //!
@@ -31,23 +34,27 @@ mod page_map;
 mod profile;
 mod thread;
 mod tsc;
+mod watch;
 mod ways;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 pub use base::{Base, MeasureError};
 pub use cache::{BadCacheSize, CacheSize};
 pub use chase::{Chase, Spread, race};
 pub use counts::LineCounts;
+pub use page_map::{PAGE, PageMap};
 pub use profile::{Cost, Extra, Profile, Slowness, UnknownProfile};
+pub use watch::{PageWatch, Touch, spend};
 
 use crate::hint::{self, LINE};
 use crate::{Arenas, Memory, TierId};
 use cache::SPAN_LINES;
 use in_flight::PIECE;
-use page_map::PageMap;
 use thread::Thread;
 use tsc::Tsc;
+use watch::Clock;
 
 /// Debts below this are kept until there is more to spin for: reading the clock takes as long.
 const SPIN_FROM_PS: i64 = 40_000;
@@ -67,7 +74,9 @@ pub struct Emulated {
     /// The number of the first line in every thread's cache.
     span: u64,
     charging: AtomicBool,
+    clock: Clock,
     pages: PageMap,
+    watch: OnceLock<Arc<dyn PageWatch>>,
     /// By tier: what a missing line adds, and in all costs.
     extras: Box<[Extra]>,
     totals: Box<[Extra]>,
@@ -102,6 +111,7 @@ pub fn set_thread_cache(size: CacheSize) {
         thread.cache = cache::LineCache::new(size);
         thread.in_flight.clear();
         thread.debt_ps = 0;
+        thread.until_sample = u32::MAX;
     });
 }
 
@@ -118,17 +128,21 @@ impl Emulated {
             latency_ps: extra.latency_ps + (base.latency_ns * 1000.0) as u64,
             line_ps: extra.line_ps + base_line_ps,
         };
+        let tsc = Tsc::get();
+        let clock = Clock::new(tsc);
         Emulated {
             start: range.start,
             bytes: range.len(),
             span: NEXT_SPAN.fetch_add(lines.next_multiple_of(SPAN_LINES), Relaxed),
             charging: AtomicBool::new(true),
-            pages: PageMap::of(&arenas),
+            pages: PageMap::of(&arenas, clock.clone()),
+            clock,
+            watch: OnceLock::new(),
             totals: extras.iter().map(total).collect(),
             extras,
             base_line_ps,
             in_flight: profile.in_flight(),
-            tsc: Tsc::get(),
+            tsc,
             arenas,
             profile,
             base,
@@ -156,6 +170,7 @@ impl Emulated {
     /// Charges and counts visits, or lets them pass for nothing, as when data is loaded that a
     /// run is then measured on. Charging is on at first.
     pub fn set_charging(&self, charging: bool) {
+        self.clock.run(charging);
         self.charging.store(charging, Relaxed);
     }
 
@@ -163,37 +178,6 @@ impl Emulated {
     #[inline(always)]
     pub fn is_charging(&self) -> bool {
         self.charging.load(Relaxed)
-    }
-
-    /// The tier that the 4 KiB page with this address is charged as.
-    ///
-    /// # Panics
-    /// If the address is not in the arenas.
-    pub fn page_tier(&self, address: usize) -> TierId {
-        self.pages
-            .tier_of_line((self.offset(address) / LINE) as u64)
-    }
-
-    /// From now on charges the 4 KiB page with this address as memory of `tier`, whichever arena
-    /// it is in. For schemes that move pages.
-    ///
-    /// # Panics
-    /// If the address is not in the arenas, or they have no such tier.
-    pub fn set_page_tier(&self, address: usize, tier: TierId) {
-        assert!(
-            tier.index() < self.extras.len(),
-            "there is no tier {}",
-            tier.0
-        );
-        self.pages.set(self.offset(address), tier);
-    }
-
-    fn offset(&self, address: usize) -> usize {
-        assert!(
-            self.arenas.range().contains(&address),
-            "{address:#x} is in no arena"
-        );
-        address - self.start
     }
 
     /// The lines of these bytes, counted from the start of the arenas. What is outside them (the
@@ -211,10 +195,22 @@ impl Emulated {
     /// Not inlined: a tree has many visits, and its code should not grow by this at each.
     #[inline(never)]
     fn read(&self, address: usize, bytes: usize, begins: bool) {
-        thread::with(|thread| {
+        self.with_thread(|thread| {
             thread.latency_due |= begins;
             self.read_by(thread, address, bytes);
         });
+    }
+
+    /// Lets `work` use this thread's part, and then tells of the pages that it noted.
+    #[inline(always)]
+    fn with_thread(&self, work: impl FnOnce(&mut Thread)) {
+        let noted = thread::with(|thread| {
+            work(thread);
+            !thread.touches.is_empty()
+        });
+        if noted == Some(true) {
+            self.report();
+        }
     }
 
     #[inline(always)]
@@ -240,7 +236,7 @@ impl Emulated {
             thread.counts.cached += 1;
             return;
         }
-        let tier = self.pages.tier_of_line(line);
+        let tier = self.missing(thread, line);
         if tier.is_fast() {
             thread.counts.fast += 1;
             return;
@@ -255,6 +251,20 @@ impl Emulated {
             bill.extra_ps += extra.line_ps;
             bill.further += 1;
         }
+    }
+
+    /// The tier of a missing line. If its page has marks, this is noted.
+    #[inline(always)]
+    fn missing(&self, thread: &mut Thread, line: u64) -> TierId {
+        let page = PageMap::page_of_line(line);
+        let entry = self.pages.entry(page);
+        if entry.is_plain_fast() {
+            return TierId::FAST;
+        }
+        if entry.has_marks() {
+            self.note(thread, page);
+        }
+        entry.tier()
     }
 
     /// As [`read_line`](Self::read_line) for several, some of which may be under way.
@@ -287,7 +297,7 @@ impl Emulated {
                 continue;
             }
             missing |= 1 << line;
-            let tier = self.pages.tier_of_line(first + line);
+            let tier = self.missing(thread, first + line);
             if tier.is_fast() {
                 thread.counts.fast += 1;
             } else {
@@ -370,7 +380,7 @@ impl Memory for Emulated {
             );
         }
         if self.is_charging() {
-            thread::with(|thread| {
+            self.with_thread(|thread| {
                 for first in (first..end).step_by(PIECE as usize) {
                     self.request(thread, first, u64::MAX >> (PIECE - PIECE.min(end - first)));
                 }
@@ -383,7 +393,7 @@ impl Memory for Emulated {
         let (first, end) = self.lines(address, PIECE as usize * LINE);
         if first < end && self.is_charging() {
             let lines = lines & (u64::MAX >> (PIECE - PIECE.min(end - first)));
-            thread::with(|thread| self.request(thread, first, lines));
+            self.with_thread(|thread| self.request(thread, first, lines));
         }
     }
 }

@@ -1,10 +1,24 @@
-//! Which tier each page of the arenas is in, for schemes that move pages and not nodes.
+//! Which tier each page of the arenas is in, for schemes that move pages and not nodes, and what such a scheme may mark a page with.
 //!
 //! A page is in the tier of its arena until somebody says otherwise. What was said holds for the
 //! page's addresses, whatever is allocated there later.
+//!
+//! A page's byte is its tier and three marks. Only lines that memory is asked for look at it, so a mark is what an entry of a page table
+//! would be if the processor looked there at each miss of its cache:
+//!
+//! | mark | the next missing line of the page | as |
+//! |---|---|---|
+//! | armed | is reported to the [`PageWatch`](super::PageWatch), once | a hint page fault |
+//! | unseen | clears it | a cleared *accessed* bit |
+//! | counted | counts down to the thread's next sample, which is reported | sampling of cache misses (PEBS) |
+//!
+//! A fast page without marks is a byte of 0, so a line of it costs what it did without marks; they are looked at where a line is slow anyway.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
+use super::watch::Clock;
 use crate::{Arenas, TierId};
 
 /// Bytes in a page.
@@ -13,28 +27,134 @@ pub const PAGE: usize = 4096;
 /// Lines in a page, as a shift.
 const PAGE_LINES: u32 = (PAGE / crate::hint::LINE).trailing_zeros();
 
-/// One byte for each page of the arenas' range: 256 KiB for each GiB.
-pub struct PageMap(Box<[AtomicU8]>);
+const TIER: u8 = COUNTED - 1;
+const COUNTED: u8 = 1 << 5;
+const UNSEEN: u8 = 1 << 6;
+const ARMED: u8 = 1 << 7;
+
+/// One byte for each page of the arenas' range: 256 KiB for each GiB. A page's number is that of its
+/// [`PAGE`](super::PAGE) bytes from the start of the range. Clones are handles to the same map, and outlive the memory.
+#[derive(Clone)]
+pub struct PageMap {
+    pages: Arc<[AtomicU8]>,
+    sample_every: Arc<AtomicU32>,
+    clock: Clock,
+    tiers: u8,
+}
+
+/// What the map says of a page at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Entry(u8);
+
+impl Entry {
+    /// Whether it is of tier 0 and nobody wants to hear of it.
+    #[inline(always)]
+    pub fn is_plain_fast(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline(always)]
+    pub fn has_marks(self) -> bool {
+        self.0 > TIER
+    }
+
+    #[inline(always)]
+    pub fn tier(self) -> TierId {
+        TierId(self.0 & TIER)
+    }
+
+    pub fn is_counted(self) -> bool {
+        self.0 & COUNTED != 0
+    }
+}
 
 impl PageMap {
-    /// Every page in the tier of its arena.
-    pub fn of(arenas: &Arenas) -> PageMap {
+    /// Every page in the tier of its arena, without marks.
+    pub(super) fn of(arenas: &Arenas, clock: Clock) -> PageMap {
+        let tiers = arenas.tiers() as u8;
+        assert!(tiers <= TIER, "{tiers} tiers");
         let pages = arenas.range().step_by(PAGE);
-        PageMap(
-            pages
+        PageMap {
+            pages: pages
                 .map(|page| AtomicU8::new(arenas.tier_of(page).0))
                 .collect(),
-        )
+            sample_every: Arc::new(AtomicU32::new(u32::MAX)),
+            clock,
+            tiers,
+        }
     }
 
-    /// The tier of a line, counted from the start of the range.
+    /// The page of a line, counted from the start of the range.
     #[inline(always)]
-    pub fn tier_of_line(&self, line: u64) -> TierId {
-        TierId(self.0[(line >> PAGE_LINES) as usize].load(Relaxed))
+    pub(super) fn page_of_line(line: u64) -> usize {
+        (line >> PAGE_LINES) as usize
     }
 
-    /// Puts the page with this byte, counted from the start of the range, into `tier`.
-    pub fn set(&self, offset: usize, tier: TierId) {
-        self.0[offset / PAGE].store(tier.0, Relaxed);
+    #[inline(always)]
+    pub(super) fn entry(&self, page: usize) -> Entry {
+        Entry(self.pages[page].load(Relaxed))
+    }
+
+    /// A line of this page was missing: it is seen, and no longer armed. Whether it was armed.
+    pub(super) fn touch(&self, page: usize) -> bool {
+        let before = self.pages[page].fetch_and(!(UNSEEN | ARMED), Relaxed);
+        before & ARMED != 0
+    }
+
+    /// How many pages there are.
+    pub fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The tier of a page.
+    pub fn tier(&self, page: usize) -> TierId {
+        self.entry(page).tier()
+    }
+
+    /// Puts a page into `tier`. Its marks stay.
+    ///
+    /// # Panics
+    /// If there is no such tier.
+    pub fn set_tier(&self, page: usize, tier: TierId) {
+        assert!(tier.0 < self.tiers, "there is no tier {}", tier.0);
+        let moved = |entry: u8| Some(entry & !TIER | tier.0);
+        // It never fails: there is always something to write.
+        let _ = self.pages[page].fetch_update(Relaxed, Relaxed, moved);
+    }
+
+    /// From now on the next missing line of a page is reported, once; or is not.
+    pub fn arm(&self, page: usize, armed: bool) {
+        self.mark(page, ARMED, armed);
+    }
+
+    /// From now on missing lines of a page count down to samples; or do not.
+    pub fn count(&self, page: usize, counted: bool) {
+        self.mark(page, COUNTED, counted);
+    }
+
+    /// Whether a line of a page was missing since this was last asked; true at the first time.
+    pub fn take_accessed(&self, page: usize) -> bool {
+        self.pages[page].fetch_or(UNSEEN, Relaxed) & UNSEEN == 0
+    }
+
+    /// One missing line in so many of each thread, among those of counted pages, is reported from now on. None is at first.
+    pub fn sample_every(&self, lines: u32) {
+        self.sample_every.store(lines.max(1), Relaxed);
+    }
+
+    pub(super) fn sample_interval(&self) -> u32 {
+        self.sample_every.load(Relaxed)
+    }
+
+    /// For how long visits to this memory have been charged so far: a time that stands still while it is not its turn.
+    pub fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    fn mark(&self, page: usize, mark: u8, on: bool) {
+        match on {
+            true => self.pages[page].fetch_or(mark, Relaxed),
+            false => self.pages[page].fetch_and(!mark, Relaxed),
+        };
     }
 }

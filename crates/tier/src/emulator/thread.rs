@@ -13,6 +13,7 @@ use std::ptr;
 use super::cache::{CacheSize, LineCache};
 use super::counts::LineCounts;
 use super::in_flight::InFlight;
+use super::watch::Touch;
 
 /// One thread's part of the emulator.
 pub struct Thread {
@@ -23,6 +24,10 @@ pub struct Thread {
     pub latency_due: bool,
     /// Charged and not yet spun, in picoseconds; negative after a spin that ended late.
     pub debt_ps: i64,
+    /// Pages with marks that the current visit touched: whoever watches is told after it.
+    pub touches: Vec<(usize, Touch)>,
+    /// Missing lines of counted pages until the next sample.
+    pub until_sample: u32,
 }
 
 struct Owner(Cell<*mut Thread>);
@@ -69,6 +74,8 @@ fn make() -> Option<*mut Thread> {
                 counts: LineCounts::default(),
                 latency_due: false,
                 debt_ps: 0,
+                touches: Vec::new(),
+                until_sample: u32::MAX,
             }));
             owner.0.set(thread);
             CURRENT.set(thread);

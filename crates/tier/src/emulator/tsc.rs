@@ -61,6 +61,11 @@ impl Tsc {
         self.ps(wait(ready) - start)
     }
 
+    /// So many ticks as a duration.
+    pub fn duration(self, ticks: u64) -> Duration {
+        Duration::from_nanos(self.ps(ticks) / 1000)
+    }
+
     fn ps(self, ticks: u64) -> u64 {
         (ticks as f64 / self.ticks_per_ps) as u64
     }
