@@ -8,6 +8,7 @@ mod fake;
 mod fixed;
 mod name;
 mod oracle;
+pub mod pages;
 mod queue;
 mod random;
 mod seam;

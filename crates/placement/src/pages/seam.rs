@@ -1,0 +1,93 @@
+//! The two traits through which page schemes meet what they work on.
+
+use std::time::Duration;
+
+use timberline_tier::TierId;
+use timberline_tier::emulator::PageMap;
+
+use super::PageTable;
+
+/// Pages, as a kernel has them: entries of a page table. All of it may be called beside any access.
+pub trait Pages: Send + Sync {
+    /// How many there are, used or not. Their numbers are those below.
+    fn pages(&self) -> usize;
+
+    /// The tier of a page.
+    fn tier(&self, page: usize) -> TierId;
+
+    /// Puts a page into a tier.
+    fn set_tier(&self, page: usize, tier: TierId);
+
+    /// The next access to a page is a fault, or is not.
+    fn arm(&self, page: usize, armed: bool);
+
+    /// Accesses to a page count down to samples, or do not.
+    fn count(&self, page: usize, counted: bool);
+
+    /// Reads and clears a page's accessed bit.
+    fn take_accessed(&self, page: usize) -> bool;
+
+    /// One access in so many is a sample from now on.
+    fn sample_every(&self, accesses: u32);
+}
+
+impl Pages for PageMap {
+    fn pages(&self) -> usize {
+        self.pages()
+    }
+
+    fn tier(&self, page: usize) -> TierId {
+        self.tier(page)
+    }
+
+    fn set_tier(&self, page: usize, tier: TierId) {
+        self.set_tier(page, tier);
+    }
+
+    fn arm(&self, page: usize, armed: bool) {
+        self.arm(page, armed);
+    }
+
+    fn count(&self, page: usize, counted: bool) {
+        self.count(page, counted);
+    }
+
+    fn take_accessed(&self, page: usize) -> bool {
+        self.take_accessed(page)
+    }
+
+    fn sample_every(&self, accesses: u32) {
+        self.sample_every(accesses);
+    }
+}
+
+/// When a step is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// For how long the pages have been in use.
+    pub now: Duration,
+    /// How many requests were done with them until then.
+    pub done: u64,
+}
+
+/// Decides which tier each page is in. One call at a time; what is done is charged in the table to whoever called.
+pub trait PageScheme: Send {
+    /// The name under which results are reported.
+    fn name(&self) -> &'static str;
+
+    /// A page comes into use: it is to be [`place`](PageTable::place)d.
+    fn place(&mut self, table: &mut PageTable, page: usize);
+
+    /// A thread stumbled over an armed page, and waits.
+    fn faulted(&mut self, table: &mut PageTable, page: usize, now: Duration) {
+        let _ = (table, page, now);
+    }
+
+    /// The processor took a sample: an access to this page.
+    fn sampled(&mut self, table: &mut PageTable, page: usize) {
+        let _ = (table, page);
+    }
+
+    /// A bounded piece of work in the background. Returns how long after its end the next one is due.
+    fn step(&mut self, table: &mut PageTable, at: Moment) -> Duration;
+}
