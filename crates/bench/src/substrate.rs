@@ -11,6 +11,11 @@ pub trait Substrate: Memory {
     /// Switches emulated costs on or off; loading goes without.
     fn charge(&self, on: bool);
 
+    /// The emulator, if it is one.
+    fn emulated(&self) -> Option<&Emulated> {
+        None
+    }
+
     /// Tells an instrument outside, if there is one, that what is measured begins or ends.
     fn measured(&self, on: bool);
 }
@@ -33,6 +38,10 @@ impl Substrate for Emulated {
 
     fn charge(&self, on: bool) {
         self.set_charging(on);
+    }
+
+    fn emulated(&self) -> Option<&Emulated> {
+        Some(self)
     }
 
     // It counts itself.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
 use timberline_bench::run::{
-    Budget, Form, INDEXES, Keys, Measured, PLACEMENTS, Plan, Requests, What, run,
+    Budget, Form, INDEXES, Keys, Measured, PAGED, PLACEMENTS, PageCosts, Plan, Requests, What, run,
 };
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
@@ -40,12 +40,17 @@ fn stream(name: &str, records: u64) -> What {
     }
 }
 
-/// All placements, for moments.
+/// The placements that emulated memory can have.
+fn emulated_placements() -> Vec<&'static str> {
+    PLACEMENTS.into_iter().chain(PAGED).collect()
+}
+
+/// All of them, for moments.
 fn plan(what: Vec<What>) -> Plan {
     Plan {
         what,
         indexes: vec!["btree"],
-        placements: PLACEMENTS.to_vec(),
+        placements: emulated_placements(),
         threads: 2,
         slice: Duration::from_millis(50),
         rounds: 1,
@@ -55,6 +60,7 @@ fn plan(what: Vec<What>) -> Plan {
         interval: None,
         seed: 42,
         nodes: [Vec::new(), Vec::new()],
+        page_costs: PageCosts::default(),
     }
 }
 
@@ -118,7 +124,9 @@ fn every_placement_runs_every_workload() {
         .iter()
         .map(|it| (&*it.workload, &*it.placement))
         .collect();
-    let expected = Workload::names().flat_map(|workload| PLACEMENTS.map(|it| (workload, it)));
+    let placements = emulated_placements();
+    let of_all = |workload| placements.iter().map(move |&it| (workload, it));
+    let expected = Workload::names().flat_map(of_all);
     assert_eq!(names, expected.collect::<Vec<_>>());
     for outcome in &outcomes {
         plausible(outcome);
@@ -131,7 +139,8 @@ fn every_placement_runs_every_workload() {
         assert_eq!((outcome.records, outcome.threads), (2_000, 2));
         assert_eq!(outcome.rounds.len(), 1);
         let moves = ["random", "sidle+m", "sidle+h", "sidle+w", "timberline"];
-        let moves = moves.iter().any(|it| outcome.placement.starts_with(it));
+        let moves_pages = PAGED[..5].contains(&&*outcome.placement);
+        let moves = moves_pages || moves.iter().any(|it| outcome.placement.starts_with(it));
         let is_static = !moves && outcome.placement != "sidle";
         assert!(!is_static || (outcome.promoted, outcome.demoted) == (0, 0));
     }
@@ -139,7 +148,8 @@ fn every_placement_runs_every_workload() {
 
 #[test]
 fn real_memory_is_run_the_same_way() {
-    let plan = plan(vec![stream("hs-a", 2_000), stream("ycsb-e", 2_000)]);
+    let mut plan = plan(vec![stream("hs-a", 2_000), stream("ycsb-e", 2_000)]);
+    plan.placements = PLACEMENTS.to_vec();
     let outcomes = run(&plan, &Native, &Silent, &AtomicBool::new(false));
     let outcomes = outcomes.unwrap().outcomes;
     assert_eq!(outcomes.len(), 2 * PLACEMENTS.len());
@@ -147,6 +157,46 @@ fn real_memory_is_run_the_same_way() {
         plausible(outcome);
         assert!(!outcome.emulated);
         assert_eq!(outcome.fast_share, None, "nothing is counted");
+    }
+}
+
+/// Real memory's pages are the kernel's.
+#[test]
+fn pages_of_real_memory_are_left_alone() {
+    let mut plan = plan(vec![stream("hs-c", 2_000)]);
+    plan.placements = vec!["tpp"];
+    let refused = run(&plan, &Native, &Silent, &AtomicBool::new(false));
+    let line = refused.err().expect("a line");
+    assert!(line.contains("tpp") && line.contains("emulated"), "{line}");
+}
+
+/// Every map's pages can be placed, and the best ones are found: nothing that moves pages meets fast memory more often than they would.
+#[test]
+fn no_placement_of_pages_is_above_the_best() {
+    let mut plan = plan(vec![stream("ycsb-c", 100_000)]);
+    plan.indexes = vec!["btree", "art", "masstree"];
+    plan.placements = vec!["interleave", "tpp", "autonuma", "memtis", "oracle-pages"];
+    (plan.warmup, plan.slice) = (Duration::from_millis(300), Duration::from_millis(300));
+    let outcomes = run_emulated(&plan);
+    for outcomes in outcomes.chunks(plan.placements.len()) {
+        let bound = of(outcomes, "oracle-pages").fast_share_bound.unwrap();
+        assert!(bound > 0.2, "{bound}, and 0.2 of the pages are fast");
+        for outcome in outcomes {
+            let name = format!("{} of {}", outcome.placement, outcome.index);
+            assert_eq!(outcome.over_budget_bytes, 0, "{name}");
+            let is_paged = PAGED.contains(&&*outcome.placement);
+            assert_eq!(outcome.levels.is_empty(), is_paged, "{name}");
+            // A busy machine may leave no time for more than a few requests, which tell nothing.
+            if outcome.ops_per_s * outcome.seconds > 50_000.0 {
+                let share = outcome.fast_share.unwrap();
+                assert!(share < bound + 0.03, "{name}: {share} above {bound}");
+                let is_best = &*outcome.placement == "oracle-pages";
+                assert!(
+                    !is_best || share > bound - 0.05,
+                    "{name}: {share} of {bound}"
+                );
+            }
+        }
     }
 }
 
@@ -350,7 +400,7 @@ fn a_trace_is_replayed_over_its_own_keys() {
     }]);
     plan.threads = 3;
     let outcomes = run_emulated(&plan);
-    assert_eq!(outcomes.len(), PLACEMENTS.len());
+    assert_eq!(outcomes.len(), emulated_placements().len());
     for outcome in &outcomes {
         plausible(outcome);
         assert_eq!((&*outcome.workload, outcome.records), ("trace", records));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use timberline_bench::report::{Machine, Meta, Outcome, Report, table, utc_date};
-use timberline_bench::run::{self, Budget, Plan};
+use timberline_bench::run::{self, Budget, PageCosts, Plan};
 use timberline_tier::Native;
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::tiering::{KernelTiering, Set};
@@ -33,7 +33,8 @@ pub struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
-    /// Placements to compare side by side; an unknown name is answered with all of them
+    /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon, memtis, caption, oracle-pages); an unknown
+    /// name is answered with all of them
     #[arg(
         long,
         value_delimiter = ',',
@@ -58,6 +59,14 @@ pub struct Args {
     /// Who moves pages between NUMA nodes meanwhile: none, autonuma, damon; afterwards all is as before [default: as it is]
     #[arg(long, value_name = "NAME")]
     kernel_tiering: Option<String>,
+    /// What the work of placements of pages costs, ns, such as `fault=1000,copy=5500` [default: as published]
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "COSTS"
+    )]
+    page_costs: String,
     /// Measured seconds of a placement in each round
     #[arg(long, default_value_t = 0.6, value_name = "S")]
     seconds: f64,
@@ -144,6 +153,7 @@ impl Args {
             interval: interval.transpose()?,
             seed: self.seed,
             nodes: [node_of(0), node_of(1)],
+            page_costs: PageCosts::parse(&self.page_costs).map_err(Failure::impossible)?,
         })
     }
 
@@ -161,6 +171,18 @@ impl Args {
         let tiering = KernelTiering::parse(name).ok_or_else(|| Failure::Impossible(unknown()))?;
         Ok(Some(tiering))
     }
+
+    /// Pages are moved by the emulator, whatever memory this machine has.
+    fn check_paged(&self) -> Result<(), Failure> {
+        let is_paged = |name: &&String| run::PAGED.contains(&name.as_str());
+        match self.placements.iter().find(is_paged) {
+            Some(name) if self.native => Err(Failure::Impossible(format!(
+                "the placement {name} moves emulated pages: leave out --native, or compare what the kernel does, by --native \
+                 --placements kernel --kernel-tiering autonuma or damon"
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn cores() -> usize {
@@ -170,6 +192,7 @@ fn cores() -> usize {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let tiering = args.tiering()?;
+    args.check_paged()?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
     let topology = args.nodes.apply(topology)?;
     if args.native && topology.tier_nodes(1).is_empty() {
@@ -299,6 +322,7 @@ fn write(args: &Args, report: Report) -> Result<(), Failure> {
     println!("{}", table::render(&report));
     print_recoveries(&report.results);
     print_misplaced(&report.results);
+    print_bounds(&report.results);
     print_unanswered(&report.results);
     if let Some(path) = &args.json {
         report.write_json(path).map_err(Failure::failed)?;
@@ -325,6 +349,17 @@ fn print_unanswered(results: &[Outcome]) {
             println!(
                 "{}, {}: could not keep up; {} requests were due and had no turn",
                 outcome.workload, outcome.placement, outcome.unanswered
+            );
+        }
+    }
+}
+
+fn print_bounds(results: &[Outcome]) {
+    for outcome in results {
+        if let Some(bound) = outcome.fast_share_bound {
+            println!(
+                "{}, {}: no placement of pages within this budget has a fast share above {bound:.3}, by the counts of a rehearsal",
+                outcome.workload, outcome.placement
             );
         }
     }

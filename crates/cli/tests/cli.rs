@@ -89,6 +89,12 @@ fn the_kernel_places_on_real_memory_only() {
 }
 
 #[test]
+fn pages_are_placed_on_emulated_memory_only() {
+    let native = ["--native", "--placements", "sidle,tpp"];
+    refuses(&native, &["tpp", "--native", "--kernel-tiering"]);
+}
+
+#[test]
 fn numa_nodes_that_are_not_there_are_refused() {
     let nobody = &["--fast-nodes", "0", "--slow-nodes", "999"];
     refuses(nobody, &["slow nodes", "999", "choose from"]);

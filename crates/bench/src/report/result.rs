@@ -106,9 +106,12 @@ pub struct Outcome {
     /// Fast lines over all lines fetched; `null` where none were counted.
     pub fast_share: Option<f64>,
 
-    /// Nodes moved to a faster tier.
+    /// The largest fast share that a placement of this grain could reach, by the frequencies that it was told; `null` where none were.
+    pub fast_share_bound: Option<f64>,
+
+    /// Nodes, or pages where these are placed, moved to a faster tier.
     pub promoted: u64,
-    /// Nodes moved to a slower tier.
+    /// The same, to a slower tier.
     pub demoted: u64,
     /// CPU time of the background workers over the CPU time of the whole run.
     pub worker_cpu_ratio: f64,
@@ -171,9 +174,9 @@ pub struct Sample {
     pub fast_share: Option<f64>,
     /// Bytes in the fast tier now.
     pub fast_bytes: u64,
-    /// Nodes promoted since the run began.
+    /// Nodes or pages promoted since the run began.
     pub promoted: u64,
-    /// Nodes demoted since the run began.
+    /// Nodes or pages demoted since the run began.
     pub demoted: u64,
 }
 

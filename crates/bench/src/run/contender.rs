@@ -8,14 +8,20 @@ use timberline_placement::{
     AllSlow, InnerFast, Interleave, Oracle, Placement, Random, Sidle, SidleConfig, Timberline,
     TimberlineConfig,
 };
+use timberline_tier::emulator::PAGE;
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 
 use super::census::Census;
 use super::form::Form;
 use super::hog::Hog;
 use super::index::PlacedIndex;
-use super::plan::{KERNEL, Plan};
+use super::paged::PageSide;
+use super::plan::{KERNEL, PAGED, Plan};
 use crate::report::{LevelFill, Outcome};
+use crate::substrate::Substrate;
+
+/// Nodes of fast memory that the oracle leaves free for inner nodes to come.
+const ORACLE_KEEPS: usize = 8;
 
 /// See the [module's text](self).
 pub struct Contender<I: PlacedIndex> {
@@ -24,7 +30,9 @@ pub struct Contender<I: PlacedIndex> {
     /// Its map.
     pub map: I,
     /// Its placement, if that is to be told what will be asked.
-    pub oracle: Option<Arc<Oracle>>,
+    oracle: Option<Arc<Oracle>>,
+    /// What places its pages, if that is not its nodes' placement.
+    pages: Option<PageSide>,
     /// What counts its leaves, if it is all fast.
     pub census: Option<Arc<Census>>,
     workers: Workers,
@@ -63,9 +71,11 @@ impl<I: PlacedIndex> Contender<I> {
         memory: impl FnOnce(Arenas) -> I::Memory,
         form: &Form,
     ) -> Result<Self, String> {
+        let is_paged = PAGED.contains(&name);
         let (fast, slow) = match name {
             "all-fast" => (sizes.fast + sizes.slow, 0),
             "all-slow" | KERNEL => (0, sizes.fast + sizes.slow),
+            _ if is_paged => (0, sizes.fast + sizes.slow),
             _ => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
@@ -91,6 +101,7 @@ impl<I: PlacedIndex> Contender<I> {
                 it
             }
             "all-slow" | KERNEL => Arc::new(AllSlow),
+            _ if is_paged => Arc::new(AllSlow),
             "interleave" => Arc::new(Interleave::new(
                 sizes.fast as f64 / sizes.tree.max(1) as f64,
             )),
@@ -118,17 +129,30 @@ impl<I: PlacedIndex> Contender<I> {
                 sidle
             }
         };
-        let adapts = !workers.is_empty() || name == KERNEL;
         let map = I::new(memory(arenas), placement, form)?;
+        let mut pages = None;
+        if is_paged {
+            let emulated = map.memory().emulated();
+            let emulated = emulated.ok_or_else(|| format!("{name} moves emulated pages only"))?;
+            let side = PageSide::new(name, sizes, plan, emulated);
+            workers = side.workers();
+            pages = Some(side);
+        }
+        let adapts = !workers.is_empty() || name == KERNEL;
         let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
         Ok(Contender {
             name,
             map,
             oracle,
+            pages,
             census,
             workers,
             adapts,
-            budget: Some(fast).filter(|_| name != "all-fast"),
+            budget: match name {
+                "all-fast" => None,
+                _ if is_paged => Some(sizes.fast),
+                _ => Some(fast),
+            },
             nodes: plan.nodes.clone(),
             hog: None,
         })
@@ -142,6 +166,56 @@ impl<I: PlacedIndex> Contender<I> {
     /// Whether the kernel decides where its pages are.
     pub fn is_kernels(&self) -> bool {
         self.name == KERNEL
+    }
+
+    /// All records are loaded.
+    pub fn settle(&self) {
+        if let (Some(pages), Some(memory)) = (&self.pages, self.map.memory().emulated()) {
+            pages.settle(memory);
+        }
+    }
+
+    /// Whether the placement is to be told what will be asked.
+    pub fn is_oracle(&self) -> bool {
+        self.oracle.is_some() || self.pages.as_ref().is_some_and(PageSide::is_oracle)
+    }
+
+    /// Calls `rehearse`, which makes the requests that will be asked, and places the map by them.
+    pub fn arrange(&mut self, rehearse: impl FnOnce(&I)) {
+        if let Some(oracle) = &self.oracle {
+            oracle.begin_counting();
+            rehearse(&self.map);
+            oracle.arrange(&*self.map.placed(), ORACLE_KEEPS);
+        } else if let Some(pages) = &mut self.pages {
+            pages.begin_counting();
+            self.map.memory().charge(true);
+            rehearse(&self.map);
+            self.map.memory().charge(false);
+            pages.arrange();
+        }
+    }
+
+    /// So many more requests were done.
+    pub fn did(&self, requests: u64) {
+        if let Some(pages) = &self.pages {
+            pages.did(requests);
+        }
+    }
+
+    /// Nodes, or pages, moved to faster and to slower memory so far.
+    pub fn moves(&self) -> (u64, u64) {
+        match &self.pages {
+            Some(pages) => (pages.tally().promoted, pages.tally().demoted),
+            None => self.map.moves(),
+        }
+    }
+
+    /// Bytes in fast memory.
+    pub fn fast_bytes(&self) -> usize {
+        match &self.pages {
+            Some(pages) => pages.tally().fast * PAGE,
+            None => self.map.placed().fill(TierId::FAST).used,
+        }
     }
 
     /// Leaves what was loaded to the kernel, which may use `fast` bytes of fast memory.
@@ -203,16 +277,23 @@ impl<I: PlacedIndex> Contender<I> {
     pub fn describe(&self, outcome: &mut Outcome) {
         let stats = self.map.stats();
         let arenas = self.map.memory().arenas();
-        let peak = arenas.budget(TierId::FAST).peak();
+        let peak = match &self.pages {
+            Some(pages) => pages.tally().peak * PAGE,
+            None => arenas.budget(TierId::FAST).peak(),
+        };
         outcome.index = I::NAME.into();
         outcome.placement = self.name.into();
         outcome.fast_bytes = stats.fast_bytes as u64;
         outcome.slow_bytes = stats.slow_bytes as u64;
-        if self.is_kernels() {
-            let fast = arenas.bytes_on(TierId::SLOW, &self.nodes[0]).unwrap_or(0) as u64;
+        if self.is_kernels() || self.pages.is_some() {
+            let fast = match self.is_kernels() {
+                true => arenas.bytes_on(TierId::SLOW, &self.nodes[0]).unwrap_or(0),
+                false => self.fast_bytes(),
+            } as u64;
             outcome.fast_bytes = fast;
             outcome.slow_bytes -= fast.min(outcome.slow_bytes);
         }
+        outcome.fast_share_bound = self.pages.as_ref().and_then(PageSide::bound);
         outcome.fast_bytes_peak = peak as u64;
         outcome.fast_budget_bytes = self.budget.unwrap_or(0) as u64;
         outcome.misplaced_pages = self.misplaced_pages();
@@ -234,7 +315,11 @@ impl<I: PlacedIndex> Contender<I> {
                 bytes_fast: fill.fast as u64 * node,
                 bytes_slow: fill.slow as u64 * node,
             });
-        outcome.levels = levels.collect();
+        // Where pages are placed, a node's address does not tell its tier.
+        outcome.levels = match self.is_kernels() || self.pages.is_some() {
+            true => Vec::new(),
+            false => levels.collect(),
+        };
     }
 }
 

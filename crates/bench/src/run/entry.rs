@@ -4,7 +4,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use timberline_tier::TierId;
 use timberline_tier::emulator::LineCounts;
 
 use super::contender::Contender;
@@ -77,21 +76,20 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             refused,
             ..
         } = self;
-        let placed = contender.map.placed();
         let start_of_round = self.seconds;
         let mut last = Glance::default();
         let mut shifted = 0;
         what.requests.set_hot_epoch(0);
-        let fast_bytes = || placed.fill(TierId::FAST).used as u64;
         let glance = |now: Glance| {
             let (fast, slow) = (now.fast - last.fast, now.slow - last.slow);
             let ops_per_s = (now.ops - last.ops) as f64 / (now.at - last.at).max(1e-9);
             let fast_share = crate::report::fast_share(fast, slow);
             progress.advance(now.ops, ops_per_s, fast_share);
+            contender.did(now.ops - last.ops);
             if measured {
-                let (promoted, demoted) = contender.map.moves();
+                let (promoted, demoted) = contender.moves();
                 let at_s = start_of_round + now.at;
-                let fast_bytes = fast_bytes();
+                let fast_bytes = contender.fast_bytes() as u64;
                 series.push(Sample {
                     at_s,
                     ops_per_s,
@@ -110,7 +108,7 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             }
             last = now;
         };
-        let moves = contender.map.moves();
+        let moves = contender.moves();
         let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
         contender.map.memory().charge(true);
         contender.resume();
@@ -140,7 +138,7 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             ));
         }
         if measured {
-            let after = contender.map.moves();
+            let after = contender.moves();
             self.moves.0 += after.0 - moves.0;
             self.moves.1 += after.1 - moves.1;
             self.worker_seconds += contender.worker_seconds() - worker;

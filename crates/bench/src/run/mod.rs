@@ -12,14 +12,17 @@ mod form;
 mod hog;
 mod index;
 mod indexes;
+mod paged;
 mod plan;
 mod recovery;
 mod runner;
 mod schedule;
 mod source;
 
+pub use timberline_placement::pages::PageCosts;
+
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
-pub use plan::{BadPlan, Budget, INDEXES, PLACEMENTS, Plan, What, indexes, placements};
+pub use plan::{BadPlan, Budget, INDEXES, PAGED, PLACEMENTS, Plan, What, indexes, placements};
 pub use runner::{Measured, run};
 pub use source::{Requests, Source};

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use timberline_placement::pages::PageCosts;
+
 use super::form::{Form, Keys};
 use super::source::Requests;
 
-/// The placements that can be compared, in the order of the report.
+/// The placements of nodes that can be compared, in the order of the report.
 pub const PLACEMENTS: [&str; 13] = [
     "all-fast",
     "all-slow",
@@ -22,6 +24,19 @@ pub const PLACEMENTS: [&str; 13] = [
     "sidle",
     "timberline",
 ];
+
+/// The placements of pages, on emulated memory only, in the order of the report.
+pub const PAGED: [&str; 6] = [
+    "tpp",
+    "autonuma",
+    "damon",
+    "memtis",
+    "caption",
+    ORACLE_PAGES,
+];
+
+/// The one among them that knows the true frequencies.
+pub const ORACLE_PAGES: &str = "oracle-pages";
 
 /// The placement that is none of ours, on real memory only: the map begins in slow memory, and pages go where the kernel moves them.
 pub const KERNEL: &str = "kernel";
@@ -144,6 +159,8 @@ pub struct Plan {
     pub seed: u64,
     /// The NUMA nodes of the two tiers; empty for any.
     pub nodes: [Vec<u32>; 2],
+    /// What the work of placements of pages costs.
+    pub page_costs: PageCosts,
 }
 
 /// The placements of a list of names, in the order of [`PLACEMENTS`], each once.
@@ -151,7 +168,11 @@ pub struct Plan {
 /// # Errors
 /// One that is unknown, or none.
 pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
-    let known: Vec<_> = PLACEMENTS.into_iter().chain([KERNEL]).collect();
+    let known: Vec<_> = PLACEMENTS
+        .into_iter()
+        .chain(PAGED)
+        .chain([KERNEL])
+        .collect();
     choose("placement", &known, names)
 }
 

@@ -18,8 +18,6 @@ use crate::substrate::Substrate;
 
 /// Warm-up of a placement that does not adapt: enough to fill the caches.
 const CACHES: Duration = Duration::from_millis(500);
-/// Nodes of fast memory that the oracle leaves free for inner nodes to come.
-const ORACLE_KEEPS: usize = 8;
 
 /// What a run came to.
 #[derive(Default)]
@@ -171,20 +169,18 @@ fn load_all<'a, I: PlacedIndex>(
         if interrupted.load(Relaxed) {
             break;
         }
-        let entry: Entry<'a, I> =
+        let mut entry: Entry<'a, I> =
             load(placement, &sizes, plan, what, memory, progress, interrupted)?;
-        if let Some(oracle) = &entry.contender.oracle
-            && !interrupted.load(Relaxed)
-        {
+        if entry.contender.is_oracle() && !interrupted.load(Relaxed) {
             progress.phase(
-                &format!("{}: counting for oracle", what.requests.name()),
+                &format!("{}: counting for {placement}", what.requests.name()),
                 None,
             );
             let passes = (2 * records as u64).clamp(2_000_000, 60_000_000);
-            let map = &entry.contender.map;
-            oracle.begin_counting();
-            rehearse(map, &mut sources(plan, what), passes, interrupted);
-            oracle.arrange(&*map.placed(), ORACLE_KEEPS);
+            let mut sources = sources(plan, what);
+            entry
+                .contender
+                .arrange(|map| rehearse(map, &mut sources, passes, interrupted));
         }
         entries.push(entry);
     }
@@ -254,6 +250,7 @@ fn load<'a, I: PlacedIndex>(
             .try_for_each(|loader| loader.join().expect("a loader"))
     })?;
     contender.pause();
+    contender.settle();
     Ok(Entry::new(contender, sources(plan, what)))
 }
 

@@ -1,5 +1,7 @@
 //! What a page scheme's work costs, in nanoseconds of the thread that does it.
 
+use std::fmt;
+
 /// What a page scheme's work costs. The defaults are published figures where there are any; `docs/design/pages.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageCosts {
@@ -36,8 +38,57 @@ impl Default for PageCosts {
     }
 }
 
+/// A price list that can't be read. Its `Display` is one line that names what is wrong and what is possible.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadCosts(String);
+
+impl fmt::Display for BadCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut any = PageCosts::NONE;
+        let names = any.named().map(|(name, _)| name).join(", ");
+        write!(
+            f,
+            "bad page cost `{}`: give nanoseconds up to a second, such as `fault=1000,copy=5500`, of {names}",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for BadCosts {}
+
 impl PageCosts {
-    /// Work that costs nothing, for tests of what is done.
+    /// Reads `fault=1000,copy=5500`: what is named costs that, in nanoseconds, and everything else its default.
+    ///
+    /// # Errors
+    /// A name or a number that is none.
+    pub fn parse(text: &str) -> Result<PageCosts, BadCosts> {
+        const MOST: u64 = 1_000_000_000;
+        let mut costs = PageCosts::default();
+        for item in text.split(',').filter(|item| !item.is_empty()) {
+            let bad = || BadCosts(item.to_owned());
+            let (name, ns) = item.split_once('=').ok_or_else(bad)?;
+            let ns = ns.parse().ok().filter(|&ns| ns <= MOST).ok_or_else(bad)?;
+            let named = costs.named();
+            let (_, cost) = named.into_iter().find(|it| it.0 == name).ok_or_else(bad)?;
+            *cost = ns;
+        }
+        Ok(costs)
+    }
+
+    fn named(&mut self) -> [(&'static str, &mut u64); 8] {
+        [
+            ("fault", &mut self.fault_ns),
+            ("copy", &mut self.copy_ns),
+            ("huge-copy", &mut self.huge_copy_ns),
+            ("sample", &mut self.sample_ns),
+            ("count", &mut self.count_ns),
+            ("arm", &mut self.arm_ns),
+            ("check", &mut self.check_ns),
+            ("split", &mut self.split_ns),
+        ]
+    }
+
+    /// Work that costs nothing.
     pub const NONE: PageCosts = PageCosts {
         fault_ns: 0,
         copy_ns: 0,
@@ -48,4 +99,37 @@ impl PageCosts {
         check_ns: 0,
         split_ns: 0,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_is_set_and_the_rest_is_published() {
+        let costs = PageCosts::parse("fault=2000,huge-copy=0").unwrap();
+        let expected = PageCosts {
+            fault_ns: 2000,
+            huge_copy_ns: 0,
+            ..PageCosts::default()
+        };
+        assert_eq!(costs, expected);
+        assert_eq!(PageCosts::parse(""), Ok(PageCosts::default()));
+    }
+
+    #[test]
+    fn bad_costs_are_answered_with_the_possible() {
+        for bad in [
+            "fault",
+            "fault=",
+            "fault=-1",
+            "copy=1e3",
+            "swap=5",
+            "arm=9999999999",
+        ] {
+            let line = PageCosts::parse(bad).unwrap_err().to_string();
+            assert!(line.contains(&format!("`{bad}`")) && line.contains("huge-copy"));
+            assert!(!line.contains('\n'));
+        }
+    }
 }

@@ -26,12 +26,14 @@ mod oracle;
 mod paged;
 mod scan;
 mod seam;
+#[cfg(test)]
+mod suite;
 mod table;
 mod tpp;
 
 pub use autonuma::{Autonuma, AutonumaConfig};
 pub use caption::{Caption, CaptionConfig};
-pub use costs::PageCosts;
+pub use costs::{BadCosts, PageCosts};
 pub use damon::{Damon, DamonConfig};
 pub use memtis::{Memtis, MemtisConfig};
 pub use oracle::{PageCounts, PageOracle};

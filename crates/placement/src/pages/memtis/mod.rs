@@ -80,6 +80,21 @@ impl Default for MemtisConfig {
     }
 }
 
+impl MemtisConfig {
+    /// The defaults for so many threads. What the paper counts in samples is for 20 cores: fewer threads make as many fewer of them, from which
+    /// as much is to be learnt in the same time.
+    pub fn for_threads(threads: usize) -> Self {
+        const CORES: u64 = 20;
+        let all = MemtisConfig::default();
+        let share = (threads as u64).clamp(1, CORES);
+        MemtisConfig {
+            adapt_every: all.adapt_every * share / CORES,
+            cool_every: all.cool_every * share / CORES,
+            ..all
+        }
+    }
+}
+
 /// See the [module's text](self).
 pub struct Memtis {
     config: MemtisConfig,
