@@ -92,6 +92,7 @@ fn the_kernel_places_on_real_memory_only() {
 fn pages_are_placed_on_emulated_memory_only() {
     let native = ["--native", "--placements", "sidle,tpp"];
     refuses(&native, &["tpp", "--native", "--kernel-tiering"]);
+    refuses(&["--page-costs", "swap=5"], &["`swap=5`", "fault", "copy"]);
 }
 
 #[test]

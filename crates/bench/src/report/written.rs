@@ -84,7 +84,7 @@ mod tests {
         "emulated",
     ];
 
-    const FURTHER: [&str; 17] = [
+    const FURTHER: [&str; 18] = [
         "ops_per_s_min",
         "ops_per_s_max",
         "rounds",
@@ -93,6 +93,7 @@ mod tests {
         "regained_max",
         "regained_to_oracle",
         "fast_share",
+        "fast_share_bound",
         "fast_share_to_oracle",
         "fast_bytes_peak",
         "fast_budget_bytes",
