@@ -1,4 +1,4 @@
-//! Who accesses which part of a tier, at a cost that does not grow with it (Middleware 2019 §3; Linux, `mm/damon/core.c`).
+//! Who accesses which part of a tier, at a cost that does not grow with it (Linux, `mm/damon/core.c`).
 //!
 //! Frames lie in regions whose frames are taken to be accessed alike. Each *sampling interval* one random frame of each region is asked whether
 //! it was accessed; its accesses are counted for an *aggregation interval* of 20 of these. Then neighbours of like counts
@@ -206,7 +206,7 @@ impl Monitor {
     /// Regions of like counts become one, and grow older.
     fn merge(&mut self) {
         const THRESHOLD: u32 = SAMPLES / 10;
-        let longest = (self.frames / self.config.min_regions).max(1);
+        let longest = (self.frames / self.config.min_regions.max(1)).max(1);
         let mut merged: Vec<Region> = Vec::with_capacity(self.regions.len());
         for mut region in std::mem::take(&mut self.regions) {
             region.age = match region.hits.abs_diff(region.last_hits) {

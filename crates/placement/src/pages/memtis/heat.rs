@@ -1,7 +1,7 @@
 //! Sampled accesses of pages and of huge pages, and which pages are part of huge ones.
 //!
 //! A sample of a base page counts for as many as a huge page has pages, so that both kinds are measured by accesses for a byte
-//! (SOSP 2023, §4.1.2).
+//! (the paper's compensation of hotness factors).
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! How many pages are how hot: 16 bins, each twice as hot as the one before (SOSP 2023, §4.2.1).
+//! How many pages are how hot: 16 bins, each twice as hot as the one before.
 
 /// Pages by the logarithm of their counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -2,11 +2,11 @@
 //! details and constants from its published code).
 //!
 //! Modelled:
-//! - §4.1 Samples of cache misses, one in `sample_every`; fewer where counting them would take more than 3 % of a CPU.
-//! - §4.2 A histogram of how hot pages are, halved every `cool_every` samples. Every `adapt_every` samples, the hot threshold becomes the
+//! - Samples of cache misses, one in `sample_every`; fewer where counting them would take more than 3 % of a CPU.
+//! - A histogram of how hot pages are, halved every `cool_every` samples. Every `adapt_every` samples, the hot threshold becomes the
 //!   lowest one whose pages fit into fast memory; where they fill little of it, pages of the bin below are *warm*: they stay where they are.
 //! - Hot pages of slow memory are promoted, in the background; what makes room is cold pages first, then warm ones.
-//! - §4.3 Memory comes in huge pages of 2 MiB. Where the pages' own histogram says that more accesses could be fast if none were huge, the most
+//! - Memory comes in huge pages of 2 MiB. Where the pages' own histogram says that more accesses could be fast if none were huge, the most
 //!   skewed huge pages are split; pages of theirs that were never touched are given back.
 //!
 //! Left out: collapsing base pages into huge ones, stores (a sample is of any missing line), that new pages are taken for hot, and what huge pages are
