@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use super::lru::Lru;
+use super::lru::{Lru, SOON};
 use super::scan::{ScanConfig, Scanner};
 use super::{Moment, PageScheme, PageTable};
 
@@ -64,7 +64,7 @@ impl Default for AutonumaConfig {
             high: 0.003,
             cluster: 32,
             period: Duration::from_millis(10),
-            looks: 1024,
+            looks: 128,
         }
     }
 }
@@ -179,6 +179,9 @@ impl PageScheme for Autonuma {
             let went = self.lru.reclaim(table, want, self.config.looks, |_| {});
             // What was refused is not asked for again before the next scan; so room is made until it is there.
             self.refused &= !went;
+            if !went {
+                return SOON;
+            }
         }
         self.config.period
     }

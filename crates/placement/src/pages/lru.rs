@@ -9,8 +9,12 @@
 //! Invariant: a page is in a list if and only if it is fast and this has put it there; it leaves by being demoted here.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::PageTable;
+
+/// How soon demotion goes on where more is wanted than a step could look at: steps are short, as threads that fault wait for their end.
+pub const SOON: Duration = Duration::from_millis(1);
 
 /// See the [module's text](self).
 #[derive(Default)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use super::lru::Lru;
+use super::lru::{Lru, SOON};
 use super::scan::{ScanConfig, Scanner};
 use super::{Moment, PageScheme, PageTable};
 
@@ -37,7 +37,7 @@ impl Default for TppConfig {
             scan: ScanConfig::default(),
             headroom: 0.02,
             period: Duration::from_millis(10),
-            looks: 1024,
+            looks: 128,
         }
     }
 }
@@ -103,8 +103,10 @@ impl PageScheme for Tpp {
         });
         let (want, active) = (self.lacking(table), &mut self.active);
         let demoted = |page: usize| active[page] = false;
-        self.lru.reclaim(table, want, self.config.looks, demoted);
-        self.config.period
+        match self.lru.reclaim(table, want, self.config.looks, demoted) {
+            true => self.config.period,
+            false => SOON,
+        }
     }
 }
 
