@@ -62,10 +62,9 @@ impl Tpp {
         }
     }
 
-    /// Pages that are to be free and are not.
-    fn lacking(&self, table: &PageTable) -> usize {
-        let headroom = (table.limit() as f64 * self.config.headroom).ceil() as usize;
-        headroom.saturating_sub(table.free())
+    /// Pages that are to be free.
+    fn headroom(&self, table: &PageTable) -> usize {
+        (table.limit() as f64 * self.config.headroom).ceil() as usize
     }
 }
 
@@ -90,7 +89,8 @@ impl PageScheme for Tpp {
         if table.promote(page) {
             self.lru.push_active(page);
         }
-        if self.lacking(table) > 0 {
+        // Demotion that ran for each page would take its turn from who faults.
+        if 2 * table.free() < self.headroom(table) {
             table.wake();
         }
     }
@@ -101,7 +101,8 @@ impl PageScheme for Tpp {
                 table.arm(page);
             }
         });
-        let (want, active) = (self.lacking(table), &mut self.active);
+        let want = self.headroom(table).saturating_sub(table.free());
+        let active = &mut self.active;
         let demoted = |page: usize| active[page] = false;
         match self.lru.reclaim(table, want, self.config.looks, demoted) {
             true => self.config.period,
