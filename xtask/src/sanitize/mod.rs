@@ -155,15 +155,21 @@ impl Sanitizer {
 
     fn cargo(self, root: &Path, toolchain: &Toolchain, args: &[&str]) -> Result<Command, String> {
         // Traces of panics that tests ask for come from code that is not instrumented.
+        let passed_over = |list: &str| {
+            let list = root.join("xtask/src/sanitize").join(list);
+            // What was passed over is said at the end.
+            format!("suppressions={} print_suppressions=1", list.display())
+        };
         let mut command = match self {
-            Sanitizer::Address => toolchain.cargo(root, "asan", ADDRESS, args),
+            Sanitizer::Address => {
+                let mut command = toolchain.cargo(root, "asan", ADDRESS, args);
+                command.env("LSAN_OPTIONS", passed_over("leak.supp"));
+                command
+            }
             Sanitizer::Thread => {
                 let flags = format!("{THREAD} {}", locks::flags(root, toolchain)?);
                 let mut command = toolchain.cargo(root, "tsan", &flags, args);
-                let suppressed = root.join("xtask/src/sanitize/thread.supp");
-                // What was passed over is said at the end.
-                let options = format!("suppressions={} print_suppressions=1", suppressed.display());
-                command.env("TSAN_OPTIONS", options);
+                command.env("TSAN_OPTIONS", passed_over("thread.supp"));
                 command
             }
             Sanitizer::Miri => exec::cargo(root, &[&["miri"], args].concat()),
