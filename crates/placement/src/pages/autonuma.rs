@@ -69,7 +69,7 @@ impl Default for AutonumaConfig {
     }
 }
 
-/// See the [module's text](self).
+/// The scheme `autonuma`: pages of slow memory that are touched twice within a threshold come up, at a limited rate.
 pub struct Autonuma {
     config: AutonumaConfig,
     scanner: Scanner,

@@ -53,7 +53,7 @@ const WHOLE: u32 = 1000;
 /// How often pages are moved to follow the share.
 const MOVE_EVERY: Duration = Duration::from_millis(10);
 
-/// See the [module's text](self).
+/// The scheme `caption`: the share of fast pages goes where throughput rises.
 pub struct Caption {
     config: CaptionConfig,
     share: u32,

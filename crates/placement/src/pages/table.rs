@@ -9,7 +9,7 @@ use timberline_tier::TierId;
 
 use super::{PageCosts, Pages};
 
-/// See the [module's text](self).
+/// The pages of one map: which are fast, within the budget, and what moving them has cost.
 pub struct PageTable {
     pages: Arc<dyn Pages>,
     costs: PageCosts,

@@ -42,7 +42,7 @@ impl Default for TppConfig {
     }
 }
 
-/// See the [module's text](self).
+/// The scheme `tpp`: slow pages that fault while on the active list come up; pages that age go down, for headroom.
 pub struct Tpp {
     config: TppConfig,
     scanner: Scanner,

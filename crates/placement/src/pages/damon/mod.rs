@@ -73,7 +73,7 @@ struct Node {
     due: VecDeque<usize>,
 }
 
-/// See the [module's text](self).
+/// The scheme `damon`: regions whose sampled pages were accessed come up, those that nobody accessed go down, within quotas.
 pub struct Damon {
     config: DamonConfig,
     fast: Node,

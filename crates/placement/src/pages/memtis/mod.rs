@@ -95,7 +95,7 @@ impl MemtisConfig {
     }
 }
 
-/// See the [module's text](self).
+/// The scheme `memtis`: as many of the most sampled pages as fit into fast memory come up; units of 2 MiB are split where few of their pages are hot.
 pub struct Memtis {
     config: MemtisConfig,
     heat: Heat,
