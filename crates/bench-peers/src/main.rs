@@ -177,7 +177,8 @@ impl Args {
         };
         for &keys in &plan.keys {
             if let Some(file) = plan.file(keys) {
-                Lines::read(&file)?;
+                let read = Lines::read(&file);
+                read.map_err(|error| format!("{error}; name another with --urls or --words"))?;
             }
         }
         plan.check_memory(available_bytes())?;
@@ -361,6 +362,10 @@ mod tests {
             assert!(line.starts_with(said) && !line.contains('\n'), "{line}");
         }
         let line = refused(&["--keys", "urls", "--urls", "/nonexistent/urls.txt"]);
-        assert!(line.starts_with("can't read the keys in /nonexistent/urls.txt: "));
+        assert!(
+            line.starts_with("can't read the keys in /nonexistent/urls.txt: ")
+                && line.ends_with("--urls or --words"),
+            "{line}"
+        );
     }
 }
