@@ -270,10 +270,12 @@ mod tests {
     /// Whoever watches may read the memory that it watches.
     #[test]
     fn a_watch_may_read() {
-        struct Reads(std::sync::OnceLock<(Arc<Emulated>, usize)>);
+        // Weak, as the memory holds whoever watches it.
+        struct Reads(std::sync::OnceLock<(std::sync::Weak<Emulated>, usize)>);
         impl PageWatch for Reads {
             fn touched(&self, page: usize, _: Touch, _: Duration) -> u64 {
                 let (memory, address) = self.0.get().unwrap();
+                let memory = memory.upgrade().unwrap();
                 assert_eq!(memory.page_of(*address), page);
                 memory.visit(*address + LINE, LINE);
                 0
@@ -283,7 +285,7 @@ mod tests {
         let reads = Arc::new(Reads(Default::default()));
         memory.watch_pages(reads.clone());
         let address = memory.arenas().range_of(TierId::SLOW).start;
-        assert!(reads.0.set((memory.clone(), address)).is_ok());
+        assert!(reads.0.set((Arc::downgrade(&memory), address)).is_ok());
         memory.pages().arm(memory.page_of(address), true);
         assert_eq!(counted(|| memory.visit(address, LINE)).slow, 2);
     }
