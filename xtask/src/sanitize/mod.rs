@@ -192,7 +192,7 @@ impl Sanitizer {
         };
         match self {
             Sanitizer::Address => test(&format!(
-                "test {} -p timberline-bench --lib --tests -- {SMALL}",
+                "test {} -p timberline-bench --lib --tests --no-fail-fast -- {SMALL}",
                 rooms(&ROOMS)
             )),
             Sanitizer::Thread => {
