@@ -13,19 +13,28 @@ use std::time::Duration;
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
 use timberline_bench::run::{
-    Budget, Form, INDEXES, Keys, Measured, PAGED, PLACEMENTS, PageCosts, Plan, Requests, What, run,
+    Budget, Form, INDEXES, Keys, Measured, PAGED, PLACEMENTS, PageCosts, Plan, Requests, What,
+    emulated, native,
 };
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{
     AllFast, AllSlow, HeatIn, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
 };
+use timberline_tier::{Arenas, ArenasConfig};
 use timberline_tier::emulator::{Base, Emulated, LineCounts, Profile, thread_counts};
-use timberline_tier::{Arenas, ArenasConfig, Native};
 use timberline_tree::BTree;
 
-fn cxl(arenas: Arenas) -> Emulated {
-    Emulated::new(arenas, Profile::parse("cxl").unwrap(), Base::default())
+fn cxl() -> Profile {
+    Profile::parse("cxl").unwrap()
+}
+
+fn on_cxl(
+    plan: &Plan,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Measured, String> {
+    emulated(plan, &cxl(), Base::default(), progress, interrupted)
 }
 
 fn stream(name: &str, records: u64) -> What {
@@ -65,7 +74,7 @@ fn plan(what: Vec<What>) -> Plan {
 }
 
 fn measure(plan: &Plan) -> Measured {
-    run(plan, &cxl, &Silent, &AtomicBool::new(false)).unwrap()
+    on_cxl(plan, &Silent, &AtomicBool::new(false)).unwrap()
 }
 
 fn run_emulated(plan: &Plan) -> Vec<Outcome> {
@@ -150,7 +159,7 @@ fn every_placement_runs_every_workload() {
 fn real_memory_is_run_the_same_way() {
     let mut plan = plan(vec![stream("hs-a", 2_000), stream("ycsb-e", 2_000)]);
     plan.placements = PLACEMENTS.to_vec();
-    let outcomes = run(&plan, &Native, &Silent, &AtomicBool::new(false));
+    let outcomes = native(&plan, &Silent, &AtomicBool::new(false));
     let outcomes = outcomes.unwrap().outcomes;
     assert_eq!(outcomes.len(), 2 * PLACEMENTS.len());
     for outcome in &outcomes {
@@ -165,7 +174,7 @@ fn real_memory_is_run_the_same_way() {
 fn pages_of_real_memory_are_left_alone() {
     let mut plan = plan(vec![stream("hs-c", 2_000)]);
     plan.placements = vec!["tpp"];
-    let refused = run(&plan, &Native, &Silent, &AtomicBool::new(false));
+    let refused = native(&plan, &Silent, &AtomicBool::new(false));
     let line = refused.err().expect("a line");
     assert!(line.contains("tpp") && line.contains("emulated"), "{line}");
 }
@@ -219,7 +228,7 @@ fn any_budget_is_kept() {
 fn a_budget_too_small_is_one_line() {
     let mut plan = plan(vec![stream("hs-c", 100_000)]);
     plan.budget = Budget::Bytes(4096);
-    let measured = run(&plan, &cxl, &Silent, &AtomicBool::new(false));
+    let measured = on_cxl(&plan, &Silent, &AtomicBool::new(false));
     let line = measured.err().unwrap();
     assert!(line.contains("4096") && !line.contains('\n'), "{line}");
 }
@@ -437,7 +446,7 @@ fn interrupted_at(at: &'static str) -> Vec<(String, usize)> {
         interrupted: &interrupted,
         finished: AtomicUsize::new(0),
     };
-    let outcomes = run(&plan, &cxl, &progress, &interrupted).unwrap().outcomes;
+    let outcomes = on_cxl(&plan, &progress, &interrupted).unwrap().outcomes;
     assert_eq!(progress.finished.load(Relaxed), 1);
     outcomes.iter().for_each(plausible);
     assert!(outcomes.iter().all(|it| it.workload == "hs-c"));
@@ -494,7 +503,8 @@ fn counts(workload: &str, place: Place) -> LineCounts {
     let count = || {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 16 << 20)).unwrap();
         let placement = place(&arenas);
-        let map: BTree<u64, u64, Emulated> = BTree::new(cxl(arenas), placement).unwrap();
+        let memory = Emulated::new(arenas, cxl(), Base::default());
+        let map: BTree<u64, u64, Emulated> = BTree::new(memory, placement).unwrap();
         let What { requests, .. } = stream(workload, 60_000);
         let before = thread_counts();
         for key in requests.load(7, 0, 1) {

@@ -8,8 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use timberline_bench::report::{Machine, Meta, Outcome, Report, table, utc_date};
 use timberline_bench::run::{self, Budget, PageCosts, Plan};
-use timberline_tier::Native;
-use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::emulator::{Base, Profile};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
@@ -229,7 +228,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     let (base_latency_ns, results) = if args.native {
-        let results = run::run(&plan, &Native, &*progress, &interrupted);
+        let results = run::native(&plan, &*progress, &interrupted);
         (0.0, results)
     } else {
         let base = match args.base_ns {
@@ -242,11 +241,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 Base::measure().map_err(Failure::failed)?
             }
         };
-        let emulated = |arenas| Emulated::new(arenas, profile.clone(), base);
-        (
-            base.latency_ns,
-            run::run(&plan, &emulated, &*progress, &interrupted),
-        )
+        let results = run::emulated(&plan, &profile, base, &*progress, &interrupted);
+        (base.latency_ns, results)
     };
     let measured = results.map_err(Failure::Failed)?;
     let mut notes = args.loads.notes(&plan);

@@ -24,5 +24,5 @@ pub use timberline_placement::pages::PageCosts;
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
 pub use plan::{BadPlan, Budget, INDEXES, PAGED, PLACEMENTS, Plan, What, indexes, placements};
-pub use runner::{Measured, run};
+pub use runner::{Measured, emulated, native};
 pub use source::{Requests, Source};

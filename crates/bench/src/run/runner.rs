@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use timberline_tier::Arenas;
+use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
 use super::contender::{Contender, Sizes};
@@ -28,11 +29,35 @@ pub struct Measured {
     pub bounds: Vec<Bounds>,
 }
 
-/// Runs the plan. What was measured before `interrupted` became true is returned all the same.
+/// Runs the plan on this machine's own memory. What was measured before `interrupted` became true is returned all the same.
 ///
 /// # Errors
 /// One line: memory that can't be had, or a map that lost records.
-pub fn run<M: Substrate>(
+pub fn native(
+    plan: &Plan,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Measured, String> {
+    run(plan, &Native, progress, interrupted)
+}
+
+/// The same on emulated memory whose fast tier costs what `base` says.
+///
+/// # Errors
+/// As [`native`].
+pub fn emulated(
+    plan: &Plan,
+    profile: &Profile,
+    base: Base,
+    progress: &dyn Progress,
+    interrupted: &AtomicBool,
+) -> Result<Measured, String> {
+    let memory = |arenas| Emulated::new(arenas, profile.clone(), base);
+    run(plan, &memory, progress, interrupted)
+}
+
+// Generic, and in here only: each kind of memory makes all maps anew.
+fn run<M: Substrate>(
     plan: &Plan,
     memory: &dyn Fn(Arenas) -> M,
     progress: &dyn Progress,
