@@ -21,8 +21,8 @@ use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{
     AllFast, AllSlow, HeatIn, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
 };
-use timberline_tier::{Arenas, ArenasConfig};
 use timberline_tier::emulator::{Base, Emulated, LineCounts, Profile, thread_counts};
+use timberline_tier::{Arenas, ArenasConfig};
 use timberline_tree::BTree;
 
 fn cxl() -> Profile {
@@ -67,6 +67,7 @@ fn plan(what: Vec<What>) -> Plan {
         budget: Budget::Ratio(0.2),
         shift_every: None,
         interval: None,
+        watermarks: None,
         seed: 42,
         nodes: [Vec::new(), Vec::new()],
         page_costs: PageCosts::default(),

@@ -81,6 +81,9 @@ pub struct Args {
     /// Seconds from one scan of SIDLE's migration trigger to the next; its cooler rests four times as long [default: 0.5]
     #[arg(long, value_name = "S")]
     interval: Option<f64>,
+    /// The shares of fast memory that SIDLE keeps its use between, percents, low and high [default: 85:95]
+    #[arg(long, value_name = "LOW:HIGH")]
+    watermarks: Option<String>,
     /// Seed of all requests
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
@@ -135,6 +138,7 @@ impl Args {
             .shift_every
             .map(|every| seconds("shift-every", every, 0.5))
             .transpose()?;
+        let watermarks = self.watermarks.as_deref().map(run::watermarks);
         let node_of = |tier| match self.native {
             true => topology.tier_nodes(tier).to_vec(),
             false => Vec::new(),
@@ -150,6 +154,7 @@ impl Args {
             budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
             shift_every,
             interval: interval.transpose()?,
+            watermarks: watermarks.transpose().map_err(Failure::impossible)?,
             seed: self.seed,
             nodes: [node_of(0), node_of(1)],
             page_costs: PageCosts::parse(&self.page_costs).map_err(Failure::impossible)?,

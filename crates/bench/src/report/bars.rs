@@ -1,127 +1,10 @@
 //! The bar charts of the page: what each placement regains, and its fast share, workload by workload.
-//!
-//! Bars of one workload stand together; colour follows the placement. A bar that would leave the
-//! chart ends at its edge and still says its figure.
 
+use super::bar_chart::{Bar, BarChart, Cluster};
 use super::figures;
 use super::groups::{Group, names};
 use super::result::Outcome;
-use super::svg::{Anchor, Scale, Svg, placement_class};
-
-/// Width of a chart, which spans the page.
-const WIDE: f64 = 1080.0;
-
-struct Bar {
-    class: &'static str,
-    title: String,
-    value: f64,
-    range: Option<(f64, f64)>,
-}
-
-struct Cluster {
-    name: String,
-    bars: Vec<Bar>,
-    /// A limit to draw across the bars, with its title.
-    limit: Option<(f64, String)>,
-}
-
-struct BarChart<'a> {
-    label: &'a str,
-    domain: (f64, f64),
-    /// Values that mean something, drawn as lines with their names.
-    marks: &'a [(f64, &'a str)],
-}
-
-impl BarChart<'_> {
-    /// Clusters side by side, in as many rows as keep the bars wide enough to see.
-    fn draw(&self, clusters: &[Cluster]) -> Vec<String> {
-        const ROOM: f64 = WIDE - 150.0;
-        let most = clusters
-            .iter()
-            .map(|cluster| cluster.bars.len())
-            .max()
-            .unwrap_or(0)
-            + 1;
-        let per_row = ((ROOM / (most as f64 * 18.0)) as usize).max(1);
-        let rows = clusters.len().div_ceil(per_row).max(1);
-        let pitch = ROOM / clusters.len().div_ceil(rows).max(1) as f64;
-        let slot = (pitch / most as f64).min(56.0);
-        let per_row = clusters.len().div_ceil(rows).max(1);
-        clusters
-            .chunks(per_row)
-            .map(|row| self.row(row, pitch, slot))
-            .collect()
-    }
-
-    /// One row; each cluster is centred on its `pitch`, each bar has a `slot`.
-    fn row(&self, clusters: &[Cluster], pitch: f64, slot: f64) -> String {
-        const HEIGHT: f64 = 300.0;
-        let (left, right, top, bottom) = (46.0, WIDE - 92.0, 22.0, HEIGHT - 38.0);
-        let y = Scale::new(self.domain, (bottom, top));
-        let mut svg = Svg::new(WIDE, HEIGHT, self.label);
-        svg.y_axis(y, left, right, 6);
-        for (value, name) in self.marks {
-            svg.line("mark", (left, y.at(*value)), (right, y.at(*value)));
-            svg.text(
-                "tick",
-                (right + 8.0, y.at(*value) + 4.0),
-                Anchor::Start,
-                name,
-            );
-        }
-        for (nth, cluster) in clusters.iter().enumerate() {
-            let middle = left + pitch * (nth as f64 + 0.5);
-            let width = slot * cluster.bars.len() as f64;
-            let start = middle - width / 2.0;
-            if let Some((limit, title)) = &cluster.limit {
-                let ends = [
-                    (start - 6.0, y.at(*limit)),
-                    (start + width + 4.0, y.at(*limit)),
-                ];
-                svg.path("limit p-oracle", &ends, title);
-            }
-            for (i, bar) in cluster.bars.iter().enumerate() {
-                bar.draw(&mut svg, y, start + slot * i as f64, slot);
-            }
-            svg.text(
-                "name",
-                (middle, HEIGHT - 8.0),
-                Anchor::Middle,
-                &cluster.name,
-            );
-        }
-        svg.finish()
-    }
-}
-
-impl Bar {
-    /// A bar from zero with its range, and with its figure beyond its end where that fits.
-    fn draw(&self, svg: &mut Svg, y: Scale, x: f64, slot: f64) {
-        let (zero, end) = (y.at(0.0), y.at(self.value));
-        let wide = slot - (slot * 0.14).min(4.0);
-        let middle = x + wide / 2.0;
-        let class = format!("bar {}", self.class);
-        let size = (wide, (zero - end).abs().max(1.0));
-        svg.rect(&class, (x, end.min(zero)), size, &self.title);
-        let (least, most) = self.range.unwrap_or((self.value, self.value));
-        if most > least {
-            svg.line("whisker", (middle, y.at(least)), (middle, y.at(most)));
-        }
-        if slot >= 28.0 {
-            let beyond = if self.value < 0.0 {
-                end.max(y.at(least)) + 13.0
-            } else {
-                end.min(y.at(most)) - 5.0
-            };
-            svg.text(
-                "value",
-                (middle, beyond),
-                Anchor::Middle,
-                &format!("{:.2}", self.value),
-            );
-        }
-    }
-}
+use super::svg::placement_class;
 
 /// Whether a placement's `regained` says anything: the two that define its 0 and 1 are left out.
 pub fn has_regained(outcome: &Outcome) -> bool {
@@ -138,6 +21,7 @@ pub fn regained(groups: &[Group<'_>]) -> Vec<String> {
             title: format!("{name}, {}: regained {text}", group.label(outcome)),
             value: outcome.regained.unwrap_or(0.0),
             range: outcome.regained_min.zip(outcome.regained_max),
+            published: None,
         }
     };
     let clusters = clusters(groups, has_regained, bar, |_, _| None);
@@ -181,6 +65,7 @@ pub fn fast_share(groups: &[Group<'_>]) -> Vec<String> {
         ),
         value: outcome.fast_share.unwrap_or(0.0),
         range: None,
+        published: None,
     };
     let limit = |group: &Group<'_>, name: &str| {
         let mut oracles = group

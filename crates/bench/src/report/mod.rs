@@ -12,6 +12,7 @@ pub mod result;
 pub mod table;
 pub mod written;
 
+mod bar_chart;
 mod bars;
 mod figures;
 mod groups;

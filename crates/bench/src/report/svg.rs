@@ -26,7 +26,13 @@ pub fn escape(text: &str) -> String {
 pub fn placement_class(placement: &str) -> &'static str {
     match placement {
         "timberline" => "p-timberline",
+        "timberline-paused" => "p-timberline-paused",
         "sidle" => "p-sidle",
+        "sidle+layering" => "p-sidle-1",
+        "sidle+tracking" => "p-sidle-2",
+        "sidle+migration" => "p-sidle-3",
+        "sidle+histogram" => "p-sidle-4",
+        "sidle+watermark" => "p-sidle",
         "oracle" => "p-oracle",
         "all-fast" => "p-all-fast",
         "all-slow" => "p-all-slow",
@@ -38,6 +44,7 @@ pub fn placement_class(placement: &str) -> &'static str {
         "damon" => "p-damon",
         "memtis" => "p-memtis",
         "caption" => "p-caption",
+        "oracle-pages" => "p-oracle-pages",
         _ => "p-other",
     }
 }

@@ -16,7 +16,7 @@ use super::form::Form;
 use super::hog::Hog;
 use super::index::PlacedIndex;
 use super::paged::PageSide;
-use super::plan::{KERNEL, PAGED, Plan};
+use super::plan::{KERNEL, PAGED, PAUSED, Plan};
 use crate::report::{LevelFill, Outcome};
 use crate::substrate::Substrate;
 
@@ -116,7 +116,7 @@ impl<I: PlacedIndex> Contender<I> {
                 workers = random.workers();
                 random
             }
-            "timberline" => {
+            "timberline" | PAUSED => {
                 let home = I::heat(form);
                 let ours = Timberline::new(&arenas, home, TimberlineConfig::default());
                 let ours = ours.map_err(|error| error.to_string())?;
@@ -229,9 +229,11 @@ impl<I: PlacedIndex> Contender<I> {
         Ok(())
     }
 
-    /// Lets the workers run, until the guard's end.
-    pub fn resume(&self) {
-        self.workers.resume();
+    /// Lets the workers run until [`Contender::pause`], unless theirs are to rest while it is `measured`.
+    pub fn resume(&self, measured: bool) {
+        if !(measured && self.name == PAUSED) {
+            self.workers.resume();
+        }
     }
 
     /// Stops the workers between two steps.
@@ -332,11 +334,15 @@ fn sidle(name: &str, levels: u8, plan: &Plan) -> SidleConfig {
     let step = Technique::ALL.into_iter().find(|it| it.step() == name);
     let up_to = step.or((name == "sidle").then_some(whole.up_to));
     let trigger_period = plan.interval.unwrap_or(whole.trigger_period);
+    let published = (whole.low_watermark, whole.high_watermark);
+    let (low_watermark, high_watermark) = plan.watermarks.unwrap_or(published);
     SidleConfig {
         up_to: up_to.unwrap_or_else(|| unreachable!("placement names are checked: {name}")),
         fixed_levels: levels,
         trigger_period,
         cooler_period: 4 * trigger_period,
+        low_watermark,
+        high_watermark,
         ..whole
     }
 }

@@ -111,7 +111,7 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         let moves = contender.moves();
         let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
         contender.map.memory().charge(true);
-        contender.resume();
+        contender.resume(measured);
         if measured {
             contender.map.memory().measured(true);
         }

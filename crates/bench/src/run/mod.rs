@@ -23,6 +23,9 @@ pub use timberline_placement::pages::PageCosts;
 
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
-pub use plan::{BadPlan, Budget, INDEXES, PAGED, PLACEMENTS, Plan, What, indexes, placements};
+pub use plan::{
+    BadPlan, Budget, INDEXES, ORACLE_PAGES, PAGED, PAUSED, PLACEMENTS, Plan, What, indexes,
+    placements, watermarks,
+};
 pub use runner::{Measured, emulated, native};
 pub use source::{Requests, Source};

@@ -9,7 +9,7 @@ use super::form::{Form, Keys};
 use super::source::Requests;
 
 /// The placements of nodes that can be compared, in the order of the report.
-pub const PLACEMENTS: [&str; 13] = [
+pub const PLACEMENTS: [&str; 14] = [
     "all-fast",
     "all-slow",
     "interleave",
@@ -23,7 +23,11 @@ pub const PLACEMENTS: [&str; 13] = [
     "sidle+watermark",
     "sidle",
     "timberline",
+    PAUSED,
 ];
+
+/// `timberline`, whose workers rest from the first measured round on: what migration itself costs requests shows beside it.
+pub const PAUSED: &str = "timberline-paused";
 
 /// The placements of pages, on emulated memory only, in the order of the report.
 pub const PAGED: [&str; 6] = [
@@ -132,6 +136,22 @@ pub struct What {
     pub grows: bool,
 }
 
+/// Reads SIDLE's watermarks, such as `85:95`: percents of fast memory, the low one first.
+///
+/// # Errors
+/// They are not two percents in order.
+pub fn watermarks(text: &str) -> Result<(f64, f64), BadPlan> {
+    let percent = |text: &str| text.parse::<f64>().ok().map(|it| it / 100.0);
+    let both = text.split_once(':');
+    let both = both.and_then(|(low, high)| percent(low).zip(percent(high)));
+    let in_order = both.filter(|(low, high)| 0.0 < *low && low < high && *high <= 1.0);
+    in_order.ok_or_else(|| {
+        BadPlan(format!(
+            "bad watermarks `{text}`: give two percents of fast memory, the low one first, such as 85:95"
+        ))
+    })
+}
+
 /// What to run.
 #[derive(Clone)]
 pub struct Plan {
@@ -155,6 +175,8 @@ pub struct Plan {
     pub shift_every: Option<Duration>,
     /// From one look of SIDLE's trigger to the next; its cooler rests four times as long, as published. The published one if none.
     pub interval: Option<Duration>,
+    /// The shares of fast memory that SIDLE's use stays between, low and high. The published ones if none.
+    pub watermarks: Option<(f64, f64)>,
     /// Makes all of it repeatable.
     pub seed: u64,
     /// The NUMA nodes of the two tiers; empty for any.
@@ -287,6 +309,17 @@ mod tests {
                 error.contains(bad) && error.contains("20%") && !error.contains('\n'),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn watermarks_are_two_percents_in_order() {
+        assert_eq!(watermarks("85:95"), Ok((0.85, 0.95)));
+        for bad in [
+            "", "85", "95:85", "0:50", "50:50", "90:101", "a:b", "nan:90",
+        ] {
+            let error = watermarks(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{bad}`")) && error.contains("85:95"));
         }
     }
 

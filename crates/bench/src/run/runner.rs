@@ -242,7 +242,7 @@ fn load<'a, I: PlacedIndex>(
     );
     let contender = Contender::<I>::new(placement, sizes, plan, memory, &what.form)?;
     contender.map.memory().charge(false);
-    contender.resume();
+    contender.resume(false);
     let start = Instant::now();
     let threads = plan.threads;
     let loaded = |thread| -> Result<(), String> {
