@@ -21,7 +21,7 @@ use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{
     AllFast, AllSlow, HeatIn, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
 };
-use timberline_tier::emulator::{Base, Emulated, LineCounts, Profile, thread_counts};
+use timberline_tier::emulator::{Base, CacheSize, Emulated, LineCounts, Profile, thread_counts};
 use timberline_tier::{Arenas, ArenasConfig};
 use timberline_tree::BTree;
 
@@ -39,14 +39,8 @@ fn on_cxl(
 
 fn stream(name: &str, records: u64) -> What {
     let workload = Workload::parse(name).unwrap();
-    let grows = workload.mix().inserts();
     let space = KeySpace::new(records).unwrap();
-    let requests = Requests::Stream { workload, space };
-    What {
-        requests,
-        form: Form::default(),
-        grows,
-    }
+    What::stream(workload, space, Form::default())
 }
 
 /// The placements that emulated memory can have.
@@ -68,6 +62,7 @@ fn plan(what: Vec<What>) -> Plan {
         shift_every: None,
         interval: None,
         watermarks: None,
+        cpu_cache: CacheSize::default(),
         seed: 42,
         nodes: [Vec::new(), Vec::new()],
         page_costs: PageCosts::default(),

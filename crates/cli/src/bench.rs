@@ -4,15 +4,16 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use timberline_bench::report::{Machine, Meta, Outcome, Report, table, utc_date};
+use timberline_bench::report::{Meta, Outcome, Report, table};
 use timberline_bench::run::{self, Budget, PageCosts, Plan};
-use timberline_tier::emulator::{Base, Profile};
+use timberline_tier::emulator::Profile;
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
 use crate::loads::Loads;
+use crate::setup::{available, base, cores, meta};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
@@ -50,6 +51,9 @@ pub struct Args {
     /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
     #[arg(long, value_name = "NS")]
     base_ns: Option<f64>,
+    /// What the emulator takes a CPU's cache to hold, for each thread [default: 1M; quick: 128K]
+    #[arg(long, value_name = "BYTES")]
+    cpu_cache: Option<String>,
     /// Use this machine's own memory tiers instead of the emulator
     #[arg(long)]
     native: bool,
@@ -87,7 +91,7 @@ pub struct Args {
     /// Seed of all requests
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
-    /// A fast look: 200k records, short rounds
+    /// A fast look: 200k records and a CPU cache to match, short rounds
     #[arg(long)]
     quick: bool,
     /// Write the figures here as JSON
@@ -139,6 +143,8 @@ impl Args {
             .map(|every| seconds("shift-every", every, 0.5))
             .transpose()?;
         let watermarks = self.watermarks.as_deref().map(run::watermarks);
+        let cpu_cache = self.cpu_cache.as_deref();
+        let cpu_cache = cpu_cache.unwrap_or(if self.quick { "128K" } else { "1M" });
         let node_of = |tier| match self.native {
             true => topology.tier_nodes(tier).to_vec(),
             false => Vec::new(),
@@ -154,6 +160,7 @@ impl Args {
             budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
             shift_every,
             interval: interval.transpose()?,
+            cpu_cache: run::cpu_cache(cpu_cache).map_err(Failure::impossible)?,
             watermarks: watermarks.transpose().map_err(Failure::impossible)?,
             seed: self.seed,
             nodes: [node_of(0), node_of(1)],
@@ -189,10 +196,6 @@ impl Args {
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let tiering = args.tiering()?;
@@ -210,13 +213,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
     let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
-    if let Some(ns) = args.base_ns
-        && !(1.0..=100_000.0).contains(&ns)
-    {
-        return Err(Failure::Impossible(format!(
-            "--base-ns {ns}: give nanoseconds from 1 to 100000"
-        )));
-    }
     for path in args.json.iter().chain([&args.html]) {
         check_writable(path)?;
     }
@@ -229,23 +225,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
 
     let progress = bars::for_stderr(args.quiet);
-    let date = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let meta = meta();
     let (base_latency_ns, results) = if args.native {
         let results = run::native(&plan, &*progress, &interrupted);
         (0.0, results)
     } else {
-        let base = match args.base_ns {
-            Some(ns) => Base {
-                latency_ns: ns,
-                ..Base::default()
-            },
-            None => {
-                progress.phase("measuring this machine's memory", None);
-                Base::measure().map_err(Failure::failed)?
-            }
-        };
+        let base = base(args.base_ns, &*progress)?;
         let results = run::emulated(&plan, &profile, base, &*progress, &interrupted);
         (base.latency_ns, results)
     };
@@ -263,9 +248,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let meta = Meta {
-        date: utc_date(date),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        machine: Machine::here(),
         profile: if args.native {
             "native".into()
         } else {
@@ -274,10 +256,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         base_latency_ns,
         emulated: !args.native,
         seed: plan.seed,
-        versions: [("timberline".into(), env!("CARGO_PKG_VERSION").into())].into(),
         notes,
         speed: args.loads.speed(&plan),
         bounds: measured.bounds,
+        ..meta
     };
     let results = measured.outcomes;
     write(args, Report { meta, results })
@@ -290,15 +272,6 @@ fn set_tiering(tiering: KernelTiering, fast: &[u32], slow: &[u32]) -> Result<Opt
     };
     let set = tiering.set(Path::new("/"), fast, slow);
     set.map(Some).map_err(Failure::impossible)
-}
-
-/// Bytes of memory that maps could take.
-fn available(topology: &Topology) -> u64 {
-    let free = topology.tiers().iter().map(|tier| tier.free_bytes).sum();
-    let limit = topology
-        .memory_limit()
-        .map(|limit| limit.bytes.saturating_sub(limit.used_bytes.unwrap_or(0)));
-    limit.map_or(free, |limit| limit.min(free))
 }
 
 /// Finds out before a run of minutes, not after it, that its figures have nowhere to go. Leaves what is

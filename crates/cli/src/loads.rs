@@ -65,7 +65,7 @@ pub struct Loads {
 }
 
 /// Reads `2M`, `200k`, `1000`.
-fn count(text: &str) -> Result<u64, String> {
+pub fn count(text: &str) -> Result<u64, String> {
     let bad = || format!("`{text}` is no count: give a number from 1 on, such as 2M, 200k or 5000");
     let (digits, unit) = match text.chars().last() {
         Some('k' | 'K') => (&text[..text.len() - 1], 1_000),
@@ -114,15 +114,7 @@ impl Loads {
             if let Some(distribution) = distribution {
                 workload = workload.with_distribution(distribution);
             }
-            let grows = workload.mix().inserts();
-            what.push(What {
-                requests: Requests::Stream {
-                    workload,
-                    space: space.clone(),
-                },
-                form: form.clone(),
-                grows,
-            });
+            what.push(What::stream(workload, space.clone(), form.clone()));
         }
         Ok(what)
     }

@@ -6,6 +6,7 @@ mod bars;
 mod bench;
 mod loads;
 mod measure;
+mod setup;
 mod tiers;
 
 use std::process::ExitCode;

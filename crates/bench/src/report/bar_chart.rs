@@ -3,6 +3,7 @@
 //! Bars of one cluster stand together; colour follows the placement. A bar that would leave the
 //! chart ends at its edge and still says its figure.
 
+use super::figures;
 use super::svg::{Anchor, Scale, Svg};
 
 /// Width of a chart, which spans the page.
@@ -132,7 +133,7 @@ impl Bar {
                 "value",
                 (middle, beyond),
                 Anchor::Middle,
-                &format!("{:.2}", self.value),
+                &figures::amount(self.value),
             );
         }
     }

@@ -9,22 +9,16 @@ use super::groups::{Group, groups};
 use super::html_table;
 use super::panels;
 use super::result::Outcome;
-use super::svg::{escape, placement_class};
+use super::shell::{self, badge};
+use super::svg::escape;
 use super::written::Report;
 
-const STYLE: &str = include_str!("page.css");
-const BADGE: &str = r#" <span class="badge">emulated</span>"#;
+const TITLE: &str = "timberline bench";
 
 /// The whole page.
 pub fn render(report: &Report) -> String {
     let groups = groups(&report.results);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>timberline bench{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        if report.emulated() { " (emulated)" } else { "" }
-    );
-    page += &head(report);
+    let mut page = head(report);
     if groups.is_empty() {
         page += "<p>Nothing was measured.</p>\n";
     } else {
@@ -35,12 +29,7 @@ pub fn render(report: &Report) -> String {
         page += &levels(&groups);
     }
     page += &foot(report);
-    page + "</main>\n</body>\n</html>\n"
-}
-
-/// The mark on everything that comes from the emulator.
-pub(super) fn badge(emulated: bool) -> &'static str {
-    if emulated { BADGE } else { "" }
+    shell::document(TITLE, report.emulated(), &page)
 }
 
 fn head(report: &Report) -> String {
@@ -50,34 +39,15 @@ fn head(report: &Report) -> String {
     } else {
         "real memory tiers".to_string()
     };
-    let machine = &meta.machine;
+    let memory = format!("{memory}; fast tier {:.0} ns", meta.base_latency_ns);
     let facts = [
-        (
-            "memory",
-            format!("{memory}; fast tier {:.0} ns", meta.base_latency_ns),
-        ),
-        (
-            "machine",
-            format!(
-                "{}, {} cores, {}, {}",
-                machine.cpu,
-                machine.cores,
-                figures::bytes(machine.memory_bytes),
-                machine.kernel
-            ),
-        ),
+        ("memory", memory),
+        ("machine", meta.machine.line()),
         ("date", format!("{} UTC", meta.date)),
         ("command", meta.command.clone()),
         ("seed", meta.seed.to_string()),
     ];
-    let mut text = format!(
-        "<header>\n<h1>timberline bench{}</h1>\n<dl>\n",
-        badge(report.emulated())
-    );
-    for (name, value) in facts {
-        text += &format!("<dt>{name}</dt><dd>{}</dd>\n", escape(&value));
-    }
-    text + "</dl>\n</header>\n"
+    shell::head(TITLE, report.emulated(), &facts)
 }
 
 /// A section with charts, or a sentence on why there are none.
@@ -134,39 +104,21 @@ fn fast_share(report: &Report, groups: &[Group<'_>]) -> String {
     )
 }
 
-/// Placements in the order they first appear, each drawn as in its chart: by a line where `lined`
-/// says so, else by a bar.
+/// The placements shown, in the order they first appear, each drawn as in its chart: by a line where `lined` says so.
 fn legend(
     groups: &[Group<'_>],
     shown: impl Fn(&Outcome) -> bool,
     lined: impl Fn(&str) -> bool,
 ) -> String {
-    let mut seen: Vec<&str> = Vec::new();
-    for outcome in groups.iter().flat_map(|group| &group.members) {
-        if shown(outcome) && !seen.contains(&outcome.placement.as_str()) {
-            seen.push(&outcome.placement);
-        }
-    }
-    let mut text = String::from("<ul class=\"legend\">\n");
-    for placement in seen {
-        let class = placement_class(placement);
-        let shape = if lined(placement) {
-            format!("<path class=\"series {class}\" d=\"M0 7L24 7\"/>")
-        } else {
-            format!("<rect class=\"bar {class}\" width=\"12\" height=\"12\" x=\"6\" y=\"1\"/>")
-        };
-        text += &format!(
-            "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\">{shape}</svg>{}</li>\n",
-            escape(placement)
-        );
-    }
-    text + "</ul>\n"
+    let outcomes = groups.iter().flat_map(|group| &group.members);
+    let shown = outcomes.filter(|outcome| shown(outcome));
+    shell::legend(shown.map(|outcome| outcome.placement.as_str()), lined)
 }
 
 fn over_time(groups: &[Group<'_>]) -> String {
     let mut figures = String::new();
     for group in groups {
-        if let Some(chart) = panels::over_time(group) {
+        if let Some(chart) = panels::over_time(group, &panels::THROUGHPUT) {
             figures += &format!("<figure>{}{chart}</figure>\n", caption(group));
         }
     }
@@ -274,6 +226,7 @@ fn foot(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::report::samples;
+    use crate::report::shell::{BADGE, STYLE};
 
     #[test]
     fn everything_from_outside_is_escaped() {

@@ -2,8 +2,8 @@
 
 use super::figures;
 use super::groups::Group;
-use super::html::badge;
 use super::result::Outcome;
+use super::shell::badge;
 use super::svg::{escape, placement_class};
 
 const COLUMNS: [&str; 14] = [

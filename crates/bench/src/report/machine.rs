@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::figures;
+
 /// What a figure depends on besides the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -26,6 +28,15 @@ impl Machine {
     pub fn here() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::read(Path::new("/proc"), cores)
+    }
+
+    /// It, for a reader.
+    pub fn line(&self) -> String {
+        let memory = figures::bytes(self.memory_bytes);
+        format!(
+            "{}, {} cores, {memory}, {}",
+            self.cpu, self.cores, self.kernel
+        )
     }
 
     /// The machine whose `/proc` lies under `proc`, with the cores the caller may use.

@@ -12,13 +12,14 @@ pub mod result;
 pub mod table;
 pub mod written;
 
-mod bar_chart;
+pub(crate) mod bar_chart;
 mod bars;
-mod figures;
-mod groups;
+pub(crate) mod figures;
+pub(crate) mod groups;
 mod html_table;
-mod panels;
-mod svg;
+pub(crate) mod panels;
+pub(crate) mod shell;
+pub(crate) mod svg;
 
 #[cfg(test)]
 mod samples;
@@ -27,4 +28,4 @@ pub use compare::fill_comparisons;
 pub use machine::{Machine, utc_date};
 pub use progress::{Progress, Silent};
 pub use result::{Bounds, LevelFill, Meta, Outcome, Sample, fast_share, median};
-pub use written::Report;
+pub use written::{Report, write_file};

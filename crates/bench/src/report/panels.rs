@@ -16,19 +16,54 @@ const POINTS: usize = 240;
 /// Points of a line at most that answer the pointer.
 const SPOTS: usize = 40;
 
-/// Throughput over time, a line for each placement; `None` where nothing was sampled.
-pub fn over_time(group: &Group<'_>) -> Option<String> {
+/// Something that changes while a run goes on.
+pub struct Curve {
+    /// What it is.
+    pub name: &'static str,
+    /// Its unit, short.
+    pub unit: &'static str,
+    /// It, at a moment of a run.
+    pub value: fn(&Outcome, &Sample) -> f64,
+}
+
+/// Requests a second.
+pub const THROUGHPUT: Curve = Curve {
+    name: "throughput",
+    unit: "Mops/s",
+    value: |_, sample| sample.ops_per_s / 1e6,
+};
+
+/// Fast memory in use over its budget; nothing where there is none.
+pub const FAST_USE: Curve = Curve {
+    name: "fast memory in use",
+    unit: "of the budget",
+    value: |outcome, sample| match outcome.fast_budget_bytes {
+        0 => 0.0,
+        budget => sample.fast_bytes as f64 / budget as f64,
+    },
+};
+
+/// A curve over time, a line for each placement; `None` where nothing was sampled.
+pub fn over_time(group: &Group<'_>, curve: &Curve) -> Option<String> {
     const HEIGHT: f64 = 270.0;
     let (left, right, top, bottom) = (46.0, HALF - 12.0, 26.0, HEIGHT - 40.0);
-    let samples = || group.members.iter().flat_map(|member| &member.series);
-    let until = samples().map(|sample| sample.at_s).fold(0.0, f64::max);
-    let most = samples().map(|sample| sample.ops_per_s).fold(0.0, f64::max) / 1e6;
+    let members = || group.members.iter();
+    let samples = || members().flat_map(|member| member.series.iter().map(move |it| (*member, it)));
+    let until = samples().map(|(_, sample)| sample.at_s).fold(0.0, f64::max);
+    let value = |outcome: &Outcome, sample: &Sample| (curve.value)(outcome, sample);
+    let most = samples()
+        .map(|(outcome, sample)| value(outcome, sample))
+        .fold(0.0, f64::max);
     if until <= 0.0 || most <= 0.0 {
         return None;
     }
     let x = Scale::new((0.0, until), (left, right));
     let y = Scale::new((0.0, most * 1.06), (bottom, top));
-    let label = format!("{}: throughput over time by placement", group.workload());
+    let label = format!(
+        "{}: {} over time by placement",
+        group.workload(),
+        curve.name
+    );
     let mut svg = Svg::new(HALF, HEIGHT, &label);
     svg.y_axis(y, left, right, 5);
     let (ticks, digits) = x.ticks(6);
@@ -40,7 +75,7 @@ pub fn over_time(group: &Group<'_>) -> Option<String> {
             &format!("{tick:.digits$}"),
         );
     }
-    svg.text("axis", (left - 38.0, top - 12.0), Anchor::Start, "Mops/s");
+    svg.text("axis", (left - 38.0, top - 12.0), Anchor::Start, curve.unit);
     svg.text(
         "axis",
         (right, HEIGHT - 5.0),
@@ -49,13 +84,17 @@ pub fn over_time(group: &Group<'_>) -> Option<String> {
     );
     svg.line("mark", (left, bottom), (right, bottom));
 
-    let point = |sample: &Sample| (x.at(sample.at_s), y.at(sample.ops_per_s / 1e6));
+    let point =
+        |outcome: &Outcome, sample: &Sample| (x.at(sample.at_s), y.at(value(outcome, sample)));
     for outcome in group
         .members
         .iter()
         .filter(|member| !member.series.is_empty())
     {
-        let points: Vec<(f64, f64)> = thin(&outcome.series, POINTS).iter().map(point).collect();
+        let points: Vec<(f64, f64)> = thin(&outcome.series, POINTS)
+            .iter()
+            .map(|it| point(outcome, it))
+            .collect();
         let class = format!("series {}", placement_class(&outcome.placement));
         svg.path(&class, &points, &group.label(outcome));
     }
@@ -72,7 +111,7 @@ pub fn over_time(group: &Group<'_>) -> Option<String> {
                 figures::count(sample.promoted),
                 figures::count(sample.demoted),
             );
-            svg.spot("spot", point(&sample), &title);
+            svg.spot("spot", point(outcome, &sample), &title);
         }
     }
     Some(svg.finish())
@@ -178,7 +217,7 @@ mod tests {
     fn without_samples_or_levels_there_is_no_chart() {
         let bare = [Outcome::default()];
         let groups = groups(&bare);
-        assert_eq!(over_time(&groups[0]), None);
+        assert_eq!(over_time(&groups[0], &THROUGHPUT), None);
         assert_eq!(levels(&groups[0], groups[0].members[0]), None);
     }
 

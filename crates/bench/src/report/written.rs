@@ -29,12 +29,12 @@ impl Report {
 
     /// Writes the JSON to `path`. The error's text names the path.
     pub fn write_json(&self, path: &Path) -> io::Result<()> {
-        write(path, &self.to_json())
+        write_file(path, &self.to_json())
     }
 
     /// Writes the self-contained page to `path`. The error's text names the path.
     pub fn write_html(&self, path: &Path) -> io::Result<()> {
-        write(path, &super::html::render(self))
+        write_file(path, &super::html::render(self))
     }
 
     /// Whether any figure in here comes from the emulator.
@@ -43,7 +43,8 @@ impl Report {
     }
 }
 
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a report to `path`. The error's text names the path.
+pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text).map_err(|error| {
         io::Error::new(
             error.kind(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use timberline_tier::emulator::{LineCounts, thread_counts};
+use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 
 use super::index::Index;
 use super::schedule::{Clock, Schedule, Since, Turn};
@@ -96,6 +96,7 @@ pub struct Glance {
 pub fn slice(
     map: &impl Index,
     sources: &mut [Source<'_>],
+    cache: CacheSize,
     length: Duration,
     interrupted: &AtomicBool,
     mut glance: impl FnMut(Glance),
@@ -110,12 +111,15 @@ pub fn slice(
             .iter_mut()
             .zip(&meters)
             .map(|(source, meter)| {
-                scope.spawn(|| match origin {
-                    None => work(map, source, meter, &stop),
-                    Some(origin) => {
-                        let clock = Wall { start, stop: &stop };
-                        let schedule = Schedule::new(Since { source, origin }, &clock);
-                        work_to_schedule(map, schedule, meter)
+                scope.spawn(|| {
+                    set_thread_cache(cache);
+                    match origin {
+                        None => work(map, source, meter, &stop),
+                        Some(origin) => {
+                            let clock = Wall { start, stop: &stop };
+                            let schedule = Schedule::new(Since { source, origin }, &clock);
+                            work_to_schedule(map, schedule, meter)
+                        }
                     }
                 })
             })
@@ -153,6 +157,7 @@ pub fn slice(
 pub fn rehearse(
     map: &impl Index,
     sources: &mut [Source<'_>],
+    cache: CacheSize,
     passes: u64,
     interrupted: &AtomicBool,
 ) {
@@ -160,6 +165,7 @@ pub fn rehearse(
     std::thread::scope(|scope| {
         for source in sources {
             scope.spawn(move || {
+                set_thread_cache(cache);
                 for pass in 0..share {
                     if pass % 4096 == 0 && interrupted.load(Relaxed) {
                         break;

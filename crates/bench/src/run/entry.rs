@@ -115,7 +115,14 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         if measured {
             contender.map.memory().measured(true);
         }
-        let slice = slice(&contender.map, sources, length, interrupted, glance);
+        let slice = slice(
+            &contender.map,
+            sources,
+            plan.cpu_cache,
+            length,
+            interrupted,
+            glance,
+        );
         if measured {
             contender.map.memory().measured(false);
         }

@@ -4,9 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use timberline_placement::pages::PageCosts;
+use timberline_tier::emulator::CacheSize;
 
 use super::form::{Form, Keys};
 use super::source::Requests;
+use crate::workload::{KeySpace, Workload};
 
 /// The placements of nodes that can be compared, in the order of the report.
 pub const PLACEMENTS: [&str; 14] = [
@@ -136,6 +138,17 @@ pub struct What {
     pub grows: bool,
 }
 
+impl What {
+    /// A workload's requests, over a key space.
+    pub fn stream(workload: Workload, space: KeySpace, form: Form) -> What {
+        What {
+            grows: workload.mix().inserts(),
+            requests: Requests::Stream { workload, space },
+            form,
+        }
+    }
+}
+
 /// Reads SIDLE's watermarks, such as `85:95`: percents of fast memory, the low one first.
 ///
 /// # Errors
@@ -148,6 +161,22 @@ pub fn watermarks(text: &str) -> Result<(f64, f64), BadPlan> {
     in_order.ok_or_else(|| {
         BadPlan(format!(
             "bad watermarks `{text}`: give two percents of fast memory, the low one first, such as 85:95"
+        ))
+    })
+}
+
+/// Reads what a CPU's cache holds: a power of two bytes, such as `1M` or `128K`.
+///
+/// # Errors
+/// It is none, or the emulator can't have it.
+pub fn cpu_cache(text: &str) -> Result<CacheSize, BadPlan> {
+    let bytes = match Budget::parse(text) {
+        Ok(Budget::Bytes(bytes)) => bytes,
+        _ => 0,
+    };
+    CacheSize::new(bytes).map_err(|_| {
+        BadPlan(format!(
+            "bad CPU cache `{text}`: give a power of two from 1K to 64M bytes, such as 1M"
         ))
     })
 }
@@ -181,6 +210,8 @@ pub struct Plan {
     pub seed: u64,
     /// The NUMA nodes of the two tiers; empty for any.
     pub nodes: [Vec<u32>; 2],
+    /// What the emulator takes a CPU's cache to hold, for each thread.
+    pub cpu_cache: CacheSize,
     /// What the work of placements of pages costs.
     pub page_costs: PageCosts,
 }
@@ -320,6 +351,15 @@ mod tests {
         ] {
             let error = watermarks(bad).unwrap_err().to_string();
             assert!(error.contains(&format!("`{bad}`")) && error.contains("85:95"));
+        }
+    }
+
+    #[test]
+    fn caches_are_powers_of_two() {
+        assert_eq!(cpu_cache("128K").unwrap().bytes(), 128 << 10);
+        for bad in ["", "0", "100K", "128M", "20%", "x"] {
+            let error = cpu_cache(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{bad}`")) && error.contains("64M"));
         }
     }
 

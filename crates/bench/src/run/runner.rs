@@ -205,7 +205,7 @@ fn load_all<'a, I: PlacedIndex>(
             let mut sources = sources(plan, what);
             entry
                 .contender
-                .arrange(|map| rehearse(map, &mut sources, passes, interrupted));
+                .arrange(|map| rehearse(map, &mut sources, plan.cpu_cache, passes, interrupted));
         }
         entries.push(entry);
     }

@@ -23,6 +23,7 @@ impl Scratch {
     }
 
     /// A file in it.
+    #[allow(dead_code, reason = "each test file uses some of it")]
     pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap();

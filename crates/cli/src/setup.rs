@@ -1,0 +1,52 @@
+//! What commands that measure find out first.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use timberline_bench::report::{Machine, Meta, Progress, utc_date};
+use timberline_tier::emulator::Base;
+use timberline_tier::topology::Topology;
+
+use crate::Failure;
+
+/// CPUs that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Bytes of memory that maps could take.
+pub fn available(topology: &Topology) -> u64 {
+    let free = topology.tiers().iter().map(|tier| tier.free_bytes).sum();
+    let limit = topology
+        .memory_limit()
+        .map(|limit| limit.bytes.saturating_sub(limit.used_bytes.unwrap_or(0)));
+    limit.map_or(free, |limit| limit.min(free))
+}
+
+/// What fast memory costs here: as `--base-ns` says, or as measured.
+pub fn base(ns: Option<f64>, progress: &dyn Progress) -> Result<Base, Failure> {
+    match ns {
+        Some(ns) if !(1.0..=100_000.0).contains(&ns) => Err(Failure::Impossible(format!(
+            "--base-ns {ns}: give nanoseconds from 1 to 100000"
+        ))),
+        Some(latency_ns) => Ok(Base {
+            latency_ns,
+            ..Base::default()
+        }),
+        None => {
+            progress.phase("measuring this machine's memory", None);
+            Base::measure().map_err(Failure::failed)
+        }
+    }
+}
+
+/// Here, now and by this command; the rest is for the command to fill in.
+pub fn meta() -> Meta {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Meta {
+        date: utc_date(since.map_or(0, |since| since.as_secs())),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        machine: Machine::here(),
+        versions: [("timberline".into(), env!("CARGO_PKG_VERSION").into())].into(),
+        ..Meta::default()
+    }
+}
