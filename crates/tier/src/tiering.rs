@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use crate::os::HUGE_PAGE;
 
 mod damon;
+mod moved;
+
+pub use moved::{KernelMoves, MoveCounter};
 
 const NUMA_BALANCING: &str = "proc/sys/kernel/numa_balancing";
 const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
@@ -149,10 +152,10 @@ mod tests {
     use super::*;
 
     /// A folder that is gone at the end, with the two files.
-    struct Machine(PathBuf);
+    pub(super) struct Machine(pub(super) PathBuf);
 
     impl Machine {
-        fn new(name: &str) -> Machine {
+        pub(super) fn new(name: &str) -> Machine {
             let folder =
                 std::env::temp_dir().join(format!("timberline-{name}-{}", std::process::id()));
             let machine = Machine(folder);
@@ -162,7 +165,7 @@ mod tests {
             machine
         }
 
-        fn put(&self, file: &str, text: &str) {
+        pub(super) fn put(&self, file: &str, text: &str) {
             let path = self.0.join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();

@@ -7,6 +7,8 @@ use std::path::Path;
 use super::TieringError;
 
 const ADMIN: &str = "sys/kernel/mm/damon/admin/kdamonds";
+/// The words for what is hot and what is cold.
+const ACTIONS: [&str; 2] = ["migrate_hot", "migrate_cold"];
 const ZONES: &str = "proc/zoneinfo";
 const PAGE: u64 = 4096;
 
@@ -40,8 +42,7 @@ pub(super) fn writes(
     let zones =
         fs::read_to_string(root.join(ZONES)).map_err(|error| failed(ZONES, error.to_string()))?;
 
-    let thread = format!("{ADMIN}/0");
-    let context = format!("{thread}/contexts/0");
+    let (thread, context) = (thread(), context());
     let mut writes = Vec::new();
     let mut add = |path: String, value: &str| writes.push((path, value.to_string()));
     add(count, "1");
@@ -75,10 +76,10 @@ pub(super) fn writes(
     let hot = (1, SAMPLES, 0);
     let cold = (0, 0, 20);
     add(format!("{context}/schemes/nr_schemes"), "2");
-    for (index, (action, node, (least, most, age))) in
-        [("migrate_hot", fast, hot), ("migrate_cold", slow, cold)]
-            .into_iter()
-            .enumerate()
+    for (index, (action, (node, (least, most, age)))) in ACTIONS
+        .into_iter()
+        .zip([(fast, hot), (slow, cold)])
+        .enumerate()
     {
         let scheme = format!("{context}/schemes/{index}");
         let pattern = format!("{scheme}/access_pattern");
@@ -95,6 +96,38 @@ pub(super) fn writes(
     }
     add(format!("{thread}/state"), "on");
     Ok(writes)
+}
+
+fn thread() -> String {
+    format!("{ADMIN}/0")
+}
+
+fn context() -> String {
+    format!("{}/contexts/0", thread())
+}
+
+/// Bytes that were moved since the thread was started; `None` where there is no such scheme.
+pub(super) struct Applied {
+    pub hot: Option<u64>,
+    pub cold: Option<u64>,
+}
+
+/// What the first thread's schemes moved.
+pub(super) fn applied_bytes(root: &Path) -> Applied {
+    // The files tell what was so when they were last asked for (Linux 6.17 can refresh them by itself). A thread that does not run has no
+    // news.
+    let _ = fs::write(root.join(thread()).join("state"), "update_schemes_stats");
+    let schemes = root.join(context()).join("schemes");
+    let text = |scheme: &Path, file: &str| fs::read_to_string(scheme.join(file)).ok();
+    let [hot, cold] = ACTIONS.map(|action| {
+        (0..)
+            .map(|index: usize| schemes.join(index.to_string()))
+            .map_while(|scheme| Some((text(&scheme, "action")?, scheme)))
+            .filter(|(of, _)| of.trim() == action)
+            .filter_map(|(_, scheme)| text(&scheme, "stats/sz_applied")?.trim().parse().ok())
+            .reduce(|sum: u64, bytes: u64| sum + bytes)
+    });
+    Applied { hot, cold }
 }
 
 /// The physical addresses of a node, from its first zone to its last.
