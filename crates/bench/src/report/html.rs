@@ -7,10 +7,12 @@ use super::bars;
 use super::figures;
 use super::groups::{Group, groups};
 use super::html_table;
+use super::kernel;
+use super::legend;
 use super::panels;
 use super::result::Outcome;
 use super::shell::{self, badge};
-use super::svg::escape;
+use super::svg::{escape, placement_class};
 use super::written::Report;
 
 const TITLE: &str = "timberline bench";
@@ -25,6 +27,7 @@ pub fn render(report: &Report) -> String {
         page += &regained(report, &groups);
         page += &html_table::render(&groups);
         page += &over_time(&groups);
+        page += &kernel_moves(&groups);
         page += &fast_share(report, &groups);
         page += &levels(&groups);
     }
@@ -72,7 +75,7 @@ fn regained(report: &Report, groups: &[Group<'_>]) -> String {
     let charts = bars::regained(groups);
     let mut body = String::new();
     if !charts.is_empty() {
-        body += &legend(groups, bars::has_regained, |_| false);
+        body += &legend::placements(names(groups, bars::has_regained), |_| false);
         body += &wide(&charts);
     }
     section(
@@ -91,7 +94,7 @@ fn fast_share(report: &Report, groups: &[Group<'_>]) -> String {
     if !charts.is_empty() {
         let shown =
             |outcome: &Outcome| bars::has_fast_share(outcome) || outcome.placement == "oracle";
-        body += &legend(groups, shown, |placement| placement == "oracle");
+        body += &legend::placements(names(groups, shown), |it| it == "oracle");
         body += &wide(&charts);
     }
     section(
@@ -104,15 +107,14 @@ fn fast_share(report: &Report, groups: &[Group<'_>]) -> String {
     )
 }
 
-/// The placements shown, in the order they first appear, each drawn as in its chart: by a line where `lined` says so.
-fn legend(
-    groups: &[Group<'_>],
+/// What of these groups is drawn.
+fn names<'a>(
+    groups: &'a [Group<'a>],
     shown: impl Fn(&Outcome) -> bool,
-    lined: impl Fn(&str) -> bool,
-) -> String {
+) -> impl Iterator<Item = &'a str> {
     let outcomes = groups.iter().flat_map(|group| &group.members);
-    let shown = outcomes.filter(|outcome| shown(outcome));
-    shell::legend(shown.map(|outcome| outcome.placement.as_str()), lined)
+    let shown = outcomes.filter(move |outcome| shown(outcome));
+    shown.map(|outcome| outcome.placement.as_str())
 }
 
 fn over_time(groups: &[Group<'_>]) -> String {
@@ -124,7 +126,7 @@ fn over_time(groups: &[Group<'_>]) -> String {
     }
     let mut body = String::new();
     if !figures.is_empty() {
-        body += &legend(groups, |outcome| !outcome.series.is_empty(), |_| true);
+        body += &legend::placements(names(groups, |it| !it.series.is_empty()), |_| true);
         body += &format!("<div class=\"halves\">\n{figures}</div>\n");
     }
     section(
@@ -134,6 +136,30 @@ fn over_time(groups: &[Group<'_>]) -> String {
         groups.iter().any(Group::emulated),
         &body,
         "Nothing was sampled in this run.",
+    )
+}
+
+/// Nothing where the kernel moved nothing.
+fn kernel_moves(groups: &[Group<'_>]) -> String {
+    let mut figures = String::new();
+    for group in groups {
+        let charts = group.members.iter();
+        for chart in charts.filter_map(|outcome| kernel::over_time(group, outcome)) {
+            figures += &format!("<figure>{}{chart}</figure>\n", caption(group));
+        }
+    }
+    if figures.is_empty() {
+        return String::new();
+    }
+    let key = |flow: &kernel::Flow| (legend::line(placement_class(flow.placement)), flow.name);
+    let body = legend::keys(kernel::FLOWS.iter().map(key))
+        + &format!("<div class=\"halves\">\n{figures}</div>\n");
+    section(
+        "What the kernel moved",
+        "Memory that the kernel moved between NUMA nodes on the whole machine, from when the map was left to it, by the kernel's own counters.",
+        groups.iter().any(Group::emulated),
+        &body,
+        "",
     )
 }
 
@@ -155,19 +181,12 @@ fn levels(groups: &[Group<'_>]) -> String {
         }
     }
     if !body.is_empty() {
-        let keys = [
-            ("fast", "in fast memory"),
-            ("slow", "in slow memory"),
-            ("free", "budget not used"),
+        let entries = [
+            (legend::area("fast"), "in fast memory"),
+            (legend::area("slow"), "in slow memory"),
+            (legend::area("free"), "budget not used"),
         ];
-        let mut legend = String::from("<ul class=\"legend\">\n");
-        for (class, name) in keys {
-            legend += &format!(
-                "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\"><rect class=\"{class}\" width=\"24\" \
-                 height=\"10\" y=\"2\"/></svg>{name}</li>\n"
-            );
-        }
-        body = legend + "</ul>\n" + &body;
+        body = legend::keys(entries) + &body;
     }
     section(
         "Fast memory by level",
@@ -203,6 +222,13 @@ fn foot(report: &Report) -> String {
             figures::bytes(outcome.over_budget_bytes)
         ));
     }
+    lines.extend(
+        report
+            .results
+            .iter()
+            .filter_map(kernel::line)
+            .map(|line| format!("<li>{}</li>\n", escape(&line))),
+    );
     lines.extend(
         report
             .meta
@@ -288,8 +314,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_moved_is_shown_where_it_was_the_kernels() {
+        const TITLE: &str = "<h2>What the kernel moved";
+        assert!(render(&samples::left_to_kernel()).contains(TITLE));
+        assert!(!render(&samples::report()).contains(TITLE));
+    }
+
+    #[test]
     fn tags_are_closed() {
-        let page = render(&samples::report());
+        let page = render(&samples::left_to_kernel());
         for tag in [
             "section", "figure", "table", "tbody", "tr", "th", "td", "ul", "li", "svg", "text",
             "h3",

@@ -17,9 +17,12 @@ mod bars;
 pub(crate) mod figures;
 pub(crate) mod groups;
 mod html_table;
+mod kernel;
+pub(crate) mod legend;
 pub(crate) mod panels;
 pub(crate) mod shell;
 pub(crate) mod svg;
+mod time_frame;
 
 #[cfg(test)]
 mod samples;

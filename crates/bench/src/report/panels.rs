@@ -5,16 +5,15 @@
 use super::figures;
 use super::groups::Group;
 use super::result::{Outcome, Sample};
-use super::svg::{Anchor, Scale, Svg, placement_class};
+use super::svg::{Anchor, Svg, placement_class};
+use super::time_frame::TimeFrame;
 
-/// Width of a panel of which two stand side by side.
-const HALF: f64 = 528.0;
 /// Width of a panel of which four stand side by side.
 const QUARTER: f64 = 258.0;
 /// Points a line is drawn with at most.
-const POINTS: usize = 240;
+pub(super) const POINTS: usize = 240;
 /// Points of a line at most that answer the pointer.
-const SPOTS: usize = 40;
+pub(super) const SPOTS: usize = 40;
 
 /// Something that changes while a run goes on.
 pub struct Curve {
@@ -45,58 +44,24 @@ pub const FAST_USE: Curve = Curve {
 
 /// A curve over time, a line for each placement; `None` where nothing was sampled.
 pub fn over_time(group: &Group<'_>, curve: &Curve) -> Option<String> {
-    const HEIGHT: f64 = 270.0;
-    let (left, right, top, bottom) = (46.0, HALF - 12.0, 26.0, HEIGHT - 40.0);
     let members = || group.members.iter();
     let samples = || members().flat_map(|member| member.series.iter().map(move |it| (*member, it)));
     let until = samples().map(|(_, sample)| sample.at_s).fold(0.0, f64::max);
     let value = |outcome: &Outcome, sample: &Sample| (curve.value)(outcome, sample);
-    let most = samples()
-        .map(|(outcome, sample)| value(outcome, sample))
-        .fold(0.0, f64::max);
-    if until <= 0.0 || most <= 0.0 {
-        return None;
-    }
-    let x = Scale::new((0.0, until), (left, right));
-    let y = Scale::new((0.0, most * 1.06), (bottom, top));
-    let label = format!(
-        "{}: {} over time by placement",
-        group.workload(),
-        curve.name
-    );
-    let mut svg = Svg::new(HALF, HEIGHT, &label);
-    svg.y_axis(y, left, right, 5);
-    let (ticks, digits) = x.ticks(6);
-    for tick in ticks {
-        svg.text(
-            "tick",
-            (x.at(tick), bottom + 18.0),
-            Anchor::Middle,
-            &format!("{tick:.digits$}"),
-        );
-    }
-    svg.text("axis", (left - 38.0, top - 12.0), Anchor::Start, curve.unit);
-    svg.text(
-        "axis",
-        (right, HEIGHT - 5.0),
-        Anchor::End,
-        "measured time, s",
-    );
-    svg.line("mark", (left, bottom), (right, bottom));
-
-    let point =
-        |outcome: &Outcome, sample: &Sample| (x.at(sample.at_s), y.at(value(outcome, sample)));
+    let values = samples().map(|(outcome, sample)| value(outcome, sample));
+    let most = values.fold(0.0, f64::max);
+    let (workload, name) = (group.workload(), curve.name);
+    let label = format!("{workload}: {name} over time by placement");
+    let mut frame = TimeFrame::new(&label, curve.unit, until, most)?;
     for outcome in group
         .members
         .iter()
         .filter(|member| !member.series.is_empty())
     {
-        let points: Vec<(f64, f64)> = thin(&outcome.series, POINTS)
-            .iter()
-            .map(|it| point(outcome, it))
-            .collect();
+        let point = |sample: &Sample| frame.point(sample.at_s, value(outcome, sample));
+        let points: Vec<(f64, f64)> = thin(&outcome.series, POINTS).iter().map(point).collect();
         let class = format!("series {}", placement_class(&outcome.placement));
-        svg.path(&class, &points, &group.label(outcome));
+        frame.svg.path(&class, &points, &group.label(outcome));
     }
     // The spots come last so that no line lies over them.
     for outcome in &group.members {
@@ -111,14 +76,15 @@ pub fn over_time(group: &Group<'_>, curve: &Curve) -> Option<String> {
                 figures::count(sample.promoted),
                 figures::count(sample.demoted),
             );
-            svg.spot("spot", point(outcome, &sample), &title);
+            let at = frame.point(sample.at_s, value(outcome, &sample));
+            frame.svg.spot("spot", at, &title);
         }
     }
-    Some(svg.finish())
+    Some(frame.svg.finish())
 }
 
 /// At most `limit` samples: neighbours are merged, rates averaged, states the last one's.
-fn thin(series: &[Sample], limit: usize) -> Vec<Sample> {
+pub(super) fn thin(series: &[Sample], limit: usize) -> Vec<Sample> {
     let size = series.len().div_ceil(limit).max(1);
     let merge = |chunk: &[Sample]| {
         let last = chunk[chunk.len() - 1];

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use timberline_tier::tiering::KernelMoves;
 
 use super::machine::Machine;
 
@@ -178,6 +179,8 @@ pub struct Sample {
     pub promoted: u64,
     /// Nodes or pages demoted since the run began.
     pub demoted: u64,
+    /// What the kernel moved on the whole machine since the map was left to it; `null` where its pages are not the kernel's to place.
+    pub kernel: Option<KernelMoves>,
 }
 
 /// How the nodes of one level are spread over the tiers.

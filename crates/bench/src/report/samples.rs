@@ -1,5 +1,7 @@
 //! Made-up outcomes for the tests of this room: every field set, no figure measured.
 
+use timberline_tier::tiering::KernelMoves;
+
 use super::compare::fill_comparisons;
 use super::machine::Machine;
 use super::result::{LevelFill, Meta, Outcome, Sample};
@@ -23,6 +25,26 @@ pub fn on_real_memory() -> Report {
     for outcome in &mut report.results {
         outcome.emulated = false;
     }
+    report
+}
+
+/// The first workload on a machine whose kernel moves the pages of one more placement, and has no DAMON.
+pub fn left_to_kernel() -> Report {
+    let mut report = on_real_memory();
+    report.results.truncate(PLACEMENTS.len());
+    let mut kernels = report.results[0].clone();
+    kernels.placement = "kernel".into();
+    for (tick, sample) in (1..).zip(&mut kernels.series) {
+        sample.kernel = Some(KernelMoves {
+            pgpromote_success: Some(40 * tick),
+            pgdemote_kswapd: Some(10 * tick),
+            pgdemote_direct: Some(0),
+            numa_hint_faults: Some(90 * tick),
+            numa_pages_migrated: Some(40 * tick),
+            ..KernelMoves::default()
+        });
+    }
+    report.results.push(kernels);
     report
 }
 
@@ -131,6 +153,7 @@ fn series(ops: f64, fast_share: f64, fast_bytes: u64, moves: bool) -> Vec<Sample
             fast_bytes,
             promoted: if moves { 200 * i } else { 0 },
             demoted: if moves { 180 * i } else { 0 },
+            kernel: None,
         }
     };
     (1..=60).map(sample).collect()

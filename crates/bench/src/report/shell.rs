@@ -1,6 +1,6 @@
-//! What every page has: its frame and style, its head, legends, and the mark of the emulator.
+//! What every page has: its frame and style, its head, and the mark of the emulator.
 
-use super::svg::{escape, placement_class};
+use super::svg::escape;
 
 /// The style sheet.
 pub const STYLE: &str = include_str!("page.css");
@@ -29,31 +29,4 @@ pub fn head(title: &str, emulated: bool, facts: &[(&str, String)]) -> String {
         text += &format!("<dt>{name}</dt><dd>{}</dd>\n", escape(value));
     }
     text + "</dl>\n</header>\n"
-}
-
-/// Placements, each once, drawn as in a chart: by a line where `lined` says so, else by a bar.
-pub fn legend<'a>(
-    placements: impl Iterator<Item = &'a str>,
-    lined: impl Fn(&str) -> bool,
-) -> String {
-    let mut seen: Vec<&str> = Vec::new();
-    for placement in placements {
-        if !seen.contains(&placement) {
-            seen.push(placement);
-        }
-    }
-    let mut text = String::from("<ul class=\"legend\">\n");
-    for placement in seen {
-        let class = placement_class(placement);
-        let shape = if lined(placement) {
-            format!("<path class=\"series {class}\" d=\"M0 7L24 7\"/>")
-        } else {
-            format!("<rect class=\"bar {class}\" width=\"12\" height=\"12\" x=\"6\" y=\"1\"/>")
-        };
-        text += &format!(
-            "<li><svg viewBox=\"0 0 24 14\" aria-hidden=\"true\">{shape}</svg>{}</li>\n",
-            escape(placement)
-        );
-    }
-    text + "</ul>\n"
 }

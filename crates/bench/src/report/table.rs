@@ -5,6 +5,7 @@
 
 use super::figures;
 use super::groups::{Group, groups};
+use super::kernel;
 use super::result::{Bounds, Outcome};
 use super::written::Report;
 
@@ -43,6 +44,9 @@ pub fn render(report: &Report) -> String {
             outcome.workload,
             figures::bytes(outcome.over_budget_bytes)
         );
+    }
+    for line in report.results.iter().filter_map(kernel::line) {
+        text += &format!("{line}\n");
     }
     for note in &report.meta.notes {
         text += &format!("note: {note}\n");
@@ -227,6 +231,12 @@ mod tests {
         let mut report = samples::report();
         report.results[0].over_budget_bytes = 4096;
         assert!(render(&report).contains("OVER BUDGET: all-fast on hs-c held 4.00 KiB"));
+    }
+
+    #[test]
+    fn what_the_kernel_moved_is_said_once() {
+        let text = render(&samples::left_to_kernel());
+        assert_eq!(text.matches("what the kernel moved").count(), 1, "{text}");
     }
 
     #[test]

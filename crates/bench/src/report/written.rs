@@ -122,9 +122,11 @@ mod tests {
             "fast_bytes",
             "promoted",
             "demoted",
+            "kernel",
         ] {
             assert!(sample.get(name).is_some(), "no {name} in a sample");
         }
+        assert!(sample["kernel"].is_null());
         let level = &json["results"][0]["levels"][0];
         for name in [
             "level",
@@ -151,6 +153,26 @@ mod tests {
                 json["meta"]["machine"].get(name).is_some(),
                 "no {name} in machine"
             );
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_counts_has_the_kernels_names() {
+        let report = samples::left_to_kernel();
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let results = json["results"].as_array().unwrap();
+        let moves = &results.last().unwrap()["series"][0]["kernel"];
+        for name in [
+            "pgpromote_success",
+            "pgdemote_kswapd",
+            "pgdemote_direct",
+            "numa_hint_faults",
+            "numa_pages_migrated",
+        ] {
+            assert!(moves[name].is_u64(), "no {name}");
+        }
+        for name in ["damon_hot_applied_bytes", "damon_cold_applied_bytes"] {
+            assert!(moves.get(name).is_some_and(|it| it.is_null()), "{name}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! A map with its placement, workers and memory: one of those that take turns.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use timberline_placement::sidle::Technique;
@@ -9,6 +10,7 @@ use timberline_placement::{
     TimberlineConfig,
 };
 use timberline_tier::emulator::PAGE;
+use timberline_tier::tiering::{KernelMoves, MoveCounter};
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 
 use super::census::Census;
@@ -44,6 +46,8 @@ pub struct Contender<I: PlacedIndex> {
     nodes: [Vec<u32>; 2],
     /// What keeps the kernel within the budget.
     hog: Option<Hog>,
+    /// What counts the kernel's moves, once it is left to the kernel.
+    counter: Option<MoveCounter>,
 }
 
 /// The bytes that a contender may use.
@@ -155,6 +159,7 @@ impl<I: PlacedIndex> Contender<I> {
             },
             nodes: plan.nodes.clone(),
             hog: None,
+            counter: None,
         })
     }
 
@@ -226,7 +231,14 @@ impl<I: PlacedIndex> Contender<I> {
         let unbound = self.map.memory().arenas().unbind();
         unbound.map_err(|error| format!("the kernel does not take the map's memory: {error}"))?;
         self.hog = Some(Hog::leave(fast, &self.nodes[0])?);
+        // From here on, as what the hog drives out is none of the map's.
+        self.counter = Some(MoveCounter::begin(Path::new("/")));
         Ok(())
+    }
+
+    /// What the kernel moved since it was left to it.
+    pub fn kernel_moves(&self) -> Option<KernelMoves> {
+        self.counter.as_ref().map(MoveCounter::moved)
     }
 
     /// Lets the workers run until [`Contender::pause`], unless theirs are to rest while it is `measured`.

@@ -97,6 +97,7 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
                     fast_bytes,
                     promoted,
                     demoted,
+                    kernel: contender.kernel_moves(),
                 });
                 if let Some(every) = plan.shift_every {
                     let epoch = (now.at / every.as_secs_f64()) as u64;
