@@ -216,13 +216,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for path in args.json.iter().chain([&args.html]) {
         check_writable(path)?;
     }
+    // Before the kernel's settings are changed, so that whoever interrupts has them restored.
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
     let _set = match (tiering, &plan.nodes) {
         (Some(tiering), [fast, slow]) => set_tiering(tiering, fast, slow)?,
         (None, _) => None,
     };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = interrupted.clone();
-    ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
 
     let progress = bars::for_stderr(args.quiet);
     let meta = meta();

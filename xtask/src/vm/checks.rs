@@ -48,7 +48,7 @@ pub fn two_tiers(serial: &Serial) -> Findings {
     });
     findings.part(serial, "tiers", discovery);
     findings.part(serial, "placements", placements);
-    kernel_tiering(&mut findings, serial, "autonuma");
+    kernel_tiering(&mut findings, serial, "autonuma", "pgpromote_success");
     findings.check(serial.done, "the machine came to its end".into());
     findings
 }
@@ -56,7 +56,7 @@ pub fn two_tiers(serial: &Serial) -> Findings {
 /// A machine with DAMON.
 pub fn damon(serial: &Serial) -> Findings {
     let mut findings = Findings::default();
-    kernel_tiering(&mut findings, serial, "damon");
+    kernel_tiering(&mut findings, serial, "damon", "damon_hot_applied_bytes");
     findings
 }
 
@@ -99,7 +99,7 @@ pub fn one_kernel_tier(serial: &Serial) -> Findings {
         let line = format!("DAMON is refused: {}", said.unwrap_or("without a reason"));
         findings.check(status == Some("2") && said.is_some(), line);
     });
-    settings(&mut findings, serial, "old kernel");
+    settings(&mut findings, serial, "old kernel", "after");
     findings
 }
 
@@ -110,15 +110,33 @@ pub fn placement(serial: &Serial) -> Findings {
     findings
 }
 
-fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str) {
+/// The kernel promoted pages, `counter` of the figures over time says so, and all settings are as before, also after a run that was
+/// interrupted.
+fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str, counter: &str) {
     findings.part(serial, name, |findings, section| {
         let fast = section.numbers("fast_bytes").first().copied().unwrap_or(0);
         let line = format!(
             "{name}: {fast} bytes of a map that began in slow memory are fast, says move_pages"
         );
         findings.check(fast > 0, line);
+        let counts = section.numbers(counter);
+        let (samples, last) = (counts.len(), counts.last().copied().unwrap_or(0));
+        let line = format!("{name}: {counter} grows to {last} over {samples} samples");
+        let grows = counts.is_sorted() && last > 0;
+        findings.check(grows, line);
     });
-    if let Some((before, after)) = settings(findings, serial, name) {
+    findings.part(serial, "interrupted", |findings, section| {
+        let held = section.word("held_meanwhile").unwrap_or("0");
+        let line = format!("{name}: interrupted while {held} huge pages were held");
+        findings.check(held != "0", line);
+    });
+    settings(
+        findings,
+        serial,
+        &format!("{name}, interrupted"),
+        "after-interrupt",
+    );
+    if let Some((before, after)) = settings(findings, serial, name, "after") {
         let moved = |section: &Section| -> u64 {
             let counted = section.word("pgmigrate_success");
             counted.and_then(|count| count.parse().ok()).unwrap_or(0)
@@ -128,18 +146,19 @@ fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str) {
     }
 }
 
-/// The kernel's settings are as before. Returns the two sections that tell.
+/// The kernel's settings are in section `after` as they were before. Returns the two sections that tell.
 fn settings<'a>(
     findings: &mut Findings,
     serial: &'a Serial,
     name: &str,
+    after: &str,
 ) -> Option<(&'a Section, &'a Section)> {
-    let (Ok(before), Ok(after)) = (serial.section("before"), serial.section("after")) else {
+    let (Ok(before), Ok(after)) = (serial.section("before"), serial.section(after)) else {
         let line = format!("{name}: the machine did not tell its settings before and after");
         findings.wrong.push(line);
         return None;
     };
-    for setting in ["numa_balancing", "demotion", "damon"] {
+    for setting in ["numa_balancing", "demotion", "damon", "held"] {
         let (was, is) = (before.word(setting), after.word(setting));
         let line = format!(
             "{name}: {setting} is as before: {}",

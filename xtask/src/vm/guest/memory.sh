@@ -5,5 +5,7 @@ section tiers timberline tiers --json
 section placements figures $small --warmup 1 --placements all-fast,all-slow,interleave,timberline
 hasten
 section before tiering
-section autonuma figures $small --warmup 3 --placements kernel --kernel-tiering autonuma --budget 64M
+section autonuma figures --records 100k --workloads hs-c --seconds 3 --warmup 0 --placements kernel --kernel-tiering autonuma --budget 64M
 section after tiering
+section interrupted interrupted autonuma
+section after-interrupt tiering
