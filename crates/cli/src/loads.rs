@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use timberline_bench::run::{Form, Keys, Plan, Requests, What};
 use timberline_bench::trace::{Trace, TraceFormat};
-use timberline_bench::workload::{Distribution, KeySpace, Lines, Workload};
+use timberline_bench::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
 
 use crate::Failure;
 
@@ -19,7 +19,7 @@ pub struct Loads {
     /// Records to load
     #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
     records: u64,
-    /// Workloads to run, one after the other: hs-a…d, ycsb-a…f
+    /// Workloads to run, one after the other: hs-a…d, ycsb-a…f, tpcc (its accesses, as many warehouses as fit into --records; tpcc:W has W)
     #[arg(
         long,
         value_delimiter = ',',
@@ -110,6 +110,11 @@ impl Loads {
         let distribution = distribution.map_err(Failure::impossible)?;
         let mut what = Vec::new();
         for name in &self.workloads {
+            if let Some(tpcc) = Tpcc::parse(name, records) {
+                let tpcc = tpcc.map_err(Failure::impossible)?;
+                what.push(self.tpcc(tpcc, form.clone())?);
+                continue;
+            }
             let mut workload = Workload::parse(name).map_err(Failure::impossible)?;
             if let Some(distribution) = distribution {
                 workload = workload.with_distribution(distribution);
@@ -117,6 +122,26 @@ impl Loads {
             what.push(What::stream(workload, space.clone(), form.clone()));
         }
         Ok(what)
+    }
+
+    /// TPC-C's accesses, which say themselves what their keys are and which of them are asked for.
+    fn tpcc(&self, tpcc: Tpcc, form: Form) -> Result<What, Failure> {
+        let others = [
+            ("--distribution", self.distribution.is_some()),
+            ("--keys", self.keys.is_some()),
+        ];
+        if let Some((option, _)) = others.into_iter().find(|(_, given)| *given) {
+            let line = format!(
+                "{} has keys and a distribution of its own: leave out {option}",
+                tpcc.name()
+            );
+            return Err(Failure::Impossible(line));
+        }
+        Ok(What {
+            requests: Requests::Tpcc(tpcc),
+            form,
+            grows: true,
+        })
     }
 
     fn open_trace(
@@ -157,7 +182,7 @@ impl Loads {
     pub fn speed(&self, plan: &Plan) -> Option<f64> {
         match &plan.what.first()?.requests {
             Requests::Trace { speed, .. } => *speed,
-            Requests::Stream { .. } => None,
+            Requests::Stream { .. } | Requests::Tpcc(_) => None,
         }
     }
 

@@ -27,6 +27,42 @@ fn records_of_no_possible_form_are_refused() {
 }
 
 #[test]
+fn tpcc_takes_whole_warehouses_and_no_other_keys() {
+    let tpcc = |args: &[&'static str]| [&["--workloads", "tpcc"][..], args].concat();
+    refuses(
+        &tpcc(&["--records", "500"]),
+        &["tpcc of 500 records", "possible are"],
+    );
+    let uniform = tpcc(&["--distribution", "uniform", "--records", "20k"]);
+    refuses(&uniform, &["tpcc", "leave out --distribution"]);
+    refuses(&["--workloads", "tpcc:0"], &["tpcc:0", "1 to 65535"]);
+    refuses(&["--workloads", "tpcd"], &["`tpcd`", "tpcc:W"]);
+}
+
+/// Also with more threads than warehouses. A request that misses its record would fail the run.
+#[test]
+fn tpcc_runs_on_every_map_and_has_no_bounds() {
+    let scratch = Scratch::new();
+    let json = scratch.path("figures.json");
+    let args = [
+        &["--workloads", "tpcc", "--records", "20k", "--threads", "3"][..],
+        &["--index", "btree,art,masstree"],
+        &["--placements", "interleave,oracle,timberline"],
+    ];
+    let mut command = bench(&scratch, &args.concat());
+    let output = command.arg("--json").arg(&json).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = results(&json);
+    assert_eq!(results.len(), 9);
+    for result in results {
+        assert_eq!(result["workload"], "tpcc");
+        assert!((19_000..=20_000).contains(&result["records"].as_u64().unwrap()));
+        assert_eq!(result["over_budget_bytes"], 0);
+    }
+    assert_eq!(meta(&json)["bounds"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn speeds_at_which_a_trace_can_not_be_replayed_are_refused() {
     let scratch = Scratch::new();
     let rows: String = (0..100)

@@ -260,10 +260,11 @@ fn choose(
 impl Plan {
     /// Bytes that a workload's inserts may add to a map during the run.
     pub fn growth(&self, what: &What) -> usize {
-        // One request in twenty inserts a record; three million requests a second and thread.
-        const INSERTS_A_SECOND: f64 = 3e6 / 20.0;
+        // Of a thread.
+        const REQUESTS_A_SECOND: f64 = 3e6;
         let seconds = self.warmup.as_secs_f64() + self.slice.as_secs_f64() * self.rounds as f64;
-        let inserts = seconds * self.threads as f64 * INSERTS_A_SECOND;
+        let requests = seconds * self.threads as f64 * REQUESTS_A_SECOND;
+        let inserts = requests * what.requests.inserts();
         let bytes = 20 + what.form.bytes() - Form::default().bytes();
         if what.grows {
             (inserts * bytes as f64) as usize

@@ -1,11 +1,11 @@
-//! Where a thread's requests come from: a workload's endless stream, or its share of a trace.
+//! Where a thread's requests come from: the endless stream of a workload or of TPC-C's accesses, or its share of a trace.
 
 use std::iter::Cycle;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::trace::{Replay, Split, Timed, Trace};
-use crate::workload::{KeySpace, Request, Stream, Workload, load_order};
+use crate::workload::{KeySpace, Request, Stream, Tpcc, TpccStream, Workload, load_order};
 
 /// What is run: made once for all maps and threads.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub enum Requests {
         /// Of which records.
         space: KeySpace,
     },
+    /// The accesses of TPC-C's transactions.
+    Tpcc(Tpcc),
     /// A trace, over and over.
     Trace {
         /// What was recorded.
@@ -31,6 +33,8 @@ pub enum Requests {
 pub enum Source<'a> {
     /// Endless.
     Stream(Box<Stream>),
+    /// Endless.
+    Tpcc(Box<TpccStream>),
     /// The thread's share of a trace, around and around.
     Trace(Cycle<Replay<'a>>),
     /// The same, at the trace's times.
@@ -47,6 +51,10 @@ impl Requests {
             Requests::Stream { workload, space } => {
                 let stream = workload.stream(space, seed, thread as u64, threads as u64);
                 Source::Stream(Box::new(stream))
+            }
+            Requests::Tpcc(tpcc) => {
+                let stream = tpcc.stream(seed, thread as u64, threads as u64);
+                Source::Tpcc(Box::new(stream))
             }
             Requests::Trace { trace, speed: None } => {
                 Source::Trace(trace.replay(thread, threads, Split::RoundRobin).cycle())
@@ -65,6 +73,7 @@ impl Requests {
     pub fn frequencies(&self, seed: u64) -> Option<Vec<f32>> {
         match self {
             Requests::Stream { workload, space } => workload.frequencies(space, seed),
+            Requests::Tpcc(_) => None,
             Requests::Trace { trace, .. } => Some(trace.frequencies()),
         }
     }
@@ -73,6 +82,7 @@ impl Requests {
     pub fn key(&self, id: u64) -> u64 {
         match self {
             Requests::Stream { space, .. } => space.key(id),
+            Requests::Tpcc(tpcc) => tpcc.key(id),
             Requests::Trace { trace, .. } => trace.keys()[id as usize],
         }
     }
@@ -81,7 +91,17 @@ impl Requests {
     pub fn records(&self) -> u64 {
         match self {
             Requests::Stream { space, .. } => space.records(),
+            Requests::Tpcc(tpcc) => tpcc.records(),
             Requests::Trace { trace, .. } => trace.keys().len() as u64,
+        }
+    }
+
+    /// The share of the requests that add a record.
+    pub fn inserts(&self) -> f64 {
+        match self {
+            Requests::Stream { workload, .. } => f64::from(workload.mix().insert) / 100.0,
+            Requests::Tpcc(_) => Tpcc::INSERTS,
+            Requests::Trace { .. } => 0.0,
         }
     }
 
@@ -107,6 +127,7 @@ impl Requests {
     pub fn name(&self) -> &str {
         match self {
             Requests::Stream { workload, .. } => workload.name(),
+            Requests::Tpcc(tpcc) => tpcc.name(),
             Requests::Trace { .. } => "trace",
         }
     }
@@ -122,6 +143,7 @@ impl Source<'_> {
     pub fn next(&mut self) -> Request {
         match self {
             Source::Stream(stream) => stream.next(),
+            Source::Tpcc(stream) => stream.next(),
             Source::Trace(replay) => replay.next().expect("a share of a trace is not empty"),
             Source::Timed(timed) => timed.next(),
         }
@@ -132,7 +154,7 @@ impl Source<'_> {
     pub fn due(&self) -> Option<Duration> {
         match self {
             Source::Timed(timed) => Some(timed.due()),
-            Source::Stream(_) | Source::Trace(_) => None,
+            Source::Stream(_) | Source::Tpcc(_) | Source::Trace(_) => None,
         }
     }
 }

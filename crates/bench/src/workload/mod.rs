@@ -1,7 +1,7 @@
 //! What is asked of a map: which records, which operations, in what order.
 //!
 //! A [`Workload`] is a mix of operations over a [`Distribution`] of records. From a [`KeySpace`] and a
-//! seed it makes one [`Stream`] of requests for each thread.
+//! seed it makes one [`Stream`] of requests for each thread. [`Tpcc`] is a workload with keys of its own.
 //!
 //! Invariants, which the runner and the `oracle` placement rest on:
 //!
@@ -26,6 +26,7 @@ mod rng;
 mod self_similar;
 mod spec;
 mod stream;
+mod tpcc;
 mod zipf;
 
 pub use distribution::Distribution;
@@ -38,6 +39,7 @@ pub use rng::Rng;
 pub use self_similar::SelfSimilar;
 pub use spec::{BadSpec, Workload};
 pub use stream::{Op, Request, Stream};
+pub use tpcc::{Tpcc, TpccStream};
 pub use zipf::Zipf;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::hotspot::{HotEpoch, HotRegion};
 use super::key_space::KeySpace;
 use super::mix::Mix;
 use super::stream::Stream;
+use super::tpcc::Tpcc;
 
 const UPDATE_HEAVY: Mix = Mix {
     read: 50,
@@ -96,7 +97,7 @@ impl Workload {
                 epoch: HotEpoch::default(),
             }),
             None => {
-                let possible: Vec<_> = Workload::names().collect();
+                let possible: Vec<_> = Workload::names().chain(Tpcc::NAMES).collect();
                 let possible = possible.join(", ");
                 Err(BadSpec(format!(
                     "unknown workload `{name}`; possible: {possible}"
@@ -195,7 +196,7 @@ mod tests {
         let error = Workload::parse("ycsb-g").unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown workload `ycsb-g`; possible: hs-a, hs-b, hs-c, hs-d, ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e, ycsb-f"
+            "unknown workload `ycsb-g`; possible: hs-a, hs-b, hs-c, hs-d, ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e, ycsb-f, tpcc, tpcc:W"
         );
     }
 
