@@ -298,7 +298,7 @@ impl Arenas {
     pub fn census(&self, tier: TierId) -> io::Result<PageCensus> {
         let this = &self.tiers[tier.index()];
         let mut census = PageCensus::default();
-        for nodes in self.nodes_of_chunks(tier)? {
+        for nodes in self.nodes_of_chunks(tier, 1)? {
             census.pages += nodes.len();
             census.absent += nodes.iter().filter(|&&node| node < 0).count();
             let elsewhere = |&&node: &&i32| node >= 0 && !this.nodes.contains(&(node as u32));
@@ -309,17 +309,16 @@ impl Arenas {
         Ok(census)
     }
 
-    /// Bytes of a tier that the kernel has on one of `nodes` now.
+    /// Bytes of a tier that the kernel has on one of `nodes` now, as far as one page in `one_in` tells; one in each chunk is asked for.
     ///
     /// # Errors
     /// The kernel does not say (no `move_pages`).
-    pub fn bytes_on(&self, tier: TierId, nodes: &[u32]) -> io::Result<usize> {
+    pub fn bytes_on(&self, tier: TierId, nodes: &[u32], one_in: usize) -> io::Result<usize> {
         let is_there = |&&node: &&i32| u32::try_from(node).is_ok_and(|node| nodes.contains(&node));
-        let chunks = self.nodes_of_chunks(tier)?;
-        let pages = chunks
-            .iter()
-            .map(|nodes_of| nodes_of.iter().filter(is_there).count());
-        Ok(pages.sum::<usize>() * PAGE)
+        let asked = self.nodes_of_chunks(tier, one_in)?.concat();
+        let there = asked.iter().filter(is_there).count();
+        let committed: usize = self.committed(tier).iter().map(Range::len).sum();
+        Ok(there * (committed / PAGE) / asked.len().max(1) * PAGE)
     }
 
     /// Leaves the memory of all tiers to the kernel: what is there stays until the kernel moves it.
@@ -347,11 +346,11 @@ impl Arenas {
         chunks.committed().map(range).collect()
     }
 
-    /// The NUMA node of each page of each chunk of a tier; a negative number where there is none.
-    fn nodes_of_chunks(&self, tier: TierId) -> io::Result<Vec<Vec<i32>>> {
+    /// The NUMA node of one page in `one_in` of each chunk of a tier; a negative number where there is none.
+    fn nodes_of_chunks(&self, tier: TierId, one_in: usize) -> io::Result<Vec<Vec<i32>>> {
         let chunks = self.committed(tier).into_iter();
         let nodes = chunks.map(|chunk| {
-            let pages: Vec<usize> = chunk.step_by(PAGE).collect();
+            let pages: Vec<usize> = chunk.step_by(PAGE * one_in.max(1)).collect();
             os::nodes_of_pages(&pages)
         });
         nodes.collect()

@@ -24,6 +24,8 @@ use crate::substrate::Substrate;
 
 /// Nodes of fast memory that the oracle leaves free for inner nodes to come.
 const ORACLE_KEEPS: usize = 8;
+/// So many pages of the kernel's are looked at while requests are made: it takes a millisecond.
+const ASKED: usize = 4096;
 
 /// See the [module's text](self).
 pub struct Contender<I: PlacedIndex> {
@@ -215,12 +217,23 @@ impl<I: PlacedIndex> Contender<I> {
         }
     }
 
-    /// Bytes in fast memory.
+    /// Bytes in fast memory; where the kernel has them, about.
     pub fn fast_bytes(&self) -> usize {
         match &self.pages {
             Some(pages) => pages.tally().fast * PAGE,
+            None if self.is_kernels() => {
+                let pages = self.committed().1 / PAGE;
+                self.fast_bytes_of_kernel(pages / ASKED)
+            }
             None => self.map.placed().fill(TierId::FAST).used,
         }
+    }
+
+    /// Bytes that the kernel has in fast memory, as far as one page in `one_in` tells.
+    fn fast_bytes_of_kernel(&self, one_in: usize) -> usize {
+        let arenas = self.map.memory().arenas();
+        let bytes = arenas.bytes_on(TierId::SLOW, &self.nodes[0], one_in);
+        bytes.unwrap_or(0)
     }
 
     /// Leaves what was loaded to the kernel, which may use `fast` bytes of fast memory.
@@ -301,7 +314,7 @@ impl<I: PlacedIndex> Contender<I> {
         outcome.slow_bytes = stats.slow_bytes as u64;
         if self.is_kernels() || self.pages.is_some() {
             let fast = match self.is_kernels() {
-                true => arenas.bytes_on(TierId::SLOW, &self.nodes[0]).unwrap_or(0),
+                true => self.fast_bytes_of_kernel(1),
                 false => self.fast_bytes(),
             } as u64;
             outcome.fast_bytes = fast;
