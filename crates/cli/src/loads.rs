@@ -137,11 +137,7 @@ impl Loads {
             );
             return Err(Failure::Impossible(line));
         }
-        Ok(What {
-            requests: Requests::Tpcc(tpcc),
-            form,
-            grows: true,
-        })
+        Ok(What::tpcc(tpcc, form))
     }
 
     fn open_trace(

@@ -8,7 +8,7 @@ use timberline_tier::emulator::CacheSize;
 
 use super::form::{Form, Keys};
 use super::source::Requests;
-use crate::workload::{KeySpace, Workload};
+use crate::workload::{KeySpace, Tpcc, Workload};
 
 /// The placements of nodes that can be compared, in the order of the report.
 pub const PLACEMENTS: [&str; 14] = [
@@ -145,6 +145,15 @@ impl What {
             grows: workload.mix().inserts(),
             requests: Requests::Stream { workload, space },
             form,
+        }
+    }
+
+    /// TPC-C's accesses, which have keys of their own.
+    pub fn tpcc(tpcc: Tpcc, form: Form) -> What {
+        What {
+            requests: Requests::Tpcc(tpcc),
+            form,
+            grows: true,
         }
     }
 }

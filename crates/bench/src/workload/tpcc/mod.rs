@@ -56,7 +56,7 @@ impl Tpcc {
     pub const NAMES: [&str; 2] = [NAME, "tpcc:W"];
 
     /// The share of its requests that insert: of 32.04 requests of an average transaction 6.28.
-    pub const INSERTS: f64 = 6.28 / 32.04;
+    pub const INSERTS: f64 = 628.0 / 3204.0;
 
     /// Reads a name. Without a number of warehouses, there are as many as fit into `records` whole, 559,010 records each beside 100,000
     /// items; fewer records than one takes are one with proportionally fewer customers, orders and items. `None` if it is another workload's.
