@@ -1,6 +1,7 @@
 //! The instruments: workloads and traces, placements compared side by side, and the report.
 
 pub mod bound;
+pub mod eval;
 pub mod report;
 pub mod run;
 pub mod substrate;

@@ -4,6 +4,7 @@
 
 mod bars;
 mod bench;
+mod eval;
 mod loads;
 mod measure;
 mod setup;
@@ -29,6 +30,8 @@ enum Command {
     Measure(measure::Args),
     /// Compare placements side by side
     Bench(Box<bench::Args>),
+    /// Rebuild the published figures about placement, beside what was published
+    Eval(eval::Args),
 }
 
 /// Why a command ended without doing what it was asked.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Tiers(args) => tiers::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Eval(args) => eval::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

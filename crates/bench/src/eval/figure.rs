@@ -1,0 +1,149 @@
+//! A figure of a seed, and what ours is drawn from.
+
+use super::claim::Claim;
+use super::quantity::Quantity;
+use super::setting::Setting;
+use crate::run::BadPlan;
+
+/// How a figure is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// A chart for each panel, in it a cluster of bars for each run, a bar for each placement.
+    Bars(Quantity),
+    /// Throughput over time, a chart for each run.
+    ThroughputOverTime,
+    /// Fast memory in use over its budget, likewise.
+    UseOverTime,
+    /// A table of what placements of each grain could have reached, beside what was.
+    Bounds,
+}
+
+/// One of a figure's runs.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The chart that it belongs to.
+    pub panel: String,
+    /// What sets it apart there.
+    pub category: String,
+    /// What is run.
+    pub setting: Setting,
+}
+
+/// A figure of a seed, or a question of our own.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What it is called on the command line: the number in its seed, or a word.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Where it was published, by the seed's file name; empty for our own.
+    pub source: &'static str,
+    /// How ours is made, and where it has to differ.
+    pub about: &'static str,
+    /// How it is drawn, one view after the other.
+    pub views: Vec<View>,
+    /// What it is drawn from. Runs of a panel come one after the other.
+    pub runs: Vec<Run>,
+    /// What was published.
+    pub claims: Vec<Claim>,
+    /// Why it can't be made here, if it can't.
+    pub missing: Option<&'static str>,
+}
+
+impl Figure {
+    /// Its panels with their runs' places in [`Figure::runs`], in order.
+    pub fn panels(&self) -> Vec<(&str, std::ops::Range<usize>)> {
+        let mut panels: Vec<(&str, std::ops::Range<usize>)> = Vec::new();
+        for (nth, run) in self.runs.iter().enumerate() {
+            match panels.last_mut() {
+                Some((name, range)) if *name == run.panel => range.end = nth + 1,
+                _ => panels.push((&run.panel, nth..nth + 1)),
+            }
+        }
+        panels
+    }
+}
+
+/// The figures whose names are among `wanted`, or begin with one of them (`14` is 14a and 14b); all of them if nothing is wanted.
+///
+/// # Errors
+/// A name that fits none: one line with all.
+pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, BadPlan> {
+    let known: Vec<_> = figures.iter().map(|figure| figure.id).collect();
+    let fits = |id: &str, wanted: &str| {
+        let rest = id.strip_prefix(wanted);
+        rest.is_some_and(|rest| {
+            rest.is_empty()
+                || (rest.len() == 1 && rest.is_ascii() && !rest.as_bytes()[0].is_ascii_digit())
+        })
+    };
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !known.iter().any(|id| fits(id, wanted)))
+    {
+        return Err(BadPlan(format!(
+            "unknown figure `{unknown}`; possible: {}",
+            known.join(", ")
+        )));
+    }
+    let is_wanted =
+        |figure: &Figure| wanted.is_empty() || wanted.iter().any(|it| fits(figure.id, it));
+    Ok(figures.into_iter().filter(is_wanted).collect())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::eval::setting::tests::tiny;
+
+    /// A figure of two panels, of two runs and one.
+    pub fn figure() -> Figure {
+        let run = |panel: &str, category: &str, budget| Run {
+            panel: panel.into(),
+            category: category.into(),
+            setting: Setting { budget, ..tiny() },
+        };
+        Figure {
+            id: "99a",
+            title: "a test",
+            source: "000_72010f975d9cbb45.txt, Figure 99(a)",
+            about: "as small as can be",
+            views: vec![View::Bars(Quantity::OVER_BASELINE)],
+            runs: vec![
+                run("one", "20 %", 0.2),
+                run("one", "40 %", 0.4),
+                run("two", "20 %", 0.2),
+            ],
+            claims: Vec::new(),
+            missing: None,
+        }
+    }
+
+    #[test]
+    fn panels_are_runs_side_by_side() {
+        assert_eq!(figure().panels(), [("one", 0..2), ("two", 2..3)]);
+    }
+
+    #[test]
+    fn figures_are_chosen_by_name_or_number() {
+        let chosen = |wanted: &[&str]| {
+            let wanted: Vec<_> = wanted.iter().map(ToString::to_string).collect();
+            choose(
+                vec![
+                    figure(),
+                    Figure {
+                        id: "9",
+                        ..figure()
+                    },
+                ],
+                &wanted,
+            )
+            .map(|it| it.iter().map(|figure| figure.id).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&[]).unwrap(), ["99a", "9"]);
+        assert_eq!(chosen(&["99"]).unwrap(), ["99a"]);
+        assert_eq!(chosen(&["9"]).unwrap(), ["9"]);
+        let line = chosen(&["99a", "14"]).unwrap_err().to_string();
+        assert_eq!(line, "unknown figure `14`; possible: 99a, 9");
+    }
+}

@@ -1,0 +1,199 @@
+//! Runs what is not on the shelf yet.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use timberline_tier::emulator::{Base, Profile};
+
+use super::figure::Figure;
+use super::setting::Setting;
+use super::shelf::{Kept, Shelf};
+use crate::report::{Meta, Progress, Report};
+use crate::run;
+
+/// The memory that all runs are on, and where they are made.
+pub struct Ground {
+    /// What emulated fast memory costs here.
+    pub base: Base,
+    /// Where, when and by whose command; the rest of it is filled in for each run.
+    pub meta: Meta,
+}
+
+/// The runs that figures need, each once.
+pub struct Matrix {
+    settings: Vec<Setting>,
+}
+
+impl Matrix {
+    /// The runs of these figures.
+    pub fn of(figures: &[Figure]) -> Matrix {
+        let mut settings: Vec<Setting> = Vec::new();
+        for run in figures.iter().flat_map(|figure| &figure.runs) {
+            if !settings.contains(&run.setting) {
+                settings.push(run.setting.clone());
+            }
+        }
+        Matrix { settings }
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.settings.len()
+    }
+
+    /// Forgets the runs that are on the shelf.
+    pub fn without(mut self, shelf: &Shelf) -> Matrix {
+        self.settings
+            .retain(|setting| shelf.find(setting).is_none());
+        self
+    }
+
+    /// About how long the runs take on two cores.
+    pub fn estimate(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.iter().map(Setting::estimate_s).sum())
+    }
+
+    /// Checks, before the first run, that each is possible in so many bytes of memory.
+    ///
+    /// # Errors
+    /// One line about the first that is not.
+    pub fn check(&self, available: u64) -> Result<(), run::BadPlan> {
+        self.settings
+            .iter()
+            .try_for_each(|setting| setting.plan()?.check(available))
+    }
+
+    /// Runs them, and keeps each on the shelf as soon as it is done; `kept` is told then. Ends early once `interrupted` is true: a run that was cut
+    /// short is not kept.
+    ///
+    /// # Errors
+    /// A run that failed, or could not be kept: one line.
+    pub fn run(
+        &self,
+        ground: &Ground,
+        shelf: &Shelf,
+        progress: &dyn Progress,
+        interrupted: &AtomicBool,
+        mut kept: impl FnMut() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let start = Instant::now();
+        let mut pace = Pace::default();
+        for (nth, setting) in self.settings.iter().enumerate() {
+            if interrupted.load(Relaxed) {
+                break;
+            }
+            let left = self.settings[nth..].iter().map(Setting::estimate_s).sum();
+            let numbered = Numbered {
+                inner: progress,
+                prefix: format!(
+                    "[{}/{}, {} left]",
+                    nth + 1,
+                    self.runs(),
+                    span(pace.left_s(left))
+                ),
+            };
+            let plan = setting.plan().map_err(|bad| bad.to_string())?;
+            let profile = Profile::parse(&setting.profile).map_err(|error| error.to_string())?;
+            let measured = run::emulated(&plan, &profile, ground.base, &numbered, interrupted)?;
+            if interrupted.load(Relaxed) {
+                break;
+            }
+            pace.did(setting.estimate_s(), start.elapsed());
+            let meta = Meta {
+                profile: setting.profile.clone(),
+                base_latency_ns: ground.base.latency_ns,
+                emulated: true,
+                seed: setting.seed,
+                bounds: measured.bounds,
+                ..ground.meta.clone()
+            };
+            let report = Report {
+                meta,
+                results: measured.outcomes,
+            };
+            let setting = setting.clone();
+            shelf
+                .keep(&Kept { setting, report })
+                .map_err(|error| error.to_string())?;
+            kept()?;
+        }
+        progress.finish();
+        Ok(())
+    }
+}
+
+/// How long runs take beside their estimates.
+#[derive(Default)]
+struct Pace {
+    estimated_s: f64,
+    taken_s: f64,
+}
+
+impl Pace {
+    /// Runs that were estimated at `estimate_s` more are done, after `since` altogether.
+    fn did(&mut self, estimate_s: f64, since: Duration) {
+        self.estimated_s += estimate_s;
+        self.taken_s = since.as_secs_f64();
+    }
+
+    /// How long those will take that are estimated at so much.
+    fn left_s(&self, estimate_s: f64) -> f64 {
+        match self.estimated_s > 0.0 {
+            true => estimate_s * self.taken_s / self.estimated_s,
+            false => estimate_s,
+        }
+    }
+}
+
+/// A time to come, as precise as an estimate is.
+pub fn span(seconds: f64) -> String {
+    match seconds {
+        ..90.0 => format!("{seconds:.0} s"),
+        ..5400.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// Says with each phase which run it belongs to.
+struct Numbered<'a> {
+    inner: &'a dyn Progress,
+    prefix: String,
+}
+
+impl Progress for Numbered<'_> {
+    fn phase(&self, name: &str, total: Option<u64>) {
+        self.inner.phase(&format!("{} {name}", self.prefix), total);
+    }
+
+    fn advance(&self, done: u64, rate: f64, fast_share: Option<f64>) {
+        self.inner.advance(done, rate, fast_share);
+    }
+
+    // A run's end is not the matrix's.
+    fn finish(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::figure::tests::figure;
+
+    #[test]
+    fn equal_settings_are_run_once() {
+        let matrix = Matrix::of(&[figure(), figure()]);
+        assert_eq!(matrix.runs(), 2);
+        matrix.check(1 << 30).unwrap();
+        let line = matrix.check(1 << 10).unwrap_err().to_string();
+        assert!(line.contains("MiB"), "{line}");
+    }
+
+    #[test]
+    fn what_is_left_follows_from_what_was_taken() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.left_s(10.0), 10.0);
+        pace.did(10.0, Duration::from_secs(20));
+        pace.did(10.0, Duration::from_secs(30));
+        assert_eq!(pace.left_s(10.0), 15.0);
+        assert_eq!([30.0, 120.0, 7200.0].map(span), ["30 s", "2 min", "2.0 h"]);
+    }
+}

@@ -1,0 +1,295 @@
+//! What a figure shows of a run: something measured, on its own or over something else.
+
+use crate::report::{Outcome, median};
+
+/// Something measured of one placement in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Requests a second.
+    Throughput,
+    /// Median latency, µs.
+    P50,
+    /// 90th percentile, µs.
+    P90,
+    /// 99th percentile, µs.
+    P99,
+    /// `regained`.
+    Regained,
+    /// Lines from fast memory over all lines fetched.
+    FastShare,
+    /// CPU time of background workers over that of the run.
+    WorkerShare,
+    /// Fast memory in use over its budget, on average over the second half of the run.
+    FastUse,
+    /// Time from a shift of the hot region to 90 % of what was regained, s: the median of the shifts.
+    Recovery,
+    /// Nodes or pages moved up, and down.
+    Moves,
+}
+
+/// What it is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Nothing: it is shown as it is.
+    Nothing,
+    /// Other placements of the same run, each.
+    Placements(&'static [&'static str]),
+    /// The same placement in the panel's first run.
+    First,
+    /// The same placement's mean over the panel's runs.
+    Mean,
+}
+
+/// A measure, held against something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantity {
+    /// What is measured.
+    pub measure: Measure,
+    /// What it is over.
+    pub over: Over,
+}
+
+/// A figure with its range over the rounds, where it has one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranged {
+    /// The median of the rounds.
+    pub median: f64,
+    /// The smallest round.
+    pub min: f64,
+    /// The largest round.
+    pub max: f64,
+}
+
+impl Ranged {
+    fn one(value: f64) -> Ranged {
+        Ranged {
+            median: value,
+            min: value,
+            max: value,
+        }
+    }
+
+    fn of(values: &[f64]) -> Option<Ranged> {
+        Some(Ranged {
+            median: median(values)?,
+            min: values.iter().copied().reduce(f64::min)?,
+            max: values.iter().copied().reduce(f64::max)?,
+        })
+    }
+}
+
+impl Measure {
+    /// What it is in a word, with its unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Measure::Throughput => "throughput",
+            Measure::P50 => "median latency, µs",
+            Measure::P90 => "90th percentile, µs",
+            Measure::P99 => "99th percentile, µs",
+            Measure::Regained => "regained",
+            Measure::FastShare => "fast share",
+            Measure::WorkerShare => "CPU time of workers over all",
+            Measure::FastUse => "fast memory in use over its budget",
+            Measure::Recovery => "seconds to 90 % of what was regained",
+            Measure::Moves => "moves",
+        }
+    }
+
+    /// It, as measured; `None` where it was not.
+    pub fn of(self, outcome: &Outcome) -> Option<Ranged> {
+        let micros = |ns: u64| (ns > 0).then(|| Ranged::one(ns as f64 / 1e3));
+        match self {
+            Measure::Throughput => Ranged::of(&outcome.rounds),
+            Measure::P50 => micros(outcome.p50_ns),
+            Measure::P90 => micros(outcome.p90_ns),
+            Measure::P99 => micros(outcome.p99_ns),
+            Measure::Regained => {
+                let range = outcome.regained_min.zip(outcome.regained_max);
+                let (median, (min, max)) = outcome.regained.zip(range)?;
+                Some(Ranged { median, min, max })
+            }
+            Measure::FastShare => outcome.fast_share.map(Ranged::one),
+            Measure::WorkerShare => Some(Ranged::one(outcome.worker_cpu_ratio)),
+            Measure::FastUse => fast_use(outcome).map(Ranged::one),
+            Measure::Recovery => {
+                let (median, max) = outcome.recovery_s.zip(outcome.recovery_s_max)?;
+                Some(Ranged {
+                    median,
+                    min: median,
+                    max,
+                })
+            }
+            Measure::Moves => Some(Ranged::one((outcome.promoted + outcome.demoted) as f64)),
+        }
+    }
+
+    /// One outcome's over another's: of throughputs round by round, as rounds ran side by side.
+    pub fn ratio(self, own: &Outcome, other: &Outcome) -> Option<Ranged> {
+        if self == Measure::Throughput && own.rounds.len() == other.rounds.len() {
+            let pairs = own.rounds.iter().zip(&other.rounds);
+            let ratios = pairs.filter(|(_, other)| **other > 0.0);
+            return Ranged::of(&ratios.map(|(own, other)| own / other).collect::<Vec<_>>());
+        }
+        let (own, other) = (self.of(own)?, self.of(other)?);
+        (other.median > 0.0).then(|| own.over(other.median))
+    }
+}
+
+impl Ranged {
+    /// Each over the same.
+    pub fn over(self, other: f64) -> Ranged {
+        Ranged {
+            median: self.median / other,
+            min: self.min / other,
+            max: self.max / other,
+        }
+    }
+}
+
+/// Fast bytes over the budget, averaged over the second half of what was sampled.
+fn fast_use(outcome: &Outcome) -> Option<f64> {
+    let half = outcome.series.get(outcome.series.len() / 2..)?;
+    if half.is_empty() || outcome.fast_budget_bytes == 0 {
+        return None;
+    }
+    let mean = half
+        .iter()
+        .map(|sample| sample.fast_bytes as f64)
+        .sum::<f64>()
+        / half.len() as f64;
+    Some(mean / outcome.fast_budget_bytes as f64)
+}
+
+impl Quantity {
+    /// Throughput over weighted interleaving: what the seed calls its improvement over the baseline.
+    pub const OVER_BASELINE: Quantity = Quantity {
+        measure: Measure::Throughput,
+        over: Over::Placements(&["interleave"]),
+    };
+
+    /// A measure as it is.
+    pub const fn plain(measure: Measure) -> Quantity {
+        Quantity {
+            measure,
+            over: Over::Nothing,
+        }
+    }
+
+    /// It, for a placement in the `nth` of the panel's runs: one figure, or one for each placement that it is held against.
+    pub fn of(
+        self,
+        placement: &str,
+        nth: usize,
+        panel: &[Option<&[Outcome]>],
+    ) -> Vec<(String, Ranged)> {
+        let in_run = |run: &Option<&'_ [Outcome]>, placement: &str| -> Option<Outcome> {
+            run.as_ref()?
+                .iter()
+                .find(|it| it.placement == placement)
+                .cloned()
+        };
+        let Some(own) = panel.get(nth).and_then(|run| in_run(run, placement)) else {
+            return Vec::new();
+        };
+        let named =
+            |name: &str, value: Option<Ranged>| value.map(|value| (name.to_string(), value));
+        match self.over {
+            Over::Nothing => named("", self.measure.of(&own)).into_iter().collect(),
+            Over::Placements(others) => {
+                let others = others.iter().filter(|other| **other != placement);
+                let ratio = |name: &&str| {
+                    let other = in_run(&panel[nth], name)?;
+                    named(name, self.measure.ratio(&own, &other))
+                };
+                others.filter_map(ratio).collect()
+            }
+            Over::First => {
+                let first = panel.first().and_then(|run| in_run(run, placement));
+                let first = first.and_then(|it| self.measure.of(&it));
+                let own = self.measure.of(&own);
+                let ratio = own.zip(first).filter(|(_, first)| first.median > 0.0);
+                named(
+                    "the first",
+                    ratio.map(|(own, first)| own.over(first.median)),
+                )
+                .into_iter()
+                .collect()
+            }
+            Over::Mean => {
+                let all = panel
+                    .iter()
+                    .filter_map(|run| self.measure.of(&in_run(run, placement)?));
+                let all: Vec<f64> = all.map(|it| it.median).collect();
+                let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
+                let own = self.measure.of(&own).filter(|_| mean > 0.0);
+                named("the mean", own.map(|own| own.over(mean)))
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Sample;
+
+    fn outcome(placement: &str, rounds: &[f64]) -> Outcome {
+        let mut outcome = Outcome {
+            placement: placement.into(),
+            ..Outcome::default()
+        };
+        outcome.set_rounds(rounds.to_vec());
+        outcome
+    }
+
+    #[test]
+    fn ratios_of_throughput_are_taken_round_by_round() {
+        let run = [
+            outcome("interleave", &[1.0, 2.0, 4.0]),
+            outcome("sidle", &[2.0, 3.0, 6.0]),
+        ];
+        let panel = [Some(&run[..])];
+        let over = Quantity::OVER_BASELINE.of("sidle", 0, &panel);
+        let expected = Ranged {
+            median: 1.5,
+            min: 1.5,
+            max: 2.0,
+        };
+        assert_eq!(over, [("interleave".to_string(), expected)]);
+        assert_eq!(Quantity::OVER_BASELINE.of("interleave", 0, &panel), []);
+        assert_eq!(Quantity::OVER_BASELINE.of("tpp", 0, &panel), []);
+    }
+
+    #[test]
+    fn runs_of_a_panel_are_held_against_the_first_and_the_mean() {
+        let runs = [[outcome("sidle", &[2.0])], [outcome("sidle", &[6.0])]];
+        let panel = [Some(&runs[0][..]), Some(&runs[1][..]), None];
+        let over = |over, nth| {
+            Quantity {
+                measure: Measure::Throughput,
+                over,
+            }
+            .of("sidle", nth, &panel)
+        };
+        assert_eq!(over(Over::First, 1)[0].1.median, 3.0);
+        assert_eq!(over(Over::Mean, 0)[0].1.median, 0.5);
+        assert_eq!(over(Over::First, 2), []);
+    }
+
+    #[test]
+    fn use_of_fast_memory_is_that_of_the_second_half() {
+        let mut outcome = outcome("sidle", &[1.0]);
+        outcome.fast_budget_bytes = 100;
+        outcome.series = [0, 0, 80, 100]
+            .map(|fast_bytes| Sample {
+                fast_bytes,
+                ..Sample::default()
+            })
+            .to_vec();
+        assert_eq!(Measure::FastUse.of(&outcome).unwrap().median, 0.9);
+        outcome.fast_budget_bytes = 0;
+        assert_eq!(Measure::FastUse.of(&outcome), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Where results of runs are kept, a file for each: what is there needs not be run again.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::setting::Setting;
+use crate::report::Report;
+
+/// A folder of results.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    folder: PathBuf,
+}
+
+/// A run with its results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// What was run.
+    pub setting: Setting,
+    /// What came of it.
+    pub report: Report,
+}
+
+impl Shelf {
+    /// The shelf in this folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The folder can't be made. The error's text names it.
+    pub fn open(folder: &Path) -> io::Result<Shelf> {
+        let named = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("can't keep results in {}: {error}", folder.display()),
+            )
+        };
+        fs::create_dir_all(folder).map_err(named)?;
+        Ok(Shelf {
+            folder: folder.into(),
+        })
+    }
+
+    /// What is kept of a setting. A file that can't be read, or is of another setting, is none.
+    pub fn find(&self, setting: &Setting) -> Option<Kept> {
+        let text = fs::read_to_string(self.path(setting)).ok()?;
+        let kept: Kept = serde_json::from_str(&text).ok()?;
+        (kept.setting == *setting).then_some(kept)
+    }
+
+    /// Keeps a run, as a whole or not at all.
+    ///
+    /// # Errors
+    /// The file can't be written. The error's text names it.
+    pub fn keep(&self, kept: &Kept) -> io::Result<()> {
+        let path = self.path(&kept.setting);
+        let named = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("can't keep results in {}: {error}", path.display()),
+            )
+        };
+        let text = serde_json::to_string(kept).expect("plain figures and strings");
+        let unfinished = path.with_extension("unfinished");
+        fs::write(&unfinished, text).map_err(named)?;
+        fs::rename(&unfinished, &path).map_err(named)
+    }
+
+    fn path(&self, setting: &Setting) -> PathBuf {
+        // The name only has to tell settings apart; what is in the file decides.
+        let mut hasher = DefaultHasher::new();
+        let text = serde_json::to_string(setting).expect("plain figures and strings");
+        text.hash(&mut hasher);
+        let (index, workload, hash) = (&setting.index, setting.workload(), hasher.finish());
+        self.folder
+            .join(format!("{index}-{workload}-{hash:016x}.json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::setting::tests::tiny;
+    use crate::report::Outcome;
+
+    fn scratch(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("timberline-shelf-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn what_is_kept_is_found_under_its_setting_alone() {
+        let folder = scratch("found");
+        let shelf = Shelf::open(&folder).unwrap();
+        let results = vec![Outcome {
+            records: 7,
+            ..Outcome::default()
+        }];
+        let kept = Kept {
+            setting: tiny(),
+            report: Report {
+                results,
+                ..Report::default()
+            },
+        };
+        assert!(shelf.find(&tiny()).is_none());
+        shelf.keep(&kept).unwrap();
+        assert_eq!(shelf.find(&tiny()).unwrap().report.results[0].records, 7);
+        assert!(shelf.find(&Setting { seed: 8, ..tiny() }).is_none());
+        fs::write(shelf.path(&tiny()), "{").unwrap();
+        assert!(shelf.find(&tiny()).is_none());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_can_not_be_is_named() {
+        let error = Shelf::open(Path::new("/dev/null/shelf")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("can't keep results in /dev/null/shelf:")
+        );
+    }
+}

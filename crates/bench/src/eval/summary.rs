@@ -1,0 +1,137 @@
+//! All figures with what was measured and what was published: as JSON, and as one page.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::claim::Verdict;
+use super::figure::Figure;
+use super::shelf::{Kept, Shelf};
+use crate::report::{Meta, Outcome, write_file};
+
+/// Figures with the results that are there.
+pub struct Summary {
+    /// Where and when it was put together.
+    pub meta: Meta,
+    /// The figures.
+    pub figures: Vec<Measured>,
+}
+
+/// A figure with its results.
+pub struct Measured {
+    /// What it is.
+    pub figure: Figure,
+    /// What is there of its runs, in their order.
+    pub runs: Vec<Option<Kept>>,
+}
+
+impl Measured {
+    /// The results of its runs, in their order.
+    pub fn results(&self) -> Vec<Option<&[Outcome]>> {
+        self.runs
+            .iter()
+            .map(|kept| Some(&kept.as_ref()?.report.results[..]))
+            .collect()
+    }
+
+    /// What was published, held against them.
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let results = self.results();
+        let claims = self.figure.claims.iter();
+        claims
+            .map(|claim| claim.judge(&self.figure, &results))
+            .collect()
+    }
+
+    /// How many of its runs are there.
+    pub fn done(&self) -> usize {
+        self.runs.iter().flatten().count()
+    }
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    meta: &'a Meta,
+    figures: Vec<FigureInFile<'a>>,
+}
+
+#[derive(Serialize)]
+struct FigureInFile<'a> {
+    id: &'a str,
+    title: &'a str,
+    source: &'a str,
+    missing: Option<&'a str>,
+    verdicts: Vec<Verdict>,
+    runs: Vec<RunInFile<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunInFile<'a> {
+    panel: &'a str,
+    category: &'a str,
+    #[serde(flatten)]
+    kept: Option<&'a Kept>,
+}
+
+impl Summary {
+    /// Collects what the shelf has for these figures.
+    pub fn collect(meta: Meta, figures: &[Figure], shelf: &Shelf) -> Summary {
+        let measured = |figure: &Figure| Measured {
+            runs: figure
+                .runs
+                .iter()
+                .map(|run| shelf.find(&run.setting))
+                .collect(),
+            figure: figure.clone(),
+        };
+        Summary {
+            meta,
+            figures: figures.iter().map(measured).collect(),
+        }
+    }
+
+    /// `{"meta": {…}, "figures": [{"id", "verdicts": […], "runs": [{"panel", "category", "setting", "report"}]}]}`.
+    pub fn to_json(&self) -> String {
+        let figures = self.figures.iter().map(|measured| {
+            let figure = &measured.figure;
+            let runs = figure.runs.iter().zip(&measured.runs);
+            FigureInFile {
+                id: figure.id,
+                title: figure.title,
+                source: figure.source,
+                missing: figure.missing,
+                verdicts: measured.verdicts(),
+                runs: runs
+                    .map(|(run, kept)| RunInFile {
+                        panel: &run.panel,
+                        category: &run.category,
+                        kept: kept.as_ref(),
+                    })
+                    .collect(),
+            }
+        });
+        let file = File {
+            meta: &self.meta,
+            figures: figures.collect(),
+        };
+        let mut text = serde_json::to_string_pretty(&file).expect("plain figures and strings");
+        text.push('\n');
+        text
+    }
+
+    /// Writes the JSON to `path`.
+    ///
+    /// # Errors
+    /// The file can't be written. The error's text names it.
+    pub fn write_json(&self, path: &Path) -> std::io::Result<()> {
+        write_file(path, &self.to_json())
+    }
+
+    /// Writes the self-contained page to `path`.
+    ///
+    /// # Errors
+    /// The file can't be written. The error's text names it.
+    pub fn write_html(&self, path: &Path) -> std::io::Result<()> {
+        write_file(path, &super::page::render(self))
+    }
+}

@@ -1,0 +1,172 @@
+//! `timberline eval`: the figures of the seeds, rebuilt on this machine, beside what was published.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use timberline_bench::eval::{Figure, Ground, Matrix, Scale, Shelf, Summary, all, choose, span};
+use timberline_bench::run;
+use timberline_tier::emulator::Profile;
+use timberline_tier::topology::Topology;
+
+use crate::setup::{available, base, cores, meta};
+use crate::{Failure, bars, loads};
+
+/// Arguments of `eval`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
+    figures: Vec<String>,
+    /// A look at everything in five minutes: 200k records, few points of each figure, short rounds
+    #[arg(long)]
+    quick: bool,
+    /// Show the figures, how many runs each has and about how long they take, and measure nothing
+    #[arg(long)]
+    list: bool,
+    /// Keep results here, and the report: `eval.html` and `eval.json`. What is there is not measured again
+    #[arg(long, default_value = "timberline-eval", value_name = "FOLDER")]
+    out: PathBuf,
+    /// Records of a map, where a figure does not vary them [default: 2M; quick: 200k]
+    #[arg(long, value_parser = loads::count, value_name = "N")]
+    records: Option<u64>,
+    /// Request threads, likewise [default: one a core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Measure this map wherever the seed has one of its own: btree, art, masstree
+    #[arg(long, value_name = "NAME")]
+    index: Option<String>,
+    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
+    #[arg(long, default_value = "cxl", value_name = "NAME")]
+    profile: String,
+    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
+    #[arg(long, value_name = "NS")]
+    base_ns: Option<f64>,
+    /// Rounds, in each of which all placements take turns [default: 5; quick: 3]
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Keys for the figure of long keys: the lines of this file
+    #[arg(long, value_name = "FILE")]
+    urls: Option<PathBuf>,
+    /// A trace for the figures of traces; may be given more than once
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
+    /// How the traces are written [default: by their names], e.g. `alibaba`
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    trace_format: Option<String>,
+    /// Seed of all requests
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    seed: u64,
+    /// Show no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Args {
+    fn scale(&self) -> Result<Scale, Failure> {
+        let scale = if self.quick {
+            Scale::quick()
+        } else {
+            Scale::default()
+        };
+        let threads = self.threads.unwrap_or_else(cores);
+        if !(1..=1024).contains(&threads) {
+            return Err(Failure::Impossible(format!(
+                "--threads {threads}: give 1 to 1024"
+            )));
+        }
+        let rounds = self.rounds.unwrap_or(scale.rounds);
+        if !(1..=10_000).contains(&rounds) {
+            return Err(Failure::Impossible(format!(
+                "--rounds {rounds}: give 1 to 10000"
+            )));
+        }
+        if let Some(index) = &self.index {
+            run::indexes(std::slice::from_ref(index)).map_err(Failure::impossible)?;
+        }
+        Profile::parse(&self.profile).map_err(Failure::impossible)?;
+        Ok(Scale {
+            records: self.records.unwrap_or(scale.records),
+            threads,
+            rounds,
+            index: self.index.clone(),
+            profile: self.profile.clone(),
+            seed: self.seed,
+            urls: self.urls.clone(),
+            traces: self.trace.clone(),
+            trace_format: self.trace_format.clone(),
+            ..scale
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let figures = choose(all(&args.scale()?), &args.figures).map_err(Failure::impossible)?;
+    if args.list {
+        list(&figures);
+        return Ok(());
+    }
+    let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
+    let matrix = Matrix::of(&figures);
+    matrix
+        .check(available(&topology))
+        .map_err(Failure::impossible)?;
+    let shelf = Shelf::open(&args.out.join("runs")).map_err(Failure::impossible)?;
+    let all = matrix.runs();
+    let matrix = matrix.without(&shelf);
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
+
+    let progress = bars::for_stderr(args.quiet);
+    if !args.quiet {
+        let (kept, left) = (all - matrix.runs(), span(matrix.estimate().as_secs_f64()));
+        eprintln!(
+            "{all} runs, {kept} of them kept in {}; the rest takes about {left}",
+            args.out.display()
+        );
+    }
+    let meta = meta();
+    let write = || {
+        let summary = Summary::collect(meta.clone(), &figures, &shelf);
+        summary.write_json(&args.out.join("eval.json"))?;
+        summary.write_html(&args.out.join("eval.html"))
+    };
+    // Also before the first run: that there is no place for the report is to be known then.
+    write().map_err(Failure::impossible)?;
+    if matrix.runs() > 0 {
+        let ground = Ground {
+            base: base(args.base_ns, &*progress)?,
+            meta: meta.clone(),
+        };
+        let kept = || write().map_err(|error| error.to_string());
+        let done = matrix.run(&ground, &shelf, &*progress, &interrupted, kept);
+        done.map_err(Failure::Failed)?;
+    }
+    if interrupted.load(Relaxed) {
+        println!("Interrupted. What was measured is kept; the same command goes on from there.");
+    }
+    println!("The report: {}", args.out.join("eval.html").display());
+    Ok(())
+}
+
+fn list(figures: &[Figure]) {
+    for figure in figures {
+        let matrix = Matrix::of(std::slice::from_ref(figure));
+        let effort = match figure.missing {
+            Some(missing) => missing.to_string(),
+            None => format!(
+                "{} runs, {}",
+                matrix.runs(),
+                span(matrix.estimate().as_secs_f64())
+            ),
+        };
+        println!("{:<8} {} ({effort})", figure.id, figure.title);
+    }
+    let matrix = Matrix::of(figures);
+    println!(
+        "All of it: {} runs, {}",
+        matrix.runs(),
+        span(matrix.estimate().as_secs_f64())
+    );
+}
