@@ -71,7 +71,7 @@ impl std::error::Error for BadSpec {}
 /// A clone shares the hot region's epoch; workloads parsed apart do not.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    name: &'static str,
+    name: String,
     mix: Mix,
     distribution: Distribution,
     epoch: HotEpoch,
@@ -91,7 +91,7 @@ impl Workload {
     pub fn parse(name: &str) -> Result<Workload, BadSpec> {
         match NAMED.iter().find(|(known, ..)| *known == name) {
             Some(&(name, mix, distribution)) => Ok(Workload {
-                name,
+                name: name.into(),
                 mix,
                 distribution,
                 epoch: HotEpoch::default(),
@@ -106,8 +106,9 @@ impl Workload {
         }
     }
 
-    /// The same mix over other records.
+    /// The same mix over other records. Its name says so.
     pub fn with_distribution(mut self, distribution: Distribution) -> Workload {
+        self.name = format!("{} {distribution}", self.name);
         self.distribution = distribution;
         self
     }
@@ -119,8 +120,8 @@ impl Workload {
     }
 
     /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its operations.
@@ -189,6 +190,10 @@ mod tests {
         }
         let said = Workload::parse("hs-d").unwrap().to_string();
         assert_eq!(said, "hs-d: 95 % read, 5 % insert, hotspot:0.05:0.9");
+        let uniform = Workload::parse("hs-d")
+            .unwrap()
+            .with_distribution(Distribution::Uniform);
+        assert_eq!(uniform.name(), "hs-d uniform");
     }
 
     #[test]
