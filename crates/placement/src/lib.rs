@@ -14,6 +14,7 @@ mod random;
 mod seam;
 pub mod sidle;
 mod timberline;
+mod view;
 pub mod workers;
 
 pub use name::{Fence, KeyBytes, NodeKey};
@@ -24,3 +25,4 @@ pub use oracle::Oracle;
 pub use random::Random;
 pub use sidle::{Sidle, SidleConfig};
 pub use timberline::{HeatIn, Timberline, TimberlineConfig};
+pub use view::View;

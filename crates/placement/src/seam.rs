@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU16;
 
 use timberline_tier::{Sparse, TierId};
 
-use crate::{Fence, KeyBytes, NodeKey};
+use crate::{Fence, KeyBytes, NodeKey, View};
 
 /// A node about to be made.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +90,11 @@ pub trait Placement: Send + Sync {
     /// the single boundary.
     fn boundary_broken(&self, node: NodeKey) {
         let _ = node;
+    }
+
+    /// What it believes now, if it keeps heat. Cheap; never waits for a scan.
+    fn view(&self) -> Option<View> {
+        None
     }
 }
 

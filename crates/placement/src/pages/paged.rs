@@ -6,6 +6,7 @@ use std::time::Duration;
 use timberline_tier::emulator::{PageWatch, Touch};
 
 use super::{Moment, PageScheme, PageTable};
+use crate::View;
 use crate::workers::{Waker, lock};
 
 /// A scheme with its table. The lock is held for one call of the scheme, never while anything is paid for.
@@ -98,6 +99,11 @@ impl Paged {
             promoted,
             demoted,
         }
+    }
+
+    /// What the scheme believes now, if it keeps heat of pages, or watermarks.
+    pub fn view(&self) -> Option<View> {
+        lock(&self.state).scheme.view()
     }
 
     /// Lets `work` change the table, as nobody else does meanwhile.

@@ -6,6 +6,7 @@ use timberline_tier::TierId;
 use timberline_tier::emulator::PageMap;
 
 use super::PageTable;
+use crate::View;
 
 /// Pages, as a kernel has them: entries of a page table. All of it may be called beside any access.
 pub trait Pages: Send + Sync {
@@ -86,6 +87,11 @@ pub trait PageScheme: Send {
     /// The processor took a sample: an access to this page.
     fn sampled(&mut self, table: &mut PageTable, page: usize) {
         let _ = (table, page);
+    }
+
+    /// What it believes now, if it keeps heat of pages, or watermarks.
+    fn view(&self) -> Option<View> {
+        None
     }
 
     /// A bounded piece of work in the background. Returns how long after its end the next one is due.

@@ -17,6 +17,7 @@ use timberline_tier::TierId;
 use super::lru::{Lru, SOON};
 use super::scan::{ScanConfig, Scanner};
 use super::{Moment, PageScheme, PageTable};
+use crate::View;
 
 /// Parameters of [`Tpp`].
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +94,15 @@ impl PageScheme for Tpp {
         if 2 * table.free() < self.headroom(table) {
             table.wake();
         }
+    }
+
+    fn view(&self) -> Option<View> {
+        let headroom = self.config.headroom;
+        let (until, from) = (1.0 - headroom, 1.0 - headroom / 2.0);
+        Some(View {
+            watermarks: vec![("demotion ends", until), ("demotion begins", from)],
+            ..View::default()
+        })
     }
 
     fn step(&mut self, table: &mut PageTable, at: Moment) -> Duration {

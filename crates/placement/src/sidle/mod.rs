@@ -63,6 +63,7 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use crate::queue::NodeQueue;
+use crate::view::{View, powers_of_two};
 use crate::workers::{Waker, Worker, lock};
 use crate::{Access, LeafRef, NewNode, NodeKey, Placed, Placement, SELDOM};
 use histogram::{Histogram, SharedThresholds, Thresholds};
@@ -329,6 +330,42 @@ impl Placement for Sidle {
         self.broken.push(node);
         self.wake_demoter.wake();
         self.wake_watermark.wake();
+    }
+
+    fn view(&self) -> Option<View> {
+        if !self.uses(Technique::Migration) {
+            // Nobody scans the leaves.
+            return None;
+        }
+        let now = self.snapshot();
+        let mut view = View {
+            unit: "accesses",
+            bins: powers_of_two(BINS),
+            counts: vec![("leaves", now.histogram.to_vec())],
+            ..View::default()
+        };
+        if self.thresholds.load() != Thresholds::NONE {
+            view.thresholds = vec![("cold", now.t_cold.into()), ("hot", now.t_hot.into())];
+        }
+        if self.uses(Technique::Watermark) {
+            let SidleConfig {
+                low_watermark: low,
+                high_watermark: high,
+                ..
+            } = self.config;
+            view.watermarks = vec![("low watermark", low), ("high watermark", high)];
+        }
+        if self.uses(Technique::Histogram) {
+            view.figures = vec![
+                ("P_hot, %", now.p_hot.into()),
+                ("P_cold, %", now.p_cold.into()),
+            ];
+        }
+        let levels = [("L_fast", now.l_fast), ("L_demote", now.l_demote)];
+        let levels = levels.into_iter().filter(|it| it.1 < Params::ALL_LEVELS);
+        let levels = levels.map(|(name, level)| (name, level.into()));
+        view.figures.extend(levels);
+        Some(view)
     }
 }
 

@@ -382,3 +382,22 @@ fn in_the_long_run_hot_leaves_are_fast() {
     let end = sidle.snapshot();
     assert!(end.promoted > 0 && end.demoted > 0);
 }
+
+#[test]
+fn what_it_believes_can_be_looked_at() {
+    let (sidle, tree) = (sidle(), FakeTree::uniform(2, 4, 5));
+    let first = sidle.view().unwrap();
+    assert_eq!(first.bins[..4], [0, 2, 4, 8]);
+    assert!(first.thresholds.is_empty(), "nothing is hot or cold yet");
+    scan_twice(&sidle, &tree);
+    let view = sidle.view().unwrap();
+    assert_eq!(view.counts[0].1.iter().sum::<u64>(), 4);
+    assert_eq!(view.counts[0].1.len(), view.bins.len());
+    assert_eq!(view.thresholds.len(), 2);
+    assert_eq!(view.watermarks[1], ("high watermark", 0.95));
+    let layering = Sidle::new(SidleConfig {
+        up_to: Technique::Layering,
+        ..SidleConfig::default()
+    });
+    assert_eq!(layering.view(), None);
+}

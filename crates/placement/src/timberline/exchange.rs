@@ -68,6 +68,11 @@ impl Census {
         self.total
     }
 
+    /// Each heat, with how many leaves have it.
+    pub fn leaves(&self) -> impl Iterator<Item = (u16, u32)> {
+        (0..).zip(self.leaves.iter().copied())
+    }
+
     /// The least heat that at least `nth` leaves (from 1) do not exceed.
     pub fn nth_coldest(&self, nth: usize) -> u16 {
         let mut seen = 0;
@@ -85,10 +90,8 @@ impl Census {
     /// make free first.
     pub fn plan(&self, asking: &[Suggestion], free: isize) -> Plan {
         let mut coldest_first = self
-            .leaves
-            .iter()
-            .enumerate()
-            .flat_map(|(heat, &leaves)| std::iter::repeat_n(heat as u16, leaves as usize));
+            .leaves()
+            .flat_map(|(heat, leaves)| std::iter::repeat_n(heat, leaves as usize));
         let mut plan = Plan::default();
         for _ in free..0 {
             let Some(heat) = coldest_first.next() else {

@@ -20,8 +20,9 @@ use crate::LeafRef;
 pub const SAMPLE: u16 = 8;
 /// The most heat an entry holds.
 pub const HOTTEST: u16 = (1 << HEAT_BITS) - 1;
+/// Bits of an entry that hold heat.
+pub const HEAT_BITS: u32 = 11;
 
-const HEAT_BITS: u32 = 11;
 const STAMPS: u16 = 1 << (16 - HEAT_BITS);
 
 /// Where the heat of leaves is kept.

@@ -16,6 +16,7 @@ mod clock;
 mod compaction;
 mod exchange;
 mod heat;
+mod look;
 mod mover;
 mod pace;
 mod scale;
@@ -31,8 +32,9 @@ use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::queue::NodeQueue;
 use crate::workers::Worker;
-use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM};
+use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM, View};
 use heat::{Heat, SAMPLE};
+use look::Look;
 use mover::Mover;
 use scale::Scale;
 
@@ -95,6 +97,8 @@ pub struct Timberline {
     allowance: AtomicI64,
     seen: PerLane<Seen>,
     broken: NodeQueue,
+    /// Of the mover's last round.
+    look: Mutex<Look>,
 }
 
 impl Timberline {
@@ -119,6 +123,7 @@ impl Timberline {
             allowance: AtomicI64::new(allowance as i64),
             seen: PerLane::default(),
             broken: NodeQueue::default(),
+            look: Mutex::default(),
             home,
             scale,
             config,
@@ -201,6 +206,10 @@ impl Placement for Timberline {
 
     fn boundary_broken(&self, node: NodeKey) {
         self.broken.push(node);
+    }
+
+    fn view(&self) -> Option<View> {
+        Some(self.look())
     }
 }
 

@@ -13,6 +13,7 @@ use timberline_tier::TierId;
 use super::clock::Clock;
 use super::compaction::Compaction;
 use super::exchange::{Plan, worth_it};
+use super::look::Look;
 use super::pace::{BRISK, Pace};
 use super::watch::{Found, Sweep, Victim, Watch};
 use super::{HeatIn, Seen, Suggestion, Timberline};
@@ -90,6 +91,8 @@ impl Mover {
         let plan = census.plan(&asking, free);
         // The next suggestion must beat what will then be among the coldest hundredth.
         let then_coldest = census.nth_coldest(1 + plan.demote + fast_leaves / 100);
+        let mut look = Look::default();
+        look.count(census, &asking);
 
         let (promoted, failed) = self.move_both_ways(tree, &plan, &asking, free.max(0) as usize);
         self.stranded = policy.scale.records && failed > 0;
@@ -113,6 +116,12 @@ impl Mover {
             false => worth_it(then_coldest),
         };
         policy.floor.store(floor, Relaxed);
+        *lock(&policy.look) = Look {
+            coldest: then_coldest,
+            floor,
+            filled: 1.0 - kept as f64 / slots.max(1) as f64,
+            ..look
+        };
         let leaves = policy.scale.leaves_in(room.max(0) as usize);
         policy.allowance.store(leaves as i64, Relaxed);
         promoted
@@ -349,6 +358,21 @@ mod tests {
         assert!(tree.tier(&FakeTree::leaf(40)).is_fast(), "the hottest");
         assert!(tree.has_single_boundary());
         assert!(tree.fill(TierId::FAST).used <= tree.fill(TierId::FAST).limit);
+    }
+
+    #[test]
+    fn a_round_can_be_looked_at() {
+        let (arenas, policy) = policy(IN_TABLE);
+        let tree = FakeTree::uniform(4, 4, 16);
+        assert_eq!(policy.view().unwrap().counts[1].1, [0; 11]);
+        ask(&policy, &arenas, 7, 4);
+        run(&policy, &tree);
+        let view = policy.view().unwrap();
+        let (asking, bin) = (&view.counts[1].1, 5);
+        assert_eq!(view.bins[bin], 32);
+        assert_eq!((asking[bin], asking.iter().sum()), (1, 1), "4 samples");
+        let (_, filled) = view.watermarks[0];
+        assert!(filled > 0.7 && filled < 1.0, "{filled}");
     }
 
     #[test]

@@ -1,12 +1,20 @@
 //! How many pages are how hot: 16 bins, each twice as hot as the one before.
 
+/// How many bins there are.
+pub const BINS: usize = 16;
+
 /// Pages by the logarithm of their counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Histogram([usize; 16]);
+pub struct Histogram([usize; BINS]);
 
 /// The bin of a count: 0 for none, then 1 for 1 and 2, 2 for 3 to 6, and so on.
 pub fn bin(count: u32) -> usize {
-    ((count as u64 + 1).ilog2() as usize).min(15)
+    ((count as u64 + 1).ilog2() as usize).min(BINS - 1)
+}
+
+/// The least count of a bin.
+pub fn least(bin: usize) -> u32 {
+    (1 << bin) - 1
 }
 
 impl Histogram {
@@ -15,15 +23,20 @@ impl Histogram {
         self.0[bin(count)] += pages;
     }
 
+    /// The pages of each bin.
+    pub fn pages(&self) -> Vec<u64> {
+        self.0.iter().map(|&pages| pages as u64).collect()
+    }
+
     /// The lowest bin from which on all pages fit into `room` together, and at least 1: what nobody accessed is not hot. With it, how many
     /// pages these are.
     pub fn threshold(&self, room: usize) -> (usize, usize) {
-        let (mut threshold, mut pages) = (16, 0);
+        let (mut threshold, mut pages) = (BINS, 0);
         while threshold > 1 && pages + self.0[threshold - 1] <= room {
             threshold -= 1;
             pages += self.0[threshold];
         }
-        (threshold.min(15), pages)
+        (threshold.min(BINS - 1), pages)
     }
 }
 
@@ -35,6 +48,7 @@ mod tests {
     fn bins_double() {
         let counts = [0, 1, 2, 3, 6, 7, 14, 15, u32::MAX];
         assert_eq!(counts.map(bin), [0, 1, 1, 2, 2, 3, 3, 4, 15]);
+        assert!((0..BINS).all(|it| bin(least(it)) == it));
     }
 
     #[test]

@@ -24,7 +24,9 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use super::{Moment, PageScheme, PageTable};
+use crate::View;
 use heat::{Heat, Piece, Unit};
+use histogram::{BINS, Histogram};
 
 /// Parameters of [`Memtis`].
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +105,8 @@ pub struct Memtis {
     hot: usize,
     warm: usize,
     base_hot: usize,
+    /// By which this was decided.
+    histogram: Histogram,
     waiting: Vec<usize>,
     interval: u32,
     samples: u64,
@@ -126,6 +130,7 @@ impl Memtis {
             hot: 1,
             warm: 1,
             base_hot: 1,
+            histogram: Histogram::default(),
             waiting: Vec::new(),
             interval: config.sample_every,
             samples: 0,
@@ -162,6 +167,7 @@ impl Memtis {
         let fills = pages as f64 >= self.config.warm_below * table.limit() as f64;
         self.warm = if fills { hot } else { (hot - 1).max(1) };
         self.base_hot = base.threshold(table.limit()).0;
+        self.histogram = real;
         let adaptations = self.samples / self.config.adapt_every;
         if adaptations.is_multiple_of(u64::from(self.config.split_every)) {
             self.split_some(table);
@@ -278,6 +284,18 @@ impl PageScheme for Memtis {
         if self.waiting.len() < self.config.buffer {
             self.waiting.push(page);
         }
+    }
+
+    fn view(&self) -> Option<View> {
+        let least = |bin| f64::from(histogram::least(bin));
+        Some(View {
+            unit: "samples, as a huge page counts them",
+            bins: (0..BINS).map(histogram::least).collect(),
+            counts: vec![("pages", self.histogram.pages())],
+            thresholds: vec![("warm", least(self.warm)), ("hot", least(self.hot))],
+            figures: vec![("missing lines for a sample", self.interval.into())],
+            ..View::default()
+        })
     }
 
     fn step(&mut self, table: &mut PageTable, at: Moment) -> Duration {

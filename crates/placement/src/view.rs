@@ -1,0 +1,23 @@
+//! What a placement believes, as numbers for whoever looks on. Nothing acts on them.
+
+/// A placement's beliefs at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct View {
+    /// What heat is counted in.
+    pub unit: &'static str,
+    /// The least heat of each bin of the histogram, rising. A bin ends where the next begins, and the last one nowhere.
+    pub bins: Vec<u32>,
+    /// What is counted in the bins, and how much of it is in each.
+    pub counts: Vec<(&'static str, Vec<u64>)>,
+    /// Heat from or up to which something is done.
+    pub thresholds: Vec<(&'static str, f64)>,
+    /// Fill of fast memory from or up to which something is done: shares of the budget, 0 to 1.
+    pub watermarks: Vec<(&'static str, f64)>,
+    /// What else it goes by.
+    pub figures: Vec<(&'static str, f64)>,
+}
+
+/// Bins from one power of two to the next, the first from 0 on.
+pub(crate) fn powers_of_two(bins: usize) -> Vec<u32> {
+    (0..bins).map(|bin| (1 << bin) & !1).collect()
+}
