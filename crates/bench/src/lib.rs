@@ -2,6 +2,7 @@
 
 pub mod bound;
 pub mod eval;
+pub mod live;
 pub mod report;
 pub mod run;
 pub mod substrate;

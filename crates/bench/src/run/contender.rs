@@ -1,5 +1,7 @@
 //! A map with its placement, workers and memory: one of those that take turns.
 
+mod watched;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use timberline_placement::{
 use timberline_tier::emulator::PAGE;
 use timberline_tier::tiering::{KernelMoves, MoveCounter};
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
+use timberline_tree::Stats;
 
 use super::census::Census;
 use super::form::Form;
@@ -33,7 +36,9 @@ pub struct Contender<I: PlacedIndex> {
     pub name: &'static str,
     /// Its map.
     pub map: I,
-    /// Its placement, if that is to be told what will be asked.
+    /// Its placement.
+    placement: Arc<dyn Placement>,
+    /// The same, if it is to be told what will be asked.
     oracle: Option<Arc<Oracle>>,
     /// What places its pages, if that is not its nodes' placement.
     pages: Option<PageSide>,
@@ -135,7 +140,7 @@ impl<I: PlacedIndex> Contender<I> {
                 sidle
             }
         };
-        let map = I::new(memory(arenas), placement, form)?;
+        let map = I::new(memory(arenas), placement.clone(), form)?;
         let mut pages = None;
         if is_paged {
             let emulated = map.memory().emulated();
@@ -149,6 +154,7 @@ impl<I: PlacedIndex> Contender<I> {
         Ok(Contender {
             name,
             map,
+            placement,
             oracle,
             pages,
             census,
@@ -173,6 +179,11 @@ impl<I: PlacedIndex> Contender<I> {
     /// Whether the kernel decides where its pages are.
     pub fn is_kernels(&self) -> bool {
         self.name == KERNEL
+    }
+
+    /// Whether pages are moved, by whomever: a node's address does not tell its tier then.
+    fn is_of_pages(&self) -> bool {
+        self.is_kernels() || self.pages.is_some()
     }
 
     /// All records are loaded.
@@ -300,6 +311,21 @@ impl<I: PlacedIndex> Contender<I> {
         censuses.map(|census| Some(census?.misplaced as u64)).sum()
     }
 
+    /// Where each level of a tree of nodes lies, root first.
+    fn levels_of(stats: &Stats) -> Vec<LevelFill> {
+        // On average, where nodes differ.
+        let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
+        let node = (stats.bytes_in_nodes / nodes.sum::<usize>().max(1)) as u64;
+        let level = |(level, fill): (usize, &timberline_tree::LevelFill)| LevelFill {
+            level: level as u8,
+            nodes_fast: fill.fast as u64,
+            nodes_slow: fill.slow as u64,
+            bytes_fast: fill.fast as u64 * node,
+            bytes_slow: fill.slow as u64 * node,
+        };
+        stats.levels.iter().enumerate().map(level).collect()
+    }
+
     /// Fills in what the map itself tells.
     pub fn describe(&self, outcome: &mut Outcome) {
         let stats = self.map.stats();
@@ -312,7 +338,7 @@ impl<I: PlacedIndex> Contender<I> {
         outcome.placement = self.name.into();
         outcome.fast_bytes = stats.fast_bytes as u64;
         outcome.slow_bytes = stats.slow_bytes as u64;
-        if self.is_kernels() || self.pages.is_some() {
+        if self.is_of_pages() {
             let fast = match self.is_kernels() {
                 true => self.fast_bytes_of_kernel(1),
                 false => self.fast_bytes(),
@@ -328,24 +354,9 @@ impl<I: PlacedIndex> Contender<I> {
         outcome.over_budget_bytes = self.budget.map_or(0, over);
         let bytes = (stats.fast_bytes + stats.slow_bytes) as f64;
         outcome.bytes_per_record = bytes / stats.records.max(1) as f64;
-        // On average, where nodes differ.
-        let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
-        let node = (stats.bytes_in_nodes / nodes.sum::<usize>().max(1)) as u64;
-        let levels = stats
-            .levels
-            .iter()
-            .enumerate()
-            .map(|(level, fill)| LevelFill {
-                level: level as u8,
-                nodes_fast: fill.fast as u64,
-                nodes_slow: fill.slow as u64,
-                bytes_fast: fill.fast as u64 * node,
-                bytes_slow: fill.slow as u64 * node,
-            });
-        // Where pages are placed, a node's address does not tell its tier.
-        outcome.levels = match self.is_kernels() || self.pages.is_some() {
+        outcome.levels = match self.is_of_pages() {
             true => Vec::new(),
-            false => levels.collect(),
+            false => Self::levels_of(&stats),
         };
     }
 }

@@ -11,7 +11,8 @@ use super::crew::{Glance, slice};
 use super::index::PlacedIndex;
 use super::plan::{Plan, What};
 use super::source::Source;
-use crate::report::{Outcome, Sample, progress::Progress};
+use crate::report::progress::{Progress, Turn};
+use crate::report::{Outcome, Sample};
 use crate::substrate::Substrate;
 
 /// A contender with what was measured of it so far.
@@ -80,25 +81,31 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         let mut last = Glance::default();
         let mut shifted = 0;
         what.requests.set_hot_epoch(0);
+        let contender = &*contender;
+        let turn = Turn {
+            workload: what.requests.name(),
+            measured,
+            map: contender,
+        };
         let glance = |now: Glance| {
             let (fast, slow) = (now.fast - last.fast, now.slow - last.slow);
             let ops_per_s = (now.ops - last.ops) as f64 / (now.at - last.at).max(1e-9);
             let fast_share = crate::report::fast_share(fast, slow);
             progress.advance(now.ops, ops_per_s, fast_share);
             contender.did(now.ops - last.ops);
+            let (promoted, demoted) = contender.moves();
+            let sample = Sample {
+                at_s: start_of_round + now.at,
+                ops_per_s,
+                fast_share,
+                fast_bytes: contender.fast_bytes() as u64,
+                promoted,
+                demoted,
+                kernel: contender.kernel_moves(),
+            };
+            progress.turn_goes(turn, &sample);
             if measured {
-                let (promoted, demoted) = contender.moves();
-                let at_s = start_of_round + now.at;
-                let fast_bytes = contender.fast_bytes() as u64;
-                series.push(Sample {
-                    at_s,
-                    ops_per_s,
-                    fast_share,
-                    fast_bytes,
-                    promoted,
-                    demoted,
-                    kernel: contender.kernel_moves(),
-                });
+                series.push(sample);
                 if let Some(every) = plan.shift_every {
                     let epoch = (now.at / every.as_secs_f64()) as u64;
                     if epoch > shifted {
@@ -109,6 +116,7 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             }
             last = now;
         };
+        progress.turn_begins(turn);
         let moves = contender.moves();
         let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
         contender.map.memory().charge(true);
@@ -129,6 +137,7 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         }
         contender.pause();
         contender.map.memory().charge(false);
+        progress.turn_ends(turn, &slice.latencies);
         if let Some(panic) = contender.panicked() {
             return Err(format!("a worker of {} panicked: {panic}", contender.name));
         }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use timberline_placement::Placed;
 use timberline_placement::pages::{
     Autonuma, AutonumaConfig, Caption, CaptionConfig, Damon, DamonConfig, Memtis, MemtisConfig,
     Moment, PageCounts, PageOracle, PageScheme, PageTable, Paged, Tally, Tpp, TppConfig,
 };
 use timberline_placement::workers::{Next, Waker, Worker};
+use timberline_placement::{Placed, View};
 use timberline_tier::emulator::{Emulated, PAGE, PageMap, spend};
 use timberline_tier::{Memory, TierId};
 
@@ -122,6 +122,11 @@ impl PageSide {
     /// The pages as they are.
     pub fn tally(&self) -> Tally {
         self.paged.tally()
+    }
+
+    /// What the scheme believes now.
+    pub fn view(&self) -> Option<View> {
+        self.paged.view()
     }
 
     /// The fast share that the best pages have by what was counted, if that was done.

@@ -1,0 +1,169 @@
+// Asks for a snapshot a few times a second, and shows it.
+
+import * as charts from "./charts.js";
+import { ABSENT, bytes, count, element, figure, nanos, percent, share, short } from "./shapes.js";
+
+/** From one question to the next, ms. */
+const EVERY = 250;
+/** Questions in a row that nobody answers, until the run counts as over. */
+const PATIENCE = 4;
+
+const $ = (id) => document.getElementById(id);
+let last = null;
+let unanswered = 0;
+/** The placement that was chosen, "" for whichever has its turn; `null` as long as nobody chose. */
+let choice = null;
+
+/** Sets a text only where it changes, so that what is selected stays so. */
+function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function head(board) {
+  say($("state"), board.over ? "the run is over; figures stay as they are" : "running");
+  $("state").classList.toggle("over", board.over);
+  const part = board.total ? `, ${percent(board.done / board.total)}` : "";
+  say($("phase"), board.over ? "" : board.phase + part);
+  const bar = $("progress");
+  bar.hidden = board.over || !board.total;
+  if (board.total) {
+    bar.max = board.total;
+    bar.value = Math.min(board.done, board.total);
+  }
+  $("emulated").hidden = !board.emulated;
+  say($("setting"), board.rows.length ? `${board.workload} on ${board.index}` : "");
+}
+
+/** What of a map is in its row of the table, after its name. */
+function cells(row, has) {
+  const sample = row.samples.at(-1);
+  const { fast_bytes: fast, budget_bytes: budget } = row.memory;
+  const turn = row.measured ? "measured" : "warm-up";
+  return [
+    has ? `now, ${turn}` : `was ${turn}`,
+    sample ? figure(sample.ops_per_s / 1e6) : ABSENT,
+    sample ? share(sample.fast_share) : ABSENT,
+    ...(row.latencies_ns?.map(nanos) ?? [ABSENT, ABSENT, ABSENT, ABSENT]),
+    budget === null ? `${bytes(fast)}, no budget` : `${bytes(fast)} / ${bytes(budget)}`,
+    sample ? count(sample.promoted) : ABSENT,
+    sample ? count(sample.demoted) : ABSENT,
+  ];
+}
+
+/** A row for each map, made when the maps change and then kept, so that the keyboard's focus stays where it is. */
+function table(board) {
+  const body = $("rows");
+  const names = board.rows.map((row) => row.placement);
+  const there = [...body.children].map((line) => line.dataset.placement);
+  if (names.join() !== there.join()) body.replaceChildren(...board.rows.map(line));
+  board.rows.forEach((row, nth) => {
+    const has = board.running && board.turn === nth;
+    const made = body.children[nth];
+    made.classList.toggle("running", has);
+    cells(row, has).forEach((text, at) => say(made.children[at + 1], text));
+  });
+}
+
+function line(row) {
+  const made = element("tr");
+  made.dataset.placement = row.placement;
+  const radio = element("input");
+  Object.assign(radio, { type: "radio", name: "shown", value: row.placement });
+  const label = element("label");
+  label.append(radio, element("i", "", charts.placementClass(row.placement)), row.placement);
+  const name = element("th");
+  name.scope = "row";
+  name.append(label);
+  made.append(name, ...cells(row, false).map(() => element("td")));
+  return made;
+}
+
+/** The row that was chosen; where none was, the last that keeps heat of nodes, or of anything. */
+function shown(board) {
+  const rows = board.rows;
+  if (choice === "") return rows[board.turn];
+  return rows.find((row) => row.placement === choice)
+    ?? rows.findLast((row) => row.heat && !row.memory.of_pages)
+    ?? rows.findLast((row) => row.heat)
+    ?? rows.at(-1);
+}
+
+function details(board) {
+  const row = shown(board);
+  if (!row) return;
+  const radio = document.querySelector(`input[name=shown][value="${choice === "" ? "" : row.placement}"]`);
+  if (radio) radio.checked = true;
+  const has = board.running && board.rows[board.turn] === row;
+  say($("shown"), row.placement + (has ? ", which has its turn" : ", as last seen"));
+  charts.levels($("levels"), row);
+  say($("levels-note"), aboutLevels(row));
+
+  const heat = row.heat;
+  if (heat?.bins.length) {
+    charts.heat($("heat"), heat);
+    const [first, second] = heat.counts.map(([name]) => name);
+    const colours = second ? `Green: ${first}. Orange: ${second}. ` : `Green: ${first}. `;
+    const figures = heat.figures.map(([name, value]) => `${name}: ${short(value)}`).join("; ");
+    say($("heat-note"), colours + figures);
+  } else {
+    $("heat").replaceChildren();
+    say($("heat-note"), "This placement keeps no heat.");
+  }
+
+  charts.budget($("budget"), row, heat?.watermarks ?? []);
+  const { fast_bytes: fast, slow_bytes: slow, budget_bytes: budget } = row.memory;
+  const used = budget ? ` of a budget of ${bytes(budget)} (${percent(fast / budget)})` : ", without a budget";
+  say($("budget-note"), `${bytes(fast)} fast${used}; ${bytes(slow)} slow.`);
+
+  charts.moves($("moves"), row);
+  const sample = row.samples.at(-1);
+  const what = row.memory.of_pages ? "Pages" : "Nodes";
+  const moved = sample ? `${count(sample.promoted)} promoted, ${count(sample.demoted)} demoted` : "none seen yet";
+  say($("moves-note"), `${what}: ${moved} since the map was made. Solid: promoted; dashed: demoted.`);
+}
+
+function aboutLevels(row) {
+  if (row.memory.of_pages) return "This placement moves pages, so a node's tier is not known.";
+  if (!row.levels) return "Nodes are counted between turns.";
+  const above = row.above_boundary;
+  const boundary = above === 0
+    ? "One boundary: no fast node has a slow parent."
+    : `${count(above)} fast nodes have a slow parent.`;
+  return `${boundary} Green is fast; bars are as wide as the number of nodes has digits.`;
+}
+
+function show(board) {
+  head(board);
+  table(board);
+  charts.throughput($("throughput"), board.rows);
+  details(board);
+}
+
+async function snapshot() {
+  const response = await fetch("snapshot", { cache: "no-store" });
+  if (!response.ok) throw new Error(`status ${response.status}`);
+  return response.json();
+}
+
+async function ask() {
+  const board = await snapshot().catch(() => null);
+  unanswered = board ? 0 : unanswered + 1;
+  if (unanswered === PATIENCE || (unanswered && last?.over)) {
+    // The server ends with the run.
+    if (last) show({ ...last, running: false, over: true });
+    else say($("state"), "nobody answers: the run is over");
+    return;
+  }
+  setTimeout(ask, EVERY);
+  if (board && board.version !== last?.version) {
+    last = board;
+    show(board);
+  }
+}
+
+document.addEventListener("change", (event) => {
+  choice = event.target.value;
+  if (last) details(last);
+});
+addEventListener("resize", () => last && show(last));
+ask();

@@ -1,0 +1,135 @@
+//! One map on the board: its last figures, its last half minute, its levels, its heat.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::report::progress::{Levels, MemoryUse, Turn};
+use crate::report::{LevelFill, Sample};
+
+/// Samples that are kept: at ten a second, those of half a minute of turns.
+const SAMPLES: usize = 300;
+
+/// The percentiles that are shown.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+/// Walks through a tree take at most one part in so many of the time.
+const WALKS: u32 = 20;
+/// While requests run, only walks that take less are made, and…
+const SHORT: Duration = Duration::from_millis(1);
+/// …no more often than this.
+const SELDOM: Duration = Duration::from_secs(1);
+
+/// See the [module's text](self).
+#[derive(Serialize)]
+pub struct Row {
+    placement: &'static str,
+    /// Whether its turn, or its last one, is measured.
+    measured: bool,
+    /// Turns begun.
+    turns: u32,
+    /// How long its turns before this one took, s.
+    #[serde(skip)]
+    before: f64,
+    /// When this one began.
+    #[serde(skip)]
+    began: Instant,
+    /// The last ones, in the time of all its turns.
+    samples: VecDeque<Sample>,
+    memory: MemoryUse,
+    /// The [`QUANTILES`] of its last turn that is over.
+    latencies_ns: Option<[u64; QUANTILES.len()]>,
+    /// `None` where pages are moved, or none were counted yet.
+    levels: Option<Vec<LevelFill>>,
+    above_boundary: u64,
+    /// What its placement believes ([`View`](timberline_placement::View)).
+    heat: Option<Value>,
+    /// When its levels were last counted, and the longest time that this took.
+    #[serde(skip)]
+    walked: Option<(Instant, Duration)>,
+}
+
+impl Row {
+    pub fn new(placement: &'static str) -> Self {
+        Row {
+            placement,
+            measured: false,
+            turns: 0,
+            before: 0.0,
+            began: Instant::now(),
+            samples: VecDeque::new(),
+            memory: MemoryUse::default(),
+            latencies_ns: None,
+            levels: None,
+            above_boundary: 0,
+            heat: None,
+            walked: None,
+        }
+    }
+
+    pub fn is_of(&self, placement: &str) -> bool {
+        self.placement == placement
+    }
+
+    pub fn turn_begins(&mut self, turn: &Turn<'_>) {
+        self.measured = turn.measured;
+        self.turns += 1;
+        self.began = Instant::now();
+        self.look(turn);
+    }
+
+    pub fn turn_goes(&mut self, turn: &Turn<'_>, sample: &Sample) {
+        if self.samples.len() == SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(Sample {
+            at_s: self.before + self.began.elapsed().as_secs_f64(),
+            ..*sample
+        });
+        self.look(turn);
+    }
+
+    pub fn turn_ends(&mut self, turn: &Turn<'_>, latencies: &Histogram<u64>) {
+        self.before += self.began.elapsed().as_secs_f64();
+        let quantiles = QUANTILES.map(|quantile| latencies.value_at_quantile(quantile));
+        self.latencies_ns = (!latencies.is_empty()).then_some(quantiles);
+        self.look(turn);
+    }
+
+    /// Whether a walk through the tree is worth its time now.
+    pub fn wants_levels(&self, is_running: bool) -> bool {
+        let Some((when, took)) = self.walked else {
+            return !is_running;
+        };
+        let rested = when.elapsed();
+        match is_running {
+            true => took < SHORT && rested >= SELDOM,
+            false => rested >= took * WALKS,
+        }
+    }
+
+    pub fn set_levels(&mut self, levels: Option<Levels>, took: Duration) {
+        let longest = self.walked.map_or(took, |(_, longest)| longest.max(took));
+        self.walked = Some((Instant::now(), longest));
+        self.above_boundary = levels.as_ref().map_or(0, |it| it.above_boundary);
+        self.levels = levels.map(|it| it.fills);
+    }
+
+    /// What is cheap to look at.
+    fn look(&mut self, turn: &Turn<'_>) {
+        self.memory = turn.map.memory();
+        self.heat = turn.map.view().map(|view| {
+            json!({
+                "unit": view.unit,
+                "bins": view.bins,
+                "counts": view.counts,
+                "thresholds": view.thresholds,
+                "watermarks": view.watermarks,
+                "figures": view.figures,
+            })
+        });
+    }
+}

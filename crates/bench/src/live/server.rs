@@ -1,0 +1,104 @@
+//! Serves the page and snapshots of the board, on the loopback address only, from threads of its own.
+//!
+//! A connection is one request. There is a thread for each of a bounded number of them; who comes while all are taken is not let in, so a client
+//! that is slow or asks too much holds up nobody but others like it.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::board::Board;
+use super::http::{self, Answer};
+use super::lock;
+
+/// Connections at a time.
+const CLIENTS: usize = 16;
+
+/// What does not change, by path.
+const FILES: [(&str, &str, &[&str]); 5] = [
+    (
+        "/",
+        "text/html; charset=utf-8",
+        &[include_str!("page.html")],
+    ),
+    (
+        "/page.css",
+        "text/css; charset=utf-8",
+        &[include_str!("../report/page.css"), include_str!("page.css")],
+    ),
+    (
+        "/page.js",
+        "text/javascript; charset=utf-8",
+        &[include_str!("page.js")],
+    ),
+    (
+        "/charts.js",
+        "text/javascript; charset=utf-8",
+        &[include_str!("charts.js")],
+    ),
+    (
+        "/shapes.js",
+        "text/javascript; charset=utf-8",
+        &[include_str!("shapes.js")],
+    ),
+];
+
+/// Serves until the process ends. Returns where.
+///
+/// # Errors
+/// The port is taken, or not allowed.
+pub fn start(port: u16, board: Arc<Mutex<Board>>) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let address = listener.local_addr()?;
+    let thread = thread::Builder::new().name("live".into());
+    thread.spawn(move || listen(&listener, &board))?;
+    Ok(address)
+}
+
+fn listen(listener: &TcpListener, board: &Arc<Mutex<Board>>) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // Out of file descriptors, perhaps: not to be asked at once again.
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if clients.fetch_add(1, Relaxed) >= CLIENTS {
+            clients.fetch_sub(1, Relaxed);
+            continue;
+        }
+        let (board, at_work) = (Arc::clone(board), Arc::clone(&clients));
+        let thread = thread::Builder::new().name("live-client".into());
+        let spawned = thread.spawn(move || {
+            answer(stream, &board);
+            at_work.fetch_sub(1, Relaxed);
+        });
+        if spawned.is_err() {
+            clients.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+fn answer(stream: TcpStream, board: &Mutex<Board>) {
+    // Whoever is gone, or too slow, does not hear.
+    let _ = http::serve(stream, |path| page(path, board));
+}
+
+fn page(path: &str, board: &Mutex<Board>) -> Option<Answer> {
+    if path == "/snapshot" {
+        return Some(Answer {
+            status: "200 OK",
+            kind: "application/json",
+            body: lock(board).snapshot(),
+        });
+    }
+    let (_, kind, parts) = FILES.iter().find(|(name, ..)| *name == path)?;
+    Some(Answer {
+        status: "200 OK",
+        kind,
+        body: parts.concat().into_bytes(),
+    })
+}
