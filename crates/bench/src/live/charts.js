@@ -5,14 +5,6 @@ import { Drawing, bytes, count, figure, percent, scale, short, ticks } from "./s
 /** Seconds of a map's own turns that charts over time go back, at least and at most. */
 const SPANS = [5, 30];
 
-const CLASSED = new Set([
-  "timberline", "sidle", "oracle", "all-fast", "all-slow", "interleave", "inner-fast", "random", "tpp", "autonuma",
-  "damon", "memtis", "caption",
-]);
-
-/** The class that gives a placement its colour, the same one as in the report. */
-export const placementClass = (name) => `p-${CLASSED.has(name) ? name : "other"}`;
-
 /** When a sample of a map was made, seconds after the last one: 0 or less. */
 const when = (samples, it) => it.at_s - samples.at(-1).at_s;
 
@@ -48,7 +40,7 @@ export function throughput(host, rows) {
   const frame = overTime(drawing, rows, most * 1.06 || 1, "Mops/s", short);
   for (const row of rows) {
     const line = points(frame, row.samples, (it) => it.ops_per_s / 1e6);
-    drawing.path(`series ${placementClass(row.placement)}`, line, row.placement);
+    drawing.path(`series ${row.class}`, line, row.placement);
   }
   drawing.show();
 }

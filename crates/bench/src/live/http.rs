@@ -4,7 +4,7 @@
 //! answered, so that no page of another site reads along by a name that resolves to it (DNS rebinding).
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The most that a request may be, bytes; browsers send a few hundred.
@@ -86,7 +86,12 @@ pub fn serve(mut stream: TcpStream, page: impl Fn(&str) -> Option<Answer>) -> io
         answer.body.len(),
     );
     stream.write_all(head.as_bytes())?;
-    stream.write_all(body)
+    stream.write_all(body)?;
+    // To close with something unread would reset the connection, and the answer might be lost on its way.
+    stream.shutdown(Shutdown::Write)?;
+    let mut rest = [0; 1024];
+    while Instant::now() < deadline && stream.read(&mut rest)? > 0 {}
+    Ok(())
 }
 
 /// What was asked for.

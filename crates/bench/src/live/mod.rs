@@ -10,6 +10,8 @@ mod board;
 mod http;
 mod row;
 mod server;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;

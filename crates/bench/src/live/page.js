@@ -70,7 +70,7 @@ function line(row) {
   const radio = element("input");
   Object.assign(radio, { type: "radio", name: "shown", value: row.placement });
   const label = element("label");
-  label.append(radio, element("i", "", charts.placementClass(row.placement)), row.placement);
+  label.append(radio, element("i", "", row.class), row.placement);
   const name = element("th");
   name.scope = "row";
   name.append(label);

@@ -31,4 +31,5 @@ pub use compare::fill_comparisons;
 pub use machine::{Machine, utc_date};
 pub use progress::{Progress, Silent};
 pub use result::{Bounds, LevelFill, Meta, Outcome, Sample, fast_share, median};
+pub(crate) use svg::placement_class;
 pub use written::{Report, write_file};

@@ -1,5 +1,7 @@
 //! A directory of its own for each test.
 
+#![allow(dead_code, reason = "each test file uses some of it")]
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
