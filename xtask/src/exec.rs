@@ -61,6 +61,19 @@ pub fn target_dir(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
 }
 
+/// Builds the program `timberline`, and says where it is. In the development profile, as the tests use it, it is built anyway.
+pub fn timberline(root: &Path, release: bool, features: &[&str]) -> Result<PathBuf, String> {
+    let mut arguments = vec!["build", "-p", "timberline-cli"];
+    arguments.extend(release.then_some("--release"));
+    let features = features.join(",");
+    if !features.is_empty() {
+        arguments.extend(["--features", &features]);
+    }
+    succeed(cargo(root, &arguments))?;
+    let profile = if release { "release" } else { "debug" };
+    Ok(target_dir(root).join(profile).join("timberline"))
+}
+
 /// Whether `program` can be started, found by asking for its version.
 pub fn is_installed(program: &str) -> bool {
     Command::new(program)

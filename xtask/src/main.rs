@@ -9,6 +9,7 @@ mod callgrind;
 mod exec;
 mod fuzz;
 mod model;
+mod packages;
 mod sanitize;
 mod step;
 mod test;

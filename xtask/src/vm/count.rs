@@ -5,8 +5,8 @@ use std::process::Command;
 
 use super::Tools;
 use super::guest::Program;
+use super::kernel::Release;
 use super::machine::Engine;
-use super::packages::Release;
 use super::plugin::{Interval, Plugin};
 use super::serial::{Section, Serial};
 use super::topology::{MIB, Topology};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::initramfs::Initramfs;
-use super::packages::Kernel;
+use super::kernel::Kernel;
 use crate::exec;
 
 const INIT: &str = include_str!("guest/init.sh");
@@ -17,19 +17,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Builds it. The development profile, as the tests use it, is built anyway.
+    /// Builds it.
     pub fn build(root: &Path, release: bool, features: &[&str]) -> Result<Self, String> {
-        let mut arguments = vec!["build", "-p", "timberline-cli"];
-        arguments.extend(release.then_some("--release"));
-        let features = features.join(",");
-        if !features.is_empty() {
-            arguments.extend(["--features", &features]);
-        }
-        exec::succeed(exec::cargo(root, &arguments))?;
-        let target = exec::target_dir(root);
+        let built = exec::timberline(root, release, features)?;
         let profile = if release { "release" } else { "debug" };
-        let built = target.join(profile).join("timberline");
-        let path = target.join("vm").join(format!("timberline-{profile}"));
+        let folder = exec::target_dir(root).join(super::FOLDER);
+        let path = folder.join(format!("timberline-{profile}"));
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(&path).arg(&built);
         exec::succeed(strip)?;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::packages::{Kernel, Packages};
+use super::kernel::{Kernel, Release};
 use super::topology::Topology;
 use crate::exec;
+use crate::packages::Packages;
 
 /// Kernels that don't come up are ended; the slowest takes a minute on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -20,7 +21,8 @@ pub struct Qemu {
 
 impl Qemu {
     pub fn get(packages: &Packages) -> Result<Self, String> {
-        let tools = packages.tools()?;
+        let wanted = ["qemu-system-x86", "busybox-static"];
+        let tools = packages.programs("tools", Release::New.suite(), &wanted)?;
         Ok(Qemu { tools })
     }
 

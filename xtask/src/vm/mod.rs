@@ -8,8 +8,8 @@ mod checks;
 mod count;
 mod guest;
 mod initramfs;
+mod kernel;
 mod machine;
-mod packages;
 mod plugin;
 mod scenario;
 mod serial;
@@ -19,16 +19,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use crate::packages::Packages;
 use crate::step::Outcome;
 use crate::{Failure, exec};
 use checks::Findings;
 use guest::Program;
+use kernel::{Kernel, Release};
 use machine::{Boot, Engine, Qemu};
-use packages::{Packages, Release};
 use scenario::{ALL, GATE, SEEDED, Scenario};
 use serial::Serial;
 use topology::Topology;
 
+/// Below the target folder, where all this is.
+const FOLDER: &str = "vm";
 /// The feature of the program with which bugs can be planted.
 const BUGS: &str = "seeded-bugs";
 
@@ -106,9 +109,9 @@ struct Tools {
 
 impl Tools {
     fn get(root: &Path) -> Result<Self, String> {
-        let packages = Packages::new(root)?;
+        let packages = Packages::new(root, FOLDER)?;
         let qemu = Qemu::get(&packages)?;
-        packages.kernel(Release::New)?;
+        Kernel::get(&packages, Release::New)?;
         Ok(Tools {
             root: root.into(),
             packages,
@@ -179,7 +182,7 @@ impl Tools {
         script: &str,
     ) -> Result<String, String> {
         let folder = self.folder(name)?;
-        let kernel = self.packages.kernel(release)?;
+        let kernel = Kernel::get(&self.packages, release)?;
         let archive = guest::archive(
             &self.qemu.busybox(),
             program,

@@ -1,7 +1,7 @@
 //! The machines, what they are asked, and what they have to answer.
 
 use super::checks::{self, Findings};
-use super::packages::Release;
+use super::kernel::Release;
 use super::serial::Serial;
 use super::topology::Topology;
 

@@ -1,6 +1,6 @@
-//! QEMU and kernels, as packages of Debian that apt fetches into the target folder.
+//! Programs as packages of Debian, which apt fetches into the target folder.
 //!
-//! apt runs with folders of its own and an empty list of installed packages, so it fetches all that QEMU needs, down to the C
+//! apt runs with folders of its own and an empty list of installed packages, so it fetches all that a program needs, down to the C
 //! library; nothing is installed. The mirror is the one that this machine's apt is configured with, asked for another release.
 //!
 //! Invariants: what is unpacked was checked by apt against the archive's signature; `/etc/apt`, `/var/lib/apt` and `/boot` are
@@ -13,40 +13,15 @@ use std::process::{Command, Stdio};
 
 use crate::exec;
 
-/// The release that everything is of.
-const SUITE: &str = "bookworm";
+/// The release that packages are of.
+pub const SUITE: &str = "bookworm";
+/// What was made for it later.
+pub const BACKPORTS: &str = "bookworm-backports";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Releases that say that an archive is Debian's.
 const RELEASES: [&str; 5] = ["bookworm", "trixie", "forky", "stable", "sid"];
-/// What always refers to the newest kernel for virtual machines.
-const KERNEL: &str = "linux-image-cloud-amd64";
 
-/// A kernel of Debian bookworm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Release {
-    /// 6.1: no DAMON, one memory tier whatever firmware says.
-    Old,
-    /// 6.12, of the backports.
-    New,
-}
-
-impl Release {
-    fn suite(self) -> String {
-        match self {
-            Release::Old => SUITE.into(),
-            Release::New => format!("{SUITE}-backports"),
-        }
-    }
-}
-
-/// A kernel: its image, and the folder of its modules.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    pub image: PathBuf,
-    pub modules: PathBuf,
-}
-
-/// The packages' folder, below the target folder.
+/// A folder of packages, below the target folder.
 pub struct Packages {
     folder: PathBuf,
     mirrors: Vec<String>,
@@ -56,68 +31,53 @@ pub struct Packages {
 impl Packages {
     /// # Errors
     /// Why this machine can't fetch packages of Debian, and has none fetched earlier.
-    pub fn new(root: &Path) -> Result<Self, String> {
+    pub fn new(root: &Path, folder: &str) -> Result<Self, String> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-            return Err("the virtual machine is one of Linux on x86-64".into());
+            return Err("the programs it needs are fetched for Linux on x86-64".into());
         }
         for program in ["apt-get", "apt-cache", "dpkg"] {
             if !exec::is_installed(program) {
-                return Err(format!("{program} is not installed, which fetches QEMU"));
+                return Err(format!(
+                    "{program} is not installed, which fetches programs"
+                ));
             }
         }
         Ok(Packages {
-            folder: exec::target_dir(root).join("vm"),
+            folder: exec::target_dir(root).join(folder),
             mirrors: mirrors()?,
             updated: Cell::new(false),
         })
     }
 
-    /// The root below which QEMU and busybox are, fetched unless they are there.
-    pub fn tools(&self) -> Result<PathBuf, String> {
-        self.unpacked("tools", |apt, archives| {
+    /// The root below which programs are with all that they need, as the folder `name`, fetched unless they are there.
+    pub fn programs(&self, name: &str, suite: &str, packages: &[&str]) -> Result<PathBuf, String> {
+        self.unpacked(name, |apt, archives| {
             let mut install = self.apt("apt-get", apt);
             install
-                .args(["install", "--yes", "--download-only", "--target-release"])
-                .arg(Release::New.suite())
-                .args(["qemu-system-x86", "busybox-static"])
+                .args(["install", "--yes", "--download-only"])
+                .args(["--target-release", suite])
+                .args(packages)
                 .arg("-o")
                 .arg(format!("Dir::Cache::archives={}", archives.display()));
             quietly(install)
         })
     }
 
-    /// A kernel, fetched unless it is there.
-    pub fn kernel(&self, release: Release) -> Result<Kernel, String> {
-        let suite = release.suite();
-        let folder = self.unpacked(&format!("kernel-{suite}"), |apt, archives| {
-            let image = self.image_package(apt, &suite)?;
+    /// One package of a suite without what it needs, as the folder `name`, fetched unless it is there. Its name is what `alias` depends on.
+    pub fn newest(&self, name: &str, suite: &str, alias: &str) -> Result<PathBuf, String> {
+        self.unpacked(name, |apt, archives| {
+            let package = self.first_dependency(apt, suite, alias)?;
             let mut download = self.apt("apt-get", apt);
             download
-                .args(["download", "--target-release", &suite, &image])
+                .args(["download", "--target-release", suite, &package])
                 .current_dir(archives);
             quietly(download)
-        })?;
-        let named = |within: &str, prefix: &str| {
-            let entries = fs::read_dir(folder_of(&folder, within)).ok()?;
-            let mut paths = entries.flatten().map(|entry| entry.path());
-            paths.find(|path| {
-                let name = path.file_name().unwrap_or_default();
-                name.to_string_lossy().starts_with(prefix)
-            })
-        };
-        match (named("boot", "vmlinuz-"), named("lib/modules", "")) {
-            (Some(image), Some(modules)) => Ok(Kernel { image, modules }),
-            _ => Err(format!(
-                "the package of a kernel in {} has none",
-                folder.display()
-            )),
-        }
+        })
     }
 
-    /// The package that `KERNEL` stands for in a suite.
-    fn image_package(&self, apt: &Path, suite: &str) -> Result<String, String> {
+    fn first_dependency(&self, apt: &Path, suite: &str, alias: &str) -> Result<String, String> {
         let mut show = self.apt("apt-cache", apt);
-        show.args(["depends", "--target-release", suite, KERNEL]);
+        show.args(["depends", "--target-release", suite, alias]);
         let output = show
             .output()
             .map_err(|error| format!("apt-cache: {error}"))?;
@@ -126,7 +86,7 @@ impl Packages {
             .lines()
             .find_map(|line| line.trim().strip_prefix("Depends: "));
         name.map(String::from)
-            .ok_or_else(|| format!("the mirror has no {KERNEL} in {suite}"))
+            .ok_or_else(|| format!("the mirror has no {alias} in {suite}"))
     }
 
     /// The folder `name` with all that `fetch` puts into a folder of packages. It is there as a whole, or not at all.
@@ -252,17 +212,9 @@ fn sources(mirror: &str) -> String {
         // Then apt takes the keys that it trusts for everything.
         false => String::new(),
     };
-    let suites = [Release::Old.suite(), Release::New.suite()];
-    suites
+    [SUITE, BACKPORTS]
         .map(|suite| format!("deb [{signed}target=Packages] {mirror} {suite} main\n"))
         .concat()
-}
-
-fn folder_of(root: &Path, name: &str) -> PathBuf {
-    match root.join(name) {
-        folder if folder.is_dir() => folder,
-        _ => root.join("usr").join(name),
-    }
 }
 
 fn create(folder: &Path) -> Result<(), String> {
