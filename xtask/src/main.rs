@@ -1,10 +1,11 @@
 //! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`,
-//! `cargo xtask model`, `cargo xtask fuzz`, `cargo xtask sanitize`, `cargo xtask vm`.
+//! `cargo xtask model`, `cargo xtask fuzz`, `cargo xtask sanitize`, `cargo xtask browser`, `cargo xtask vm`.
 //!
 //! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
 //! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
 //! failed, 2 a command line that was not understood, or a machine that lacks what was asked for.
 
+mod browser;
 mod callgrind;
 mod exec;
 mod fuzz;
@@ -22,8 +23,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models, the TLA+ model,
-                       virtual machines: the gate
+  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models, the live view in a
+                       browser, the TLA+ model, virtual machines: the gate
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
@@ -42,6 +43,7 @@ usage: cargo xtask <command>
   sanitize [flags] [NAME] the tests under `address`, `thread` (sanitizers of the compiler) and `miri`, and a planted bug for
                        each; all, or those that are named
       --seeded-bugs-only  only that planted bugs are found
+  browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
   vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
       --all            also what is no part of `test`
@@ -109,13 +111,19 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "model" => model::run(&root(), &model::Options::parse(flags)?),
         "fuzz" => fuzz::run(&root(), &fuzz::Options::parse(flags)?),
         "sanitize" => sanitize::run(&root(), &sanitize::Options::parse(flags)?),
+        "browser" => match flags {
+            [] => browser::run(&root()),
+            [flag, ..] => Err(Failure::Usage(format!(
+                "browser takes no argument, got `{flag}`"
+            ))),
+        },
         "vm" => vm::run(&root(), vm::Options::parse(flags)?),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())
         }
         other => Err(Failure::Usage(format!(
-            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize and vm"
+            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize, browser and vm"
         ))),
     }
 }
@@ -144,7 +152,7 @@ mod tests {
     fn a_command_line_that_is_not_understood_names_what_was_wrong() {
         assert_eq!(usage_of(&[]), "no command given");
         assert!(usage_of(&["tset"]).contains(
-            "`tset`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize and vm"
+            "`tset`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize, browser and vm"
         ));
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
@@ -153,6 +161,7 @@ mod tests {
         assert!(usage_of(&["model", "--all"]).contains("`--all`"));
         assert!(usage_of(&["fuzz", "--all"]).contains("`--all`"));
         assert!(usage_of(&["sanitize", "--all"]).contains("`--all`"));
+        assert!(usage_of(&["browser", "--all"]).contains("`--all`"));
         assert!(usage_of(&["callgrind", "--n3", "1"]).contains("`--n3`"));
     }
 

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 //!
-//! Invariants: cheap checks come first; nothing is downloaded once the dependencies, the model's checker, QEMU and
+//! Invariants: cheap checks come first; nothing is downloaded once the dependencies, the model's checker, a browser, QEMU and
 //! the virtual machine's kernel are there; whatever this machine lacks is skipped with its reason, never failed.
 
 use std::path::Path;
 
 use crate::step::{Outcome, Step, run_all};
-use crate::{Failure, callgrind, exec, model, tidy, vm};
+use crate::{Failure, browser, callgrind, exec, model, tidy, vm};
 
 /// The one package that the gate never compiles: it depends on everybody else's maps.
 const PEERS: &str = "bench-peers";
@@ -97,6 +97,7 @@ fn steps(root: &Path, options: Options) -> Vec<Step<'_>> {
                 "it is a command of its own: `cargo xtask callgrind`, or add --callgrind".into(),
             ),
         }),
+        Step::new("browser", move || browser::step(root)),
         Step::new("model", move || model::step(root)),
         Step::new("vm", move || vm::step(root)),
     ]
@@ -134,11 +135,12 @@ mod tests {
             "docs",
             "loom",
             "callgrind",
+            "browser",
             "model",
             "vm",
         ];
         assert_eq!(names, expected);
-        let callgrind = steps.swap_remove(expected.len() - 3);
+        let callgrind = steps.swap_remove(expected.len() - 4);
         assert_eq!(callgrind.name, "callgrind");
         assert!(
             matches!((callgrind.action)(), Outcome::Skipped(why) if why.contains("--callgrind"))
