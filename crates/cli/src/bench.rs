@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use timberline_bench::live::Live;
-use timberline_bench::report::{Meta, Outcome, Progress, Report, table};
+use timberline_bench::report::{Meta, Outcome, Report, table};
 use timberline_bench::run::{self, Budget, PageCosts, Plan};
 use timberline_tier::emulator::Profile;
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
+use crate::live::LiveView;
 use crate::loads::Loads;
 use crate::setup::{available, base, cores, meta};
 use crate::tiers::Nodes;
@@ -101,14 +101,8 @@ pub struct Args {
     /// Write the report here as a self-contained page
     #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
     html: PathBuf,
-    /// Show the run as it goes on a page of this machine, at PORT or any free one; its address is told on stderr
-    #[arg(
-        long,
-        value_name = "PORT",
-        num_args = 0..=1,
-        default_missing_value = "0"
-    )]
-    live: Option<u16>,
+    #[command(flatten)]
+    live: LiveView,
     /// Show no progress
     #[arg(long)]
     quiet: bool,
@@ -229,11 +223,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
-    let progress = bars::for_stderr(args.quiet);
-    let progress = match args.live {
-        Some(port) => live(port, progress)?,
-        None => progress,
-    };
+    let progress = args.live.beside(bars::for_stderr(args.quiet))?;
     let _set = match (tiering, &plan.nodes) {
         (Some(tiering), [fast, slow]) => set_tiering(tiering, fast, slow)?,
         (None, _) => None,
@@ -277,17 +267,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let results = measured.outcomes;
     write(args, Report { meta, results })
-}
-
-/// Shows what `progress` hears on a page, too.
-fn live(port: u16, progress: Box<dyn Progress>) -> Result<Box<dyn Progress>, Failure> {
-    let live = Live::start(port, progress).map_err(|error| {
-        Failure::Impossible(format!(
-            "--live {port}: {error}; give another port, or none for any that is free"
-        ))
-    })?;
-    eprintln!("live view: {}", live.url());
-    Ok(Box::new(live))
 }
 
 /// Switches the kernel's own tiering, for as long as the value lives.

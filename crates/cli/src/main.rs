@@ -5,6 +5,7 @@
 mod bars;
 mod bench;
 mod eval;
+mod live;
 mod loads;
 mod measure;
 mod setup;

@@ -5,6 +5,9 @@ import { Drawing, bytes, count, figure, percent, scale, short, ticks } from "./s
 /** Seconds of a map's own turns that charts over time go back, at least and at most. */
 const SPANS = [5, 30];
 
+/** Bytes in fast memory, as last seen. */
+export const fastBytes = (row) => row.samples.at(-1)?.fast_bytes ?? 0;
+
 /** When a sample of a map was made, seconds after the last one: 0 or less. */
 const when = (samples, it) => it.at_s - samples.at(-1).at_s;
 
@@ -78,11 +81,11 @@ export function levels(host, row) {
 
 /** Where pages are moved: how much of the map is fast. */
 function pages(host, row) {
-  const { fast_bytes: fast, slow_bytes: slow } = row.memory;
-  const drawing = new Drawing(host, 44, `${bytes(fast)} of ${bytes(fast + slow)} in fast memory`);
-  const width = (drawing.width * fast) / Math.max(1, fast + slow);
+  const [fast, all] = [fastBytes(row), row.memory.used_bytes];
+  const drawing = new Drawing(host, 44, `${bytes(fast)} of ${bytes(all)} in fast memory`);
+  const width = drawing.width * Math.min(1, fast / Math.max(1, all));
   drawing.text("tick", [0, 14], "start", row.memory.of_pages ? "pages" : "bytes");
-  drawing.text("tick", [drawing.width, 14], "end", `${bytes(fast)} of ${bytes(fast + slow)} fast`);
+  drawing.text("tick", [drawing.width, 14], "end", `${bytes(fast)} of ${bytes(all)} fast`);
   drawing.rect("slow", [0, 20], [drawing.width, 16]);
   drawing.rect("fast", [0, 20], [width, 16]);
   drawing.show();
@@ -135,7 +138,8 @@ function binOf(bins, value) {
 
 /** Fast memory over time, below its budget and with its watermarks. */
 export function budget(host, row, watermarks) {
-  const { fast_bytes: fast, budget_bytes: limit } = row.memory;
+  const { budget_bytes: limit, usable_bytes: usable } = row.memory;
+  const fast = fastBytes(row);
   const marks = watermarks.map(([name, part]) => `${name} ${percent(part)}`).join(", ");
   const said = limit ? `${bytes(fast)} of ${bytes(limit)}, ${percent(fast / limit)}` : `${bytes(fast)}, no budget`;
   const drawing = new Drawing(host, 210, `Fast memory over time; now ${said}. ${marks}`);
@@ -143,15 +147,16 @@ export function budget(host, row, watermarks) {
   const frame = overTime(drawing, [row], most * 1.08, "bytes", bytes, 1024);
   const { y, left, right } = frame;
   drawing.path("line-fast", points(frame, row.samples, (it) => it.fast_bytes), "fast memory in use");
-  const lines = limit ? [...watermarks, ["budget", 1]].sort((one, two) => two[1] - one[1]) : [];
+  const lines = watermarks.map(([name, part]) => [`${name} ${percent(part)}`, part * usable]);
+  lines.sort((one, two) => two[1] - one[1]);
+  if (limit) lines.unshift(["budget", limit]);
   let above = -Infinity;
-  for (const [name, part] of lines) {
-    drawing.line("threshold", [left, y(part * limit)], [right, y(part * limit)], `${name}: ${bytes(part * limit)}`);
+  lines.forEach(([name, at], nth) => {
+    drawing.line("threshold", [left, y(at)], [right, y(at)], `${name}: ${bytes(at)}`);
     // Names of lines that are close to one another stand below one another.
-    const below = part === 1 ? -4 : 13;
-    above = Math.max(y(part * limit) + below, above + 13);
-    drawing.text("warn", [left + 5, above], "start", part === 1 ? name : `${name} ${percent(part)}`);
-  }
+    above = Math.max(y(at) + (nth ? 13 : -4), above + 13);
+    drawing.text("warn halo", [left + 5, above], "start", name);
+  });
   drawing.show();
 }
 

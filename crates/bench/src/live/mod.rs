@@ -72,6 +72,10 @@ impl Progress for Live {
         self.next.advance(done, rate, fast_share);
     }
 
+    fn looks_on(&self) -> bool {
+        true
+    }
+
     fn turn_begins(&self, turn: Turn<'_>) {
         let mut board = self.board();
         board.turn_begins(&turn);

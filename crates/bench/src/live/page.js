@@ -37,7 +37,7 @@ function head(board) {
 /** What of a map is in its row of the table, after its name. */
 function cells(row, has) {
   const sample = row.samples.at(-1);
-  const { fast_bytes: fast, budget_bytes: budget } = row.memory;
+  const [fast, budget] = [charts.fastBytes(row), row.memory.budget_bytes];
   const turn = row.measured ? "measured" : "warm-up";
   return [
     has ? `now, ${turn}` : `was ${turn}`,
@@ -103,23 +103,28 @@ function details(board) {
     charts.heat($("heat"), heat);
     const [first, second] = heat.counts.map(([name]) => name);
     const colours = second ? `Green: ${first}. Orange: ${second}. ` : `Green: ${first}. `;
-    const figures = heat.figures.map(([name, value]) => `${name}: ${short(value)}`).join("; ");
-    say($("heat-note"), colours + figures);
+    const figures = heat.figures.map(([name, value]) => `${name}: ${short(value)}`).join(", ");
+    say($("heat-note"), figures ? `${colours}Goes by ${figures}.` : colours);
   } else {
     $("heat").replaceChildren();
     say($("heat-note"), "This placement keeps no heat.");
   }
 
   charts.budget($("budget"), row, heat?.watermarks ?? []);
-  const { fast_bytes: fast, slow_bytes: slow, budget_bytes: budget } = row.memory;
-  const used = budget ? ` of a budget of ${bytes(budget)} (${percent(fast / budget)})` : ", without a budget";
-  say($("budget-note"), `${bytes(fast)} fast${used}; ${bytes(slow)} slow.`);
+  say($("budget-note"), aboutMemory(row));
 
   charts.moves($("moves"), row);
   const sample = row.samples.at(-1);
   const what = row.memory.of_pages ? "Pages" : "Nodes";
   const moved = sample ? `${count(sample.promoted)} promoted, ${count(sample.demoted)} demoted` : "none seen yet";
   say($("moves-note"), `${what}: ${moved} since the map was made. Solid: promoted; dashed: demoted.`);
+}
+
+function aboutMemory(row) {
+  const { used_bytes: used, committed_bytes: committed, budget_bytes: budget } = row.memory;
+  const taken = committed === null ? "" : `, for which ${bytes(committed)} are taken`;
+  const limit = budget === null ? "there is no budget" : `the budget is ${bytes(budget)}`;
+  return `${bytes(charts.fastBytes(row))} of ${bytes(used)} fast${taken}; ${limit}.`;
 }
 
 function aboutLevels(row) {

@@ -34,9 +34,10 @@ impl Watched for Fake {
     fn memory(&self) -> MemoryUse {
         MemoryUse {
             of_pages: self.fast == 0,
-            fast_bytes: 1024 * self.fast,
-            slow_bytes: 1024 * (10 - self.fast),
+            used_bytes: 10 << 10,
+            committed_bytes: Some(4096),
             budget_bytes: Some(4096),
+            usable_bytes: Some(4000),
         }
     }
 
@@ -47,7 +48,7 @@ impl Watched for Fake {
             counts: vec![("leaves", vec![7, 3])],
             thresholds: vec![("hot", 2.0)],
             watermarks: vec![("high watermark", 0.95)],
-            figures: vec![("P_hot, %", 5.0)],
+            figures: vec![("P_hot (%)", 5.0)],
         })
     }
 

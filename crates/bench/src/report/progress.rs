@@ -19,6 +19,11 @@ pub trait Progress: Send + Sync {
     /// `fast_share` is that of the last moments, 0 to 1, where lines are counted.
     fn advance(&self, done: u64, rate: f64, fast_share: Option<f64>);
 
+    /// Whether somebody looks on while maps have their turns; otherwise of warm-ups nothing more is told.
+    fn looks_on(&self) -> bool {
+        false
+    }
+
     /// A map's turn begins; nothing runs yet.
     fn turn_begins(&self, turn: Turn<'_>) {
         let _ = turn;
@@ -76,12 +81,14 @@ pub trait Watched {
 pub struct MemoryUse {
     /// Whether pages are moved, and not nodes.
     pub of_pages: bool,
-    /// Bytes in the fast tier.
-    pub fast_bytes: u64,
-    /// Bytes in slow tiers.
-    pub slow_bytes: u64,
-    /// The most that `fast_bytes` may be, where there is a limit.
+    /// Bytes in use, of all tiers.
+    pub used_bytes: u64,
+    /// Bytes that the fast tier has taken for nodes, tables and what is free between nodes included; `None` where pages are moved.
+    pub committed_bytes: Option<u64>,
+    /// The most that the fast tier may take, where there is a limit.
     pub budget_bytes: Option<u64>,
+    /// The same without tables.
+    pub usable_bytes: Option<u64>,
 }
 
 /// How a tree's nodes are spread over the tiers.

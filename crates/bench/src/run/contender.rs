@@ -236,7 +236,8 @@ impl<I: PlacedIndex> Contender<I> {
                 let pages = self.committed().1 / PAGE;
                 self.fast_bytes_of_kernel(pages / ASKED)
             }
-            None => self.map.placed().fill(TierId::FAST).used,
+            // What a placement is told of its fill makes it believe in more room; to look on must not.
+            None => self.map.memory().arenas().used(TierId::FAST),
         }
     }
 

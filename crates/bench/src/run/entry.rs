@@ -93,25 +93,25 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             let fast_share = crate::report::fast_share(fast, slow);
             progress.advance(now.ops, ops_per_s, fast_share);
             contender.did(now.ops - last.ops);
-            let (promoted, demoted) = contender.moves();
-            let sample = Sample {
-                at_s: start_of_round + now.at,
-                ops_per_s,
-                fast_share,
-                fast_bytes: contender.fast_bytes() as u64,
-                promoted,
-                demoted,
-                kernel: contender.kernel_moves(),
-            };
-            progress.turn_goes(turn, &sample);
-            if measured {
-                series.push(sample);
-                if let Some(every) = plan.shift_every {
-                    let epoch = (now.at / every.as_secs_f64()) as u64;
-                    if epoch > shifted {
-                        shifted = epoch;
-                        what.requests.set_hot_epoch(epoch);
-                    }
+            if measured || progress.looks_on() {
+                let (promoted, demoted) = contender.moves();
+                let sample = Sample {
+                    at_s: start_of_round + now.at,
+                    ops_per_s,
+                    fast_share,
+                    fast_bytes: contender.fast_bytes() as u64,
+                    promoted,
+                    demoted,
+                    kernel: contender.kernel_moves(),
+                };
+                progress.turn_goes(turn, &sample);
+                series.extend(measured.then_some(sample));
+            }
+            if let (true, Some(every)) = (measured, plan.shift_every) {
+                let epoch = (now.at / every.as_secs_f64()) as u64;
+                if epoch > shifted {
+                    shifted = epoch;
+                    what.requests.set_hot_epoch(epoch);
                 }
             }
             last = now;

@@ -357,8 +357,8 @@ impl Placement for Sidle {
         }
         if self.uses(Technique::Histogram) {
             view.figures = vec![
-                ("P_hot, %", now.p_hot.into()),
-                ("P_cold, %", now.p_cold.into()),
+                ("P_hot (%)", now.p_hot.into()),
+                ("P_cold (%)", now.p_cold.into()),
             ];
         }
         let levels = [("L_fast", now.l_fast), ("L_demote", now.l_demote)];

@@ -1,7 +1,7 @@
 //! A contender, for whoever looks on while it has its turn.
 
 use timberline_placement::View;
-use timberline_tier::TierId;
+use timberline_tier::{Memory, TierId};
 
 use super::Contender;
 use crate::report::progress::{Levels, MemoryUse, Watched};
@@ -22,17 +22,21 @@ impl<I: PlacedIndex> Watched for Contender<I> {
     }
 
     fn memory(&self) -> MemoryUse {
-        let fast = self.fast_bytes();
-        let in_slow_arena = self.map.placed().fill(TierId::SLOW).used;
+        let arenas = self.map.memory().arenas();
+        let bytes = |bytes: usize| bytes as u64;
+        // The kernel has no budget of ours; the hog leaves it what it leaves it.
+        let budget = self.budget.filter(|_| !self.is_kernels());
+        let usable = match self.is_of_pages() {
+            true => budget,
+            false => budget.map(|_| arenas.usable(TierId::FAST)),
+        };
+        let committed = (!self.is_of_pages()).then(|| self.committed().0);
         MemoryUse {
             of_pages: self.is_of_pages(),
-            fast_bytes: fast as u64,
-            // Fast pages are in that arena, too.
-            slow_bytes: match self.is_of_pages() {
-                true => in_slow_arena.saturating_sub(fast),
-                false => in_slow_arena,
-            } as u64,
-            budget_bytes: self.budget.map(|bytes| bytes as u64),
+            used_bytes: bytes(arenas.used(TierId::FAST) + arenas.used(TierId::SLOW)),
+            committed_bytes: committed.map(bytes),
+            budget_bytes: budget.map(bytes),
+            usable_bytes: usable.map(bytes),
         }
     }
 
