@@ -12,7 +12,7 @@ use super::legend;
 use super::panels;
 use super::result::Outcome;
 use super::shell::{self, badge};
-use super::svg::{escape, placement_class};
+use super::svg::escape;
 use super::written::Report;
 
 const TITLE: &str = "timberline bench";
@@ -151,7 +151,7 @@ fn kernel_moves(groups: &[Group<'_>]) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let key = |flow: &kernel::Flow| (legend::line(placement_class(flow.placement)), flow.name);
+    let key = |flow: &kernel::Flow| (legend::line(flow.class), flow.name);
     let body = legend::keys(kernel::FLOWS.iter().map(key))
         + &format!("<div class=\"halves\">\n{figures}</div>\n");
     section(

@@ -6,7 +6,6 @@ use super::figures;
 use super::groups::Group;
 use super::panels::{POINTS, SPOTS, thin};
 use super::result::Outcome;
-use super::svg::placement_class;
 use super::time_frame::TimeFrame;
 
 const PAGE: u64 = 4096;
@@ -15,8 +14,8 @@ const MIB: f64 = (1 << 20) as f64;
 /// What is drawn of it.
 pub struct Flow {
     pub name: &'static str,
-    /// It has the colour of the placement that models it.
-    pub placement: &'static str,
+    /// It has the colour of the placement that models it, if one does.
+    pub class: &'static str,
     bytes: fn(&KernelMoves) -> Option<u64>,
 }
 
@@ -24,12 +23,12 @@ pub struct Flow {
 pub const FLOWS: [Flow; 4] = [
     Flow {
         name: "promoted by NUMA balancing",
-        placement: "autonuma",
+        class: "p-autonuma",
         bytes: |moves| Some(moves.pgpromote_success? * PAGE),
     },
     Flow {
         name: "demoted by reclaim",
-        placement: "tpp",
+        class: "p-tpp",
         bytes: |moves| {
             let direct = moves.pgdemote_direct.unwrap_or(0);
             Some((moves.pgdemote_kswapd? + direct) * PAGE)
@@ -37,12 +36,12 @@ pub const FLOWS: [Flow; 4] = [
     },
     Flow {
         name: "hot, moved by DAMON",
-        placement: "damon",
+        class: "p-damon",
         bytes: |moves| moves.damon_hot_applied_bytes,
     },
     Flow {
         name: "cold, moved by DAMON",
-        placement: "caption",
+        class: "p-other",
         bytes: |moves| moves.damon_cold_applied_bytes,
     },
 ];
@@ -71,7 +70,7 @@ pub fn over_time(group: &Group<'_>, outcome: &Outcome) -> Option<String> {
         let points: Vec<_> = so_far(POINTS).map(at).collect();
         spots.extend(so_far(SPOTS).map(|moved| (at(moved), flow.name, moved)));
         if !points.is_empty() {
-            let class = format!("series {}", placement_class(flow.placement));
+            let class = format!("series {}", flow.class);
             frame.svg.path(&class, &points, flow.name);
         }
     }

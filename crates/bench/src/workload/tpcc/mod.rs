@@ -55,10 +55,10 @@ impl Tpcc {
     /// How it is written: `tpcc`, or `tpcc:W` for so many warehouses.
     pub const NAMES: [&str; 2] = [NAME, "tpcc:W"];
 
-    /// The share of its requests that insert: of 32.04 requests of an average transaction 6.28.
-    pub const INSERTS: f64 = 628.0 / 3204.0;
+    /// The share of its requests that insert: thirteen of a new order and one of a payment, of 32.042 of an average transaction.
+    pub const INSERTS: f64 = (0.45 * 13.0 + 0.43) / 32.042;
 
-    /// Reads a name. Without a number of warehouses, there are as many as fit into `records` whole, 559,010 records each beside 100,000
+    /// Reads a name. Without a number of warehouses, there are as many as fit into `records` whole, 559,041 records each beside 100,000
     /// items; fewer records than one takes are one with proportionally fewer customers, orders and items. `None` if it is another workload's.
     ///
     /// # Errors
