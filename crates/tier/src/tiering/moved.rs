@@ -92,7 +92,7 @@ impl MoveCounter {
         }
     }
 
-    /// What was moved since. Where DAMON runs, waits until it has told: as long as it takes a sample, and longer while it moves pages.
+    /// What was moved since. Where DAMON runs, waits until it has told: a tenth of a second in Linux 6.12, and longer while it moves pages.
     pub fn moved(&self) -> KernelMoves {
         KernelMoves::read(&self.root).since(self.before)
     }
