@@ -243,7 +243,6 @@ fn the_oracle_meets_fast_memory_most() {
     let hot = What {
         form: Form::default(),
         requests,
-        grows: false,
     };
     let mut plan = plan(vec![hot, stream("ycsb-c", 2 * records)]);
     plan.placements = vec!["all-fast", "all-slow", "interleave", "inner-fast", "oracle"];
@@ -401,7 +400,6 @@ fn a_trace_is_replayed_over_its_own_keys() {
     let mut plan = plan(vec![What {
         form: Form::default(),
         requests,
-        grows: false,
     }]);
     plan.threads = 3;
     let outcomes = run_emulated(&plan);

@@ -86,7 +86,6 @@ impl Loads {
             return Ok(vec![What {
                 form: form(numbers()?)?,
                 requests: self.open_trace(path, threads, slice)?,
-                grows: false,
             }]);
         }
         let records = match quick {

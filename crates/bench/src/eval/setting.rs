@@ -137,7 +137,6 @@ impl Setting {
                 Ok(What {
                     requests: Requests::Trace { trace, speed: None },
                     form: form(numbers?)?,
-                    grows: false,
                 })
             }
         }

@@ -134,15 +134,12 @@ pub struct What {
     pub requests: Requests,
     /// What the records look like.
     pub form: Form,
-    /// Whether they add records.
-    pub grows: bool,
 }
 
 impl What {
     /// A workload's requests, over a key space.
     pub fn stream(workload: Workload, space: KeySpace, form: Form) -> What {
         What {
-            grows: workload.mix().inserts(),
             requests: Requests::Stream { workload, space },
             form,
         }
@@ -153,7 +150,6 @@ impl What {
         What {
             requests: Requests::Tpcc(tpcc),
             form,
-            grows: true,
         }
     }
 }
@@ -275,11 +271,7 @@ impl Plan {
         let requests = seconds * self.threads as f64 * REQUESTS_A_SECOND;
         let inserts = requests * what.requests.inserts();
         let bytes = 20 + what.form.bytes() - Form::default().bytes();
-        if what.grows {
-            (inserts * bytes as f64) as usize
-        } else {
-            0
-        }
+        (inserts * bytes as f64) as usize
     }
 
     /// Checks what can be known before loading: that the machine's memory can hold the maps.

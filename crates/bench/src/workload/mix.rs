@@ -33,11 +33,6 @@ impl Mix {
         read_modify_write: 0,
     };
 
-    /// Whether there are requests that add records.
-    pub fn inserts(&self) -> bool {
-        self.insert > 0
-    }
-
     /// Draws what the next request does.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> Op {
