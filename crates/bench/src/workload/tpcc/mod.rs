@@ -44,7 +44,7 @@ pub use stream::TpccStream;
 /// The name of the workload.
 const NAME: &str = "tpcc";
 
-/// What TPC-C asks, of a number of warehouses; see the [module's text](self). Copying it is cheap.
+/// What TPC-C asks, of a number of warehouses: the accesses of its five transactions, and no database. Copying it is cheap.
 #[derive(Clone, Debug)]
 pub struct Tpcc {
     name: String,
