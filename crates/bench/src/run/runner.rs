@@ -16,6 +16,7 @@ use super::plan::{Plan, What};
 use super::source::Source;
 use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
+use crate::workload::{Permutation, Rng};
 
 /// Warm-up of a placement that does not adapt: enough to fill the caches.
 const CACHES: Duration = Duration::from_millis(500);
@@ -116,10 +117,14 @@ fn run_one<I: PlacedIndex>(
         entry.turn(plan, what, warmup, false, progress, interrupted)?;
     }
     for round in 1..=plan.rounds {
-        for entry in &mut entries {
+        // Each time in another order, so that none always follows the same one, whose data then fill the CPU's caches.
+        let lane = Rng::new(plan.seed, round as u64);
+        let order = Permutation::new(entries.len() as u64, lane);
+        for position in 0..order.len() {
             if interrupted.load(Relaxed) {
                 break;
             }
+            let entry = &mut entries[order.at(position) as usize];
             let placement = entry.contender.name;
             progress.phase(
                 &format!("{name}: {placement} {round}/{}", plan.rounds),
