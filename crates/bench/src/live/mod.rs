@@ -54,6 +54,16 @@ impl Live {
     fn board(&self) -> MutexGuard<'_, Board> {
         lock(&self.board)
     }
+
+    /// Counts the nodes of the map whose turn it is, if it is time for that. The board is free meanwhile.
+    fn walk(&self, turn: Turn<'_>, is_running: bool) {
+        if !self.board().wants_levels(is_running) {
+            return;
+        }
+        let begun = Instant::now();
+        let levels = turn.map.levels();
+        self.board().set_levels(levels, begun.elapsed());
+    }
 }
 
 /// Whoever panicked while it held the board has left it in order: each change is one assignment, or a push.
@@ -77,9 +87,7 @@ impl Progress for Live {
     }
 
     fn turn_begins(&self, turn: Turn<'_>) {
-        let mut board = self.board();
-        board.turn_begins(&turn);
-        drop(board);
+        self.board().turn_begins(&turn);
         self.walk(turn, false);
         self.next.turn_begins(turn);
     }
@@ -99,17 +107,5 @@ impl Progress for Live {
     fn finish(&self) {
         self.board().finish();
         self.next.finish();
-    }
-}
-
-impl Live {
-    /// Counts the nodes of the map whose turn it is, if it is time for that. The board is free meanwhile.
-    fn walk(&self, turn: Turn<'_>, is_running: bool) {
-        if !self.board().wants_levels(is_running) {
-            return;
-        }
-        let begun = Instant::now();
-        let levels = turn.map.levels();
-        self.board().set_levels(levels, begun.elapsed());
     }
 }

@@ -137,7 +137,6 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         }
         contender.pause();
         contender.map.memory().charge(false);
-        progress.turn_ends(turn, &slice.latencies);
         if let Some(panic) = contender.panicked() {
             return Err(format!("a worker of {} panicked: {panic}", contender.name));
         }
@@ -167,6 +166,8 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             self.latencies.add(&slice.latencies).expect("same bounds");
             self.unanswered += slice.unanswered;
         }
+        // At the very end, as whoever looks on may take its time.
+        progress.turn_ends(turn, &slice.latencies);
         Ok(())
     }
 

@@ -1,4 +1,7 @@
-//! What the mover saw in its last round and made of it, kept for whoever looks on.
+//! What the mover saw in its last round and made of it. It is kept once somebody has asked for it, so that without onlookers it costs
+//! nothing.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Suggestion;
 use super::Timberline;
@@ -27,13 +30,15 @@ pub struct Look {
 
 impl Look {
     /// Counts by power of two.
-    pub fn count(&mut self, census: &Census, asking: &[Suggestion]) {
+    pub fn of(census: &Census, asking: &[Suggestion]) -> Look {
+        let mut look = Look::default();
         for (heat, leaves) in census.leaves() {
-            self.fast[bin(heat)] += u64::from(leaves);
+            look.fast[bin(heat)] += u64::from(leaves);
         }
         for suggestion in asking {
-            self.asking[bin(suggestion.heat)] += 1;
+            look.asking[bin(suggestion.heat)] += 1;
         }
+        look
     }
 }
 
@@ -43,20 +48,26 @@ fn bin(heat: u16) -> usize {
 
 impl Timberline {
     pub(super) fn look(&self) -> View {
+        self.is_looked_at.store(true, Relaxed);
         let look = lock(&self.look).clone();
-        View {
+        let mut view = View {
             unit: "eighths of a sampled access",
             bins: powers_of_two(BINS),
             counts: vec![
                 ("fast leaves", look.fast.to_vec()),
                 ("slow leaves that ask to come", look.asking.to_vec()),
             ],
-            thresholds: vec![
+            figures: vec![("accesses for a sample", self.interval().into())],
+            ..View::default()
+        };
+        // Before the first round there is none.
+        if look.filled > 0.0 {
+            view.thresholds = vec![
                 ("coldest 1 %", look.coldest.into()),
                 ("may ask", look.floor.into()),
-            ],
-            watermarks: vec![("reserve", look.filled)],
-            figures: vec![("accesses for a sample", self.interval().into())],
+            ];
+            view.watermarks = vec![("reserve", look.filled)];
         }
+        view
     }
 }

@@ -24,7 +24,9 @@ mod scale;
 mod simulation;
 mod watch;
 
-use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+};
 use std::sync::{Arc, Mutex};
 
 use timberline_tier::lane::PerLane;
@@ -97,8 +99,9 @@ pub struct Timberline {
     allowance: AtomicI64,
     seen: PerLane<Seen>,
     broken: NodeQueue,
-    /// Of the mover's last round.
+    /// Of the mover's last round, once somebody looked.
     look: Mutex<Look>,
+    is_looked_at: AtomicBool,
 }
 
 impl Timberline {
@@ -124,6 +127,7 @@ impl Timberline {
             seen: PerLane::default(),
             broken: NodeQueue::default(),
             look: Mutex::default(),
+            is_looked_at: AtomicBool::new(false),
             home,
             scale,
             config,
