@@ -60,10 +60,9 @@ impl Claim {
                     for (other, value) in self.quantity.of(placement, nth - place.start, of_panel) {
                         if is_judged && self.is_contrary(value.min, value.max) {
                             let category = &figure.runs[nth].category;
-                            contrary.push(format!(
-                                "{panel} {category}: {:.2} of {other}",
-                                value.median
-                            ));
+                            let place = format!("{panel} {category}");
+                            let (place, value) = (place.trim(), value.median);
+                            contrary.push(format!("{place}: {value:.2} of {other}"));
                         }
                         let (least, most) = range.unwrap_or((value.median, value.median));
                         range = Some((least.min(value.median), most.max(value.median)));
@@ -75,7 +74,10 @@ impl Claim {
         let measured = range(self.of, true);
         let timberline = range(OURS, false);
         Verdict {
-            says: self.says.into(),
+            says: match format!("{} {}", self.panel, self.category).trim() {
+                "" => self.says.into(),
+                place => format!("{}, {place}", self.says),
+            },
             published: self.published,
             measured,
             timberline: timberline.filter(|_| self.of != OURS),

@@ -7,6 +7,8 @@ use crate::report::{Outcome, median};
 pub enum Measure {
     /// Requests a second.
     Throughput,
+    /// Requests a second over those of `interleave` in the same run: comparable among runs, whatever the machine's speed at their times.
+    Improvement,
     /// Median latency, µs.
     P50,
     /// 90th percentile, µs.
@@ -83,6 +85,7 @@ impl Measure {
     pub fn name(self) -> &'static str {
         match self {
             Measure::Throughput => "throughput",
+            Measure::Improvement => "improvement over the baseline",
             Measure::P50 => "median latency, µs",
             Measure::P90 => "90th percentile, µs",
             Measure::P99 => "99th percentile, µs",
@@ -100,6 +103,7 @@ impl Measure {
         let micros = |ns: u64| (ns > 0).then(|| Ranged::one(ns as f64 / 1e3));
         match self {
             Measure::Throughput => Ranged::of(&outcome.rounds),
+            Measure::Improvement => outcome.ratio_to_interleave.map(Ranged::one),
             Measure::P50 => micros(outcome.p50_ns),
             Measure::P90 => micros(outcome.p90_ns),
             Measure::P99 => micros(outcome.p99_ns),

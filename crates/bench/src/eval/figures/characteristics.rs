@@ -28,7 +28,7 @@ fn skew(scale: &Scale) -> Figure {
     let claims = known.map(|(theta, published)| Claim {
         category: theta,
         ..claim(
-            "SIDLE over the baseline at this coefficient",
+            "SIDLE over the baseline at a coefficient of",
             "sidle",
             Quantity::OVER_BASELINE,
             *published,

@@ -193,7 +193,7 @@ fn macro_claims(scale: &Scale) -> Vec<Claim> {
     let scans = Claim {
         category: "Short Ranges",
         ..claim(
-            "S-Masstree over the baseline, Short Ranges",
+            "S-Masstree over the baseline",
             "sidle",
             Quantity::OVER_BASELINE,
             (1.123, 1.123),
