@@ -44,6 +44,7 @@ impl Board {
         self.phase = name.into();
         self.done = 0;
         self.total = total;
+        self.over = false;
     }
 
     pub fn advance(&mut self, done: u64) {

@@ -1,6 +1,6 @@
 //! A live view of a run: a page on this machine that shows the trees by tier, and how they are doing.
 //!
-//! [`Live`] hears a run as any [`Progress`] does and passes on what it hears; what it learns is on a [`board`], of which the page asks a
+//! [`Live`] hears a run as any [`Progress`] does and passes on what it hears; what it learns is on a board, of which the page asks a
 //! server for a snapshot a few times a second. Nothing is added to the path of a request, and nobody who asks is waited for.
 //!
 //! Counting nodes by level means to walk through a tree. That is done between turns, and takes at most a twentieth of the time;
