@@ -311,7 +311,7 @@ fn bounds_are_those_of_the_distribution() {
         .collect();
     assert_eq!(
         of,
-        INDEXES.map(|index| (index, "hs-a")),
+        INDEXES.map(|index| (index, "hs-a hotspot:0.1:0.9")),
         "ycsb-d changes as it runs"
     );
     for bound in &bounds {

@@ -121,10 +121,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let progress = bars::for_stderr(args.quiet);
     if !args.quiet {
         let (kept, left) = (all - matrix.runs(), span(matrix.estimate().as_secs_f64()));
-        eprintln!(
-            "{all} runs, {kept} of them kept in {}; the rest takes about {left}",
-            args.out.display()
-        );
+        let (all, out) = (runs(all), args.out.display());
+        eprintln!("{all}, {kept} of them kept in {out}; the rest takes about {left}");
     }
     let meta = meta();
     let write = || {
@@ -152,21 +150,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn list(figures: &[Figure]) {
     for figure in figures {
-        let matrix = Matrix::of(std::slice::from_ref(figure));
         let effort = match figure.missing {
             Some(missing) => missing.to_string(),
-            None => format!(
-                "{} runs, {}",
-                matrix.runs(),
-                span(matrix.estimate().as_secs_f64())
-            ),
+            None => effort(std::slice::from_ref(figure)),
         };
         println!("{:<8} {} ({effort})", figure.id, figure.title);
     }
+    println!("All of it: {}", effort(figures));
+}
+
+fn effort(figures: &[Figure]) -> String {
     let matrix = Matrix::of(figures);
-    println!(
-        "All of it: {} runs, {}",
-        matrix.runs(),
-        span(matrix.estimate().as_secs_f64())
-    );
+    let time = span(matrix.estimate().as_secs_f64());
+    format!("{}, {time}", runs(matrix.runs()))
+}
+
+fn runs(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} run{plural}")
 }
