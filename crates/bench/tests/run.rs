@@ -334,9 +334,10 @@ fn a_moving_hot_region_has_recoveries() {
     plan.slice = Duration::from_millis(2_600);
     let outcomes = run_emulated(&plan);
     outcomes.iter().for_each(plausible);
-    let times = outcomes
-        .iter()
-        .flat_map(|it| [it.recovery_s, it.recovery_s_max]);
+    let times = outcomes.iter().flat_map(|it| {
+        let of_share = [it.fast_share_recovery_s, it.fast_share_recovery_s_max];
+        [[it.recovery_s, it.recovery_s_max], of_share].concat()
+    });
     for time in times.flatten() {
         assert!((0.0..=0.5).contains(&time), "{time}");
     }

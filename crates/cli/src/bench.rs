@@ -345,11 +345,24 @@ fn print_bounds(results: &[Outcome]) {
 
 fn print_recoveries(results: &[Outcome]) {
     for outcome in results {
-        if let (Some(median), Some(longest)) = (outcome.recovery_s, outcome.recovery_s_max) {
-            println!(
-                "{}, {}: back to 90 % of what was regained {median:.1} s after the hot region moved (at most {longest:.1} s)",
-                outcome.workload, outcome.placement
-            );
+        let of_share = (
+            outcome.fast_share_recovery_s,
+            outcome.fast_share_recovery_s_max,
+        );
+        let times = [
+            (
+                "what was regained",
+                (outcome.recovery_s, outcome.recovery_s_max),
+            ),
+            ("its fast share", of_share),
+        ];
+        for (what, time) in times {
+            let (workload, placement) = (&outcome.workload, &outcome.placement);
+            if let (Some(median), Some(longest)) = time {
+                println!(
+                    "{workload}, {placement}: back to 90 % of {what} {median:.1} s after the hot region moved (at most {longest:.1} s)"
+                );
+            }
         }
     }
 }

@@ -12,6 +12,8 @@ pub enum View {
     Bars(Quantity),
     /// Throughput over time, a chart for each run.
     ThroughputOverTime,
+    /// The fast share, likewise.
+    FastShareOverTime,
     /// Fast memory in use over its budget, likewise.
     UseOverTime,
     /// A table of what placements of each grain could have reached, beside what was.

@@ -144,6 +144,7 @@ fn section(measured: &Measured) -> String {
         text += &match view {
             View::Bars(quantity) => bars(measured, *quantity),
             View::ThroughputOverTime => over_time(measured, &panels::THROUGHPUT),
+            View::FastShareOverTime => over_time(measured, &panels::FAST_SHARE),
             View::UseOverTime => over_time(measured, &panels::FAST_USE),
             View::Bounds => bounds(measured),
         };
@@ -158,6 +159,7 @@ fn is_shown(quantity: Quantity, placement: &str) -> bool {
     match quantity.measure {
         Measure::Regained => !["interleave", "all-fast"].contains(&placement),
         Measure::FastShare | Measure::FastUse => !["all-fast", "all-slow"].contains(&placement),
+        Measure::Improvement => placement != "interleave",
         Measure::Moves | Measure::WorkerShare => {
             !["all-fast", "all-slow", "interleave", "inner-fast", "oracle"].contains(&placement)
         }

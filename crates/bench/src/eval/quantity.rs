@@ -25,6 +25,8 @@ pub enum Measure {
     FastUse,
     /// Time from a shift of the hot region to 90 % of what was regained, s: the median of the shifts.
     Recovery,
+    /// The same of the fast share, which does not depend on the machine's speed.
+    ShareRecovery,
     /// Nodes or pages moved up, and down.
     Moves,
 }
@@ -94,6 +96,7 @@ impl Measure {
             Measure::WorkerShare => "CPU time of workers over all",
             Measure::FastUse => "fast memory in use over its budget",
             Measure::Recovery => "seconds to 90 % of what was regained",
+            Measure::ShareRecovery => "seconds to 90 % of the fast share",
             Measure::Moves => "moves",
         }
     }
@@ -115,14 +118,11 @@ impl Measure {
             Measure::FastShare => outcome.fast_share.map(Ranged::one),
             Measure::WorkerShare => Some(Ranged::one(outcome.worker_cpu_ratio)),
             Measure::FastUse => fast_use(outcome).map(Ranged::one),
-            Measure::Recovery => {
-                let (median, max) = outcome.recovery_s.zip(outcome.recovery_s_max)?;
-                Some(Ranged {
-                    median,
-                    min: median,
-                    max,
-                })
-            }
+            Measure::Recovery => up_to(outcome.recovery_s, outcome.recovery_s_max),
+            Measure::ShareRecovery => up_to(
+                outcome.fast_share_recovery_s,
+                outcome.fast_share_recovery_s_max,
+            ),
             Measure::Moves => Some(Ranged::one((outcome.promoted + outcome.demoted) as f64)),
         }
     }
@@ -148,6 +148,16 @@ impl Ranged {
             max: self.max / other,
         }
     }
+}
+
+/// A median of which the largest is known.
+fn up_to(median: Option<f64>, max: Option<f64>) -> Option<Ranged> {
+    let (median, max) = median.zip(max)?;
+    Some(Ranged {
+        median,
+        min: median,
+        max,
+    })
 }
 
 /// Fast bytes over the budget, averaged over the second half of what was sampled.

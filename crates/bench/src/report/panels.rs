@@ -32,6 +32,13 @@ pub const THROUGHPUT: Curve = Curve {
     value: |_, sample| sample.ops_per_s / 1e6,
 };
 
+/// Lines from fast memory over all lines fetched; nothing where none were counted.
+pub const FAST_SHARE: Curve = Curve {
+    name: "fast share",
+    unit: "of lines",
+    value: |_, sample| sample.fast_share.unwrap_or(0.0),
+};
+
 /// Fast memory in use over its budget; nothing where there is none.
 pub const FAST_USE: Curve = Curve {
     name: "fast memory in use",

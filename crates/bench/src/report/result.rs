@@ -157,6 +157,10 @@ pub struct Outcome {
     pub recovery_s: Option<f64>,
     /// The longest such time, s.
     pub recovery_s_max: Option<f64>,
+    /// The same of the fast share, which does not depend on the machine's speed: the median over the shifts, s.
+    pub fast_share_recovery_s: Option<f64>,
+    /// The longest such time, s.
+    pub fast_share_recovery_s_max: Option<f64>,
 
     /// The run over time, rounds laid end to end.
     pub series: Vec<Sample>,

@@ -11,42 +11,52 @@ const BACK: f64 = 0.9;
 /// Samples that must together be back, so that one lucky sample does not count.
 const SUSTAINED: usize = 3;
 
-/// Fills in the time from each shift until `regained` is back to 90 % of its level, from the series of
+/// Fills in the time from each shift until `regained`, and the fast share, are back to 90 % of their level, from the series of
 /// the outcomes of one workload. Without both references, or for them, there is none.
 pub fn fill(outcomes: &mut [Outcome], every: Duration) {
-    let throughput = |placement: &str| {
-        let outcome = outcomes
-            .iter()
-            .find(|outcome| outcome.placement == placement)?;
-        median(
-            &outcome
-                .series
-                .iter()
-                .map(|sample| sample.ops_per_s)
-                .collect::<Vec<_>>(),
-        )
-    };
-    let (Some(all_fast), Some(interleave)) = (throughput("all-fast"), throughput("interleave"))
-    else {
-        return;
-    };
-    if all_fast <= interleave {
-        return;
-    }
-    let regained = |sample: &Sample| (sample.ops_per_s - interleave) / (all_fast - interleave);
+    let throughput = ends(outcomes, |sample| Some(sample.ops_per_s));
+    let fast_share = ends(outcomes, |sample| sample.fast_share);
     let compared =
         |outcome: &&mut Outcome| !["all-fast", "interleave"].contains(&outcome.placement.as_str());
     for outcome in outcomes.iter_mut().filter(compared) {
-        let series: Vec<(f64, f64)> = outcome
-            .series
-            .iter()
-            .map(|sample| (sample.at_s, regained(sample)))
-            .collect();
-        let mut times = recoveries(&series, every.as_secs_f64());
-        times.sort_by(f64::total_cmp);
-        outcome.recovery_s = median(&times);
-        outcome.recovery_s_max = times.last().copied();
+        let times = |ends, of| times(outcome, ends, of, every);
+        let (median, longest) = times(throughput, |sample| Some(sample.ops_per_s));
+        let (median_of_share, longest_of_share) = times(fast_share, |sample| sample.fast_share);
+        outcome.recovery_s = median;
+        outcome.recovery_s_max = longest;
+        outcome.fast_share_recovery_s = median_of_share;
+        outcome.fast_share_recovery_s_max = longest_of_share;
     }
+}
+
+/// Something of a sample.
+type Figure = fn(&Sample) -> Option<f64>;
+
+/// What a figure is with `interleave` and with `all-fast`; `None` if these are not there, or the wrong way round.
+fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
+    let usual = |placement: &str| {
+        let outcome = outcomes.iter().find(|it| it.placement == placement)?;
+        median(&outcome.series.iter().filter_map(of).collect::<Vec<_>>())
+    };
+    let (floor, roof) = usual("interleave").zip(usual("all-fast"))?;
+    (roof > floor).then_some((floor, roof))
+}
+
+/// The median and the longest time after a shift until a figure is back on its way between the ends.
+fn times(
+    outcome: &Outcome,
+    ends: Option<(f64, f64)>,
+    of: Figure,
+    every: Duration,
+) -> (Option<f64>, Option<f64>) {
+    let Some((floor, roof)) = ends else {
+        return (None, None);
+    };
+    let regained = |sample: &Sample| Some((sample.at_s, (of(sample)? - floor) / (roof - floor)));
+    let series: Vec<(f64, f64)> = outcome.series.iter().filter_map(regained).collect();
+    let mut times = recoveries(&series, every.as_secs_f64());
+    times.sort_by(f64::total_cmp);
+    (median(&times), times.last().copied())
 }
 
 /// The time from each shift until the series is back, s; as long as the whole interval where it is not.

@@ -61,7 +61,7 @@ fn ablation(scale: &Scale) -> Figure {
                 "sidle+histogram",
                 faster_than(&["sidle+migration"]),
                 (1.017, 1.168),
-                "",
+                super::why::HISTOGRAM,
             ),
         ],
     )

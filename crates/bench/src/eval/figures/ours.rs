@@ -59,7 +59,7 @@ fn table(scale: &Scale) -> Figure {
             "timberline",
             faster_than(REALISABLE),
             (1.001, f64::MAX),
-            "",
+            super::why::LATEST,
         )],
     )
 }

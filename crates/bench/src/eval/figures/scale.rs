@@ -47,7 +47,8 @@ impl Default for Scale {
             seed: 42,
             slice_s: 0.4,
             rounds: 5,
-            warmup_s: 3.0,
+            // SIDLE's thresholds need several of its cooling periods of 2 s.
+            warmup_s: 6.0,
             is_quick: false,
             urls: None,
             traces: Vec::new(),

@@ -26,7 +26,9 @@ fn dynamic(scale: &Scale) -> Figure {
         "Every 10 s here (3 in a quick evaluation), every 60 there. Recovered is what was regained before the shift.",
         &[
             View::ThroughputOverTime,
+            View::FastShareOverTime,
             View::Bars(Quantity::plain(Measure::Recovery)),
+            View::Bars(Quantity::plain(Measure::ShareRecovery)),
         ],
         vec![run("", "Read Only", setting)],
         vec![
@@ -41,6 +43,13 @@ fn dynamic(scale: &Scale) -> Figure {
                 "timberline is to regain 90 % within 2 s",
                 "timberline",
                 Quantity::plain(Measure::Recovery),
+                (0.0, 2.0),
+                "",
+            ),
+            claim(
+                "and of its fast share",
+                "timberline",
+                Quantity::plain(Measure::ShareRecovery),
                 (0.0, 2.0),
                 "",
             ),
