@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timberline_bench::run::{Form, Keys, Plan, Requests, What};
-use timberline_bench::trace::{Trace, TraceFormat};
+use timberline_bench::trace::Trace;
 use timberline_bench::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
 
 use crate::Failure;
@@ -145,11 +145,7 @@ impl Loads {
         threads: usize,
         slice: Duration,
     ) -> Result<Requests, Failure> {
-        let format = match &self.trace_format {
-            Some(text) => TraceFormat::parse(text),
-            None => TraceFormat::guess(path),
-        };
-        let trace = format.and_then(|format| Trace::open(path, &format));
+        let trace = Trace::open_as(path, self.trace_format.as_deref());
         let trace = trace.map_err(Failure::impossible)?;
         let impossible = |what: String| Failure::Impossible(format!("{}: {what}", path.display()));
         if trace.len() < threads {

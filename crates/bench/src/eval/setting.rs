@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use timberline_tier::emulator::CacheSize;
 
 use crate::run::{self, BadPlan, Budget, Form, Keys, PageCosts, Plan, Requests, What};
-use crate::trace::{Trace, TraceFormat};
+use crate::trace::Trace;
 use crate::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
 
 /// What the maps of a run are loaded with and asked for.
@@ -128,11 +128,7 @@ impl Setting {
                 Ok(What::stream(workload(name)?, space, form))
             }
             Load::Trace { path, format } => {
-                let format = match format {
-                    Some(text) => TraceFormat::parse(text),
-                    None => TraceFormat::guess(path),
-                };
-                let trace = format.and_then(|format| Trace::open(path, &format));
+                let trace = Trace::open_as(path, format.as_deref());
                 let trace = Arc::new(trace.map_err(|error| line(&error))?);
                 Ok(What {
                     requests: Requests::Trace { trace, speed: None },

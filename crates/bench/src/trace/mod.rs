@@ -40,8 +40,20 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the trace at `path`, plain or compressed with xz. Where the format is not given,
-    /// [`TraceFormat::guess`] goes by the name.
+    /// Reads the trace at `path`, written as `format` says in words; where nothing is given, the file's name tells.
+    ///
+    /// # Errors
+    ///
+    /// The format is unknown, or as for [`Trace::open`].
+    pub fn open_as(path: &Path, format: Option<&str>) -> Result<Trace, TraceError> {
+        let format = match format {
+            Some(text) => TraceFormat::parse(text),
+            None => TraceFormat::guess(path),
+        };
+        Trace::open(path, &format?)
+    }
+
+    /// Reads the trace at `path`, plain or compressed with xz.
     ///
     /// # Errors
     ///
