@@ -14,7 +14,7 @@ use timberline_tier::topology::Topology;
 
 use crate::live::LiveView;
 use crate::loads::Loads;
-use crate::setup::{available, base, cores, meta};
+use crate::setup::{available, cores, given_base, measured_base, meta};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
@@ -216,6 +216,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
     let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
+    let given = given_base(args.base_ns)?;
     for path in args.json.iter().chain([&args.html]) {
         check_writable(path)?;
     }
@@ -234,7 +235,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let results = run::native(&plan, &*progress, &interrupted);
         (0.0, results)
     } else {
-        let base = base(args.base_ns, &*progress)?;
+        let base = given.map_or_else(|| measured_base(&*progress), Ok)?;
         let results = run::emulated(&plan, &profile, base, &*progress, &interrupted);
         (base.latency_ns, results)
     };

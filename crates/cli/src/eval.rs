@@ -9,7 +9,7 @@ use timberline_bench::run;
 use timberline_tier::emulator::Profile;
 use timberline_tier::topology::Topology;
 
-use crate::setup::{available, base, cores, meta};
+use crate::setup::{available, cores, given_base, measured_base, meta};
 use crate::{Failure, bars, loads};
 
 /// Arguments of `eval`.
@@ -106,6 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         list(&figures);
         return Ok(());
     }
+    let given = given_base(args.base_ns)?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
     let matrix = Matrix::of(&figures);
     matrix
@@ -134,7 +135,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     write().map_err(Failure::impossible)?;
     if matrix.runs() > 0 {
         let ground = Ground {
-            base: base(args.base_ns, &*progress)?,
+            base: given.map_or_else(|| measured_base(&*progress), Ok)?,
             meta: meta.clone(),
         };
         let kept = || write().map_err(|error| error.to_string());

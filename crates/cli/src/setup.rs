@@ -22,21 +22,23 @@ pub fn available(topology: &Topology) -> u64 {
     limit.map_or(free, |limit| limit.min(free))
 }
 
-/// What fast memory costs here: as `--base-ns` says, or as measured.
-pub fn base(ns: Option<f64>, progress: &dyn Progress) -> Result<Base, Failure> {
+/// What fast memory costs, if `--base-ns` says so.
+pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
     match ns {
         Some(ns) if !(1.0..=100_000.0).contains(&ns) => Err(Failure::Impossible(format!(
             "--base-ns {ns}: give nanoseconds from 1 to 100000"
         ))),
-        Some(latency_ns) => Ok(Base {
+        given => Ok(given.map(|latency_ns| Base {
             latency_ns,
             ..Base::default()
-        }),
-        None => {
-            progress.phase("measuring this machine's memory", None);
-            Base::measure().map_err(Failure::failed)
-        }
+        })),
     }
+}
+
+/// What it costs here.
+pub fn measured_base(progress: &dyn Progress) -> Result<Base, Failure> {
+    progress.phase("measuring this machine's memory", None);
+    Base::measure().map_err(Failure::failed)
 }
 
 /// Here, now and by this command; the rest is for the command to fill in.

@@ -52,6 +52,9 @@ fn what_is_not_possible_is_refused_in_a_line() {
     let mut nowhere = timberline();
     nowhere.args(["eval", "stalls", "--out", "/dev/null/there"]);
     assert!(refused(nowhere).contains("/dev/null/there"));
+    let mut free = timberline();
+    free.args(["eval", "stalls", "--base-ns", "0"]);
+    assert!(refused(free).contains("1 to 100000"));
     let mut zero = timberline();
     zero.args(["eval", "--threads", "0"]);
     assert!(refused(zero).contains("1 to 1024"));

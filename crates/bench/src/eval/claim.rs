@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::figure::Figure;
-use super::quantity::{Over, Quantity};
+use super::quantity::{Over, Quantity, Ranged};
 use crate::report::Outcome;
 
 /// What a figure's text says of a placement: a range that a quantity lay in.
@@ -48,31 +48,11 @@ const OURS: &str = "timberline";
 impl Claim {
     /// Holds it against the results of its figure's runs, in their order.
     pub fn judge(&self, figure: &Figure, results: &[Option<&[Outcome]>]) -> Verdict {
-        let mut contrary = Vec::new();
-        let mut range = |placement: &str, is_judged: bool| {
-            let mut range: Option<(f64, f64)> = None;
-            for (panel, place) in figure.panels() {
-                for nth in place.clone() {
-                    if !self.is_about(panel, &figure.runs[nth].category) {
-                        continue;
-                    }
-                    let of_panel = &results[place.clone()];
-                    for (other, value) in self.quantity.of(placement, nth - place.start, of_panel) {
-                        if is_judged && self.is_contrary(value.min, value.max) {
-                            let category = &figure.runs[nth].category;
-                            let place = format!("{panel} {category}");
-                            let (place, value) = (place.trim(), value.median);
-                            contrary.push(format!("{place}: {value:.2} of {other}"));
-                        }
-                        let (least, most) = range.unwrap_or((value.median, value.median));
-                        range = Some((least.min(value.median), most.max(value.median)));
-                    }
-                }
-            }
-            range
-        };
-        let measured = range(self.of, true);
-        let timberline = range(OURS, false);
+        let values = self.values(self.of, figure, results);
+        let is_contrary = |value: &&Value| self.is_contrary(value.here);
+        let contrary: Vec<String> = values.iter().filter(is_contrary).map(Value::line).collect();
+        let measured = range(&values);
+        let timberline = range(&self.values(OURS, figure, results));
         Verdict {
             says: match format!("{} {}", self.panel, self.category).trim() {
                 "" => self.says.into(),
@@ -90,35 +70,72 @@ impl Claim {
         }
     }
 
+    /// The quantity of a placement, wherever the claim is about it.
+    fn values(
+        &self,
+        placement: &str,
+        figure: &Figure,
+        results: &[Option<&[Outcome]>],
+    ) -> Vec<Value> {
+        let mut values = Vec::new();
+        for (panel, range) in figure.panels() {
+            let (runs, of_panel) = (&figure.runs[range.clone()], &results[range]);
+            let about = runs.iter().enumerate();
+            for (nth, run) in about.filter(|(_, run)| self.is_about(panel, &run.category)) {
+                let place = format!("{panel} {}", run.category);
+                let here = self.quantity.of(placement, nth, of_panel).into_iter();
+                values.extend(here.map(|(other, here)| Value {
+                    place: place.trim().into(),
+                    other,
+                    here,
+                }));
+            }
+        }
+        values
+    }
+
     /// Whether it is about these runs.
     pub fn is_about(&self, panel: &str, category: &str) -> bool {
         (self.panel.is_empty() || self.panel == panel)
             && (self.category.is_empty() || self.category == category)
     }
 
-    /// Whether rounds from `min` to `max` all say another order than the one published. Only what is over something has an order.
-    fn is_contrary(&self, min: f64, max: f64) -> bool {
+    /// Whether all rounds say another order than the one published. Only what is over something has an order.
+    fn is_contrary(&self, Ranged { min, max, .. }: Ranged) -> bool {
         let (least, most) = self.published;
         self.quantity.over != Over::Nothing
             && ((least > 1.0 && max < 1.0) || (most < 1.0 && min > 1.0))
     }
 }
 
+/// What a quantity is in one run.
+struct Value {
+    place: String,
+    /// What it is over.
+    other: String,
+    here: Ranged,
+}
+
+impl Value {
+    fn line(&self) -> String {
+        format!("{}: {:.2} of {}", self.place, self.here.median, self.other)
+    }
+}
+
+/// The smallest and the largest median.
+fn range(values: &[Value]) -> Option<(f64, f64)> {
+    let medians = || values.iter().map(|value| value.here.median);
+    medians().reduce(f64::min).zip(medians().reduce(f64::max))
+}
+
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::eval::figure::tests::figure;
+    use crate::eval::quantity::tests::outcome;
 
-    fn outcome(placement: &str, rounds: [f64; 2]) -> Outcome {
-        let mut outcome = Outcome {
-            placement: placement.into(),
-            ..Outcome::default()
-        };
-        outcome.set_rounds(rounds.to_vec());
-        outcome
-    }
-
-    fn claim() -> Claim {
+    /// A claim about two runs of the test's figure.
+    pub fn claim() -> Claim {
         Claim {
             says: "sidle is 1.3 to 1.8 times as fast as the baseline",
             of: "sidle",
@@ -132,11 +149,11 @@ mod tests {
 
     #[test]
     fn an_order_is_contrary_if_all_rounds_say_so() {
-        let run = |sidle| {
+        let run = |sidle: [f64; 2]| {
             [
-                outcome("interleave", [1.0, 1.0]),
-                outcome("sidle", sidle),
-                outcome("timberline", [2.0, 2.0]),
+                outcome("interleave", &[1.0, 1.0]),
+                outcome("sidle", &sidle),
+                outcome("timberline", &[2.0, 2.0]),
             ]
         };
         let (above, below, either) = (run([1.25, 1.75]), run([0.5, 0.75]), run([0.5, 1.5]));

@@ -26,20 +26,11 @@ pub fn render(summary: &Summary) -> String {
 }
 
 fn is_emulated(summary: &Summary) -> bool {
-    let runs = summary
-        .figures
-        .iter()
-        .flat_map(|it| it.runs.iter().flatten());
-    runs.into_iter().any(|kept| kept.report.emulated())
+    summary.figures.iter().any(Measured::is_emulated)
 }
 
 fn head(summary: &Summary) -> String {
-    let runs = || {
-        summary
-            .figures
-            .iter()
-            .flat_map(|it| it.runs.iter().flatten())
-    };
+    let runs = || summary.figures.iter().flat_map(Measured::kept);
     let mut dates: Vec<&str> = runs().map(|kept| kept.report.meta.date.as_str()).collect();
     dates.sort_unstable();
     let measured = match (dates.first(), dates.last()) {
@@ -51,7 +42,7 @@ fn head(summary: &Summary) -> String {
         .collect();
     profiles.dedup();
     let all: usize = summary.figures.iter().map(|it| it.figure.runs.len()).sum();
-    let done: usize = summary.figures.iter().map(Measured::done).sum();
+    let done = runs().count();
     let facts = [
         (
             "memory",
@@ -113,17 +104,12 @@ fn contrary(summary: &Summary) -> String {
 
 fn section(measured: &Measured) -> String {
     let figure = &measured.figure;
-    let emulated = measured
-        .runs
-        .iter()
-        .flatten()
-        .any(|kept| kept.report.emulated());
     let mut text = format!("<section id=\"f{}\">\n<h2>", figure.id);
     text += &format!(
         "{} <small>{}</small>{}</h2>\n",
         escape(figure.title),
         figure.id,
-        badge(emulated)
+        badge(measured.is_emulated())
     );
     let source = match figure.source {
         "" => String::new(),
@@ -137,7 +123,7 @@ fn section(measured: &Measured) -> String {
                 escape(missing)
             );
     }
-    if measured.done() == 0 {
+    if measured.kept().next().is_none() {
         return text + "<p class=\"none\">Not measured yet.</p>\n</section>\n";
     }
     for view in &figure.views {
@@ -175,21 +161,13 @@ fn bars(measured: &Measured, quantity: Quantity) -> String {
         let runs = &results[place.clone()];
         let mut clusters = Vec::new();
         for (nth, run) in figure.runs[place].iter().enumerate() {
-            let outcomes = runs[nth].unwrap_or_default();
-            let of =
-                |outcome: &Outcome| bar(measured, quantity, run, &outcome.placement, nth, runs);
-            let bars: Vec<Bar> = outcomes
-                .iter()
-                .filter(|it| is_shown(quantity, &it.placement))
-                .filter_map(of)
-                .collect();
+            let outcomes = runs[nth].unwrap_or_default().iter();
+            let names = outcomes.map(|it| it.placement.as_str());
+            let names = names.filter(|name| is_shown(quantity, name));
+            let of = |name: &str| bar(measured, quantity, run, name, nth, runs);
+            let bars: Vec<Bar> = names.clone().filter_map(of).collect();
             if !bars.is_empty() {
-                shown.extend(
-                    outcomes
-                        .iter()
-                        .filter(|it| is_shown(quantity, &it.placement))
-                        .map(|it| it.placement.as_str()),
-                );
+                shown.extend(names);
                 let name = run.category.clone();
                 clusters.push(Cluster {
                     name,
@@ -425,13 +403,9 @@ fn details(measured: &Measured) -> String {
             names.push(format!("{} {}", run.panel, run.category).trim().into());
             table.push(vec![
                 outcome.placement.clone(),
-                figures::mops(
-                    outcome.ops_per_s,
-                    outcome.ops_per_s_min,
-                    outcome.ops_per_s_max,
-                ),
+                figures::throughput(outcome),
                 figures::share(outcome.ratio_to_interleave),
-                figures::share_range(outcome.regained, outcome.regained_min, outcome.regained_max),
+                figures::regained(outcome),
                 figures::share(outcome.fast_share),
                 figures::micros([
                     outcome.p50_ns,
@@ -439,11 +413,7 @@ fn details(measured: &Measured) -> String {
                     outcome.p99_ns,
                     outcome.p999_ns,
                 ]),
-                format!(
-                    "{}/{}",
-                    figures::count(outcome.promoted),
-                    figures::count(outcome.demoted)
-                ),
+                figures::moves(outcome),
                 figures::percent(outcome.worker_cpu_ratio),
             ]);
         }
@@ -458,29 +428,17 @@ fn details(measured: &Measured) -> String {
 mod tests {
     use super::*;
     use crate::eval::claim::Claim;
+    use crate::eval::claim::tests::claim;
     use crate::eval::figure::Figure;
     use crate::eval::figure::tests::figure;
+    use crate::eval::quantity::tests::outcome;
     use crate::eval::shelf::Kept;
     use crate::report::{Meta, Report};
-
-    fn outcome(placement: &str, rounds: [f64; 2]) -> Outcome {
-        let mut outcome = Outcome {
-            placement: placement.into(),
-            ..Outcome::default()
-        };
-        outcome.set_rounds(rounds.to_vec());
-        outcome
-    }
 
     fn summary(sidle: [f64; 2]) -> Summary {
         let claim = Claim {
             says: "faster <than> the baseline",
-            of: "sidle",
-            quantity: Quantity::OVER_BASELINE,
-            panel: "",
-            category: "",
-            published: (1.3, 1.8),
-            why: "two cores",
+            ..claim()
         };
         let figure = Figure {
             claims: vec![claim],
@@ -493,7 +451,7 @@ mod tests {
                     emulated: true,
                     ..Meta::default()
                 },
-                results: vec![outcome("interleave", [1.0, 1.0]), outcome("sidle", sidle)],
+                results: vec![outcome("interleave", &[1.0, 1.0]), outcome("sidle", &sidle)],
             },
         };
         let runs = vec![Some(kept), None, None];

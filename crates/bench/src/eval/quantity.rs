@@ -196,31 +196,25 @@ impl Quantity {
         nth: usize,
         panel: &[Option<&[Outcome]>],
     ) -> Vec<(String, Ranged)> {
-        let in_run = |run: &Option<&'_ [Outcome]>, placement: &str| -> Option<Outcome> {
-            run.as_ref()?
-                .iter()
-                .find(|it| it.placement == placement)
-                .cloned()
-        };
-        let Some(own) = panel.get(nth).and_then(|run| in_run(run, placement)) else {
+        let Some(own) = panel.get(nth).and_then(|run| in_run(*run, placement)) else {
             return Vec::new();
         };
         let named =
             |name: &str, value: Option<Ranged>| value.map(|value| (name.to_string(), value));
         match self.over {
-            Over::Nothing => named("", self.measure.of(&own)).into_iter().collect(),
+            Over::Nothing => named("", self.measure.of(own)).into_iter().collect(),
             Over::Placements(others) => {
                 let others = others.iter().filter(|other| **other != placement);
                 let ratio = |name: &&str| {
-                    let other = in_run(&panel[nth], name)?;
-                    named(name, self.measure.ratio(&own, &other))
+                    let other = in_run(panel[nth], name)?;
+                    named(name, self.measure.ratio(own, other))
                 };
                 others.filter_map(ratio).collect()
             }
             Over::First => {
-                let first = panel.first().and_then(|run| in_run(run, placement));
-                let first = first.and_then(|it| self.measure.of(&it));
-                let own = self.measure.of(&own);
+                let first = panel.first().and_then(|run| in_run(*run, placement));
+                let first = first.and_then(|it| self.measure.of(it));
+                let own = self.measure.of(own);
                 let ratio = own.zip(first).filter(|(_, first)| first.median > 0.0);
                 named(
                     "the first",
@@ -232,10 +226,10 @@ impl Quantity {
             Over::Mean => {
                 let all = panel
                     .iter()
-                    .filter_map(|run| self.measure.of(&in_run(run, placement)?));
+                    .filter_map(|run| self.measure.of(in_run(*run, placement)?));
                 let all: Vec<f64> = all.map(|it| it.median).collect();
                 let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
-                let own = self.measure.of(&own).filter(|_| mean > 0.0);
+                let own = self.measure.of(own).filter(|_| mean > 0.0);
                 named("the mean", own.map(|own| own.over(mean)))
                     .into_iter()
                     .collect()
@@ -244,12 +238,18 @@ impl Quantity {
     }
 }
 
+/// A placement's outcome in a run, if both are there.
+fn in_run<'a>(run: Option<&'a [Outcome]>, placement: &str) -> Option<&'a Outcome> {
+    run?.iter().find(|it| it.placement == placement)
+}
+
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::report::Sample;
 
-    fn outcome(placement: &str, rounds: &[f64]) -> Outcome {
+    /// A placement's, with its throughput in each round.
+    pub fn outcome(placement: &str, rounds: &[f64]) -> Outcome {
         let mut outcome = Outcome {
             placement: placement.into(),
             ..Outcome::default()

@@ -43,9 +43,14 @@ impl Measured {
             .collect()
     }
 
-    /// How many of its runs are there.
-    pub fn done(&self) -> usize {
-        self.runs.iter().flatten().count()
+    /// The runs that are there.
+    pub fn kept(&self) -> impl Iterator<Item = &Kept> {
+        self.runs.iter().flatten()
+    }
+
+    /// Whether any of them is of emulated memory.
+    pub fn is_emulated(&self) -> bool {
+        self.kept().any(|kept| kept.report.emulated())
     }
 }
 

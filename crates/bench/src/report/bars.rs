@@ -14,8 +14,7 @@ pub fn has_regained(outcome: &Outcome) -> bool {
 /// `regained` for each workload and placement; no charts where no outcome has one.
 pub fn regained(groups: &[Group<'_>]) -> Vec<String> {
     let bar = |group: &Group<'_>, name: &str, outcome: &Outcome| {
-        let text =
-            figures::share_range(outcome.regained, outcome.regained_min, outcome.regained_max);
+        let text = figures::regained(outcome);
         Bar {
             class: placement_class(&outcome.placement),
             title: format!("{name}, {}: regained {text}", group.label(outcome)),

@@ -1,5 +1,7 @@
 //! How a figure is written for a person: three significant digits, its unit, `–` where it is absent.
 
+use super::result::Outcome;
+
 /// What stands where there is no figure.
 pub const ABSENT: &str = "–";
 
@@ -127,6 +129,27 @@ pub fn bytes_of(part: u64, whole: u64) -> String {
     let (part, whole) = (part as f64 / unit, whole as f64 / unit);
     let digits = if unit == 1.0 { 0 } else { decimals(whole) };
     format!("{part:.digits$}/{whole:.digits$} {name}")
+}
+
+/// An outcome's throughput with its range, in millions a second.
+pub fn throughput(outcome: &Outcome) -> String {
+    let Outcome {
+        ops_per_s,
+        ops_per_s_min,
+        ops_per_s_max,
+        ..
+    } = outcome;
+    mops(*ops_per_s, *ops_per_s_min, *ops_per_s_max)
+}
+
+/// What an outcome regained, with its range.
+pub fn regained(outcome: &Outcome) -> String {
+    share_range(outcome.regained, outcome.regained_min, outcome.regained_max)
+}
+
+/// What was moved up and down.
+pub fn moves(outcome: &Outcome) -> String {
+    format!("{}/{}", count(outcome.promoted), count(outcome.demoted))
 }
 
 #[cfg(test)]

@@ -49,14 +49,10 @@ pub fn render(groups: &[Group<'_>]) -> String {
 
 fn row(group: &Group<'_>, outcome: &Outcome) -> String {
     let cells = [
-        figures::mops(
-            outcome.ops_per_s,
-            outcome.ops_per_s_min,
-            outcome.ops_per_s_max,
-        ),
+        figures::throughput(outcome),
         figures::share(outcome.ratio_to_interleave),
         figures::share(outcome.ratio_to_all_fast),
-        figures::share_range(outcome.regained, outcome.regained_min, outcome.regained_max),
+        figures::regained(outcome),
         figures::share(outcome.regained_to_oracle),
         figures::share(outcome.fast_share),
         figures::share(outcome.fast_share_to_oracle),
@@ -70,11 +66,7 @@ fn row(group: &Group<'_>, outcome: &Outcome) -> String {
             "{:.2} + {:.2} ({:.2})",
             outcome.lines_fast_per_op, outcome.lines_slow_per_op, outcome.lines_cached_per_op
         ),
-        format!(
-            "{}/{}",
-            figures::count(outcome.promoted),
-            figures::count(outcome.demoted)
-        ),
+        figures::moves(outcome),
         figures::percent(outcome.worker_cpu_ratio),
         figures::bytes_of(outcome.fast_bytes, outcome.fast_budget_bytes),
         format!("{:.1}", outcome.bytes_per_record),

@@ -109,21 +109,13 @@ const COLUMNS: [Column; 11] = [
 fn row(group: &Group<'_>, outcome: &Outcome) -> Vec<String> {
     vec![
         format!("  {}", group.label(outcome)),
-        figures::mops(
-            outcome.ops_per_s,
-            outcome.ops_per_s_min,
-            outcome.ops_per_s_max,
-        ),
+        figures::throughput(outcome),
         figures::share(outcome.ratio_to_interleave),
-        figures::share_range(outcome.regained, outcome.regained_min, outcome.regained_max),
+        figures::regained(outcome),
         figures::share(outcome.regained_to_oracle),
         figures::share(outcome.fast_share),
         figures::micros([outcome.p50_ns, outcome.p99_ns]),
-        format!(
-            "{}/{}",
-            figures::count(outcome.promoted),
-            figures::count(outcome.demoted)
-        ),
+        figures::moves(outcome),
         figures::percent(outcome.worker_cpu_ratio),
         figures::bytes_of(outcome.fast_bytes, outcome.fast_budget_bytes),
         format!("{:.1}", outcome.bytes_per_record),
