@@ -19,7 +19,7 @@ pub struct Claim {
     pub panel: &'static str,
     /// Only of this category; of all if empty.
     pub category: &'static str,
-    /// The least and the most that was published.
+    /// The least and the most that was published; an open end is [`f64::INFINITY`].
     pub published: (f64, f64),
     /// What explains it where ours come in another order; empty where that is not known.
     pub why: &'static str,
@@ -30,7 +30,7 @@ pub struct Claim {
 pub struct Verdict {
     /// The claim, in words.
     pub says: String,
-    /// The least and the most that was published.
+    /// The least and the most that was published; an open end is `null` in JSON, which knows no infinity.
     pub published: (f64, f64),
     /// The least and the most here, of the placement that it is about; `null` where nothing was measured.
     pub measured: Option<(f64, f64)>,

@@ -227,10 +227,12 @@ fn bar(
             && claim.is_about(&run.panel, &run.category)
     };
     let mut claims = measured.figure.claims.iter().filter(is_here);
-    let published = claims.find(|claim| claim.published.1 < 1e6).map(|claim| {
-        let title = format!("published: {}, {}", claim.says, span(claim.published));
-        (claim.published, title)
-    });
+    let published = claims
+        .find(|claim| claim.published.1.is_finite())
+        .map(|claim| {
+            let title = format!("published: {}, {}", claim.says, span(claim.published));
+            (claim.published, title)
+        });
     let range = (value.max > value.min).then_some((value.min, value.max));
     let rounds = range.map_or(String::new(), |(min, max)| {
         format!(" [{}, {}]", figures::amount(min), figures::amount(max))
@@ -351,7 +353,7 @@ fn span((least, most): (f64, f64)) -> String {
     match (least, most) {
         (least, most) if least == most => figures::amount(least),
         (0.0, most) => format!("up to {}", figures::amount(most)),
-        (least, most) if most > 1e6 => format!("above {least:.0}"),
+        (least, f64::INFINITY) => format!("above {least:.0}"),
         (least, most) => format!("{}–{}", figures::amount(least), figures::amount(most)),
     }
 }
@@ -511,6 +513,17 @@ mod tests {
             assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
         }
         assert!(page.contains("faster &lt;than&gt; the baseline"));
+    }
+
+    #[test]
+    fn an_open_end_is_null_in_the_json_and_a_word_on_the_page() {
+        let mut summary = summary([1.5, 1.5]);
+        summary.figures[0].figure.claims[0].published = (1.001, f64::INFINITY);
+        let json: serde_json::Value = serde_json::from_str(&summary.to_json()).unwrap();
+        let published = &json["figures"][0]["verdicts"][0]["published"];
+        assert_eq!(*published, serde_json::json!([1.001, null]));
+        let page = render(&summary);
+        assert!(page.contains("above 1") && !page.contains("inf"));
     }
 
     #[test]

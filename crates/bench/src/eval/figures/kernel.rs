@@ -74,7 +74,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
                 "AutoNUMA moves significantly more pages than DAMON",
                 "autonuma",
                 moves,
-                (1.001, f64::MAX),
+                (1.001, f64::INFINITY),
                 "",
             ),
         ],

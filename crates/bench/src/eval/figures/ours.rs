@@ -58,7 +58,7 @@ fn table(scale: &Scale) -> Figure {
             "timberline is ahead of every placement that needs no foreknowledge",
             "timberline",
             faster_than(REALISABLE),
-            (1.001, f64::MAX),
+            (1.001, f64::INFINITY),
             super::why::LATEST,
         )],
     )
@@ -109,7 +109,7 @@ fn bounds(scale: &Scale) -> Figure {
                 measure: Measure::FastShare,
                 over: Over::Placements(&["oracle-pages"]),
             },
-            (1.001, f64::MAX),
+            (1.001, f64::INFINITY),
             "",
         )],
     )

@@ -151,7 +151,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
                     "S-ART over PAC-L (no figure is given: faster)",
                     "sidle",
                     faster_than(&["inner-fast"]),
-                    (1.001, f64::MAX),
+                    (1.001, f64::INFINITY),
                     WORKERS,
                 ),
             ],
