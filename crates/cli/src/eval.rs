@@ -108,37 +108,41 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let given = given_base(args.base_ns)?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
-    let matrix = Matrix::of(&figures);
+    let mut matrix = Matrix::of(&figures);
     matrix
         .check(available(&topology))
         .map_err(Failure::impossible)?;
     let shelf = Shelf::open(&args.out.join("runs")).map_err(Failure::impossible)?;
     let all = matrix.runs();
-    let matrix = matrix.without(&shelf);
+    let kept = matrix.take_kept(&shelf);
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
 
     let progress = bars::for_stderr(args.quiet);
     if !args.quiet {
-        let (kept, left) = (all - matrix.runs(), span(matrix.estimate().as_secs_f64()));
-        let (all, out) = (runs(all), args.out.display());
+        let left = span(matrix.estimate().as_secs_f64());
+        let (all, kept, out) = (runs(all), kept.len(), args.out.display());
         eprintln!("{all}, {kept} of them kept in {out}; the rest takes about {left}");
     }
     let meta = meta();
-    let write = || {
-        let summary = Summary::collect(meta.clone(), &figures, &shelf);
+    let mut summary = Summary::new(meta.clone(), figures);
+    kept.into_iter().for_each(|run| summary.add(run));
+    let write = |summary: &Summary| {
         summary.write_json(&args.out.join("eval.json"))?;
         summary.write_html(&args.out.join("eval.html"))
     };
     // Also before the first run: that there is no place for the report is to be known then.
-    write().map_err(Failure::impossible)?;
+    write(&summary).map_err(Failure::impossible)?;
     if matrix.runs() > 0 {
         let ground = Ground {
             base: given.map_or_else(|| measured_base(&*progress), Ok)?,
-            meta: meta.clone(),
+            meta,
         };
-        let kept = || write().map_err(|error| error.to_string());
+        let kept = |run| {
+            summary.add(run);
+            write(&summary).map_err(|error| error.to_string())
+        };
         let done = matrix.run(&ground, &shelf, &*progress, &interrupted, kept);
         done.map_err(Failure::Failed)?;
     }

@@ -41,11 +41,16 @@ impl Matrix {
         self.settings.len()
     }
 
-    /// Forgets the runs that are on the shelf.
-    pub fn without(mut self, shelf: &Shelf) -> Matrix {
-        self.settings
-            .retain(|setting| shelf.find(setting).is_none());
-        self
+    /// What the shelf has of the runs; they are forgotten here, and those that are left are yet to be made.
+    pub fn take_kept(&mut self, shelf: &Shelf) -> Vec<Kept> {
+        let mut taken = Vec::new();
+        self.settings.retain(|setting| {
+            let kept = shelf.find(setting);
+            let is_left = kept.is_none();
+            taken.extend(kept);
+            is_left
+        });
+        taken
     }
 
     /// About how long the runs take on two cores.
@@ -63,7 +68,7 @@ impl Matrix {
             .try_for_each(|setting| setting.plan()?.check(available))
     }
 
-    /// Runs them, and keeps each on the shelf as soon as it is done; `kept` is told then. Ends early once `interrupted` is true: a run that was cut
+    /// Runs them, and keeps each on the shelf as soon as it is done; `kept` is handed it then. Ends early once `interrupted` is true: a run that was cut
     /// short is not kept.
     ///
     /// # Errors
@@ -74,7 +79,7 @@ impl Matrix {
         shelf: &Shelf,
         progress: &dyn Progress,
         interrupted: &AtomicBool,
-        mut kept: impl FnMut() -> Result<(), String>,
+        mut kept: impl FnMut(Kept) -> Result<(), String>,
     ) -> Result<(), String> {
         let start = Instant::now();
         let mut pace = Pace::default();
@@ -112,10 +117,9 @@ impl Matrix {
                 results: measured.outcomes,
             };
             let setting = setting.clone();
-            shelf
-                .keep(&Kept { setting, report })
-                .map_err(|error| error.to_string())?;
-            kept()?;
+            let run = Kept { setting, report };
+            shelf.keep(&run).map_err(|error| error.to_string())?;
+            kept(run)?;
         }
         progress.finish();
         Ok(())
@@ -176,7 +180,9 @@ impl Progress for Numbered<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::Summary;
     use crate::eval::figure::tests::figure;
+    use crate::report::Outcome;
 
     #[test]
     fn equal_settings_are_run_once() {
@@ -185,6 +191,38 @@ mod tests {
         matrix.check(1 << 30).unwrap();
         let line = matrix.check(1 << 10).unwrap_err().to_string();
         assert!(line.contains("MiB"), "{line}");
+    }
+
+    #[test]
+    fn what_is_kept_is_read_once_and_stands_wherever_it_was_asked_for() {
+        let folder = format!("timberline-matrix-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        let shelf = Shelf::open(&folder).unwrap();
+        let (figure, results) = (figure(), vec![Outcome::default()]);
+        let kept = Kept {
+            setting: figure.runs[0].setting.clone(),
+            report: Report {
+                results,
+                ..Report::default()
+            },
+        };
+        shelf.keep(&kept).unwrap();
+        let mut matrix = Matrix::of(std::slice::from_ref(&figure));
+        let taken = matrix.take_kept(&shelf);
+        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!((taken.len(), matrix.runs()), (1, 1));
+
+        let mut summary = Summary::new(Meta::default(), vec![figure]);
+        taken.into_iter().for_each(|kept| summary.add(kept));
+        let there = |summary: &Summary| -> Vec<bool> {
+            let runs = summary.figures[0].runs.iter();
+            runs.map(Option::is_some).collect()
+        };
+        // The first and the third run have the same setting.
+        assert_eq!(there(&summary), [true, false, true]);
+        let setting = matrix.settings[0].clone();
+        summary.add(Kept { setting, ..kept });
+        assert_eq!(there(&summary), [true; 3]);
     }
 
     #[test]

@@ -20,5 +20,5 @@ pub use figures::{Scale, all};
 pub use matrix::{Ground, Matrix, span};
 pub use quantity::{Measure, Over, Quantity};
 pub use setting::{Load, Setting};
-pub use shelf::Shelf;
+pub use shelf::{Kept, Shelf};
 pub use summary::Summary;

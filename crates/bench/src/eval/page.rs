@@ -428,6 +428,8 @@ fn details(measured: &Measured) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::eval::claim::Claim;
     use crate::eval::claim::tests::claim;
@@ -456,7 +458,7 @@ mod tests {
                 results: vec![outcome("interleave", &[1.0, 1.0]), outcome("sidle", &sidle)],
             },
         };
-        let runs = vec![Some(kept), None, None];
+        let runs = vec![Some(Arc::new(kept)), None, None];
         let missing = Figure {
             id: "98",
             missing: Some("it needs a trace"),

@@ -1,15 +1,16 @@
 //! All figures with what was measured and what was published: as JSON, and as one page.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::claim::Verdict;
 use super::figure::Figure;
-use super::shelf::{Kept, Shelf};
+use super::shelf::Kept;
 use crate::report::{Meta, Outcome, write_file};
 
-/// Figures with the results that are there.
+/// Figures with the results that are there. It begins without any and is handed each as it comes, so none is read twice.
 pub struct Summary {
     /// Where and when it was put together.
     pub meta: Meta,
@@ -22,7 +23,7 @@ pub struct Measured {
     /// What it is.
     pub figure: Figure,
     /// What is there of its runs, in their order.
-    pub runs: Vec<Option<Kept>>,
+    pub runs: Vec<Option<Arc<Kept>>>,
 }
 
 impl Measured {
@@ -30,7 +31,7 @@ impl Measured {
     pub fn results(&self) -> Vec<Option<&[Outcome]>> {
         self.runs
             .iter()
-            .map(|kept| Some(&kept.as_ref()?.report.results[..]))
+            .map(|kept| Some(&kept.as_deref()?.report.results[..]))
             .collect()
     }
 
@@ -45,7 +46,7 @@ impl Measured {
 
     /// The runs that are there.
     pub fn kept(&self) -> impl Iterator<Item = &Kept> {
-        self.runs.iter().flatten()
+        self.runs.iter().flatten().map(AsRef::as_ref)
     }
 
     /// Whether any of them is of emulated memory.
@@ -79,19 +80,27 @@ struct RunInFile<'a> {
 }
 
 impl Summary {
-    /// Collects what the shelf has for these figures.
-    pub fn collect(meta: Meta, figures: &[Figure], shelf: &Shelf) -> Summary {
-        let measured = |figure: &Figure| Measured {
-            runs: figure
-                .runs
-                .iter()
-                .map(|run| shelf.find(&run.setting))
-                .collect(),
-            figure: figure.clone(),
+    /// These figures, without a result.
+    pub fn new(meta: Meta, figures: Vec<Figure>) -> Summary {
+        let measured = |figure: Figure| Measured {
+            runs: vec![None; figure.runs.len()],
+            figure,
         };
         Summary {
             meta,
-            figures: figures.iter().map(measured).collect(),
+            figures: figures.into_iter().map(measured).collect(),
+        }
+    }
+
+    /// Puts a result wherever its setting was asked for: figures share runs.
+    pub fn add(&mut self, kept: Kept) {
+        let kept = Arc::new(kept);
+        for Measured { figure, runs } in &mut self.figures {
+            for (run, place) in figure.runs.iter().zip(runs) {
+                if run.setting == kept.setting {
+                    *place = Some(kept.clone());
+                }
+            }
         }
     }
 
@@ -110,7 +119,7 @@ impl Summary {
                     .map(|(run, kept)| RunInFile {
                         panel: &run.panel,
                         category: &run.category,
-                        kept: kept.as_ref(),
+                        kept: kept.as_deref(),
                     })
                     .collect(),
             }
