@@ -1,9 +1,9 @@
 //! The most that placements of a grain could reach: which share of all accesses finds what it wants in fast memory, if the true frequencies are
 //! known and the budget is spent as well as possible.
 //!
-//! What is placed comes in parts, each fast or slow as a whole: leaves, or single records. The parts with the most accesses for a byte
+//! What is placed comes in parts, each fast or slow as a whole: pages, leaves, or single records. The parts with the most accesses for a byte
 //! are fast until the budget is used up, the last one in part. So this is the optimum of a fractional knapsack, and no placement of
-//! these parts is better. Inner nodes take nothing of the budget here, and there is no CPU cache.
+//! these parts is better, also none that moves them, as long as the frequencies hold. Inner nodes take nothing of the budget here, and there is no CPU cache.
 //!
 //! It is a share of *accesses*. The `fast_share` of a run is one of *lines fetched*, those of inner nodes among them, and
 //! those that the cache answered not: near, but not the same.

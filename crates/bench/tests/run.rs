@@ -309,19 +309,28 @@ fn bounds_are_those_of_the_distribution() {
         .iter()
         .map(|it| (&*it.index, &*it.workload))
         .collect();
-    assert_eq!(
-        of,
-        INDEXES.map(|index| (index, "hs-a hotspot:0.1:0.9")),
-        "ycsb-d changes as it runs"
-    );
+    let both = INDEXES.map(|index| [(index, "hs-a hotspot:0.1:0.9"), (index, "ycsb-d")]);
+    assert_eq!(of, both.concat());
     for bound in &bounds {
-        let shares = [bound.bound_leaf_fast_share, bound.bound_record_fast_share];
-        for share in shares.map(Option::unwrap) {
-            // All of the region, and two ninths of the rest. More where inner nodes take much, as they take none of the budget.
-            assert!((0.92..0.98).contains(&share), "{bound:?}");
+        let [page, leaf, record] = [
+            bound.bound_page_fast_share,
+            bound.bound_leaf_fast_share,
+            bound.bound_record_fast_share,
+        ]
+        .map(Option::unwrap);
+        // More where inner nodes take much, as they take none of the budget. Of art, pages are near records: they hold what
+        // was loaded in a row.
+        if bound.workload == "ycsb-d" {
+            // The sum of 1 / k^0.99 up to 9,000 is 0.88 of that up to 30,000.
+            assert!((0.87..0.98).contains(&record), "{bound:?}");
+            assert!(leaf > 0.3, "{bound:?}");
+        } else {
+            // All of the region, and two ninths of the rest.
+            for share in [leaf, record] {
+                assert!((0.92..0.98).contains(&share), "{bound:?}");
+            }
         }
-        let shares = shares.map(Option::unwrap);
-        assert!(shares[0] <= shares[1] + 0.01, "{bound:?}");
+        assert!(page <= leaf + 0.01 && leaf <= record + 0.01, "{bound:?}");
     }
 }
 

@@ -293,7 +293,7 @@ fn a_run_prints_a_table_and_writes_its_files() {
         assert_eq!(result["emulated"], true);
     }
     assert_eq!(
-        table.matches("bound: leaf-grained 0.").count(),
+        table.matches("bound: page-grained 0.").count(),
         2,
         "{table}"
     );
@@ -307,7 +307,11 @@ fn a_run_prints_a_table_and_writes_its_files() {
             (&bounds["index"], &bounds["workload"]),
             (&"btree".into(), &workload.into())
         );
-        for name in ["bound_leaf_fast_share", "bound_record_fast_share"] {
+        for name in [
+            "bound_page_fast_share",
+            "bound_leaf_fast_share",
+            "bound_record_fast_share",
+        ] {
             let share = bounds[name].as_f64().unwrap();
             assert!(share > 0.2 && share <= 1.0, "{name} {share}");
         }

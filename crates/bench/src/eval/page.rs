@@ -302,11 +302,16 @@ fn bounds(measured: &Measured) -> String {
         }
     }
     let mut table = vec![
-        ["at most, pages", "at most, leaves", "at most, records"]
-            .iter()
-            .chain(&placements)
-            .map(ToString::to_string)
-            .collect::<Vec<_>>(),
+        [
+            "at most, pages, of lines",
+            "at most, pages",
+            "at most, leaves",
+            "at most, records",
+        ]
+        .iter()
+        .chain(&placements)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>(),
     ];
     let mut names = vec![String::new()];
     for (run, kept) in runs() {
@@ -322,6 +327,7 @@ fn bounds(measured: &Measured) -> String {
         };
         let row = [
             pages,
+            bounds.bound_page_fast_share,
             bounds.bound_leaf_fast_share,
             bounds.bound_record_fast_share,
         ];

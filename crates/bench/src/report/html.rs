@@ -100,7 +100,7 @@ fn fast_share(report: &Report, groups: &[Group<'_>]) -> String {
     section(
         "Fast share",
         "Lines fetched from fast memory over all lines fetched. The dashed line is the oracle, \
-         which knows the true frequencies.",
+         which knows the true frequencies and moves nothing.",
         report.emulated(),
         &body,
         "No lines were counted in this run.",

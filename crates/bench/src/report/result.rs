@@ -43,8 +43,10 @@ pub struct Meta {
 }
 
 /// The most that placements of a grain could have reached on one workload: which share of all accesses finds what it wants fast, if
-/// frequencies are known and the budget is spent as well as possible ([`crate::bound`]). `null` where frequencies change as the workload
-/// runs.
+/// frequencies are known and the budget is spent as well as possible ([`crate::bound`]). `null` where frequencies are not known.
+///
+/// Of a trace they are those of the whole trace: what moves with it could reach more. Of all else they are those of a moment, and so hold for
+/// placements that move, too; of `latest`, of the first one, as [no later one allows more](crate::workload::Workload::frequencies).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bounds {
@@ -52,6 +54,8 @@ pub struct Bounds {
     pub index: String,
     /// The workload.
     pub workload: String,
+    /// Of placements of pages of 4 KiB, as the map lies in memory when it is loaded.
+    pub bound_page_fast_share: Option<f64>,
     /// Of placements of leaves.
     pub bound_leaf_fast_share: Option<f64>,
     /// Of placements of single records, each with its share of the leaves' bytes.
@@ -107,7 +111,8 @@ pub struct Outcome {
     /// Fast lines over all lines fetched; `null` where none were counted.
     pub fast_share: Option<f64>,
 
-    /// The largest fast share that a placement of this grain could reach, by the frequencies that it was told; `null` where none were.
+    /// The largest fast share that a placement of this grain could reach, by the frequencies that it was told; `null` where none were, and where
+    /// what is wanted moves on with the requests: these are averages over many, and what moves along could reach more.
     pub fast_share_bound: Option<f64>,
 
     /// Nodes, or pages where these are placed, moved to a faster tier.

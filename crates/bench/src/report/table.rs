@@ -32,7 +32,7 @@ pub fn render(report: &Report) -> String {
     if !report.meta.bounds.is_empty() {
         text += "bound: share of accesses that the best placement of that grain would find fast within the budget.\n";
     }
-    text += "÷oracle: regained over that of a placement that knows the true frequencies.\n";
+    text += "÷oracle: regained over that of a placement that knows the true frequencies and moves nothing.\n";
     for outcome in report
         .results
         .iter()
@@ -75,6 +75,7 @@ fn heading(group: &Group<'_>) -> String {
 
 fn bound(bounds: &Bounds) -> String {
     let shares = [
+        ("page", bounds.bound_page_fast_share),
         ("leaf", bounds.bound_leaf_fast_share),
         ("record", bounds.bound_record_fast_share),
     ];
@@ -237,13 +238,14 @@ mod tests {
         report.meta.bounds.push(Bounds {
             index: "btree".into(),
             workload: "ycsb-a".into(),
+            bound_page_fast_share: Some(0.451),
             bound_leaf_fast_share: Some(0.701),
             bound_record_fast_share: None,
         });
         let text = render(&report);
         let lines: Vec<&str> = text.lines().collect();
         let at = |start: &str| lines.iter().rposition(|line| line.starts_with(start));
-        let bound = at("  bound: leaf-grained 0.70, record-grained –");
+        let bound = at("  bound: page-grained 0.45, leaf-grained 0.70, record-grained –");
         assert_eq!(bound, at("  timberline").map(|last| last + 1), "{text}");
         assert!(text.contains("\nbound: share of accesses"));
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement, SELDOM};
 use timberline_tier::TierId;
+use timberline_tier::emulator::PAGE;
 
 use super::index::PlacedIndex;
 use super::plan::What;
@@ -49,7 +50,7 @@ impl Placement for Census {
 
 impl Census {
     /// What placements could reach on a loaded, quiet map whose placement this is, within `fast` bytes. `None` where a workload's frequencies
-    /// change with time, if `interrupted` becomes true, or if the map's memory has one tier and reports nothing.
+    /// are not known, if `interrupted` becomes true, or if the map's memory has one tier and reports nothing.
     ///
     /// Looks each record up once, from a thread of its own.
     pub fn bounds<I: PlacedIndex>(
@@ -63,11 +64,14 @@ impl Census {
         let accesses = what.requests.frequencies(seed)?;
         let keys = (0..what.requests.records()).map(|id| what.requests.key(id));
         let leaves = self.leaves(map, keys, &accesses, interrupted)?;
+        let pages = pages(&leaves);
+        let leaves: Vec<Part> = leaves.into_iter().map(|(_, leaf)| leaf).collect();
         let bytes: f64 = leaves.iter().map(|leaf| leaf.bytes).sum();
         let budget = fast as f64;
         Some(Bounds {
             index: I::NAME.into(),
             workload: what.requests.name().into(),
+            bound_page_fast_share: bound::fast_share(pages, budget),
             bound_leaf_fast_share: bound::fast_share(leaves, budget),
             bound_record_fast_share: bound::fast_share_of_records(
                 &accesses,
@@ -77,14 +81,14 @@ impl Census {
         })
     }
 
-    /// The leaves, each with the sum of its records' `accesses`, which come in the order of `keys`.
+    /// The leaves by address, each with the sum of its records' `accesses`, which come in the order of `keys`.
     fn leaves<I: PlacedIndex>(
         &self,
         map: &I,
         keys: impl Iterator<Item = u64> + Send,
         accesses: &[f32],
         interrupted: &AtomicBool,
-    ) -> Option<Vec<Part>> {
+    ) -> Option<Vec<(usize, Part)>> {
         self.counting.store(true, Relaxed);
         let count = || self.count(map, keys, accesses, interrupted);
         let leaves = std::thread::scope(|scope| scope.spawn(count).join().expect("the census"));
@@ -107,7 +111,7 @@ impl Census {
         keys: impl Iterator<Item = u64>,
         accesses: &[f32],
         interrupted: &AtomicBool,
-    ) -> Option<Vec<Part>> {
+    ) -> Option<Vec<(usize, Part)>> {
         let placed = map.placed();
         // Records side by side come one after the other, mostly: a leaf is a run of them, or few.
         let mut runs: Vec<(usize, Part)> = Vec::new();
@@ -137,6 +141,46 @@ impl Census {
             }
             same
         });
-        Some(runs.into_iter().map(|(_, leaf)| leaf).collect())
+        Some(runs)
+    }
+}
+
+/// The pages that leaves, in order of their addresses, begin in. A page is fast as a whole, whatever else is in it; what leaves
+/// keep beside them, in other pages, goes with it.
+fn pages(leaves: &[(usize, Part)]) -> Vec<Part> {
+    let pages = leaves.chunk_by(|(one, _), (other, _)| one / PAGE == other / PAGE);
+    let sum = |leaves: &[(usize, Part)], of: fn(&Part) -> f64| -> f64 {
+        leaves.iter().map(|(_, leaf)| of(leaf)).sum()
+    };
+    let page = |leaves: &[(usize, Part)]| Part {
+        accesses: sum(leaves, |leaf| leaf.accesses),
+        bytes: sum(leaves, |leaf| leaf.bytes).max(PAGE as f64),
+    };
+    pages.map(page).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_are_of_the_page_that_they_begin_in() {
+        let leaf = |address, accesses| {
+            let bytes = 1024.0;
+            (address, Part { accesses, bytes })
+        };
+        let leaves = [
+            leaf(PAGE, 3.0),
+            leaf(PAGE + 3072, 1.0),
+            leaf(2 * PAGE, 2.0),
+            leaf(9 * PAGE + 512, 5.0),
+        ];
+        let accesses = pages(&leaves).into_iter().map(|page| page.accesses);
+        assert!(accesses.eq([4.0, 2.0, 5.0]));
+        // Of two pages' worth of memory, pages get 9 of the 11 accesses, and leaves all of them.
+        let budget = 2.0 * PAGE as f64;
+        assert_eq!(bound::fast_share(pages(&leaves), budget), Some(9.0 / 11.0));
+        let leaves = leaves.map(|(_, leaf)| leaf).to_vec();
+        assert_eq!(bound::fast_share(leaves, budget), Some(1.0));
     }
 }

@@ -198,6 +198,10 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         } = self.lines;
         outcome.set_lines(fast, slow, cached, self.ops);
         self.contender.describe(&mut outcome);
+        if what.requests.move_on() {
+            // What was counted before is an average over a time, and bounds only what does not move in it.
+            outcome.fast_share_bound = None;
+        }
         outcome
     }
 }

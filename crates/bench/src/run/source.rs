@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::trace::{Replay, Split, Timed, Trace};
-use crate::workload::{KeySpace, Request, Stream, Tpcc, TpccStream, Workload, load_order};
+use crate::workload::{
+    Distribution, KeySpace, Request, Stream, Tpcc, TpccStream, Workload, load_order,
+};
 
 /// What is run: made once for all maps and threads.
 #[derive(Clone)]
@@ -69,12 +71,24 @@ impl Requests {
         }
     }
 
-    /// How often each of the records is touched, in the order of [`Requests::key`]; `None` where that changes with time.
+    /// How often each of the records is touched, in the order of [`Requests::key`]: of a workload as
+    /// [its distribution says](Workload::frequencies), of a trace over all of it. `None` where that is not known.
     pub fn frequencies(&self, seed: u64) -> Option<Vec<f32>> {
         match self {
             Requests::Stream { workload, space } => workload.frequencies(space, seed),
             Requests::Tpcc(_) => None,
             Requests::Trace { trace, .. } => Some(trace.frequencies()),
+        }
+    }
+
+    /// Whether what is wanted moves on with the requests: records become hot as they are inserted.
+    pub fn move_on(&self) -> bool {
+        match self {
+            Requests::Stream { workload, .. } => {
+                matches!(workload.distribution(), Distribution::Latest { .. })
+            }
+            Requests::Tpcc(_) => true,
+            Requests::Trace { .. } => false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::distribution::Distribution;
 use super::hotspot::HotRegion;
-use super::key_space::KeySpace;
+use super::key_space::{KeySpace, whole_load_order};
 use super::mix::LONGEST_SCAN;
 use super::permutation::Permutation;
 use super::rng::{self, Rng};
@@ -10,8 +10,12 @@ use super::spec::Workload;
 
 impl Workload {
     /// How often each loaded record is touched, in order of ids, in a unit of its own. A scan touches all records it reads;
-    /// inserts touch none that is loaded. A hot region is where it is now. `None` where the frequencies change as the workload
-    /// runs: of `latest`.
+    /// inserts touch none that is loaded. A hot region is where it is now.
+    ///
+    /// Of `latest`, it is when nothing is inserted yet: the last to be loaded are the newest. From then on every insert makes all others
+    /// one older, so these frequencies are of one moment, but a later one allows no more. Each thread reads by the same law of
+    /// ages, from as many records, which lie as far apart; and where there are several, the newest of each are others. `None` of
+    /// `latest` where [what is inserted lies side by side](KeySpace::scatters_inserts), as later moments allow more there.
     pub fn frequencies(&self, space: &KeySpace, seed: u64) -> Option<Vec<f32>> {
         let wanted = wanted(&self.distribution(), space, seed, self.hot_epoch().get())?;
         let mix = self.mix();
@@ -34,27 +38,31 @@ fn wanted(
     epoch: u64,
 ) -> Option<Vec<f32>> {
     let records = space.records();
-    let by_rank = |weight: &dyn Fn(u64) -> f64, scrambled: bool| {
-        let order = scrambled.then(|| Permutation::new(records, Rng::new(seed, rng::SCRAMBLE)));
+    let by_rank = |weight: &dyn Fn(u64) -> f64, id: &dyn Fn(u64) -> u64| {
         let weights: Vec<f64> = (0..records).map(weight).collect();
         let all: f64 = weights.iter().sum();
         let mut shares = vec![0.0; records as usize];
         for (rank, weight) in (0..).zip(weights) {
-            let id = order.as_ref().map_or(rank, |order| order.at(rank));
-            shares[id as usize] = (weight / all) as f32;
+            shares[id(rank) as usize] = (weight / all) as f32;
         }
         shares
     };
+    let order = Permutation::new(records, Rng::new(seed, rng::SCRAMBLE));
+    let placed = |scrambled| move |rank| if scrambled { order.at(rank) } else { rank };
+    let zipf = |theta: f64| move |rank| (rank as f64 + 1.0).powf(-theta);
     match *distribution {
-        Distribution::Uniform => Some(by_rank(&|_| 1.0, false)),
+        Distribution::Uniform => Some(by_rank(&|_| 1.0, &placed(false))),
         Distribution::Zipfian { theta, scrambled } => {
-            Some(by_rank(&|rank| (rank as f64 + 1.0).powf(-theta), scrambled))
+            Some(by_rank(&zipf(theta), &placed(scrambled)))
         }
         Distribution::SelfSimilar { h, scrambled } => {
             // The first x of the records get x^power of the draws.
             let power = (-h).ln_1p() / h.ln();
             let below = |rank: u64| (rank as f64 / records as f64).powf(power);
-            Some(by_rank(&|rank| below(rank + 1) - below(rank), scrambled))
+            Some(by_rank(
+                &|rank| below(rank + 1) - below(rank),
+                &placed(scrambled),
+            ))
         }
         Distribution::Hotspot { size, share } => {
             let region = HotRegion::new(records, size, seed);
@@ -64,9 +72,12 @@ fn wanted(
                 true => share / hot,
                 false => (1.0 - share) / others,
             };
-            Some(by_rank(&of, false))
+            Some(by_rank(&of, &placed(false)))
         }
-        Distribution::Latest { .. } => None,
+        Distribution::Latest { theta } => space.scatters_inserts().then(|| {
+            let loaded = whole_load_order(records, seed);
+            by_rank(&zipf(theta), &|back| loaded.at(records - 1 - back))
+        }),
     }
 }
 
@@ -89,8 +100,13 @@ fn scanned(wanted: &[f32]) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+    use std::collections::HashMap;
+
     use super::*;
-    use crate::workload::{Op, chi_square};
+    use crate::workload::latest::Latest;
+    use crate::workload::stream::Inserts;
+    use crate::workload::{Op, chi_square, load_order};
 
     /// What a stream asks for, counted, beside what is promised, for ids in order.
     fn check(workload: &str, distribution: &str) {
@@ -145,6 +161,8 @@ mod tests {
         ] {
             check("ycsb-a", distribution);
         }
+        // Without inserts, the moment lasts.
+        check("ycsb-c", "latest:0.99");
         check("ycsb-e", "zipfian:0.99");
         check("ycsb-e", "hotspot:0.05:0.9");
     }
@@ -162,12 +180,58 @@ mod tests {
         }
     }
 
+    /// Of four records with weights 1, 1/2, 1/3 and 1/4, so shares of 12, 6, 4 and 3 in 25.
     #[test]
-    fn what_changes_with_time_has_none() {
-        let space = KeySpace::new(10).unwrap();
-        assert_eq!(
-            Workload::parse("ycsb-d").unwrap().frequencies(&space, 1),
-            None
-        );
+    fn the_last_to_be_loaded_are_the_newest() {
+        let space = KeySpace::new(4).unwrap();
+        let latest = Distribution::parse("latest:1").unwrap();
+        let workload = Workload::parse("ycsb-d").unwrap();
+        let workload = workload.with_distribution(latest);
+        let shares = workload.frequencies(&space, 9).unwrap();
+        let newest_first = load_order(4, 9, 0, 1).collect::<Vec<_>>().into_iter().rev();
+        let shares = newest_first.map(|id| shares[id as usize]);
+        for (share, expected) in shares.zip([0.48, 0.24, 0.16, 0.12]) {
+            assert!((share - expected).abs() < 1e-6, "{share}, {expected}");
+        }
+        let dense = KeySpace::dense(4).unwrap();
+        assert_eq!(workload.frequencies(&dense, 9), None);
+    }
+
+    /// What the most wanted records of a moment get of the reads, when both of two threads have inserted so many.
+    #[test]
+    fn no_later_moment_of_latest_allows_more() {
+        const READS: u64 = 100_000;
+        let space = KeySpace::new(100).unwrap();
+        let workload = Workload::parse("ycsb-d").unwrap();
+        let mut promised = workload.frequencies(&space, 5).unwrap();
+        promised.sort_unstable_by(|one, two| two.total_cmp(one));
+        for made in [0, 10, 1000] {
+            let mut counts = HashMap::new();
+            for thread in 0..2 {
+                let inserts = Inserts {
+                    made,
+                    thread,
+                    threads: 2,
+                };
+                let (latest, mut rng) = (Latest::new(&space, 0.99, 5), Rng::new(1, thread));
+                for _ in 0..READS / 2 {
+                    *counts
+                        .entry(latest.key(&mut rng, &space, &inserts))
+                        .or_insert(0) += 1;
+                }
+            }
+            let mut counts: Vec<u64> = counts.into_values().collect();
+            counts.sort_unstable_by_key(|&count| Reverse(count));
+            for most in [1, 5, 20, 50] {
+                let share = counts[..most].iter().sum::<u64>() as f64 / READS as f64;
+                let bound: f32 = promised[..most].iter().sum();
+                let above = share - f64::from(bound);
+                assert!(above < 0.01, "{made}, {most}: {share} above {bound}");
+                assert!(
+                    made > 0 || above > -0.01,
+                    "{most}: {share} far below {bound}"
+                );
+            }
+        }
     }
 }

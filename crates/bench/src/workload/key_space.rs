@@ -70,6 +70,12 @@ impl KeySpace {
         id * self.stride + 2 * rng::scale(rng::hash(id), self.stride / 2)
     }
 
+    /// Whether successive inserts come far from one another in key order, as what is loaded does.
+    #[inline]
+    pub fn scatters_inserts(&self) -> bool {
+        self.inserted.is_some()
+    }
+
     /// The key of the `number`-th record to be inserted, which must be below 2⁶³. Successive numbers are
     /// far from one another, but for dense keys.
     #[inline]

@@ -98,8 +98,8 @@ fn bounds(scale: &Scale) -> Figure {
         "bounds",
         "How near to what a grain allows",
         "",
-        "The fast share of lines, beside the most that any placement of pages of 4 KiB could have (of lines, too), and the most \
-         that placements of whole leaves and of single records could have (of accesses).",
+        "The fast share of lines, beside the most that any placement of pages of 4 KiB could have of lines, and the most \
+         that placements of pages, of whole leaves and of single records could have of accesses.",
         &[View::Bounds],
         runs,
         vec![claim(
