@@ -83,10 +83,10 @@ pub struct Args {
     /// Move the hot region every so many seconds; measures one long round
     #[arg(long, value_name = "S")]
     shift_every: Option<f64>,
-    /// Seconds from one scan of SIDLE's migration trigger to the next; its cooler rests four times as long [default: 0.5]
+    /// Seconds from one scan of SIDLE's migration trigger to the next; its cooler rests four times as long. Of no other placement [default: 0.5]
     #[arg(long, value_name = "S")]
     interval: Option<f64>,
-    /// The shares of fast memory that SIDLE keeps its use between, percents, low and high [default: 85:95]
+    /// The shares of fast memory that SIDLE keeps its use between, percents, low and high. Of no other placement [default: 85:95]
     #[arg(long, value_name = "LOW:HIGH")]
     watermarks: Option<String>,
     /// Seed of all requests
@@ -241,6 +241,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let measured = results.map_err(Failure::Failed)?;
     let mut notes = args.loads.notes(&plan);
+    notes.extend(plan.notes());
     if interrupted.load(Relaxed) {
         notes.push("Interrupted: figures are of what was measured until then.".to_string());
     }

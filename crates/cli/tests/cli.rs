@@ -51,6 +51,41 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     refuses(&["--interval", "0"], &["--interval 0", "0.001 to 86400"]);
 }
 
+/// Only SIDLE's workers have this interval, and only the whole of it has watermarks.
+#[test]
+fn settings_that_nothing_heeds_are_refused() {
+    refuses(
+        &["--interval", "1", "--placements", "all-fast,timberline,tpp"],
+        &[
+            "--interval",
+            "on all-fast, timberline, tpp:",
+            "sidle+tracking",
+        ],
+    );
+    refuses(
+        &["--interval", "1", "--placements", "sidle+layering"],
+        &["--interval", "on sidle+layering:"],
+    );
+    refuses(
+        &["--watermarks", "50:60", "--placements", "sidle+histogram"],
+        &["--watermarks", "heeds it: sidle+watermark, sidle\n"],
+    );
+    let scratch = Scratch::new();
+    let placements = [
+        "--interval",
+        "1",
+        "--placements",
+        "interleave,sidle,timberline",
+    ];
+    let output = bench(&scratch, &placements).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table = stdout(&output);
+    assert!(
+        table.contains("--interval is heeded by sidle alone."),
+        "{table}"
+    );
+}
+
 #[test]
 fn budgets_that_are_none_are_refused() {
     for budget in ["0%", "120%", "0", "many", "-5M", "nan%", "", "½G"] {

@@ -5,7 +5,6 @@ mod watched;
 use std::path::Path;
 use std::sync::Arc;
 
-use timberline_placement::sidle::Technique;
 use timberline_placement::workers::Workers;
 use timberline_placement::{
     AllSlow, InnerFast, Interleave, Oracle, Placement, Random, Sidle, SidleConfig, Timberline,
@@ -21,7 +20,7 @@ use super::form::Form;
 use super::hog::Hog;
 use super::index::PlacedIndex;
 use super::paged::PageSide;
-use super::plan::{KERNEL, PAGED, PAUSED, Plan};
+use super::plan::{KERNEL, PAGED, PAUSED, Plan, technique};
 use crate::report::{LevelFill, Outcome};
 use crate::substrate::Substrate;
 
@@ -368,13 +367,12 @@ impl<I: PlacedIndex> Contender<I> {
 /// If there is no placement of this name: names are checked.
 fn sidle(name: &str, levels: u8, plan: &Plan) -> SidleConfig {
     let whole = SidleConfig::default();
-    let step = Technique::ALL.into_iter().find(|it| it.step() == name);
-    let up_to = step.or((name == "sidle").then_some(whole.up_to));
     let trigger_period = plan.interval.unwrap_or(whole.trigger_period);
     let published = (whole.low_watermark, whole.high_watermark);
     let (low_watermark, high_watermark) = plan.watermarks.unwrap_or(published);
     SidleConfig {
-        up_to: up_to.unwrap_or_else(|| unreachable!("placement names are checked: {name}")),
+        up_to: technique(name)
+            .unwrap_or_else(|| unreachable!("placement names are checked: {name}")),
         fixed_levels: levels,
         trigger_period,
         cooler_period: 4 * trigger_period,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use timberline_placement::pages::PageCosts;
+use timberline_placement::sidle::Technique;
 use timberline_tier::emulator::CacheSize;
 
 use super::form::{Form, Keys};
@@ -262,7 +263,52 @@ fn choose(
     }
 }
 
+/// The last of SIDLE's techniques that the placement of this name uses, if it is SIDLE or a step of its ablation.
+pub(super) fn technique(placement: &str) -> Option<Technique> {
+    let step = Technique::ALL.into_iter().find(|it| it.step() == placement);
+    step.or((placement == "sidle").then_some(Technique::Watermark))
+}
+
+/// Whether a placement uses this technique of SIDLE's.
+fn heeds(placement: &str, technique: Technique) -> bool {
+    self::technique(placement).is_some_and(|last| last >= technique)
+}
+
 impl Plan {
+    /// What is set of SIDLE, as `bench` calls it, and the first technique that heeds it.
+    fn settings_of_sidle(&self) -> impl Iterator<Item = (&'static str, Technique)> {
+        let interval = self.interval.map(|_| ("--interval", Technique::Tracking));
+        let watermarks = self.watermarks;
+        let watermarks = watermarks.map(|_| ("--watermarks", Technique::Watermark));
+        interval.into_iter().chain(watermarks)
+    }
+
+    /// What a reader has to know of settings that not all placements heed, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let note = |(flag, technique)| {
+            let placements = self.placements.iter().copied();
+            let heeding = placements.filter(|name| heeds(name, technique));
+            let heeding = heeding.collect::<Vec<_>>().join(", ");
+            format!("{flag} is heeded by {heeding} alone.")
+        };
+        self.settings_of_sidle().map(note).collect()
+    }
+
+    /// Checks that everything set is heeded by one of the placements.
+    fn check_heeded(&self) -> Result<(), BadPlan> {
+        for (flag, technique) in self.settings_of_sidle() {
+            if !self.placements.iter().any(|name| heeds(name, technique)) {
+                let heeding = PLACEMENTS.into_iter().filter(|name| heeds(name, technique));
+                return Err(BadPlan(format!(
+                    "{flag} has no effect on {}: leave it out, or give --placements with one that heeds it: {}",
+                    self.placements.join(", "),
+                    heeding.collect::<Vec<_>>().join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes that a workload's inserts may add to a map during the run.
     pub fn growth(&self, what: &What) -> usize {
         // Of a thread.
@@ -274,11 +320,12 @@ impl Plan {
         (inserts * bytes as f64) as usize
     }
 
-    /// Checks what can be known before loading: that the machine's memory can hold the maps.
+    /// Checks what can be known before loading: that every setting has an effect, and that the machine's memory can hold the maps.
     ///
     /// # Errors
     /// One line with what is needed and what is there.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
+        self.check_heeded()?;
         let record = |what: &What| match (&what.form.keys, self.indexes.as_slice()) {
             // A tree of random 16-byte records is three quarters full at least.
             (Keys::Words, ["btree"]) => 24 + what.form.block_bytes() as u64,
