@@ -14,6 +14,7 @@ use timberline_tier::topology::Topology;
 
 use crate::live::LiveView;
 use crate::loads::Loads;
+use crate::say::say;
 use crate::setup::{available, cores, given_base, measured_base, meta};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
@@ -299,7 +300,7 @@ fn check_writable(path: &Path) -> Result<(), Failure> {
 }
 
 fn write(args: &Args, report: Report) -> Result<(), Failure> {
-    println!("{}", table::render(&report));
+    say(format_args!("{}", table::render(&report)));
     print_recoveries(&report.results);
     print_misplaced(&report.results);
     print_bounds(&report.results);
@@ -308,17 +309,17 @@ fn write(args: &Args, report: Report) -> Result<(), Failure> {
         report.write_json(path).map_err(Failure::failed)?;
     }
     report.write_html(&args.html).map_err(Failure::failed)?;
-    println!("The report: {}", args.html.display());
+    say(format_args!("The report: {}", args.html.display()));
     Ok(())
 }
 
 fn print_misplaced(results: &[Outcome]) {
     for outcome in results {
         if let Some(pages @ 1..) = outcome.misplaced_pages {
-            println!(
+            say(format_args!(
                 "{}, {}: the kernel put {pages} pages on another NUMA node than asked for",
                 outcome.workload, outcome.placement
-            );
+            ));
         }
     }
 }
@@ -326,10 +327,10 @@ fn print_misplaced(results: &[Outcome]) {
 fn print_unanswered(results: &[Outcome]) {
     for outcome in results {
         if outcome.unanswered > 0 {
-            println!(
+            say(format_args!(
                 "{}, {}: could not keep up; {} requests were due and had no turn",
                 outcome.workload, outcome.placement, outcome.unanswered
-            );
+            ));
         }
     }
 }
@@ -337,10 +338,10 @@ fn print_unanswered(results: &[Outcome]) {
 fn print_bounds(results: &[Outcome]) {
     for outcome in results {
         if let Some(bound) = outcome.fast_share_bound {
-            println!(
+            say(format_args!(
                 "{}, {}: no placement of pages within this budget has a fast share above {bound:.3}, by the counts of a rehearsal",
                 outcome.workload, outcome.placement
-            );
+            ));
         }
     }
 }
@@ -361,9 +362,9 @@ fn print_recoveries(results: &[Outcome]) {
         for (what, time) in times {
             let (workload, placement) = (&outcome.workload, &outcome.placement);
             if let (Some(median), Some(longest)) = time {
-                println!(
+                say(format_args!(
                     "{workload}, {placement}: back to 90 % of {what} {median:.1} s after the hot region moved (at most {longest:.1} s)"
-                );
+                ));
             }
         }
     }

@@ -8,11 +8,13 @@ mod eval;
 mod live;
 mod loads;
 mod measure;
+mod say;
 mod setup;
 mod tiers;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 /// Ordered indexes that live across memory tiers.
@@ -55,8 +57,28 @@ impl Failure {
     }
 }
 
+/// Nothing was asked, and what could be is shown.
+const NO_COMMAND: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+
+/// What is wrong with the arguments, and the tip if there is one. How to call it is left out: `--help` says that.
+fn in_a_line(error: &str) -> String {
+    let lines = error.lines().map(str::trim);
+    let said = lines.filter(|line| {
+        !(line.is_empty() || line.starts_with("Usage:") || line.starts_with("For more information"))
+    });
+    said.collect::<Vec<_>>().join(" ").replace(" tip: ", "; ")
+}
+
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && error.kind() != NO_COMMAND => {
+            eprintln!("{}", in_a_line(&error.to_string()));
+            return ExitCode::from(2);
+        }
+        Err(help) => help.exit(),
+    };
+    let done = match cli.command {
         Command::Tiers(args) => tiers::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Bench(args) => bench::run(&args),

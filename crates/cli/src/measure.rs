@@ -4,6 +4,7 @@ use timberline_tier::emulator::{Base, Chase, Emulated, Profile, race};
 use timberline_tier::{Arenas, ArenasConfig, TierId};
 
 use crate::Failure;
+use crate::say::say;
 
 /// Arguments of `measure`.
 #[derive(clap::Args)]
@@ -58,15 +59,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "profile": args.profile, "emulated": true, "base_latency_ns": base.latency_ns,
             "base_line_ns": base.line_ns, "tiers": tiers,
         });
-        println!("{all:#}");
+        say(format_args!("{all:#}"));
         return Ok(());
     }
-    println!(
+    say(format_args!(
         "profile {} (emulated); this machine's memory: {:.0} ns, {:.1} ns a further line",
         args.profile, base.latency_ns, base.line_ns
-    );
+    ));
     for (&tier, time) in tiers.iter().zip(&times) {
-        println!(
+        say(format_args!(
             "tier {}: {:7.1} ns a step [{:.1}–{:.1}], {:.3} × tier 0; the profile says {:.3} ×",
             tier.0,
             time.median,
@@ -74,7 +75,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             time.max,
             time.median / times[0].median,
             expected(tier),
-        );
+        ));
     }
     Ok(())
 }

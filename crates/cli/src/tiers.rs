@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use timberline_tier::topology::{NodeList, Topology};
 
 use crate::Failure;
+use crate::say::say;
 
 /// Arguments of `tiers`.
 #[derive(clap::Args)]
@@ -46,12 +47,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let found = Topology::discover(&args.root).map_err(Failure::impossible)?;
     let topology = args.nodes.apply(found)?;
     if args.json {
-        println!(
+        say(format_args!(
             "{}",
             serde_json::to_string_pretty(&topology).map_err(Failure::failed)?
-        );
+        ));
     } else {
-        println!("{topology}");
+        say(format_args!("{topology}"));
     }
     Ok(())
 }

@@ -1,0 +1,9 @@
+//! What the commands print.
+
+use std::fmt::Display;
+use std::io::{Write, stdout};
+
+/// Prints a line. That nobody reads on, as behind `| head`, is no reason to end: files are still to be written.
+pub fn say(line: impl Display) {
+    let _ = writeln!(stdout(), "{line}");
+}
