@@ -38,6 +38,9 @@ pub enum Load {
 }
 
 /// One run: a map, what it is asked, and the placements side by side. Equal settings have comparable results, so each is run once.
+///
+/// It has the fields of a [`Plan`] of one workload by the names and plain numbers that they are made of, as only these can be compared,
+/// kept in a file and read again: a plan holds what came of reading them, an open trace among it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// The map.
