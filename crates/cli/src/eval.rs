@@ -1,5 +1,6 @@
 //! `timberline eval`: the figures of the seeds, rebuilt on this machine, beside what was published.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,8 +10,12 @@ use timberline_bench::run;
 use timberline_tier::emulator::Profile;
 use timberline_tier::topology::Topology;
 
+use crate::say::say;
 use crate::setup::{available, cores, given_base, measured_base, meta};
 use crate::{Failure, bars, loads};
+
+/// Some figures have an eighth of the records, or a tenth of them fast: with fewer than these, a placement's tables do not fit.
+const FEWEST_RECORDS: u64 = 1000;
 
 /// Arguments of `eval`.
 #[derive(clap::Args)]
@@ -80,12 +85,28 @@ impl Args {
                 "--rounds {rounds}: give 1 to 10000"
             )));
         }
+        let records = self.records.unwrap_or(scale.records);
+        if records < FEWEST_RECORDS {
+            return Err(Failure::Impossible(format!(
+                "--records {records}: give {FEWEST_RECORDS} or more"
+            )));
+        }
+        let urls = self.urls.iter().map(|path| ("--urls", path));
+        let traces = self.trace.iter().map(|path| ("--trace", path));
+        for (flag, path) in urls.chain(traces) {
+            File::open(path).map_err(|error| {
+                let path = path.display();
+                Failure::Impossible(format!(
+                    "{flag} {path}: {error}; give a file that can be read"
+                ))
+            })?;
+        }
         if let Some(index) = &self.index {
             run::indexes(std::slice::from_ref(index)).map_err(Failure::impossible)?;
         }
         Profile::parse(&self.profile).map_err(Failure::impossible)?;
         Ok(Scale {
-            records: self.records.unwrap_or(scale.records),
+            records,
             threads,
             rounds,
             index: self.index.clone(),
@@ -101,10 +122,15 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let figures = choose(all(&args.scale()?), &args.figures).map_err(Failure::impossible)?;
+    let figures = choose(all(&args.scale()?), &args.figures)
+        .map_err(|unknown| Failure::Impossible(format!("{unknown}; --list says what they are")))?;
     if args.list {
         list(&figures);
         return Ok(());
+    }
+    let missing: Vec<String> = missing(&figures).collect();
+    if missing.len() == figures.len() {
+        return Err(Failure::Impossible(missing.join("; ")));
     }
     let given = given_base(args.base_ns)?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
@@ -112,19 +138,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     matrix
         .check(available(&topology))
         .map_err(Failure::impossible)?;
-    let shelf = Shelf::open(&args.out.join("runs")).map_err(Failure::impossible)?;
+    let elsewhere = |error| Failure::Impossible(format!("{error}; give another folder by --out"));
+    let shelf = Shelf::open(&args.out.join("runs")).map_err(elsewhere)?;
     let all = matrix.runs();
     let kept = matrix.take_kept(&shelf);
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
 
-    let progress = bars::for_stderr(args.quiet);
-    if !args.quiet {
-        let left = span(matrix.estimate().as_secs_f64());
-        let (all, kept, out) = (runs(all), kept.len(), args.out.display());
-        eprintln!("{all}, {kept} of them kept in {out}; the rest takes about {left}");
-    }
     let meta = meta();
     let mut summary = Summary::new(meta.clone(), figures);
     kept.into_iter().for_each(|run| summary.add(run));
@@ -133,7 +154,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         summary.write_html(&args.out.join("eval.html"))
     };
     // Also before the first run: that there is no place for the report is to be known then.
-    write(&summary).map_err(Failure::impossible)?;
+    write(&summary).map_err(elsewhere)?;
+    let progress = bars::for_stderr(args.quiet);
+    if !args.quiet {
+        let left = span(matrix.estimate().as_secs_f64());
+        let (kept, all, out) = (all - matrix.runs(), runs(all), args.out.display());
+        eprintln!("{all}, {kept} of them kept in {out}; the rest takes about {left}");
+        missing.iter().for_each(|line| eprintln!("{line}"));
+    }
     if matrix.runs() > 0 {
         let ground = Ground {
             base: given.map_or_else(|| measured_base(&*progress), Ok)?,
@@ -147,10 +175,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         done.map_err(Failure::Failed)?;
     }
     if interrupted.load(Relaxed) {
-        println!("Interrupted. What was measured is kept; the same command goes on from there.");
+        say("Interrupted. What was measured is kept; the same command goes on from there.");
     }
-    println!("The report: {}", args.out.join("eval.html").display());
+    say(format_args!(
+        "The report: {}",
+        args.out.join("eval.html").display()
+    ));
     Ok(())
+}
+
+/// A line about each figure that can't be made.
+fn missing(figures: &[Figure]) -> impl Iterator<Item = String> {
+    let of = |figure: &Figure| {
+        Some(format!(
+            "figure {} is left out: {}",
+            figure.id, figure.missing?
+        ))
+    };
+    figures.iter().filter_map(of)
 }
 
 fn list(figures: &[Figure]) {
@@ -159,9 +201,9 @@ fn list(figures: &[Figure]) {
             Some(missing) => missing.to_string(),
             None => effort(std::slice::from_ref(figure)),
         };
-        println!("{:<8} {} ({effort})", figure.id, figure.title);
+        say(format_args!("{:<8} {} ({effort})", figure.id, figure.title));
     }
-    println!("All of it: {}", effort(figures));
+    say(format_args!("All of it: {}", effort(figures)));
 }
 
 fn effort(figures: &[Figure]) -> String {

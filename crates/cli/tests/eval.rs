@@ -3,7 +3,10 @@
 mod command;
 mod scratch;
 
-use std::process::Command;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use command::{refused, stderr, stdout, timberline};
 use scratch::Scratch;
@@ -38,7 +41,15 @@ fn refuses(args: &[&str], expected: &[&str]) {
 
 #[test]
 fn what_is_not_possible_is_refused_in_a_line() {
-    refuses(&["14a", "99"], &["`99`", "14a", "pibench"]);
+    refuses(&["14a", "99"], &["`99`", "14a", "pibench", "--list"]);
+    refuses(&["list"], &["`list`", "--list"]);
+    refuses(&["--lst"], &["'--lst'", "'--list'"]);
+    refuses(&["--seed", "x"], &["'x'", "--seed"]);
+    refuses(&["--trace-format", "alibaba"], &["--trace <FILE>"]);
+    refuses(
+        &["23", "17c"],
+        &["figure 23", "--trace FILE", "--urls FILE"],
+    );
     refuses(&["--index", "trie"], &["`trie`", "btree"]);
     refuses(&["--profile", "optane"], &["optane", "cxl"]);
     refuses(
@@ -49,18 +60,109 @@ fn what_is_not_possible_is_refused_in_a_line() {
         &["--urls", "/nonexistent.txt", "17c"],
         &["/nonexistent.txt"],
     );
+    refuses(
+        &["--urls", "/nonexistent.txt", "stalls"],
+        &["--urls /nonexistent.txt"],
+    );
     let mut nowhere = timberline();
     nowhere.args(["eval", "stalls", "--out", "/dev/null/there"]);
-    assert!(refused(nowhere).contains("/dev/null/there"));
+    let line = refused(nowhere);
+    assert!(line.contains("/dev/null/there") && line.contains("--out"));
     let mut free = timberline();
     free.args(["eval", "stalls", "--base-ns", "0"]);
     assert!(refused(free).contains("1 to 100000"));
     let mut zero = timberline();
     zero.args(["eval", "--threads", "0"]);
     assert!(refused(zero).contains("1 to 1024"));
+    let mut few = timberline();
+    few.args(["eval", "--records", "999"]);
+    assert!(refused(few).contains("1000 or more"));
     let mut huge = timberline();
     huge.args(["eval", "--records", "100G"]);
     assert!(refused(huge).contains("MiB are free"));
+}
+
+/// Before the first run, and not after it. Not even root can write where these lead.
+#[test]
+fn a_folder_that_nothing_can_be_written_in_is_refused() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("out")).unwrap();
+    symlink("/proc", scratch.path("out/runs")).unwrap();
+    let line = refused(eval(&scratch, &["stalls"]));
+    assert!(
+        line.contains("out/runs") && line.contains("--out"),
+        "{line}"
+    );
+
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("out/eval.html")).unwrap();
+    let line = refused(eval(&scratch, &["stalls"]));
+    assert!(line.contains("out/eval.html"), "{line}");
+}
+
+#[test]
+fn nobody_has_to_read_the_list_to_its_end() {
+    let mut list = eval(&Scratch::new(), &["--list"]);
+    let mut list = list
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(list.stdout.take());
+    let output = list.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn an_interrupted_evaluation_goes_on_where_it_was() {
+    let scratch = Scratch::new();
+    let args = ["stalls", "16c", "23"];
+    let kept = || -> Vec<PathBuf> {
+        let Ok(files) = std::fs::read_dir(scratch.path("out/runs")) else {
+            return Vec::new();
+        };
+        let paths = files.map(|file| file.unwrap().path());
+        let is_kept = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+        paths.filter(is_kept).collect()
+    };
+    let mut first = eval(&scratch, &args);
+    let mut first = first
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while kept().is_empty() && first.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let interrupt = ["-INT", &first.id().to_string()];
+    assert!(
+        Command::new("kill")
+            .args(interrupt)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let output = first.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).contains("Interrupted") && stdout(&output).contains("eval.html"));
+    assert!(stderr(&output).contains("figure 23 is left out"));
+    let before = kept();
+    assert!((1..3).contains(&before.len()), "{before:?}");
+    let read = |path: &PathBuf| std::fs::read(path).unwrap();
+    let texts: Vec<_> = before.iter().map(read).collect();
+
+    let again = eval(&scratch, &args).output().unwrap();
+    let line = format!("3 runs, {} of them kept", before.len());
+    assert!(stderr(&again).contains(&line), "{}", stderr(&again));
+    assert_eq!(kept().len(), 3);
+    let after: Vec<_> = before.iter().map(read).collect();
+    assert_eq!(after, texts, "nothing is measured twice");
+    let json = std::fs::read(scratch.path("out/eval.json")).unwrap();
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    let figures = json["figures"].as_array().unwrap().iter();
+    let mut runs = figures.flat_map(|figure| figure["runs"].as_array().unwrap());
+    assert!(runs.all(|run| run["report"]["results"].is_array()));
 }
 
 #[test]

@@ -99,7 +99,8 @@ impl Matrix {
             };
             let plan = setting.plan().map_err(|bad| bad.to_string())?;
             let profile = Profile::parse(&setting.profile).map_err(|error| error.to_string())?;
-            let measured = run::emulated(&plan, &profile, ground.base, &numbered, interrupted)?;
+            let measured = run::emulated(&plan, &profile, ground.base, &numbered, interrupted)
+                .map_err(|line| format!("{setting}: {line}"))?;
             if interrupted.load(Relaxed) {
                 break;
             }

@@ -1,5 +1,6 @@
 //! Everything that a run's figures depend on.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,6 +166,18 @@ impl Setting {
             Load::Workload { name, .. } | Load::Lines { name, .. } => name,
             Load::Trace { .. } => "trace",
         }
+    }
+}
+
+/// What tells it from others at a glance, for a line about a run.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (index, workload) = (&self.index, self.workload());
+        let (records, fast) = (self.records, 100.0 * self.budget);
+        write!(
+            f,
+            "{workload} on {index}, {records} records, {fast:.0} % fast"
+        )
     }
 }
 

@@ -29,7 +29,7 @@ impl Shelf {
     /// The shelf in this folder, which is made if it is not there.
     ///
     /// # Errors
-    /// The folder can't be made. The error's text names it.
+    /// The folder can't be made, or nothing can be written there. The error's text names it.
     pub fn open(folder: &Path) -> io::Result<Shelf> {
         let named = |error: io::Error| {
             io::Error::new(
@@ -38,6 +38,10 @@ impl Shelf {
             )
         };
         fs::create_dir_all(folder).map_err(named)?;
+        // Who may not write here is to know before a run of minutes, not after it.
+        let probe = folder.join("probe.unfinished");
+        fs::write(&probe, "").map_err(named)?;
+        fs::remove_file(&probe).map_err(named)?;
         Ok(Shelf {
             folder: folder.into(),
         })
