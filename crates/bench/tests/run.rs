@@ -334,6 +334,16 @@ fn bounds_are_those_of_the_distribution() {
     }
 }
 
+/// What the best pages are on average is no limit for pages that move along.
+#[test]
+fn what_moves_on_has_no_bound_by_a_rehearsal() {
+    let mut plan = plan(vec![stream("ycsb-d", 10_000)]);
+    plan.placements = vec!["oracle-pages"];
+    let measured = measure(&plan);
+    assert_eq!(measured.outcomes[0].fast_share_bound, None);
+    assert!(measured.bounds[0].bound_page_fast_share.is_some());
+}
+
 #[test]
 fn a_moving_hot_region_has_recoveries() {
     let mut plan = plan(vec![stream("hs-c", 20_000)]);
