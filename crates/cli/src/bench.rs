@@ -14,7 +14,7 @@ use timberline_tier::topology::Topology;
 
 use crate::live::LiveView;
 use crate::loads::Loads;
-use crate::say::say;
+use crate::say::{say, tell};
 use crate::setup::{available, cores, given_base, measured_base, meta};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
@@ -251,7 +251,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             true => "interrupted before anything was measured",
             false => "nothing was measured: no request had its turn",
         };
-        eprintln!("{why}");
+        tell(why);
         return Ok(());
     }
     let meta = Meta {

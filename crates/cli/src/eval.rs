@@ -10,11 +10,11 @@ use timberline_bench::run;
 use timberline_tier::emulator::Profile;
 use timberline_tier::topology::Topology;
 
-use crate::say::say;
+use crate::say::{say, tell};
 use crate::setup::{available, cores, given_base, measured_base, meta};
 use crate::{Failure, bars, loads};
 
-/// Some figures have an eighth of the records, or a tenth of them fast: with fewer than these, a placement's tables do not fit.
+/// Some figures have an eighth of the records, or a tenth of them fast: with fewer, placements have no room for their tables.
 const FEWEST_RECORDS: u64 = 1000;
 
 /// Arguments of `eval`.
@@ -159,8 +159,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !args.quiet {
         let left = span(matrix.estimate().as_secs_f64());
         let (kept, all, out) = (all - matrix.runs(), runs(all), args.out.display());
-        eprintln!("{all}, {kept} of them kept in {out}; the rest takes about {left}");
-        missing.iter().for_each(|line| eprintln!("{line}"));
+        tell(format_args!(
+            "{all}, {kept} of them kept in {out}; the rest takes about {left}"
+        ));
+        missing.iter().for_each(tell);
     }
     if matrix.runs() > 0 {
         let ground = Ground {
@@ -188,7 +190,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn missing(figures: &[Figure]) -> impl Iterator<Item = String> {
     let of = |figure: &Figure| {
         Some(format!(
-            "figure {} is left out: {}",
+            "figure {} can't be made: {}",
             figure.id, figure.missing?
         ))
     };

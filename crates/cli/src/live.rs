@@ -4,6 +4,7 @@ use timberline_bench::live::Live;
 use timberline_bench::report::Progress;
 
 use crate::Failure;
+use crate::say::tell;
 
 /// Whether to show a run, and where.
 #[derive(clap::Args)]
@@ -29,7 +30,7 @@ impl LiveView {
                 "--live {port}: {error}; give another port, or none for any that is free"
             ))
         })?;
-        eprintln!("live view: {}", live.url());
+        tell(format_args!("live view: {}", live.url()));
         Ok(Box::new(live))
     }
 }

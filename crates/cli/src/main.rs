@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use say::tell;
 
 /// Ordered indexes that live across memory tiers.
 #[derive(Parser)]
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && error.kind() != NO_COMMAND => {
-            eprintln!("{}", in_a_line(&error.to_string()));
+            tell(in_a_line(&error.to_string()));
             return ExitCode::from(2);
         }
         Err(help) => help.exit(),
@@ -87,11 +88,11 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Impossible(line)) => {
-            eprintln!("error: {line}");
+            tell(format_args!("error: {line}"));
             ExitCode::from(2)
         }
         Err(Failure::Failed(line)) => {
-            eprintln!("error: {line}");
+            tell(format_args!("error: {line}"));
             ExitCode::FAILURE
         }
     }

@@ -101,7 +101,7 @@ fn a_folder_that_nothing_can_be_written_in_is_refused() {
 }
 
 #[test]
-fn nobody_has_to_read_the_list_to_its_end() {
+fn nobody_has_to_listen_to_the_end() {
     let mut list = eval(&Scratch::new(), &["--list"]);
     let mut list = list
         .stdout(Stdio::piped())
@@ -112,6 +112,11 @@ fn nobody_has_to_read_the_list_to_its_end() {
     let output = list.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
+
+    let mut refused = eval(&Scratch::new(), &["nosuch"]);
+    let mut refused = refused.stderr(Stdio::piped()).spawn().unwrap();
+    drop(refused.stderr.take());
+    assert_eq!(refused.wait().unwrap().code(), Some(2));
 }
 
 #[test]
@@ -146,7 +151,7 @@ fn an_interrupted_evaluation_goes_on_where_it_was() {
     let output = first.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Interrupted") && stdout(&output).contains("eval.html"));
-    assert!(stderr(&output).contains("figure 23 is left out"));
+    assert!(stderr(&output).contains("figure 23 can't be made"));
     let before = kept();
     assert!((1..3).contains(&before.len()), "{before:?}");
     let read = |path: &PathBuf| std::fs::read(path).unwrap();

@@ -129,7 +129,7 @@ impl<I: PlacedIndex> Contender<I> {
             "timberline" | PAUSED => {
                 let home = I::heat(form);
                 let ours = Timberline::new(&arenas, home, TimberlineConfig::default());
-                let ours = ours.map_err(|error| error.to_string())?;
+                let ours = ours.map_err(|error| format!("{error}, or give more --records"))?;
                 workers = ours.workers();
                 ours
             }
