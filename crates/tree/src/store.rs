@@ -5,12 +5,13 @@
 //! last node is gone.
 
 mod home;
+mod room;
 
 use std::cmp::Ordering;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fill, LeafRef, NewNode, Placement};
 use timberline_sync::Restart;
@@ -20,6 +21,7 @@ use timberline_tier::lane::PerLane;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use self::home::{Home, Waiting};
+use self::room::Room;
 use crate::InsertError;
 use crate::seeded::{self, Bug};
 use crate::value::{Change, ValueBlock};
@@ -27,8 +29,8 @@ use crate::value::{Change, ValueBlock};
 /// The home of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
     home: Arc<Home<M>>,
-    /// What each tier had in nodes when it last had no room for one.
-    full_at: Box<[AtomicUsize]>,
+    /// Of each tier.
+    rooms: Box<[Room]>,
     lanes: PerLane<Lane<M>>,
     /// Nodes moved to faster and to slower memory.
     promoted: AtomicU64,
@@ -68,7 +70,7 @@ impl<M: Memory> Store<M> {
         let tiers = memory.arenas().tiers();
         Store {
             home: Arc::new(Home { memory, placement }),
-            full_at: (0..tiers).map(|_| AtomicUsize::new(usize::MAX)).collect(),
+            rooms: (0..tiers).map(|_| Room::default()).collect(),
             lanes: PerLane::new(lane),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
@@ -98,7 +100,7 @@ impl<M: Memory> Store<M> {
     pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let arenas = self.arenas();
         arenas.allocate(tier, bytes).inspect_err(|_| {
-            self.full_at[tier.index()].store(arenas.used(tier), Relaxed);
+            self.rooms[tier.index()].ran_out(arenas.used(tier));
         })
     }
 
@@ -229,14 +231,15 @@ impl<M: Memory> Store<M> {
         leaves.sum::<i64>().max(0) as usize
     }
 
-    /// Counts a node that moved; between tiers, that is.
-    pub fn count_move(&self, from: TierId, to: TierId) {
+    /// Counts a node of so many bytes that moved; between tiers, that is.
+    pub fn count_move(&self, from: TierId, to: TierId, bytes: usize) {
         let moves = match to.cmp(&from) {
             Ordering::Less => &self.promoted,
             Ordering::Equal => return,
             Ordering::Greater => &self.demoted,
         };
         moves.fetch_add(1, Relaxed);
+        self.rooms[from.index()].left(bytes);
     }
 
     /// How many nodes moved to faster and to slower memory so far.
@@ -244,17 +247,15 @@ impl<M: Memory> Store<M> {
         (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
     }
 
-    /// How full a tier is. Where nodes have several sizes, free slots of one are no room for another, so a tier is as large
-    /// as what it held when it was full; which is believed a little less with each look, as slots come free.
+    /// How full a tier is. Its limit is what it can be expected to hold ([`Room`]).
     pub fn fill(&self, tier: TierId) -> Fill {
         let arenas = self.arenas();
         if tier > arenas.slowest() {
             return Fill::default();
         }
-        let (used, usable) = (arenas.used(tier), arenas.usable(tier));
-        let full_at = &self.full_at[tier.index()];
-        let limit = full_at.load(Relaxed).clamp(used.min(usable), usable);
-        full_at.store(limit + (usable - limit).div_ceil(64), Relaxed);
+        let (used, budget) = (arenas.used(tier), arenas.budget(tier));
+        let vacant = budget.limit().saturating_sub(budget.used());
+        let limit = self.rooms[tier.index()].limit(used, arenas.usable(tier), vacant);
         Fill { used, limit }
     }
 

@@ -39,11 +39,21 @@
 //! - *The average* of a reset rounds a half towards the adjusted value.
 //! - *A strain that nothing relieves*, with all parameters at their ends and not a node demoted in a whole
 //!   round, ends as if relieved; the next period tries again.
+//! - *How full* fast memory is: bytes in slots over what it can be expected to hold. The text counts bytes of nodes against a limit and never runs out below
+//!   it. Here slots have sizes, and in a map with nodes or blocks of several, a node finds no room with a fifth of the bytes free, which is below
+//!   `U_low`. So what a tier held when it was last full stands for its limit, until as much has left it (`Placed::fill`).
 //! - *The promotion queue* is kept while promotions are halted. A promotion that finds fast memory
 //!   full, or leaves it fuller than the high watermark, wakes the watermark maintainer.
 //! - *A slow node above fast ones*, made for want of fast memory, is made fast by the demoter if there
 //!   is room by then; otherwise all below it is demoted.
 //! - *One tier.* Without slow memory nothing is under strain.
+//!
+//! # What follows from the text
+//!
+//! The parameters move one percent, or one level, a turn, and only outside of the watermarks; bins are a factor of two wide. Where most leaves are alike, such as
+//! all outside of a hot spot, they lie in two or three bins, so one percent more makes none of them cold, or all. So `P_hot` swings (between 0 and 33 %
+//! on a hot spot of 5 %), use of fast memory with it, and leaves that are no hotter than others change places for ever. After a hot region moved, the
+//! old one stays hotter than the new one for a cooling or two, and promotion waits for the strains in between: 2 to 6 s, as in Figure 16(a).
 
 mod cooler;
 mod demoter;

@@ -152,7 +152,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             copy.set_first(block.make());
         }
         self.replace(held, LockedTip::Leaf(locked), fresh, guard);
-        self.store.count_move(self.tier_of(link), goal.tier);
+        let from = self.tier_of(link);
+        self.store.count_move(from, goal.tier, leaf.bytes());
         Ok(Move::Moved(1))
     }
 
@@ -186,7 +187,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
         drop(copy);
         self.replace(held, old, fresh, guard);
-        self.store.count_move(self.tier_of(link), goal.tier);
+        let from = self.tier_of(link);
+        self.store.count_move(from, goal.tier, tip.bytes());
         Ok(Move::Moved(1))
     }
 
@@ -258,7 +260,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         drop(held);
         old.retire();
         self.reclaim_inner(link, guard);
-        self.store.count_move(from, to);
+        self.store.count_move(from, to, bytes);
         Ok(Move::Moved(1))
     }
 

@@ -114,7 +114,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         old.retire();
         self.reclaim(link, height, guard);
-        self.store.count_move(from, to);
+        self.store.count_move(from, to, Self::BYTES);
         Ok(Move::Moved(1))
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use timberline_placement::Move;
+use timberline_placement::{Move, NodeKey};
 use timberline_tier::{Arenas, TierId};
 use timberline_tree::Full;
 
@@ -44,6 +44,37 @@ pub fn a_full_fast_tier_sends_new_nodes_to_the_slow_one<T: TestMap>() {
     check::at_rest(&map, &model, &placing);
     check::nothing_leaked(&map);
     check::comes_back(&map);
+}
+
+/// Whoever looks again and again finds hardly more room; nodes that leave make it.
+pub fn a_full_tier_has_room_when_nodes_left_it_and_not_before<T: TestMap>() {
+    let seed = seed();
+    let placing = placing::fast_first(seed);
+    let map: T = make(rooms::two(T::QUARTER, rooms::AMPLE), &placing);
+    let (placed, mut draw) = (map.placed(), Draw::new(seed, 0));
+    for _ in 0..T::MANY {
+        map.insert(draw.word(), draw.word()).unwrap();
+    }
+    check::nothing_leaked(&map);
+    // No more than it had the last time a node was refused.
+    let before = placed.fill(TierId::FAST);
+    let refused = map.arenas().usable(TierId::FAST) - before.limit;
+    for look in 1..100 {
+        let found = placed.fill(TierId::FAST).limit - before.limit;
+        assert!(found <= refused / 4, "{found} of {refused}, look {look}");
+    }
+    // Where leaves are small, inner nodes may have taken it all.
+    let mut demoted = 0;
+    for leaf in names::fences(&*placed).into_iter().map(NodeKey::leaf) {
+        for node in (0..4).map(|steps| names::above(&*placed, leaf.clone(), steps)) {
+            demoted += usize::from(matches!(placed.demote(&node), Move::Moved(_)));
+        }
+    }
+    assert!(demoted > 0);
+    check::nothing_leaked(&map);
+    let after = placed.fill(TierId::FAST);
+    assert!(after.ratio() < before.ratio(), "{before:?}, {after:?}");
+    assert!(after.limit >= before.limit, "{before:?}, {after:?}");
 }
 
 pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {

@@ -53,6 +53,7 @@ macro_rules! suite_for {
                 faults::a_failed_allocation_ends_a_bulk_load_cleanly,
                 faults::a_failed_allocation_moves_no_node,
                 full::a_full_fast_tier_sends_new_nodes_to_the_slow_one,
+                full::a_full_tier_has_room_when_nodes_left_it_and_not_before,
                 full::a_full_slow_tier_refuses_inserts_only,
                 full::threads_meet_a_full_tier_and_lose_nothing,
                 full::any_budget_down_to_nothing_is_kept,
