@@ -83,7 +83,7 @@ fn fill(scale: &Scale) -> Figure {
             "sidle",
             Quantity::plain(Measure::FastUse),
             (0.85, 0.95),
-            "",
+            super::why::USE,
         )],
     )
 }

@@ -37,7 +37,7 @@ fn dynamic(scale: &Scale) -> Figure {
                 "sidle",
                 Quantity::plain(Measure::Recovery),
                 (0.0, 6.0),
-                "",
+                super::why::SETTLING,
             ),
             claim(
                 "timberline is to regain 90 % within 2 s",
