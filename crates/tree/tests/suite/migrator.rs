@@ -26,7 +26,10 @@ pub fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
     };
 }
 
-/// Moves nodes until told to stop. On a busy machine, that may be before anything was there to move; then a little longer.
+/// Steps after the work is done, at most, until nodes moved both ways.
+const OVERTIME: usize = 100_000;
+
+/// Moves nodes until told to stop. On a busy machine, that may be before anything was there to move; then longer.
 fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         let at = key(draw);
@@ -38,13 +41,16 @@ fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop
             map.placed().each_leaf(&mut |_| ControlFlow::Continue(()));
         }
     }
-    for _ in 0..1000 {
+    for _ in 0..OVERTIME {
         let stats = map.stats();
         if stats.promoted > 0 && stats.demoted > 0 {
             return;
         }
         let at = key(draw);
         step_at(map, draw, at);
+        // What left fast memory is in the way until nobody is pinned who may have seen it, and others must run for that.
+        epoch::pin().flush();
+        std::thread::yield_now();
     }
 }
 
@@ -78,6 +84,9 @@ pub fn beside_at<R>(
         });
         let _stopping = Stop(&stop);
         moving.wait();
-        work()
+        let done = work();
+        // What this thread replaced in fast memory waits with it, and could be in the way of all that is to go there.
+        epoch::pin().flush();
+        done
     })
 }
