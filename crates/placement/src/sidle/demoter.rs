@@ -26,25 +26,30 @@ impl Demoter {
         Self { sidle }
     }
 
-    /// The loop body of Algorithm 1.
-    fn demote(&self, tree: &dyn Placed, node: NodeKey) {
+    /// The loop body of Algorithm 1. Returns whether anything moved.
+    fn demote(&self, tree: &dyn Placed, node: NodeKey) -> bool {
         let sidle = &*self.sidle;
         let is_protected = |node| tree.level_of(node) < sidle.params.load().l_demote;
         if is_protected(&node) {
-            return;
+            return false;
         }
-        match tree.demote(&node) {
-            Move::Moved(nodes) => self.count(nodes),
-            Move::There => {}
-            Move::Stale | Move::Blocked => return,
-            // No slow memory: the next would fare no better.
-            Move::Full => return sidle.demotions.clear(),
-        }
+        let moved = match tree.demote(&node) {
+            Move::Moved(nodes) => nodes,
+            Move::There => 0,
+            Move::Stale | Move::Blocked => return false,
+            Move::Full => {
+                // No slow memory: the next would fare no better.
+                sidle.demotions.clear();
+                return false;
+            }
+        };
+        self.count(moved);
         if let Some(parent) = tree.parent_of(&node)
             && !is_protected(&parent)
         {
             sidle.demotions.push(parent);
         }
+        moved > 0
     }
 
     /// Restores the single boundary where it is broken; false when neither tier has room.
@@ -86,8 +91,9 @@ impl Worker for Demoter {
             let Some(node) = sidle.demotions.pop() else {
                 break;
             };
-            self.demote(tree, node);
-            self.stop_in_time(tree);
+            if self.demote(tree, node) {
+                self.stop_in_time(tree);
+            }
         }
         // What left fast memory fills it until it is freed; usage is judged after that.
         epoch::collect();
