@@ -53,7 +53,7 @@
 //! The parameters move one percent, or one level, a turn, and only outside of the watermarks; bins are a factor of two wide. Where most leaves are alike, such as
 //! all outside of a hot spot, they lie in two or three bins, so one percent more makes none of them cold, or all. So `P_hot` swings (between 0 and 33 %
 //! on a hot spot of 5 %), use of fast memory with it, and leaves that are no hotter than others change places for ever. After a hot region moved, the
-//! old one stays hotter than the new one for a cooling or two, and promotion waits for the strains in between: 2 to 6 s, as in Figure 16(a).
+//! old one stays hotter than the new one for a cooling or two, and promotion waits for the strains in between.
 
 mod cooler;
 mod demoter;

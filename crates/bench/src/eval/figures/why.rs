@@ -19,7 +19,7 @@ pub const HISTOGRAM: &str = "With fixed thresholds nothing moves any more once t
 
 /// SIDLE takes longer to find a hot region again.
 pub const SETTLING: &str = "A region that was hot stays hotter than the new one for a cooling or two, of 2 s each, and P_hot and P_cold move by one percent a turn, so \
-    how long it takes depends on where they happen to stand: 2 to 8 s by fast share (Masstree, 1 M records).";
+    how long it takes depends on where they happen to stand.";
 
 /// SIDLE's use of fast memory is below its watermarks.
 pub const USE: &str = "U_f is use over what fast memory can hold, and Masstree's nodes and blocks have two sizes: free slots of one are no room for the other, up to a \
