@@ -22,4 +22,4 @@ pub use arenas::{
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native, Plain};
-pub use side::SideTable;
+pub use side::{Entry, SideTable, Table};

@@ -1,23 +1,74 @@
-//! Two bytes of fast memory for every slot of a tree's arenas, found by the slot's address.
+//! Tables in fast memory beside the arenas: of any length, and with two bytes for every slot of a tree's arenas, found by the
+//! slot's address.
 //!
 //! Where slots have several sizes, an entry is one for the slots that start in so many bytes: two slots that
 //! are at least that large never share one, smaller ones may. An entry stays what it is when its
 //! slot is freed, so who frees a slot clears the entry, or the next slot there inherits it.
 //!
 //! A placement may want to remember something of each node without touching the node, which may be
-//! slow. The table is one reserved range; pages that nobody touched cost nothing, but the whole of it is
+//! slow. A table is one reserved range; pages that nobody touched cost nothing, but the whole of it is
 //! charged to the fast tier when it is made, so that it can never fail later.
 #![allow(unsafe_code)]
 
-use std::ops::Range;
-use std::sync::atomic::AtomicU16;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicU16, AtomicU32};
 
 use crate::os::{PAGE, Reservation};
 use crate::{Arenas, ArenasError, TierId};
 
+/// What a table may consist of: atomics that are 0 in zeroed memory.
+pub trait Entry: sealed::Atomic {}
+
+impl<T: sealed::Atomic> Entry for T {}
+
+mod sealed {
+    pub trait Atomic: Sync {}
+    impl Atomic for super::AtomicU16 {}
+    impl Atomic for super::AtomicU32 {}
+}
+
+/// Atomics in fast memory, zero at first.
+pub struct Table<T> {
+    memory: Reservation,
+    entries: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Entry> Table<T> {
+    /// A table beside these arenas, charged to their fast tier for good.
+    ///
+    /// # Errors
+    /// It does not fit into the fast tier's budget.
+    pub fn new(arenas: &Arenas, entries: usize) -> Result<Self, ArenasError> {
+        let bytes = entries.checked_mul(size_of::<T>());
+        let bytes = bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(PAGE));
+        let bytes = bytes.unwrap_or(usize::MAX & !(PAGE - 1));
+        let memory = Reservation::new(bytes, PAGE).map_err(|e| ArenasError::Reserve(bytes, e))?;
+        arenas.reserve_table(&memory, bytes)?;
+        let of = PhantomData;
+        Ok(Table {
+            memory,
+            entries,
+            of,
+        })
+    }
+}
+
+impl<T: Entry> Deref for Table<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: mapped, zeroed, page-aligned and this long for as long as `self` lives, and
+        // never reached but as atomics, of which 0 is a value.
+        unsafe { std::slice::from_raw_parts(self.memory.base() as *const T, self.entries) }
+    }
+}
+
 /// Two bytes of fast memory for every slot of a tree's arenas, found by the slot's address.
 pub struct SideTable {
-    table: Reservation,
+    table: Table<AtomicU16>,
     span: Range<usize>,
     tiers: Vec<Range<usize>>,
     shift: u32,
@@ -31,9 +82,7 @@ impl SideTable {
     pub fn new(arenas: &Arenas, slot: usize) -> Result<Self, ArenasError> {
         assert!(slot.is_power_of_two(), "slots of {slot} bytes");
         let (span, shift) = (arenas.range(), slot.trailing_zeros());
-        let bytes = ((span.len() >> shift) * size_of::<AtomicU16>()).next_multiple_of(PAGE);
-        let table = Reservation::new(bytes, PAGE).map_err(|e| ArenasError::Reserve(bytes, e))?;
-        arenas.reserve_table(&table, bytes)?;
+        let table = Table::new(arenas, span.len() >> shift)?;
         let tiers = (0..arenas.tiers()).map(|tier| arenas.range_of(TierId(tier as u8)));
         Ok(SideTable {
             table,
@@ -49,14 +98,14 @@ impl SideTable {
     /// If that is outside the arenas.
     #[inline]
     pub fn entry(&self, address: usize) -> &AtomicU16 {
-        &self.all()[(address - self.span.start) >> self.shift]
+        &self.table[(address - self.span.start) >> self.shift]
     }
 
     /// A tier's entries, in order of address.
     pub fn of(&self, tier: TierId) -> &[AtomicU16] {
         let tier = &self.tiers[tier.index()];
         let index = |address| (address - self.span.start) >> self.shift;
-        &self.all()[index(tier.start)..index(tier.end)]
+        &self.table[index(tier.start)..index(tier.end)]
     }
 
     /// The first address whose entry is the `index`th of a tier: the slot's, if all slots are as large as the table
@@ -68,15 +117,6 @@ impl SideTable {
     /// How many tiers there are.
     pub fn tiers(&self) -> usize {
         self.tiers.len()
-    }
-
-    fn all(&self) -> &[AtomicU16] {
-        // SAFETY: mapped, zeroed, page-aligned and this long for as long as `self` lives, and
-        // never reached but as atomics.
-        unsafe {
-            let entries = self.table.base() as *const AtomicU16;
-            std::slice::from_raw_parts(entries, self.span.len() >> self.shift)
-        }
     }
 }
 
@@ -136,6 +176,19 @@ mod tests {
             let start = table.address(tier, index.expect("in its tier"));
             assert!((start..start + 256).contains(&address));
         }
+    }
+
+    #[test]
+    fn a_table_of_any_length_is_zero_and_charged() {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+        let table = Table::<AtomicU32>::new(&arenas, 1025).unwrap();
+        assert_eq!(arenas.budget(TierId::FAST).used(), 8192);
+        assert!(table.len() == 1025 && table.iter().all(|entry| entry.load(Relaxed) == 0));
+        table[1024].store(u32::MAX, Relaxed);
+        assert_eq!(table[1024].load(Relaxed), u32::MAX);
+        assert!(Table::<AtomicU32>::new(&arenas, 1 << 19).is_err());
+        assert!(Table::<AtomicU16>::new(&arenas, usize::MAX).is_err());
+        assert_eq!(arenas.budget(TierId::FAST).used(), 8192);
     }
 
     #[test]
