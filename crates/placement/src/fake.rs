@@ -26,6 +26,8 @@ pub struct FakeTree {
     fanout: usize,
     fast_limit: usize,
     heats: Vec<AtomicU16>,
+    /// How many pages of copies there may be.
+    most_pages: usize,
     state: Mutex<State>,
 }
 
@@ -33,6 +35,8 @@ struct State {
     /// By height, then from left to right.
     tiers: Vec<Vec<TierId>>,
     moves: Vec<(NodeKey, TierId)>,
+    /// Pages of copies.
+    pages: usize,
 }
 
 impl FakeTree {
@@ -43,13 +47,20 @@ impl FakeTree {
         let state = State {
             tiers: tiers.collect(),
             moves: Vec::new(),
+            pages: 0,
         };
         Self {
             fanout,
             fast_limit,
             heats: (0..width(0)).map(|_| AtomicU16::new(0)).collect(),
+            most_pages: 0,
             state: Mutex::new(state),
         }
+    }
+
+    /// The same with at most so many pages of copies of records, none of which is there.
+    pub fn with_pages(self, most_pages: usize) -> Self {
+        FakeTree { most_pages, ..self }
     }
 
     /// The n-th leaf's name.
@@ -133,7 +144,8 @@ impl FakeTree {
     fn used(&self, tier: TierId) -> usize {
         let state = lock(&self.state);
         let all = state.tiers.iter().flatten();
-        all.filter(|&&found| found == tier).count()
+        let pages = if tier.is_fast() { state.pages } else { 0 };
+        all.filter(|&&found| found == tier).count() + pages
     }
 }
 
@@ -266,6 +278,24 @@ impl Placed for FakeTree {
             .find(|&index| level[index].is_fast())?;
         let width = STRIDE * self.fanout.pow(lowest as u32) as u64;
         Some(NodeKey::of_word(index as u64 * width, lowest as u8))
+    }
+
+    fn record_pages(&self) -> (usize, usize) {
+        (lock(&self.state).pages, self.most_pages)
+    }
+
+    fn add_record_page(&self) -> bool {
+        let (pages, most) = self.record_pages();
+        let fits = pages < most && self.used(TierId::FAST) < self.fast_limit;
+        lock(&self.state).pages += usize::from(fits);
+        fits
+    }
+
+    fn drop_record_page(&self) -> bool {
+        let pages = &mut lock(&self.state).pages;
+        let is_there = *pages > 0;
+        *pages -= usize::from(is_there);
+        is_there
     }
 
     fn fence_at(&self, address: usize) -> Option<KeyBytes> {

@@ -92,6 +92,19 @@ pub trait Placement: Send + Sync {
         let _ = node;
     }
 
+    /// How many pages of copies of hot records the tree may have, if it makes any, where fast memory has room for so many nodes. A page takes
+    /// the room of one. Asked once.
+    fn record_pages(&self, nodes: usize) -> usize {
+        let _ = nodes;
+        0
+    }
+
+    /// A sampled access that found a copy of a record, in the page of this number. Returns the same as [`touched`](Self::touched).
+    fn copy_touched(&self, page: usize) -> u32 {
+        let _ = page;
+        SELDOM
+    }
+
     /// What it believes now, if it keeps heat. Cheap; never waits for a scan.
     fn view(&self) -> Option<View> {
         None
@@ -190,6 +203,23 @@ pub trait Placed: Send + Sync {
     fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
         let _ = (leaf, away_from);
         0
+    }
+
+    /// How many pages of copies of hot records there are, and how many there may be. They are numbered from 0 on; the last one comes and goes
+    /// next. Each takes the room of a fast leaf, and once it has learned what is hot, each is about as hot as any other. It comes from
+    /// nowhere, and what is in it is lost when it goes, which does no harm.
+    fn record_pages(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    /// Makes one more. `false` where fast memory has no room, or if there are as many as there may be.
+    fn add_record_page(&self) -> bool {
+        false
+    }
+
+    /// Gives one back, if there is one.
+    fn drop_record_page(&self) -> bool {
+        false
     }
 
     /// Demotes all fast nodes below `node`, then `node` itself.

@@ -5,6 +5,7 @@
 
 pub mod art;
 pub mod btree;
+mod cache;
 mod error;
 mod goal;
 mod key;

@@ -19,16 +19,22 @@ pub enum Bug {
     FreedAtOnce,
     /// A node of the B+tree that takes over what its right neighbour holds leaves the last entry behind.
     LastLeftBehind,
+    /// Who changes, removes or moves a record leaves its copy as it is.
+    CopyLeftBehind,
+    /// Who makes a copy of a record looks whether its leaf changed before it has locked the copy's bucket, not after that.
+    CopiedUnlocked,
 }
 
 #[cfg(feature = "seeded-bugs")]
 impl Bug {
-    const ALL: [Bug; 5] = [
+    const ALL: [Bug; 7] = [
         Bug::CopiedBeforeLocked,
         Bug::LeakedWhereMemoryEnds,
         Bug::ToldInBetween,
         Bug::FreedAtOnce,
         Bug::LastLeftBehind,
+        Bug::CopyLeftBehind,
+        Bug::CopiedUnlocked,
     ];
 
     /// The bug that is called so above.

@@ -41,6 +41,8 @@ pub struct Store<M> {
 struct Lane<M> {
     /// Accesses until the placement is told of one.
     countdown: AtomicU32,
+    /// Lookups that come to a bucket of copies until one is counted.
+    to_count: AtomicU32,
     /// Records inserted less records removed by threads of this lane.
     records: AtomicI64,
     /// The same for leaves, where a map counts them.
@@ -63,6 +65,7 @@ impl<M: Memory> Store<M> {
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
         let lane = || Lane {
             countdown: AtomicU32::new(1),
+            to_count: AtomicU32::new(1),
             records: AtomicI64::new(0),
             leaves: AtomicI64::new(0),
             waiting: Waiting::default(),
@@ -184,13 +187,18 @@ impl<M: Memory> Store<M> {
     /// called next.
     #[inline(always)]
     pub fn report_is_due(&self) -> bool {
-        M::TIERED && {
-            let countdown = &self.lanes.mine().countdown;
-            let left = countdown.load(Relaxed).wrapping_sub(1);
-            countdown.store(left, Relaxed);
-            // Threads that share a lane may take it below zero.
-            left as i32 <= 0
+        M::TIERED && is_down(&self.lanes.mine().countdown)
+    }
+
+    /// Whether it is this thread's turn to count that a copy of a record was of use, or would have been: one lookup in `every`.
+    #[inline(always)]
+    pub fn counts_use(&self, every: u32) -> bool {
+        let to_count = &self.lanes.mine().to_count;
+        let is_due = is_down(to_count);
+        if is_due {
+            to_count.store(every, Relaxed);
         }
+        is_due
     }
 
     /// Tells the placement of an access, through a leaf that `with_leaf` shows to its argument, and lets as many
@@ -205,6 +213,14 @@ impl<M: Memory> Store<M> {
         let pass = with_leaf(&|leaf| self.placement.touched(leaf, access));
         let countdown = &self.lanes.assigned().countdown;
         countdown.store(pass.unwrap_or(1).max(1), Relaxed);
+    }
+
+    /// Tells the placement of an access to a copy of a record in the page of this number, instead of one to a leaf.
+    #[cold]
+    #[inline(never)]
+    pub fn report_copy(&self, page: usize) {
+        let pass = self.placement.copy_touched(page);
+        self.lanes.assigned().countdown.store(pass.max(1), Relaxed);
     }
 
     /// Counts records that came or went.
@@ -265,6 +281,15 @@ impl<M: Memory> Store<M> {
         let committed = |tier: usize| arenas.budget(TierId(tier as u8)).used();
         (committed(0), (1..arenas.tiers()).map(committed).sum())
     }
+}
+
+/// Counts one down; whether that is the last.
+#[inline(always)]
+fn is_down(countdown: &AtomicU32) -> bool {
+    let left = countdown.load(Relaxed).wrapping_sub(1);
+    countdown.store(left, Relaxed);
+    // Threads that share a lane may take it below zero.
+    left as i32 <= 0
 }
 
 /// Runs an optimistic attempt until no writer gets in between.

@@ -30,7 +30,7 @@ use timberline_sync::shim::shuttle::{Config, Runner, thread};
 use timberline_tree::art::Near;
 
 /// Of each scheduler.
-const HISTORIES: usize = 2_000;
+const HISTORIES: usize = 4_000;
 /// Moves beside a round.
 const MOVES: usize = 20;
 /// Changes of priority in a run by `PctScheduler`: bugs that need no more are found with a known probability.
@@ -40,11 +40,17 @@ const STACK: usize = 1 << 18;
 
 /// One round on a new map.
 fn play<T: TestMap>(seed: u64, number: u64) -> Result<(), String> {
-    let make = placing::ALL[number as usize % placing::ALL.len()];
+    // Half of them where records may have copies. (Neighbours differ in their keys.)
+    let (pair, of) = match number / 2 % 2 {
+        0 => (number / 4, placing::COPYING),
+        _ => (number / 4, placing::ALL),
+    };
+    let make = of[pair as usize % of.len()];
     let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
     let keys = Keys::of::<T>(number);
     let group = Group::new(&keys, seed, number, true);
     group.fill(&map);
+    group.have_copied(&map);
     let (clock, before) = (AtomicU64::new(0), map.all().collect());
     let mut logs = Vec::new();
     thread::scope(|scope| {
@@ -110,12 +116,30 @@ fn of_a_radix_tree() {
     are_linearizable::<art_of_words::Map<Near>>();
 }
 
-#[test]
 #[cfg(feature = "seeded-bugs")]
-fn a_leaf_copied_before_it_is_locked_is_found() {
+mod planted {
+    use super::*;
     use timberline_tree::seeded::{Bug, plant};
-    // All of shuttle's threads are this one.
-    plant(Bug::CopiedBeforeLocked);
-    let found = explore_both_ways::<btree_of_words::Map<NODE_128>>();
-    println!("{}", found.expect("the bug is found"));
+
+    fn is_found(bug: Bug) {
+        // All of shuttle's threads are this one.
+        plant(bug);
+        let found = explore_both_ways::<btree_of_words::Map<NODE_128>>();
+        println!("{}", found.expect("the bug is found"));
+    }
+
+    #[test]
+    fn a_leaf_copied_before_it_is_locked_is_found() {
+        is_found(Bug::CopiedBeforeLocked);
+    }
+
+    #[test]
+    fn a_record_copied_before_the_bucket_is_locked_is_found() {
+        is_found(Bug::CopiedUnlocked);
+    }
+
+    #[test]
+    fn a_copy_left_behind_is_found() {
+        is_found(Bug::CopyLeftBehind);
+    }
 }

@@ -102,6 +102,29 @@ fn a_leaf_copied_before_it_is_locked_is_found() {
     found(Some(copied_before_locked), perform::<Map>);
 }
 
+/// All threads but the one that moves nodes have the bug.
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_copy_that_a_writer_leaves_behind_is_found() {
+    found(None, |map: &Map, keys: &Keys, call, log: &mut Log<'_>| {
+        copy_left_behind();
+        perform(map, keys, call, log);
+    });
+}
+
+/// Only the thread that moves nodes has the bug: records of leaves that it moves to fast memory, where nobody looks for copies, and back.
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_copy_that_a_move_leaves_behind_is_found() {
+    found(Some(copy_left_behind), perform::<Map>);
+}
+
+#[cfg(feature = "seeded-bugs")]
+fn copy_left_behind() {
+    use timberline_tree::seeded::{Bug, plant};
+    plant(Bug::CopyLeftBehind);
+}
+
 #[test]
 #[cfg(feature = "seeded-bugs")]
 fn a_pack_or_row_copied_before_it_is_locked_is_found() {

@@ -169,7 +169,7 @@ mod tests {
         Plan {
             demote,
             coldest,
-            promote: 0,
+            ..Plan::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which leaves change places: the hottest slow ones with the coldest fast ones, as long as it pays.
 //!
-//! Pure arithmetic on heat. Input: how many fast leaves there are of each heat, slow leaves that asked, and
-//! how many slots are free. Output: up to which heat fast leaves go, how many of them, and which slow ones come.
+//! Pure arithmetic on heat. Input: how many fast leaves there are of each heat, how many pages of copies and how hot these are, what asked
+//! for a place, and how many slots are free. Output: up to which heat fast leaves go, how many of them, how many pages, and who comes.
 
 use super::Suggestion;
 use super::heat::{HOTTEST, SAMPLE};
@@ -12,6 +12,13 @@ pub struct Census {
     total: usize,
 }
 
+/// Pages of copies of hot records: each takes the room of a leaf, and all are about equally hot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pages {
+    pub count: usize,
+    pub heat: u16,
+}
+
 /// What to do.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
@@ -19,6 +26,8 @@ pub struct Plan {
     pub demote: usize,
     /// …of at most this heat.
     pub coldest: u16,
+    /// Give back this many pages of copies.
+    pub pages: usize,
     /// Promote this many of the suggestions, from the front of the sorted list.
     pub promote: usize,
 }
@@ -88,10 +97,22 @@ impl Census {
 
     /// The plan for `asking`, hottest first, with `free` slots to give away, or (if negative) to
     /// make free first.
-    pub fn plan(&self, asking: &[Suggestion], free: isize) -> Plan {
-        let mut coldest_first = self
-            .leaves()
-            .flat_map(|(heat, leaves)| std::iter::repeat_n(heat, leaves as usize));
+    pub fn plan(&self, pages: Pages, asking: &[Suggestion], free: isize) -> Plan {
+        let mut plan = self.plan_for_all(pages, asking, free);
+        // Of equals leaves go: their records may have copies.
+        let leaves = self.leaves().take(usize::from(pages.heat) + 1);
+        let leaves: usize = leaves.map(|(_, leaves)| leaves as usize).sum();
+        plan.pages = plan.demote.saturating_sub(leaves).min(pages.count);
+        plan.demote -= plan.pages;
+        plan
+    }
+
+    /// The same, with pages counted as leaves.
+    fn plan_for_all(&self, pages: Pages, asking: &[Suggestion], free: isize) -> Plan {
+        let mut coldest_first = self.leaves().flat_map(|(heat, leaves)| {
+            let pages = if heat == pages.heat { pages.count } else { 0 };
+            std::iter::repeat_n(heat, leaves as usize + pages)
+        });
         let mut plan = Plan::default();
         for _ in free..0 {
             let Some(heat) = coldest_first.next() else {
@@ -131,12 +152,13 @@ pub fn worth_it(cold: u16) -> u16 {
 mod tests {
     use super::*;
     use crate::KeyBytes;
+    use crate::timberline::Asker;
 
     fn asking(heats: &[u16]) -> Vec<Suggestion> {
         heats
             .iter()
             .map(|&heat| Suggestion {
-                fence: KeyBytes::of_word(heat.into()),
+                what: Asker::Leaf(KeyBytes::of_word(heat.into())),
                 heat,
             })
             .collect()
@@ -145,13 +167,12 @@ mod tests {
     #[test]
     fn free_slots_are_given_to_the_hottest() {
         let census = Census::new([100, 200].into_iter());
-        let plan = census.plan(&asking(&[50, 40, 30]), 2);
+        let plan = census.plan(Pages::default(), &asking(&[50, 40, 30]), 2);
         assert_eq!(
             plan,
             Plan {
-                demote: 0,
-                coldest: 0,
-                promote: 2
+                promote: 2,
+                ..Plan::default()
             }
         );
     }
@@ -159,13 +180,14 @@ mod tests {
     #[test]
     fn places_are_exchanged_as_long_as_it_pays() {
         let census = Census::new([0, 0, 32, 300].into_iter());
-        let promoted = |heats: &[u16]| census.plan(&asking(heats), 0).promote;
+        let promoted = |heats: &[u16]| census.plan(Pages::default(), &asking(heats), 0).promote;
         // 32 eighths are 4 samples, known to 2: 4 + 2 / 2 + 2 = 7 samples are clearly more.
-        let plan = census.plan(&asking(&[400, 90, 56, 55]), 0);
+        let plan = census.plan(Pages::default(), &asking(&[400, 90, 56, 55]), 0);
         let expected = Plan {
             demote: 3,
             coldest: 32,
             promote: 3,
+            ..Plan::default()
         };
         assert_eq!(plan, expected);
         assert_eq!(promoted(&[400, 90, 55]), 2);
@@ -177,12 +199,36 @@ mod tests {
     fn a_deficit_comes_first() {
         let census = Census::new([7, 5, 90].into_iter());
         let plan = |heats: &[u16], free| {
-            let plan = census.plan(&asking(heats), free);
+            let plan = census.plan(Pages::default(), &asking(heats), free);
             (plan.demote, plan.coldest, plan.promote)
         };
         assert_eq!(plan(&[], -2), (2, 7, 0));
         assert_eq!(plan(&[300, 250], -1), (3, 90, 2));
         assert_eq!(plan(&[], -9), (3, 90, 0), "not more than there are");
+    }
+
+    #[test]
+    fn pages_go_after_leaves_that_are_not_hotter() {
+        let census = Census::new([10, 20, 20, 400].into_iter());
+        let pages = Pages { count: 3, heat: 20 };
+        let plan = |count: usize| {
+            let plan = census.plan(pages, &asking(&vec![300; count]), 0);
+            assert_eq!(plan.demote + plan.pages, plan.promote);
+            (plan.demote, plan.pages)
+        };
+        assert_eq!(
+            [2, 3, 4, 6, 9].map(plan),
+            [(2, 0), (3, 0), (3, 1), (3, 3), (3, 3)]
+        );
+        let plan = census.plan(pages, &[], -9);
+        assert_eq!((plan.demote, plan.pages), (4, 3), "all there is");
+        // A page takes the place of a colder leaf, and never that of a page.
+        let page = Suggestion {
+            what: Asker::Page,
+            heat: worth_it(20) - 1,
+        };
+        let plan = census.plan(pages, &vec![page; 5], 0);
+        assert_eq!((plan.demote, plan.pages, plan.promote), (1, 0, 1));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Suggestion;
 use super::Timberline;
 use super::exchange::Census;
 use super::heat::HEAT_BITS;
+use super::{Asker, Suggestion};
 use crate::View;
 use crate::view::powers_of_two;
 use crate::workers::lock;
@@ -26,6 +26,8 @@ pub struct Look {
     pub floor: u16,
     /// The share of fast memory that is not kept free, 0 to 1.
     pub filled: f64,
+    /// Pages of copies of hot records.
+    pub pages: usize,
 }
 
 impl Look {
@@ -36,7 +38,9 @@ impl Look {
             look.fast[bin(heat)] += u64::from(leaves);
         }
         for suggestion in asking {
-            look.asking[bin(suggestion.heat)] += 1;
+            if let Asker::Leaf(_) = suggestion.what {
+                look.asking[bin(suggestion.heat)] += 1;
+            }
         }
         look
     }
@@ -57,7 +61,10 @@ impl Timberline {
                 ("fast leaves", look.fast.to_vec()),
                 ("slow leaves that ask to come", look.asking.to_vec()),
             ],
-            figures: vec![("accesses for a sample", self.interval().into())],
+            figures: vec![
+                ("accesses for a sample", self.interval().into()),
+                ("pages of copies of hot records", look.pages as f64),
+            ],
             ..View::default()
         };
         // Before the first round there is none.

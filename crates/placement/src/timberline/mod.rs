@@ -14,6 +14,7 @@
 
 mod clock;
 mod compaction;
+mod copies;
 mod exchange;
 mod heat;
 mod look;
@@ -25,7 +26,7 @@ mod simulation;
 mod watch;
 
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+    AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
 use std::sync::{Arc, Mutex};
 
@@ -53,6 +54,9 @@ pub struct TimberlineConfig {
     pub samples_per_cooling: u32,
     /// The share of fast memory kept free for new inner nodes.
     pub reserve: f64,
+    /// The most of fast memory that copies of hot records may take, 0 (no copies) to 1, in trees that make any. How much they get is decided
+    /// while it runs.
+    pub copies: f64,
 }
 
 impl Default for TimberlineConfig {
@@ -62,6 +66,7 @@ impl Default for TimberlineConfig {
             sparsest: 64,
             samples_per_cooling: 64,
             reserve: 0.005,
+            copies: 0.75,
         }
     }
 }
@@ -73,15 +78,26 @@ struct Seen {
     samples: AtomicU64,
     /// Of these, accesses of slow leaves.
     slow: AtomicU64,
+    /// Of these, accesses that found a copy of a record in a mature page.
+    copied: AtomicU64,
     /// Slow leaves that seem hot.
     suggestions: Mutex<Vec<Suggestion>>,
 }
 
-/// A slow leaf that was touched when this hot.
+/// Something this hot that is not in fast memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Suggestion {
-    fence: KeyBytes,
+    what: Asker,
     heat: u16,
+}
+
+/// What asks for a place in fast memory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Asker {
+    /// A slow leaf that was touched.
+    Leaf(KeyBytes),
+    /// One more page of copies of hot records.
+    Page,
 }
 
 /// The placement `timberline`: sampled heat, and hot slow leaves that change places with cold
@@ -98,6 +114,8 @@ pub struct Timberline {
     /// How many more leaves may be made in fast memory before the worker looks again.
     allowance: AtomicI64,
     seen: PerLane<Seen>,
+    /// As many pages of copies, the first ones, are there long enough to tell what pages are worth.
+    mature: AtomicUsize,
     broken: NodeQueue,
     /// Of the mover's last round, once somebody looked.
     look: Mutex<Look>,
@@ -125,6 +143,7 @@ impl Timberline {
             floor: AtomicU16::new(SAMPLE),
             allowance: AtomicI64::new(allowance as i64),
             seen: PerLane::default(),
+            mature: AtomicUsize::new(0),
             broken: NodeQueue::default(),
             look: Mutex::default(),
             is_looked_at: AtomicBool::new(false),
@@ -186,7 +205,7 @@ impl Placement for Timberline {
                 && suggestions.len() < self.scale.suggestions
             {
                 suggestions.push(Suggestion {
-                    fence: leaf.fence.to_bytes(),
+                    what: Asker::Leaf(leaf.fence.to_bytes()),
                     heat,
                 });
             }
@@ -206,6 +225,19 @@ impl Placement for Timberline {
 
     fn leaf_freed(&self, address: usize) {
         self.heat.forget(address);
+    }
+
+    fn record_pages(&self, nodes: usize) -> usize {
+        (nodes as f64 * self.config.copies.clamp(0.0, 1.0)) as usize
+    }
+
+    fn copy_touched(&self, page: usize) -> u32 {
+        let seen = self.seen.assigned();
+        bump(&seen.samples);
+        if page < self.mature.load(Relaxed) {
+            bump(&seen.copied);
+        }
+        self.interval.load(Relaxed).min(SELDOM)
     }
 
     fn boundary_broken(&self, node: NodeKey) {

@@ -12,11 +12,12 @@ use timberline_tier::TierId;
 
 use super::clock::Clock;
 use super::compaction::Compaction;
-use super::exchange::{Plan, worth_it};
+use super::copies::Copies;
+use super::exchange::{Pages, Plan, worth_it};
 use super::look::Look;
 use super::pace::{BRISK, Pace};
 use super::watch::{Found, Sweep, Victim, Watch};
-use super::{HeatIn, Seen, Suggestion, Timberline};
+use super::{Asker, HeatIn, Seen, Suggestion, Timberline};
 use crate::boundary::{self, demote_idle};
 use crate::workers::{Next, Worker, lock};
 use crate::{KeyBytes, Move, NodeKey, Placed};
@@ -33,6 +34,7 @@ pub struct Mover {
     /// Room that is free on paper is of no use: it is in slots of other sizes.
     stranded: bool,
     compaction: Compaction,
+    copies: Copies,
     /// A sequence of draws, for picking inner nodes where no leaf is left to demote.
     draw: u64,
 }
@@ -53,25 +55,25 @@ impl Mover {
             uncooled: 0,
             stranded: false,
             compaction: Compaction::default(),
+            copies: Copies::default(),
             draw: 0,
         }
     }
 
-    /// Suggestions since the last round, each leaf once, hottest first.
+    /// Suggestions since the last round, each leaf once.
     fn suggestions(&self) -> Vec<Suggestion> {
         let mut all = Vec::new();
         for seen in self.policy.seen.iter() {
             all.append(&mut lock(&seen.suggestions));
         }
-        all.sort_unstable_by(|one, two| one.fence.cmp(&two.fence).then(two.heat.cmp(&one.heat)));
-        all.dedup_by(|later, kept| later.fence == kept.fence);
-        all.sort_by_key(|s| std::cmp::Reverse(s.heat));
+        all.sort_unstable_by(|one, two| one.what.cmp(&two.what).then(two.heat.cmp(&one.heat)));
+        all.dedup_by(|later, kept| later.what == kept.what);
         all
     }
 
-    fn exchange(&mut self, tree: &dyn Placed) -> usize {
+    fn exchange(&mut self, tree: &dyn Placed, now: Duration) -> usize {
         let policy = self.policy.clone();
-        let asking = self.suggestions();
+        let mut asking = self.suggestions();
         let fill = tree.fill(TierId::FAST);
         let slot_bytes = tree.node_bytes();
         let slots = fill.limit / slot_bytes;
@@ -86,11 +88,20 @@ impl Mover {
             free = free.min(0);
         }
 
+        let pages = self.pages(tree);
         let census = self.watch.census(tree);
         let fast_leaves = census.total();
-        let plan = census.plan(&asking, free);
+        let among_coldest = worth_it(census.nth_coldest(1 + fast_leaves / 100));
+        let (more, heat) = self.copies.asking(tree.record_pages(), among_coldest, now);
+        let what = Asker::Page;
+        asking.extend(std::iter::repeat_n(Suggestion { what, heat }, more));
+        asking.sort_by_key(|suggestion| std::cmp::Reverse(suggestion.heat));
+        let plan = census.plan(pages, &asking, free);
         // The next suggestion must beat what will then be among the coldest hundredth.
-        let then_coldest = census.nth_coldest(1 + plan.demote + fast_leaves / 100);
+        let mut then_coldest = census.nth_coldest(1 + plan.demote + fast_leaves / 100);
+        if pages.count > plan.pages {
+            then_coldest = then_coldest.min(pages.heat);
+        }
         let is_looked_at = policy.is_looked_at.load(Relaxed);
         let look = is_looked_at.then(|| Look::of(census, &asking));
 
@@ -101,7 +112,7 @@ impl Mover {
             true => asking.len() - plan.promote,
             false => 0,
         };
-        let mut short = ((-free).max(0) as usize).saturating_sub(plan.demote);
+        let mut short = ((-free).max(0) as usize).saturating_sub(plan.demote + plan.pages);
         if policy.scale.records {
             // Each takes the room of several leaves.
             short = short.min(BATCH);
@@ -109,7 +120,7 @@ impl Mover {
         if short > 0 || stuck > 0 {
             self.demote_inner(tree, short.max(stuck.min(BATCH)));
         }
-        let room = free - (plan.promote as isize - plan.demote as isize);
+        let room = free - (plan.promote as isize - (plan.demote + plan.pages) as isize);
         let floor = match room > 0 || plan.demote == fast_leaves {
             // With no fast leaf to beat, any may ask.
             true => super::SAMPLE,
@@ -121,12 +132,32 @@ impl Mover {
                 coldest: then_coldest,
                 floor,
                 filled: 1.0 - kept as f64 / slots.max(1) as f64,
+                pages: tree.record_pages().0,
                 ..look
             };
         }
         let leaves = policy.scale.leaves_in(room.max(0) as usize);
         policy.allowance.store(leaves as i64, Relaxed);
         promoted
+    }
+
+    /// Pages of copies, with their heat.
+    fn pages(&self, tree: &dyn Placed) -> Pages {
+        match self.copies.heat() {
+            Some(heat) => Pages {
+                count: tree.record_pages().0,
+                heat,
+            },
+            // They have yet to show what they are worth.
+            None => Pages::default(),
+        }
+    }
+
+    /// Gives back pages of copies, and asks their memory back.
+    fn give_back(&self, tree: &dyn Placed, pages: usize) {
+        if (0..pages).filter(|_| tree.drop_record_page()).count() > 0 {
+            epoch::collect();
+        }
     }
 
     /// Demotes the plan's victims and promotes those it lets in. Returns how many leaves were promoted, and how
@@ -138,6 +169,7 @@ impl Mover {
         asking: &[Suggestion],
         free: usize,
     ) -> (usize, usize) {
+        self.give_back(tree, plan.pages);
         let mut hot = asking[..plan.promote].iter();
         let mut victims = self.watch.victims(tree, plan).into_iter();
         let (mut promoted, mut failed) = (0, 0);
@@ -150,10 +182,14 @@ impl Mover {
             while !full && batch < BATCH.max(free) && in_vain < self.policy.scale.patience {
                 let Some(suggestion) = hot.next() else { break };
                 batch += 1;
-                match tree.promote_path(suggestion.fence.clone()) {
+                let Asker::Leaf(fence) = &suggestion.what else {
+                    in_vain += usize::from(!tree.add_record_page());
+                    continue;
+                };
+                match tree.promote_path(fence.clone()) {
                     Move::Moved(nodes) => {
                         promoted += 1;
-                        self.watch.promoted(&suggestion.fence, suggestion.heat);
+                        self.watch.promoted(fence, suggestion.heat);
                         // Leaves are paid for by victims, inner nodes are not.
                         full = nodes > 1 && self.is_short(tree);
                     }
@@ -258,7 +294,9 @@ impl Mover {
         let policy = self.policy.clone();
         boundary::mend(&policy.broken, tree, || {
             let relief = policy.scale.relief(tree.node_bytes()) as isize;
-            let plan = self.watch.census(tree).plan(&[], -relief);
+            let pages = self.pages(tree);
+            let plan = self.watch.census(tree).plan(pages, &[], -relief);
+            self.give_back(tree, plan.pages);
             let victims = self.watch.victims(tree, &plan);
             self.demote_all(tree, &victims);
             epoch::collect();
@@ -270,6 +308,7 @@ impl Mover {
     fn cool(&mut self) {
         self.policy.heat.cool();
         self.watch.cooled();
+        self.copies.cooled();
     }
 }
 
@@ -280,7 +319,7 @@ impl Worker for Mover {
 
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next {
         self.restore_boundary(tree);
-        let promoted = self.exchange(tree);
+        let promoted = self.exchange(tree, now);
         self.compaction.step(tree, self.stranded, now);
         let policy = self.policy.clone();
         let taken = |counter: fn(&Seen) -> &AtomicU64| -> u64 {
@@ -292,6 +331,10 @@ impl Worker for Mover {
         };
         let samples = taken(|seen| &seen.samples);
         let slow = taken(|seen| &seen.slow);
+        let copied = taken(|seen| &seen.copied);
+        let pages = tree.record_pages().0;
+        let mature = self.copies.observe(samples, copied, pages, now);
+        policy.mature.store(mature, Relaxed);
         let fast = self.watch.fast_leaves(tree);
         self.uncooled += samples;
         let enough = u64::from(policy.config.samples_per_cooling) * fast.max(64) as u64;
@@ -414,6 +457,35 @@ mod tests {
                 assert_eq!(tree.tier(&root).is_fast(), root_is_fast, "room for {limit}");
             }
         }
+    }
+
+    #[test]
+    fn copies_get_as_much_of_fast_memory_as_they_are_worth() {
+        let (arenas, policy) = policy(IN_TABLE);
+        let tree = FakeTree::uniform(4, 4, 60).with_pages(40);
+        let mut clockwork = Clockwork::new(policy.workers());
+        let mut round = |samples_of_a_page: usize, samples_of_a_leaf: usize| {
+            for _ in 0..samples_of_a_page * tree.record_pages().0 {
+                policy.copy_touched(0);
+            }
+            for leaf in 0..64 {
+                ask(&policy, &arenas, leaf, samples_of_a_leaf);
+            }
+            clockwork.run_for(&tree, Duration::from_millis(200));
+            assert!(tree.fill(TierId::FAST).used <= tree.fill(TierId::FAST).limit);
+            tree.record_pages().0
+        };
+        assert_eq!(round(0, 0), 1, "one tells what they are worth");
+        let grown = (0..40).map(|_| round(50, 0)).last();
+        assert_eq!(grown, Some(40), "nothing else asks");
+        let kept = (0..10).map(|_| round(50, 1)).last();
+        assert!(
+            kept > Some(30),
+            "{kept:?}: they are hotter than leaves, whose paths take room"
+        );
+        let after: Vec<usize> = (0..60).map(|_| round(0, 10)).collect();
+        assert!(*after.last().unwrap() < 10, "leaves are hotter: {after:?}");
+        assert!(tree.has_single_boundary());
     }
 
     #[test]

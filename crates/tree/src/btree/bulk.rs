@@ -111,7 +111,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 break;
             }
             match leaf.find(self.search, key) {
-                Ok(index) => leaf.set_payload(index, value),
+                Ok(index) => {
+                    leaf.set_payload(index, value);
+                    self.rewrite_copy(&leaf, key, value, guard);
+                }
                 Err(_) if leaf.count() == Self::CAPACITY => break,
                 Err(index) => {
                     leaf.insert(index, key, value);

@@ -14,6 +14,7 @@ use timberline_tier::Memory;
 use super::node::{Body, Lanes, Link, Share, Work};
 use super::payload::Values;
 use super::tree::{Root, Tree, address};
+use crate::cache::{BUCKET_BYTES, Bucket};
 use crate::traverse::{Traversal, run};
 use crate::value::Keep;
 
@@ -22,8 +23,31 @@ pub(super) const AT_ONCE: bool = false;
 /// Other work comes first: the memory is asked for the next node, which an emulated one takes its time for.
 pub(super) const LATER: bool = true;
 
-/// Looks for the leaf that covers a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
-pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> {
+/// The leaf's record may be changed: only the leaf will do.
+const ITSELF: bool = false;
+/// The record is only read: a copy of it is as good.
+const OR_COPY: bool = true;
+
+/// What a step came to.
+enum Met<'t, const WORDS: usize> {
+    /// A node above, whose child was asked for.
+    Inner,
+    Leaf(Snapshot<'t, Body<WORDS>>),
+    /// The parent of a slow leaf, and that leaf, which was not asked for: its record may have a copy. The next step goes on to the leaf.
+    SlowLeaf(Snapshot<'t, Body<WORDS>>, Link),
+}
+
+/// Looks for the leaf that covers a key. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`]; `WHAT` is looked for is the leaf
+/// [`ITSELF`], or its record [`OR_COPY`].
+pub(super) struct Descent<
+    't,
+    M: Memory,
+    const WORDS: usize,
+    H: Keep,
+    const WHEN: bool,
+    const WHAT: bool,
+    L: Lanes,
+> {
     tree: &'t Tree<M, WORDS, Values<H>>,
     root: &'t Versioned<Root>,
     lanes: L,
@@ -36,8 +60,8 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN
     restarts: u32,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
-    Descent<'t, M, WORDS, H, WHEN, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, const WHAT: bool, L: Lanes>
+    Descent<'t, M, WORDS, H, WHEN, WHAT, L>
 {
     /// Nodes up to this height have the CPU asked for their children. What is above is in the caches.
     const HINTED: u8 = match WHEN {
@@ -112,9 +136,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
         }
     }
 
-    /// Goes on to where the next node was asked for. The leaf, if it comes to that.
+    /// Goes on to where the next node was asked for.
     #[inline(always)]
-    fn advance(&mut self) -> Result<Option<Snapshot<'t, Body<WORDS>>>, Restart> {
+    fn advance(&mut self) -> Result<Met<'t, WORDS>, Restart> {
         loop {
             let (node, height) = match self.below {
                 None => {
@@ -131,7 +155,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
                 }
             };
             if height == 0 {
-                return Ok(Some(node));
+                return Ok(Met::Leaf(node));
             }
             let (link, range) = node.get(|body| {
                 let (index, child) = self.tree.find_child(self.lanes, body, self.key);
@@ -139,18 +163,21 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
                 (child, range)
             })?;
             self.below = Some((node, link, height - 1));
+            if WHAT == OR_COPY && height == 1 && self.tree.may_have_copies(link) {
+                return Ok(Met::SlowLeaf(node, link));
+            }
             if let Some((lower, upper)) = range {
                 self.ask(link, height - 1, lower, upper);
             }
             if height <= Self::ASKED || WHEN == AT_ONCE {
-                return Ok(None);
+                return Ok(Met::Inner);
             }
         }
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> Traversal
-    for Descent<'t, M, WORDS, H, WHEN, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, const WHAT: bool, L: Lanes>
+    Traversal for Descent<'t, M, WORDS, H, WHEN, WHAT, L>
 {
     /// The leaf, and the key's part of its range.
     type Output = (Snapshot<'t, Body<WORDS>>, Share);
@@ -158,28 +185,38 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> Tra
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
         match self.advance() {
-            Ok(Some(leaf)) => return Poll::Ready((leaf, self.share)),
-            Ok(None) => {}
+            Ok(Met::Leaf(leaf)) => return Poll::Ready((leaf, self.share)),
+            Ok(Met::Inner | Met::SlowLeaf(..)) => {}
             Err(Restart) => self.start_over(),
         }
         Poll::Pending
     }
 }
 
-/// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> {
-    descent: Descent<'t, M, WORDS, H, WHEN, L>,
+/// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not asked for before that is over.
+#[derive(Clone, Copy)]
+enum Copy<'t> {
+    NotAsked,
+    /// The memory was asked for the bucket.
+    Asked(&'t Bucket),
+    /// There is none in its bucket.
+    Missed(&'t Bucket),
+}
+
+/// Looks for the value of a key, where other work comes between two steps.
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> {
+    descent: Descent<'t, M, WORDS, H, LATER, OR_COPY, L>,
+    copy: Copy<'t>,
     /// The leaf, if it turned out that more of it had to be asked for.
     leaf: Option<Snapshot<'t, Body<WORDS>>>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
-    Lookup<'t, M, WORDS, H, WHEN, L>
-{
+impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, H, L> {
     #[inline(always)]
     pub fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard, lanes: L) -> Self {
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
+            copy: Copy::NotAsked,
             leaf: None,
         }
     }
@@ -187,18 +224,21 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
     /// The value, unless the leaf has to be waited for.
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        if let Copy::Asked(bucket) = self.copy {
+            return self.take_copy(bucket);
+        }
         let (leaf, share) = match self.leaf {
-            Some(leaf) if WHEN == LATER => (leaf, self.descent.share),
+            Some(leaf) => (leaf, self.descent.share),
             _ => match self.descent.advance()? {
-                Some(leaf) => (leaf, self.descent.share),
-                None => return Ok(Poll::Pending),
+                Met::Leaf(leaf) => (leaf, self.descent.share),
+                Met::Inner => return Ok(Poll::Pending),
+                Met::SlowLeaf(..) => return self.ask_for_copy(),
             },
         };
         let Descent {
             tree, key, lanes, ..
         } = self.descent;
-        if WHEN == LATER
-            && Body::<WORDS>::GUESSED
+        if Body::<WORDS>::GUESSED
             && self.leaf.is_none()
             && !leaf.get(|body| body.was_guessed(share))?
         {
@@ -208,20 +248,58 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes>
             return Ok(Poll::Pending);
         }
         let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
+        if let (Copy::Missed(bucket), Some(value)) = (self.copy, found) {
+            tree.missed_copy(bucket, key, value, leaf);
+        }
         tree.note(leaf, Access::Reuse);
         Ok(Poll::Ready(found))
     }
+
+    /// Asks for where a copy of the record would be, before its leaf.
+    fn ask_for_copy(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        let Descent {
+            tree, key, guard, ..
+        } = self.descent;
+        match tree.bucket_of(key, guard) {
+            Some(bucket) => {
+                tree.memory().prefetch(address(bucket), BUCKET_BYTES);
+                self.copy = Copy::Asked(bucket);
+                Ok(Poll::Pending)
+            }
+            None => self.ask_for_leaf(),
+        }
+    }
+
+    /// The copy's value, unless there is none.
+    fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<u64>>, Restart> {
+        let Descent { tree, key, .. } = self.descent;
+        let copy = tree.find_copy(bucket, key);
+        if copy.is_some() {
+            return Ok(Poll::Ready(copy));
+        }
+        self.copy = Copy::Missed(bucket);
+        self.ask_for_leaf()
+    }
+
+    /// Asks for the leaf after all.
+    fn ask_for_leaf(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        let Descent { tree, key, .. } = self.descent;
+        if let Some((parent, leaf, height)) = self.descent.below {
+            let (lower, upper) = parent.get(|body| tree.range_below(body, key))?;
+            self.descent.ask(leaf, height, lower, upper);
+        }
+        Ok(Poll::Pending)
+    }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, L: Lanes> Traversal
-    for Lookup<'_, M, WORDS, H, WHEN, L>
-{
+impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes> Traversal for Lookup<'_, M, WORDS, H, L> {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
         self.advance().unwrap_or_else(|Restart| {
             self.leaf = None;
+            self.copy = Copy::NotAsked;
             self.descent.start_over();
             Poll::Pending
         })
@@ -239,7 +317,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep> Leaf<'t, M, WORDS, H> {
     #[cold]
     fn patiently(self) -> (Snapshot<'t, Body<WORDS>>, Share) {
         let Leaf { tree, key, guard } = self;
-        run(Descent::<_, _, _, LATER, _>::new(
+        run(Descent::<_, _, _, LATER, ITSELF, _>::new(
             tree,
             key,
             guard,
@@ -254,11 +332,11 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Leaf<'t, M, WORDS, H> 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Leaf { tree, key, guard } = self;
-        let mut descent = Descent::<_, _, _, AT_ONCE, _>::new(tree, key, guard, lanes);
+        let mut descent = Descent::<_, _, _, AT_ONCE, ITSELF, _>::new(tree, key, guard, lanes);
         loop {
             match descent.advance() {
-                Ok(None) => {}
-                Ok(Some(leaf)) => return (leaf, descent.share),
+                Ok(Met::Leaf(leaf)) => return (leaf, descent.share),
+                Ok(Met::Inner | Met::SlowLeaf(..)) => {}
                 Err(Restart) => return self.patiently(),
             }
         }
@@ -312,12 +390,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Get<'_, M, WORDS, H> {
     #[cold]
     fn patiently(self) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        run(Lookup::<_, _, _, LATER, _>::new(
-            tree,
-            key,
-            guard,
-            tree.search,
-        ))
+        run(Lookup::new(tree, key, guard, tree.search))
     }
 }
 
@@ -327,13 +400,24 @@ impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        let mut lookup = Lookup::<_, _, _, AT_ONCE, _>::new(tree, key, guard, lanes);
-        loop {
-            match lookup.advance() {
-                Ok(Poll::Pending) => {}
-                Ok(Poll::Ready(found)) => return found,
+        let mut descent = Descent::<_, _, _, AT_ONCE, OR_COPY, _>::new(tree, key, guard, lanes);
+        let leaf = loop {
+            match descent.advance() {
+                Ok(Met::Inner) => {}
+                Ok(Met::Leaf(leaf)) => break leaf,
+                Ok(Met::SlowLeaf(parent, leaf)) => {
+                    let found = tree.get_slow(key, parent, leaf, guard);
+                    return found.unwrap_or_else(|Restart| self.patiently());
+                }
                 Err(Restart) => return self.patiently(),
             }
+        };
+        match leaf.get(|body| tree.look_up(lanes, body, key, descent.share)) {
+            Ok(found) => {
+                tree.note(leaf, Access::Reuse);
+                found
+            }
+            Err(Restart) => self.patiently(),
         }
     }
 }

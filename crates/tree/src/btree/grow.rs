@@ -126,6 +126,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let access = match found {
             Ok(index) => {
                 held.set_payload(index, after);
+                self.rewrite_copy(&held, key, after, guard);
                 Access::Reuse
             }
             Err(index) => {
@@ -331,6 +332,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             placement.leaf_split(self.leaf_ref(old, &left), self.leaf_ref(new, &half));
         }
         let right = right.keep();
+        let there = self.memory().arenas().tier_of(right.address());
+        self.forget_copies(&left, middle, there, guard);
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
         self.move_blocks(blocks, &half, middle, guard);

@@ -4,7 +4,7 @@
 use timberline_sync::epoch;
 use timberline_tier::Memory;
 
-use super::descent::{LATER, Lookup};
+use super::descent::Lookup;
 use super::node::{Lanes, Work};
 use super::payload::Values;
 use super::tree::Tree;
@@ -31,7 +31,7 @@ where
     #[inline(always)]
     fn run(self, lanes: impl Lanes) {
         let guard = epoch::pin();
-        let look_up = |key| Lookup::<_, _, _, LATER, _>::new(self.tree, key, &guard, lanes);
+        let look_up = |key| Lookup::new(self.tree, key, &guard, lanes);
         if H::IN_BLOCKS {
             let memory = self.tree.memory();
             let look_up = |key| Fetched::new(memory, look_up(key));
@@ -60,7 +60,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
         let guard = epoch::pin();
-        let lookup = Lookup::<_, _, _, LATER, _>::new(self, key, &guard, self.search);
+        let lookup = Lookup::new(self, key, &guard, self.search);
         match H::IN_BLOCKS {
             true => Yielding(Fetched::new(self.memory(), lookup)).await,
             false => Yielding(lookup).await,

@@ -255,7 +255,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
         }
     }
 
-    /// Removes all records that are there when it passes them.
+    /// Removes all records that are there when it passes them, and gives back the memory of their copies.
     pub fn clear(&self) {
         const GROUP: usize = 64;
         let (mut keys, mut from) = (Vec::with_capacity(GROUP), Some(0));
@@ -269,6 +269,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
                 self.tree.remove(key, |_| ());
             }
         }
+        while self.tree.drop_page_of_copies() {}
     }
 
     /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock; a

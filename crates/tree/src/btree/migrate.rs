@@ -108,6 +108,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         fresh.take().map(Fresh::keep);
         self.move_blocks(blocks, &copy, 0, guard);
         self.count_leaf(height, 1);
+        self.forget_copies(&old, 0, to, guard);
         parent.adopt::<P>(self.search, old.lower(), new, height);
         if height == 0 && late {
             tell();
@@ -379,6 +380,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         }
     }
 
+    fn record_pages(&self) -> (usize, usize) {
+        self.pages_of_copies()
+    }
+
+    fn add_record_page(&self) -> bool {
+        self.add_page_of_copies()
+    }
+
+    fn drop_record_page(&self) -> bool {
+        self.drop_page_of_copies()
+    }
+
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
         let guard = epoch::pin();
         self.retry(|| {
@@ -422,8 +435,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
             key,
             height: 0,
         };
-        if P::BLOCKS {
-            // It may be no node at all. What says that it is one is the way to it.
+        if P::BLOCKS || self.copies().is_some() {
+            // It may be no node at all (a page of copies looks like a leaf). What says that it is one is the way to it.
             let found = self.retry(|| self.find(at, &guard))?;
             if found.link != link || found.at.path != path {
                 return None;

@@ -9,11 +9,13 @@
 //! | `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding some to move |
 //! | `scan.rs`, `many.rs`, `bulk.rs` | many records at once |
 //! | `payload.rs`, `blocks.rs` | what leaves lead to, where payloads are more than words |
+//! | `copies.rs` | copies of hot records, apart from their leaves |
 //! | `stats.rs` | what it consists of |
 //! | `map.rs` | the typed face, [`BTree`] |
 
 mod blocks;
 mod bulk;
+mod copies;
 mod descent;
 pub(crate) mod grow;
 mod leaves;

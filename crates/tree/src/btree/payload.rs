@@ -17,6 +17,9 @@ pub(crate) trait Payload: Send + Sync + 'static {
     /// Whether values lie in blocks of their own.
     const VALUES: bool;
 
+    /// Whether single records may have copies in fast memory ([`RecordCache`](crate::cache::RecordCache)).
+    const CACHED: bool;
+
     /// Whether anything lies beside the leaves.
     const BLOCKS: bool = Self::LINKS || Self::VALUES;
 
@@ -64,6 +67,8 @@ pub(crate) type Words = Values<Word>;
 impl<H: Keep> Payload for Values<H> {
     const LINKS: bool = false;
     const VALUES: bool = H::IN_BLOCKS;
+    // A copy of a word that leads to a slow block would save half of the way at most.
+    const CACHED: bool = !H::IN_BLOCKS;
 
     #[inline(always)]
     fn layer(_: u64, _: u64) -> Option<Link> {

@@ -31,7 +31,10 @@ pub struct Stats {
     pub leaves: LevelFill,
     /// Bytes of a node; for each leaf, on average, where they differ.
     pub node_bytes: usize,
-    /// Bytes of all nodes together, and of what lies beside them: values in blocks, ends of long keys, and layers' prefixes.
+    /// Pages of copies of hot records, each in the place of a fast node; they come and go.
+    pub record_pages: usize,
+    /// Bytes of all nodes together, and of what lies beside them: values in blocks, ends of long keys, layers' prefixes, and pages of
+    /// copies.
     pub bytes_in_nodes: usize,
     /// Bytes committed in the fast tier, tables included.
     pub fast_bytes: usize,
@@ -66,7 +69,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             self.count_layer(&path, level, &mut stats, &mut todo);
         }
         let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
-        stats.bytes_in_nodes += nodes.sum::<usize>() * Self::BYTES;
+        stats.record_pages = self.pages_of_copies().0;
+        stats.bytes_in_nodes += (nodes.sum::<usize>() + stats.record_pages) * Self::BYTES;
         if P::VALUES {
             let leaves = (stats.leaves.fast + stats.leaves.slow).max(1);
             stats.node_bytes = stats.bytes_in_nodes / leaves;

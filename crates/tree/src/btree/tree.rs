@@ -14,10 +14,12 @@ use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
+use super::copies;
 use super::descent::{Get, Leaf, Seek, Slot};
 use super::node::{Body, HEADER, Lanes, Lines, Link, Search, Share, WINDOW};
 use super::payload::{Payload, Values, Words};
 use crate::InsertError;
+use crate::cache::RecordCache;
 use crate::store::{self, Store};
 use crate::value::{Change, Keep};
 
@@ -55,6 +57,10 @@ pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub deepest: AtomicU8,
     /// How many leaves there are; counted where values lie beside them.
     pub leaves: AtomicUsize,
+    /// Copies of hot records, if the placement wants any.
+    pub cache: Option<RecordCache>,
+    /// Records of leaves from this address on may have copies: of slow leaves, if of any.
+    pub copied_from: usize,
     payload: PhantomData<P>,
 }
 
@@ -188,8 +194,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// An empty tree.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, OutOfMemory> {
+        let cache = match M::TIERED && P::CACHED {
+            true => copies::cache(memory.arenas(), Self::BYTES, &*placement),
+            false => None,
+        };
+        let copied_from = match cache {
+            Some(_) => memory.arenas().range_of(TierId::FAST).end,
+            None => usize::MAX,
+        };
         let tree = Tree {
             store: Store::new(memory, placement),
+            cache,
+            copied_from,
             root: Versioned::new(Root {
                 node: AtomicU64::new(0),
                 height: AtomicU64::new(0),
@@ -603,6 +619,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         match change.change(Some(before)) {
             Some(after) => {
                 held.set_payload(index, after);
+                self.rewrite_copy(&held, key, after, guard);
                 self.reclaim_value(before, guard);
                 self.note_unlocked(held, Access::Reuse);
             }

@@ -20,6 +20,7 @@ fn lead(key: u64, payload: u64) -> Option<Lead> {
 
 impl<H: Keep> Payload for Slices<H> {
     const LINKS: bool = true;
+    const CACHED: bool = false;
     const VALUES: bool = H::IN_BLOCKS;
 
     fn layer(key: u64, payload: u64) -> Option<Link> {

@@ -19,11 +19,14 @@ pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
 pub fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
     let placed = map.placed();
     let leaf = T::leaf_of(key);
-    match draw.below(8) {
-        0..4 => placed.promote_path(leaf.key),
-        4..7 => placed.demote(&names::on_path(&*placed, leaf, draw)),
-        _ => placed.demote_subtree(&names::on_path(&*placed, leaf, draw)),
-    };
+    match draw.below(12) {
+        0..4 => _ = placed.promote_path(leaf.key),
+        4..7 => _ = placed.demote(&names::on_path(&*placed, leaf, draw)),
+        7 => _ = placed.demote_subtree(&names::on_path(&*placed, leaf, draw)),
+        // Where no copies are made, these do nothing.
+        8..10 => _ = placed.add_record_page(),
+        _ => _ = placed.drop_record_page(),
+    }
 }
 
 /// Steps after the work is done, at most, until nodes moved both ways.

@@ -34,6 +34,7 @@ pub type Make = fn(&Room) -> (Arenas, Placing);
 /// All placements that maps are tested under.
 pub const ALL: &[Make] = &[
     |room| (room.arenas(), shuffle(room.seed)),
+    |room| (room.arenas(), copied(room.seed)),
     |room| (room.arenas(), interleave(room.seed)),
     |room| (room.arenas(), inner_fast(room.seed)),
     |room| (room.arenas(), moving::random(room.seed).placing()),
@@ -52,6 +53,13 @@ pub const ALL: &[Make] = &[
         let (arenas, policy) = moving::timberline(room);
         (arenas, policy.placing())
     },
+];
+
+/// Those under which records may have copies, in a map that makes any.
+#[allow(dead_code, reason = "not every program that has the suite asks")]
+pub const COPYING: &[Make] = &[
+    |room| (room.arenas(), shuffle(room.seed)),
+    |room| (room.arenas(), copied(room.seed)),
 ];
 
 /// A map under a placement, with so many bytes for its nodes.
@@ -76,6 +84,11 @@ impl Room {
 /// The one for tests that need just any: new nodes go to random tiers.
 pub fn shuffle(seed: u64) -> Placing {
     Shuffle::placing(seed, 2)
+}
+
+/// New nodes are slow, and records may have copies.
+fn copied(seed: u64) -> Placing {
+    Shuffle::placing(seed, 1)
 }
 
 /// New nodes stay fast as long as there is room.
@@ -159,6 +172,15 @@ impl Placement for Shuffle {
             return TierId::SLOW;
         }
         TierId::FAST
+    }
+
+    /// So few that those that come and go hold most of a small map's copies.
+    fn record_pages(&self, nodes: usize) -> usize {
+        (nodes / 4).min(8)
+    }
+
+    fn copy_touched(&self, _: usize) -> u32 {
+        1
     }
 
     fn boundary_broken(&self, node: NodeKey) {

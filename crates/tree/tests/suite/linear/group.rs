@@ -106,6 +106,16 @@ impl<'a> Group<'a> {
         }
     }
 
+    /// Has copies made of every other record or so, if this map makes any. The others' are up to the threads.
+    pub fn have_copied(&self, map: &impl TestMap) {
+        let (placed, mut draw) = (map.placed(), self.draw(ROUNDS, THREADS + 1));
+        while placed.add_record_page() {}
+        for &key in self.keys.all().iter().filter(|_| draw.once_in(2)) {
+            // In a row: of keys that take turns, some might never be counted.
+            (0..3).for_each(|_| _ = map.get(key));
+        }
+    }
+
     /// Reads of all keys, one by one and by a scan.
     pub fn look_at_all<'c, T: TestMap>(
         &self,

@@ -38,8 +38,8 @@ use super::draw::{Draw, seed};
 use super::{TestMap, effort, migrator, placing, rooms};
 
 pub const THREADS: usize = 3;
-/// Maps for one test: each placement with each kind of keys, four times.
-const GROUPS: u64 = 10 * effort::times(4);
+/// Maps for one test: each placement four times, with either kind of keys.
+const GROUPS: u64 = placing::ALL.len() as u64 * effort::times(4);
 
 /// Held by the test that plays: beside another one, hardly two threads would meet, and they would wait longer than they play.
 static PLAYING: Mutex<()> = Mutex::new(());
@@ -71,6 +71,7 @@ pub fn judge<T: TestMap>(
     let keys = Keys::of::<T>(number);
     let group = Group::new(&keys, seed, number, moving.is_some());
     group.fill(&map);
+    group.have_copied(&map);
     let histories = match moving {
         None => group.play(&map, call),
         Some(first) => {

@@ -1,0 +1,202 @@
+//! What the tree does about copies of hot records, which lie apart from their leaves: see [`RecordCache`].
+
+use timberline_placement::{Access, Placement};
+use timberline_sync::epoch::{self, Guard};
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::{Arenas, Memory, TierId};
+
+use super::node::{Body, Link, Share};
+use super::payload::{Payload, Values};
+use super::tree::{Held, Tree, address};
+use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
+use crate::value::Keep;
+
+/// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the cache. The hit rate settles at
+/// the same height whatever this is, but a quarter as soon for four times as many (`docs/design/cache.md`).
+const COUNTED: u32 = 2;
+
+/// The cache of a new tree, if there is to be one.
+pub(super) fn cache(
+    arenas: &Arenas,
+    node: usize,
+    placement: &dyn Placement,
+) -> Option<RecordCache> {
+    if arenas.tiers() < 2 {
+        return None;
+    }
+    let pages = placement.record_pages(arenas.usable(TierId::FAST) / node);
+    RecordCache::new(arenas, pages, node)
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// The cache, if copies are made in this tree.
+    #[inline(always)]
+    pub(super) fn copies(&self) -> Option<&RecordCache> {
+        match M::TIERED && P::CACHED {
+            true => self.cache.as_ref(),
+            false => None,
+        }
+    }
+
+    /// Whether records of the leaf here may have copies: not if it is fast.
+    #[inline(always)]
+    pub(super) fn may_have_copies(&self, leaf: Link) -> bool {
+        M::TIERED && P::CACHED && leaf.address() >= self.copied_from
+    }
+
+    /// Where a copy of a record would be.
+    #[inline(always)]
+    pub(super) fn bucket_of<'g>(&self, key: u64, guard: &'g Guard) -> Option<&'g Bucket> {
+        self.copies()?.bucket(key, guard)
+    }
+
+    /// The range of keys below the child that covers a key.
+    #[inline(always)]
+    pub(super) fn range_below(&self, parent: &Body<WORDS>, key: u64) -> (u64, u64) {
+        parent.range_of(parent.child_for(self.search, key))
+    }
+
+    /// The value of a record that has a copy.
+    #[inline(always)]
+    pub(super) fn find_copy(&self, bucket: &Bucket, key: u64) -> Option<u64> {
+        self.memory().visit(address(bucket), BUCKET_BYTES);
+        let (value, found) = RecordCache::find(bucket, key)?;
+        if self.store.counts_use(COUNTED) {
+            found.count_use();
+        }
+        if self.store.report_is_due()
+            && let Some(cache) = self.copies()
+        {
+            self.store.report_copy(cache.page_of(key));
+        }
+        Some(value)
+    }
+
+    /// A record that was found in its slow leaf had no copy in its bucket.
+    #[inline(always)]
+    pub(super) fn missed_copy(
+        &self,
+        bucket: &Bucket,
+        key: u64,
+        value: u64,
+        leaf: Snapshot<'_, Body<WORDS>>,
+    ) {
+        if self.store.counts_use(COUNTED) {
+            offer(bucket, key, value, leaf);
+        }
+    }
+
+    /// A record of this leaf, which is locked, has another value now.
+    #[inline(always)]
+    pub(super) fn rewrite_copy(&self, leaf: &Held<'_, WORDS>, key: u64, value: u64, guard: &Guard) {
+        if let Some(cache) = self.copies_of(leaf) {
+            rewrite(cache, key, value, guard);
+        }
+    }
+
+    /// A record leaves this leaf, which is locked.
+    #[inline(always)]
+    pub(super) fn forget_copy(&self, leaf: &Held<'_, WORDS>, key: u64, guard: &Guard) {
+        if let Some(cache) = self.copies_of(leaf) {
+            cache.forget(key, guard);
+        }
+    }
+
+    /// The records of this leaf, which is locked, from one on, go to a leaf that is fast, if `to` is.
+    pub(super) fn forget_copies(
+        &self,
+        leaf: &Held<'_, WORDS>,
+        from: usize,
+        to: TierId,
+        guard: &Guard,
+    ) {
+        if to.is_fast()
+            && leaf.height() == 0
+            && let Some(cache) = self.copies_of(leaf)
+        {
+            leaf.entries_from(from)
+                .for_each(|(key, _)| cache.forget(key, guard));
+        }
+    }
+
+    /// The cache, if there may be copies of a leaf's records.
+    #[inline(always)]
+    fn copies_of(&self, leaf: &Held<'_, WORDS>) -> Option<&RecordCache> {
+        let link = Link::from_word(address(leaf.of()) as u64);
+        match self.may_have_copies(link) {
+            true => self.copies(),
+            false => None,
+        }
+    }
+
+    /// How many pages of copies there are, and how many there may be.
+    pub(super) fn pages_of_copies(&self) -> (usize, usize) {
+        self.copies().map_or((0, 0), RecordCache::pages)
+    }
+
+    /// Makes one more, of a free slot in fast memory, if there is one.
+    pub(super) fn add_page_of_copies(&self) -> bool {
+        let slot = || self.store.allocate_in(TierId::FAST, Self::BYTES).ok();
+        let add = |cache: &RecordCache| cache.add(self.memory().arenas(), slot, &epoch::pin());
+        self.copies().is_some_and(add)
+    }
+
+    /// Gives one back, if there is one.
+    pub(super) fn drop_page_of_copies(&self) -> bool {
+        let guard = epoch::pin();
+        let page = self.copies().and_then(|cache| cache.take(&guard));
+        if let Some(page) = page {
+            let bytes = Self::BYTES;
+            self.store
+                .reclaim(&guard, move |home| page.free(bytes, home.arenas()));
+        }
+        page.is_some()
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// The value of a key that this slow leaf covers: from a copy, or from there.
+    // Out of line: a lookup that comes to a fast leaf has what it knows in registers.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn get_slow(
+        &self,
+        key: u64,
+        parent: Snapshot<'_, Body<WORDS>>,
+        leaf: Link,
+        guard: &Guard,
+    ) -> Result<Option<u64>, Restart> {
+        let bucket = self.bucket_of(key, guard);
+        let copy = bucket.and_then(|bucket| self.find_copy(bucket, key));
+        if copy.is_some() {
+            return Ok(copy);
+        }
+        let (lower, upper) = parent.get(|body| self.range_below(body, key))?;
+        let share = Share::of(key, lower, upper);
+        match Body::<WORDS>::GUESSED {
+            true => self.ask_near(leaf, Body::<WORDS>::guess(share, lower, upper)),
+            false => self.ask_for(leaf),
+        }
+        let leaf = leaf.node(guard).read()?;
+        parent.validate()?;
+        let found = leaf.get(|body| self.look_up(self.search, body, key, share))?;
+        if let (Some(bucket), Some(value)) = (bucket, found) {
+            self.missed_copy(bucket, key, value, leaf);
+        }
+        self.note(leaf, Access::Reuse);
+        Ok(found)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn rewrite(cache: &RecordCache, key: u64, value: u64, guard: &Guard) {
+    cache.rewrite(key, value, guard);
+}
+
+/// Out of the way of lookups, which rarely get here.
+#[cold]
+#[inline(never)]
+fn offer<T>(bucket: &Bucket, key: u64, value: u64, leaf: Snapshot<'_, T>) {
+    RecordCache::offer(bucket, key, value, leaf);
+}

@@ -1,0 +1,174 @@
+//! A bucket: copies of up to three records in one line, behind an optimistic lock.
+//!
+//! ```text
+//!  0  version        8  counts, 3 × u8        16  keys, 3 × u64        40  values, 3 × u64
+//! ```
+//!
+//! A copy's count says how often it was of use lately, at least 1; 0 is no copy. A record that has none competes with the one of
+//! least use: each time it asks in vain that loses a count, and with the last one its place. So what is asked for most stays, whatever
+//! comes in between (after Misra and Gries: "Finding repeated elements", Science of Computer Programming 2(2), 1982, who lower all counts).
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::Versioned;
+
+/// Copies in a bucket.
+pub const WAYS: usize = 3;
+
+/// The most that a count goes up to: then a hot record's bucket is written to no more, and one that cooled is soon replaced.
+const MOST: u8 = 15;
+
+/// A bucket behind its lock; a line long.
+pub type Bucket = Versioned<Body>;
+
+/// What the lock guards.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Body {
+    counts: [AtomicU8; WAYS],
+    keys: [AtomicU64; WAYS],
+    values: [AtomicU64; WAYS],
+}
+
+/// Bytes of a bucket.
+pub const BYTES: usize = {
+    assert!(size_of::<Bucket>() == 64);
+    size_of::<Bucket>()
+};
+
+impl Body {
+    /// The place of a record's copy.
+    #[inline(always)]
+    pub fn find(&self, key: u64) -> Option<usize> {
+        (0..WAYS).find(|&way| self.keys[way].load(Relaxed) == key && self.count(way) > 0)
+    }
+
+    /// The value there.
+    #[inline(always)]
+    pub fn value(&self, way: usize) -> u64 {
+        self.values[way.min(WAYS - 1)].load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn count(&self, way: usize) -> u8 {
+        self.counts[way].load(Relaxed)
+    }
+
+    /// Whether a copy's use need not be counted any more.
+    pub fn is_at_most(&self, way: usize) -> bool {
+        self.count(way.min(WAYS - 1)) >= MOST
+    }
+
+    // What follows writes, and is reached through an `Exclusive` only.
+
+    /// Makes this an empty bucket.
+    pub fn reset(&self) {
+        for count in &self.counts {
+            count.store(0, Relaxed);
+        }
+    }
+
+    /// Counts one more use of a copy.
+    pub fn count_use(&self, way: usize) {
+        let count = (self.count(way) + 1).min(MOST);
+        self.counts[way].store(count, Relaxed);
+    }
+
+    /// A record without a copy asks for a place. Returns whether it got one.
+    pub fn offer(&self, key: u64, value: u64) -> bool {
+        let least = (0..WAYS).min_by_key(|&way| self.count(way));
+        let way = least.expect("there are ways");
+        let count = self.count(way);
+        if count > 1 {
+            self.counts[way].store(count - 1, Relaxed);
+            return false;
+        }
+        self.keys[way].store(key, Relaxed);
+        self.values[way].store(value, Relaxed);
+        self.counts[way].store(1, Relaxed);
+        true
+    }
+
+    /// Replaces a copy's value.
+    pub fn set(&self, way: usize, value: u64) {
+        self.values[way].store(value, Relaxed);
+    }
+
+    /// Takes a copy away.
+    pub fn clear(&self, way: usize) {
+        self.counts[way].store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket() -> Body {
+        let (counts, keys, values) = Default::default();
+        Body {
+            counts,
+            keys,
+            values,
+        }
+    }
+
+    fn copy(bucket: &Body, key: u64) -> Option<u64> {
+        bucket.find(key).map(|way| bucket.value(way))
+    }
+
+    #[test]
+    fn an_empty_bucket_has_no_copy_of_key_0() {
+        assert_eq!(bucket().find(0), None);
+    }
+
+    #[test]
+    fn what_is_of_use_stays_and_what_is_not_goes() {
+        let bucket = bucket();
+        for key in 0..3 {
+            assert!(bucket.offer(key, 10 + key));
+        }
+        (0..4).for_each(|_| bucket.count_use(0));
+        bucket.count_use(2);
+        assert!(
+            bucket.offer(7, 17),
+            "in the place of 1, which was of no use"
+        );
+        assert_eq!(
+            [0, 1, 2, 7].map(|key| copy(&bucket, key)),
+            [Some(10), None, Some(12), Some(17)]
+        );
+        // 7 has a count of 1, 2 of 2, 0 of 5.
+        assert!(bucket.offer(8, 18));
+        bucket.count_use(bucket.find(8).unwrap());
+        assert!(!bucket.offer(9, 19), "one of two equals loses a count");
+        assert!(bucket.offer(9, 19));
+        assert_eq!([0, 9].map(|key| copy(&bucket, key)), [Some(10), Some(19)]);
+    }
+
+    #[test]
+    fn counts_end_so_that_places_can_be_had() {
+        let bucket = bucket();
+        for key in 0..3 {
+            bucket.offer(key, key);
+            let way = bucket.find(key).unwrap();
+            (0..1000).for_each(|_| bucket.count_use(way));
+            assert!(bucket.is_at_most(way));
+        }
+        let asked = (1..).find(|_| bucket.offer(5, 5)).unwrap();
+        assert_eq!(asked, usize::from(MOST));
+    }
+
+    #[test]
+    fn copies_change_and_go() {
+        let bucket = bucket();
+        bucket.offer(4, 40);
+        bucket.set(bucket.find(4).unwrap(), 41);
+        assert_eq!(copy(&bucket, 4), Some(41));
+        bucket.clear(bucket.find(4).unwrap());
+        assert_eq!(copy(&bucket, 4), None);
+        bucket.offer(4, 42);
+        bucket.reset();
+        assert_eq!(copy(&bucket, 4), None);
+    }
+}

@@ -1,0 +1,239 @@
+//! Copies of hot records whose leaves are slow: the record cache.
+//!
+//! A leaf is as hot as the few hot records among its many, so where hot keys lie scattered, fast leaves are full of cold records. Here
+//! single records have copies in fast memory, apart from their leaves (the idea of Bf-Tree's mini-pages: Hao and Chandramouli, "Bf-Tree",
+//! VLDB 2024; and of the row caches of disk-based stores). A lookup that comes to a slow leaf looks for a copy first, one line of fast memory.
+//!
+//! A copy is found by its key, not by the place of its leaf, so that whatever splits, merges and moves needs no care: a hash tells the
+//! [page](page) and the [bucket](bucket) in it. Pages have the size of nodes and come and go one by one, as the placement says, to
+//! which a page is much like one more leaf. A record whose page is not there has no copy.
+//!
+//! # Why a copy is never stale
+//!
+//! **While there is a copy, its record is in a slow leaf and has this value, or the leaf is locked by who is about to change both.**
+//!
+//! - Whoever changes or removes a record of a slow leaf does the same to the copy before unlocking the leaf ([`rewrite`], [`forget`]).
+//! - Whoever moves records into a fast leaf takes their copies away before unlocking the leaf they were in. So records of fast leaves have
+//!   none, and who writes to them need not look.
+//! - Whoever makes a copy ([`offer`]) holds the bucket's lock, and *then* makes sure that the leaf is still as it was when the record was
+//!   read. The writer locks the leaf, and *then* looks into the bucket. A fence in between on either side makes one of the two see the other: if
+//!   the maker does not see the leaf's lock, the writer sees the bucket's, waits, and finds the copy.
+//! - A page's place in the directory is such a flag, too: a writer that finds no page there has its leaf locked already, and a maker that found
+//!   the page will see it. A page that goes has its buckets retired, so that nobody who is late finds anything.
+//!
+//! Locks are taken leaf first, then one bucket; who holds a bucket waits for nothing. A reader that finds a bucket locked goes
+//! to the leaf.
+//!
+//! [`rewrite`]: RecordCache::rewrite
+//! [`forget`]: RecordCache::forget
+//! [`offer`]: RecordCache::offer
+
+mod bucket;
+mod page;
+
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Release, SeqCst},
+};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use timberline_sync::Snapshot;
+use timberline_sync::epoch::Guard;
+use timberline_sync::shim::fence;
+use timberline_tier::{Arenas, Table, TierId};
+
+use crate::seeded::{self, Bug};
+
+pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
+pub(crate) use page::Page;
+
+/// See the [module's text](self).
+pub(crate) struct RecordCache {
+    /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
+    directory: Table<AtomicU32>,
+    /// How many there are: those with the lowest numbers. Held by who adds or takes one.
+    pages: Mutex<usize>,
+    /// Where fast memory begins.
+    base: usize,
+    page_bytes: usize,
+    /// The power of two of buckets in a page.
+    in_page: u32,
+}
+
+/// A record's copy, as it was found.
+pub(crate) struct Found<'a> {
+    bucket: Snapshot<'a, bucket::Body>,
+    way: usize,
+}
+
+impl Found<'_> {
+    /// Counts that it was of use.
+    pub fn count_use(self) {
+        let Found { bucket, way } = self;
+        if bucket.get(|body| body.is_at_most(way)) == Ok(false)
+            && let Ok(held) = bucket.upgrade()
+        {
+            held.count_use(way);
+            held.unchanged();
+        }
+    }
+}
+
+impl RecordCache {
+    /// A cache of at most so many pages, none of which is there. `None` where fast memory has no room to keep account of them.
+    pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
+        let fast = arenas.range_of(TierId::FAST);
+        // Slots have numbers of this length.
+        u32::try_from(fast.len() / page_bytes).ok()?;
+        if pages == 0 {
+            return None;
+        }
+        Some(RecordCache {
+            directory: Table::new(arenas, pages).ok()?,
+            pages: Mutex::new(0),
+            base: fast.start,
+            page_bytes,
+            in_page: (page_bytes / BUCKET_BYTES).ilog2(),
+        })
+    }
+
+    /// How many pages there are, and how many there may be.
+    pub fn pages(&self) -> (usize, usize) {
+        (*self.lock(), self.directory.len())
+    }
+
+    /// The bucket that a record's copy would be in, if its page is there.
+    #[inline(always)]
+    pub fn bucket<'g>(&self, key: u64, pinned: &'g Guard) -> Option<&'g Bucket> {
+        let number = self.bucket_number(key);
+        let page = self.page(self.directory[number >> self.in_page].load(Acquire))?;
+        let index = number & ((1 << self.in_page) - 1);
+        Some(page.bucket(index, self.page_bytes, pinned))
+    }
+
+    /// The number of the page that a record's copy would be in.
+    pub fn page_of(&self, key: u64) -> usize {
+        self.bucket_number(key) >> self.in_page
+    }
+
+    #[inline(always)]
+    fn bucket_number(&self, key: u64) -> usize {
+        let buckets = (self.directory.len() as u64) << self.in_page;
+        ((u128::from(mix(key)) * u128::from(buckets)) >> u64::BITS) as usize
+    }
+
+    #[inline(always)]
+    fn page(&self, entry: u32) -> Option<Page> {
+        let slot = entry.checked_sub(1)? as usize;
+        Some(Page::at(self.base + slot * self.page_bytes))
+    }
+
+    /// The record's value, and where its copy is, if there is one. The bucket is its own.
+    #[inline(always)]
+    pub fn find(bucket: &Bucket, key: u64) -> Option<(u64, Found<'_>)> {
+        let seen = bucket.try_read().ok()?;
+        let (way, value) = seen
+            .get(|body| body.find(key).map(|way| (way, body.value(way))))
+            .ok()??;
+        Some((value, Found { bucket: seen, way }))
+    }
+
+    /// A record that was read from a slow leaf, and has no copy, asks for one. The bucket is its own.
+    pub fn offer<T>(bucket: &Bucket, key: u64, value: u64, leaf: Snapshot<'_, T>) {
+        let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
+        // Where somebody else is busy, the next time will do.
+        let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
+            return;
+        };
+        fence(SeqCst);
+        let is_same = early.unwrap_or_else(|| leaf.validate()).is_ok();
+        let is_new = is_same && held.find(key).is_none();
+        if !(is_new && held.offer(key, value)) {
+            // Counts are nobody's to read but those that hold the lock.
+            held.unchanged();
+        }
+    }
+
+    /// A record of a slow leaf, which is locked, has another value.
+    pub fn rewrite(&self, key: u64, value: u64, pinned: &Guard) {
+        self.change(key, pinned, |body, way| body.set(way, value));
+    }
+
+    /// A record leaves its slow leaf, which is locked.
+    pub fn forget(&self, key: u64, pinned: &Guard) {
+        self.change(key, pinned, |body, way| body.clear(way));
+    }
+
+    fn change(&self, key: u64, pinned: &Guard, change: impl FnOnce(&bucket::Body, usize)) {
+        if seeded::has(Bug::CopyLeftBehind) {
+            return;
+        }
+        fence(SeqCst);
+        let Some(bucket) = self.bucket(key, pinned) else {
+            return;
+        };
+        // It is retired if its page goes: with the copy.
+        while let Ok(seen) = bucket.read() {
+            let Ok(found) = seen.get(|body| body.find(key)) else {
+                continue;
+            };
+            let Some(way) = found else { return };
+            if let Ok(held) = seen.upgrade() {
+                return change(&held, way);
+            }
+        }
+    }
+
+    /// Makes one more page in a slot that `slot` finds for it in fast memory, for nodes of this tree. `false` if there is no room, or if there
+    /// are as many pages as there may be.
+    pub fn add(
+        &self,
+        arenas: &Arenas,
+        slot: impl FnOnce() -> Option<NonNull<u8>>,
+        pinned: &Guard,
+    ) -> bool {
+        if *self.lock() == self.directory.len() {
+            return false;
+        }
+        let Some(slot) = slot() else { return false };
+        let page = Page::new(slot, self.page_bytes, pinned);
+        let mut pages = self.lock();
+        let Some(place) = self.directory.get(*pages) else {
+            // Somebody else was faster.
+            page.free(self.page_bytes, arenas);
+            return false;
+        };
+        let slot = (page.address() - self.base) / self.page_bytes;
+        place.store(slot as u32 + 1, Release);
+        *pages += 1;
+        true
+    }
+
+    /// Takes a page out, if there is one. The caller frees it when nobody can look at it any more.
+    pub fn take(&self, pinned: &Guard) -> Option<Page> {
+        let mut pages = self.lock();
+        let last = pages.checked_sub(1)?;
+        let page = self.page(self.directory[last].swap(0, AcqRel))?;
+        *pages = last;
+        drop(pages);
+        for bucket in page.buckets(self.page_bytes, pinned) {
+            if let Ok(held) = bucket.lock() {
+                held.retire();
+            }
+        }
+        Some(page)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Spreads keys over the pages, also those in a row (the finalizer of MurmurHash3, Appleby 2011).
+#[inline(always)]
+fn mix(key: u64) -> u64 {
+    let key = (key ^ (key >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let key = (key ^ (key >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    key ^ (key >> 33)
+}

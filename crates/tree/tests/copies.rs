@@ -1,0 +1,275 @@
+//! Copies of hot records apart from their leaves: that lookups find them, and that they are never stale.
+//!
+//! That they are not while threads and a migrator meet is what the shared suite looks at: its placement `shuffle` lets pages of copies come
+//! and go.
+
+#[allow(dead_code, unused_macros)]
+mod suite;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use suite::rooms;
+use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement};
+use timberline_sync::epoch;
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
+use timberline_tree::BTree;
+use timberline_tree::btree::NODE_1K;
+
+type Map = BTree<u64, u64, Native, NODE_1K>;
+
+/// Words of a node of 128 bytes.
+const NODE_128: usize = 12;
+
+/// Inner nodes fast, leaves slow, as many pages as nodes fit, each access reported.
+#[derive(Default)]
+struct Watching {
+    leaves: AtomicU64,
+    copies: AtomicU64,
+}
+
+impl Placement for Watching {
+    fn name(&self) -> &'static str {
+        "watching"
+    }
+
+    fn place(&self, node: NewNode) -> TierId {
+        match node.height {
+            0 => TierId::SLOW,
+            _ => TierId::FAST,
+        }
+    }
+
+    fn touched(&self, _: LeafRef<'_>, _: Access) -> u32 {
+        self.leaves.fetch_add(1, Relaxed);
+        1
+    }
+
+    fn record_pages(&self, nodes: usize) -> usize {
+        nodes
+    }
+
+    fn copy_touched(&self, _: usize) -> u32 {
+        self.copies.fetch_add(1, Relaxed);
+        1
+    }
+}
+
+const RECORDS: u64 = 2_000;
+
+/// A map of records whose keys and values are known, and room for pages, none of which is there.
+fn loaded() -> (Map, Arc<Watching>) {
+    let arenas = rooms::two(16 * rooms::CHUNK, rooms::AMPLE);
+    let watching = Arc::new(Watching::default());
+    let map = Map::new(Native(arenas), watching.clone()).unwrap();
+    for key in 0..RECORDS {
+        map.insert(3 * key, !key).unwrap();
+    }
+    (map, watching)
+}
+
+/// As many pages as find room.
+fn fill(placed: &dyn Placed) -> usize {
+    let pages = std::iter::repeat_with(|| placed.add_record_page());
+    let pages = pages.take_while(|&is_new| is_new).count();
+    assert!(pages > 8, "{pages} places");
+    pages
+}
+
+/// Has each of these records asked for often enough to have a copy. In a row: of records that took turns, some might never be counted.
+fn warm(map: &Map, keys: impl Iterator<Item = u64>) {
+    for key in keys {
+        (0..8).for_each(|_| assert!(map.get(key).is_some()));
+    }
+}
+
+/// The value, and whether a copy gave it.
+fn get(map: &Map, watching: &Watching, key: u64) -> (Option<u64>, bool) {
+    let before = watching.copies.load(Relaxed);
+    let value = map.get(key);
+    (value, watching.copies.load(Relaxed) > before)
+}
+
+#[test]
+fn what_is_read_again_and_again_has_a_copy() {
+    let (map, watching) = loaded();
+    let placed = map.placed();
+    assert_eq!(get(&map, &watching, 30), (Some(!10), false), "no pages yet");
+    let pages = fill(&*placed);
+    assert_eq!(placed.record_pages().0, pages);
+    assert_eq!(map.stats().record_pages, pages);
+    warm(&map, (0..50).map(|key| 3 * key));
+    let copied = (0..50).filter(|&key| get(&map, &watching, 3 * key) == (Some(!key), true));
+    assert!(
+        copied.count() > 40,
+        "places for all but those that share a bucket with too many"
+    );
+    assert_eq!(
+        get(&map, &watching, 31),
+        (None, false),
+        "what is not there has none"
+    );
+    let keys: Vec<u64> = (0..50).map(|key| 3 * key).collect();
+    let mut values = vec![None; 50];
+    let before = watching.copies.load(Relaxed);
+    map.get_many(&keys, &mut values);
+    assert!(values.iter().copied().eq((0..50).map(|key| Some(!key))));
+    assert!(watching.copies.load(Relaxed) > before + 40);
+}
+
+#[test]
+fn a_copy_is_what_its_record_is() {
+    let (map, watching) = loaded();
+    fill(&*map.placed());
+    let (one, another) = (30, 33);
+    warm(&map, [one, another].into_iter());
+    assert_eq!(get(&map, &watching, one), (Some(!10), true));
+    map.update(one, 1).unwrap();
+    assert_eq!(get(&map, &watching, one), (Some(1), true));
+    map.insert(one, 2).unwrap();
+    assert_eq!(get(&map, &watching, one), (Some(2), true));
+    map.upsert_with(one, |now| now.unwrap() + 1).unwrap();
+    assert_eq!(get(&map, &watching, one), (Some(3), true));
+    assert_eq!(map.modify(one, |_| None), Ok(Some(3)));
+    assert_eq!(map.compare_and_set(one, 3, 4), Ok(Ok(())));
+    assert_eq!(map.compare_and_set(one, 3, 5), Ok(Err(Some(4))));
+    assert_eq!(get(&map, &watching, one), (Some(4), true));
+    assert_eq!(map.bulk_load([(one, 5)]), Ok(1));
+    assert_eq!(get(&map, &watching, one), (Some(5), true));
+    assert_eq!(map.remove(one), Some(5));
+    assert_eq!(get(&map, &watching, one), (None, false));
+    map.insert(one, 6).unwrap();
+    assert_eq!(get(&map, &watching, one), (Some(6), false));
+    assert_eq!(get(&map, &watching, another), (Some(!11), true));
+    assert!(map.iter().take(12).eq((0..12).map(|key| match key {
+        10 => (one, 6),
+        key => (3 * key, !key),
+    })));
+}
+
+#[test]
+fn records_of_fast_leaves_have_no_copies() {
+    let (map, watching) = loaded();
+    let placed = map.placed();
+    fill(&*placed);
+    warm(&map, [30].into_iter());
+    assert_eq!(get(&map, &watching, 30), (Some(!10), true));
+    let leaf = NodeKey::of_word(30, 0);
+    assert_eq!(
+        placed.promote_node(&leaf),
+        Move::Full,
+        "pages took the room of all nodes"
+    );
+    assert!(placed.drop_record_page() && placed.drop_record_page());
+    epoch::collect();
+    suite::check::reclaim_until("a page", || placed.promote_node(&leaf) != Move::Full);
+    assert_eq!(get(&map, &watching, 30), (Some(!10), false));
+    map.update(30, 7).unwrap();
+    assert_eq!(placed.demote(&leaf), Move::Moved(1));
+    assert_eq!(
+        get(&map, &watching, 30),
+        (Some(7), false),
+        "what was copied before is gone"
+    );
+    warm(&map, [30].into_iter());
+    assert_eq!(get(&map, &watching, 30).0, Some(7));
+}
+
+#[test]
+fn a_page_is_taken_for_no_leaf() {
+    let (map, _) = loaded();
+    let placed = map.placed();
+    fill(&*placed);
+    warm(&map, (0..RECORDS).map(|key| 3 * key));
+    let fast = map.memory().arenas().range_of(TierId::FAST);
+    let mut slots = fast.step_by(Map::NODE_BYTES);
+    assert!(
+        slots.all(|slot| placed.fence_at(slot).is_none()),
+        "all leaves are slow"
+    );
+}
+
+#[test]
+fn pages_come_and_go() {
+    let (map, watching) = loaded();
+    let placed = map.placed();
+    let arenas = map.memory().arenas();
+    for _ in 0..3 {
+        let pages = fill(&*placed);
+        warm(&map, (0..50).map(|key| 3 * key));
+        for left in (0..pages).rev() {
+            assert!(placed.drop_record_page());
+            assert_eq!(placed.record_pages().0, left);
+        }
+        assert!(!placed.drop_record_page());
+        for key in 0..RECORDS {
+            assert_eq!(get(&map, &watching, 3 * key), (Some(!key), false));
+        }
+        suite::check::reclaim_until("pages", || {
+            let used = arenas.used(TierId::FAST) + arenas.used(TierId::SLOW);
+            used == map.stats().bytes_in_nodes
+        });
+    }
+    fill(&*placed);
+    map.clear();
+    assert_eq!(placed.record_pages().0, 0);
+}
+
+/// The smallest pages have two buckets. Records of both slow tiers have copies, which follow none of their leaves' moves.
+#[test]
+fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
+    let tier = |bytes| TierConfig {
+        nodes: vec![],
+        limit: bytes,
+    };
+    let config = ArenasConfig {
+        tiers: vec![tier(4 << 20), tier(64 << 10), tier(rooms::AMPLE)],
+        chunk_bytes: rooms::CHUNK,
+        huge_pages: false,
+    };
+    let watching = Arc::new(Watching::default());
+    let arenas = Arenas::new(&config).unwrap();
+    let map = BTree::<u64, u64, Native, NODE_128>::new(Native(arenas), watching.clone()).unwrap();
+    // More than the middle tier holds, but little beside the pages.
+    let keys = [0, u64::MAX];
+    keys.iter().for_each(|&key| _ = map.insert(key, 1).unwrap());
+    for key in 1..10_000 {
+        map.insert(key, !key).unwrap();
+    }
+    let arenas = map.memory().arenas();
+    assert!((0..3).all(|tier| arenas.used(TierId(tier)) > 0));
+    let placed = map.placed();
+    fill(&*placed);
+    // Room for leaves that come.
+    assert!((0..8).all(|_| placed.drop_record_page()));
+    epoch::collect();
+    let get = |key| {
+        let before = watching.copies.load(Relaxed);
+        let value = map.get(key);
+        (value, watching.copies.load(Relaxed) > before)
+    };
+    let mut copied = 0;
+    for (round, key) in (2..50).flat_map(|round| keys.map(|key| (round, key))) {
+        let leaf = NodeKey::of_word(key, 0);
+        // While the middle tier has room.
+        placed.demote(&leaf);
+        (0..8).for_each(|_| _ = map.get(key));
+        let (_, is_copied) = get(key);
+        copied += usize::from(is_copied);
+        map.insert(key, round).unwrap();
+        assert_eq!(get(key), (Some(round), is_copied));
+        match round % 4 {
+            0 => assert_eq!(map.remove(key), Some(round)),
+            1 => assert_ne!(placed.promote_node(&leaf), Move::Full),
+            2 => _ = map.update(key, round).unwrap(),
+            _ => _ = map.compare_and_set(key, round, round + 1).unwrap(),
+        }
+        let now = [None, Some(round), Some(round), Some(round + 1)][round as usize % 4];
+        assert_eq!(map.get(key), now);
+        let last = |(_, value)| Some(value);
+        let end = if key == 0 { map.first() } else { map.last() };
+        assert!(now.is_none() || end.and_then(last) == now);
+        map.insert(key, round).unwrap();
+    }
+    assert!(copied >= 6, "{copied}");
+}
