@@ -1,6 +1,7 @@
 //! Model-checked with loom: every interleaving (and every allowed reordering) of small programs over
-//! the lock and the epoch. `RUSTFLAGS="--cfg loom" cargo test -p timberline-sync --release --lib`.
+//! the lock, the epoch and copies of records. `RUSTFLAGS="--cfg loom" cargo test -p timberline-sync --release --lib`.
 
+mod copies;
 mod epoch;
 
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,0 +1,223 @@
+//! Copies of records apart from their leaves, as `timberline_tree` keeps them: a record in a leaf, its copy in a bucket, and a
+//! directory that tells which bucket, if any. Who makes a copy locks the bucket, then looks whether the leaf is locked; who writes
+//! locks the leaf, then looks for a copy. With each half of that taken away, a copy stays behind.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicU64;
+use loom::thread;
+
+use crate::shim::fence;
+use crate::{Restart, Snapshot, Versioned};
+
+/// What is left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// Who makes a copy has no fence between the bucket's lock and the look at the leaf.
+    MakerWithoutFence,
+    /// Who writes has no fence between the leaf's lock and the look at the directory.
+    WriterWithoutFence,
+    /// Who makes a copy looks at the leaf first, and then locks the bucket.
+    LookedBeforeLocked,
+}
+
+const NO_COPY: u64 = u64::MAX;
+const NO_PAGE: u64 = 0;
+
+struct World {
+    mistake: Mistake,
+    /// A slow leaf, with one record: 0 at first, and then more and more.
+    leaf: Versioned<AtomicU64>,
+    /// The number, from 1, of the bucket that the record's copy would be in.
+    directory: AtomicU64,
+    buckets: [Versioned<AtomicU64>; 2],
+}
+
+impl World {
+    fn new(mistake: Mistake) -> Arc<World> {
+        let bucket = || Versioned::new(AtomicU64::new(NO_COPY));
+        Arc::new(World {
+            mistake,
+            leaf: Versioned::new(AtomicU64::new(0)),
+            directory: AtomicU64::new(1),
+            buckets: [bucket(), bucket()],
+        })
+    }
+
+    fn bucket(&self) -> Option<&Versioned<AtomicU64>> {
+        let number = self.directory.load(Acquire).checked_sub(1)?;
+        Some(&self.buckets[number as usize])
+    }
+
+    fn fence_but_for(&self, mistake: Mistake) {
+        if self.mistake != mistake {
+            fence(SeqCst);
+        }
+    }
+
+    /// A lookup that does not make a copy. `None`: it would have to start over.
+    fn get(&self) -> Option<u64> {
+        let copy = self.bucket().and_then(|bucket| {
+            let seen = bucket.try_read().ok()?;
+            seen.get(|copy| copy.load(Relaxed)).ok()
+        });
+        if let Some(value) = copy.filter(|&copy| copy != NO_COPY) {
+            return Some(value);
+        }
+        let leaf = self.leaf.try_read().ok()?;
+        leaf.get(|record| record.load(Relaxed)).ok()
+    }
+
+    /// A lookup that found no copy, and makes one.
+    fn make_copy(&self) {
+        let Some(bucket) = self.bucket() else { return };
+        let Ok(leaf) = self.leaf.try_read() else {
+            return;
+        };
+        let Ok(value) = leaf.get(|record| record.load(Relaxed)) else {
+            return;
+        };
+        let early = (self.mistake == Mistake::LookedBeforeLocked).then(|| leaf.validate());
+        let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
+            return;
+        };
+        self.fence_but_for(Mistake::MakerWithoutFence);
+        match early.unwrap_or_else(|| leaf.validate()) {
+            Ok(()) => held.store(value, Relaxed),
+            Err(_) => held.unchanged(),
+        }
+    }
+
+    fn set(&self, value: u64) {
+        let leaf = self.leaf.lock().unwrap();
+        leaf.store(value, Relaxed);
+        self.fence_but_for(Mistake::WriterWithoutFence);
+        let Some(bucket) = self.bucket() else { return };
+        while let Ok(seen) = bucket.read() {
+            // Where there is no copy, the bucket is only read: that is what the fences are for.
+            match seen.get(|copy| copy.load(Relaxed)) {
+                Ok(NO_COPY) => return,
+                Ok(_) => {
+                    if let Ok(held) = seen.upgrade() {
+                        return held.store(value, Relaxed);
+                    }
+                }
+                Err(Restart) => {}
+            }
+        }
+    }
+
+    /// The page goes.
+    fn take(&self) {
+        let taken = self.directory.compare_exchange(1, NO_PAGE, AcqRel, Relaxed);
+        assert_eq!(taken, Ok(1));
+        self.buckets[0].lock().unwrap().retire();
+    }
+
+    /// Another comes, with the same number.
+    fn add(&self) {
+        self.buckets[1].claim().store(NO_COPY, Relaxed);
+        self.directory.store(2, Release);
+    }
+
+    /// What was seen once is not followed by what was there before.
+    fn look_twice(&self) {
+        let (one, another) = (self.get(), self.get());
+        if let (Some(one), Some(another)) = (one, another) {
+            assert!(one <= another, "{another} is stale");
+        }
+    }
+}
+
+/// Each in a thread of its own. Then what is read is what was written.
+fn check<const THREADS: usize>(
+    mistake: Mistake,
+    preemptions: Option<usize>,
+    parts: [fn(&World); THREADS],
+) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(move || {
+        let world = World::new(mistake);
+        let others = parts[1..].iter().map(|&part| {
+            let world = world.clone();
+            thread::spawn(move || part(&world))
+        });
+        let others: Vec<_> = others.collect();
+        parts[0](&world);
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(world.get(), Some(1), "stale");
+    });
+}
+
+fn write(world: &World) {
+    world.set(1);
+    assert_ne!(world.get(), Some(0), "stale");
+}
+
+/// The page goes, and another comes in its place.
+fn renew_and_write(world: &World) {
+    world.take();
+    world.add();
+    write(world);
+}
+
+fn renew_and_make_copy(world: &World) {
+    world.take();
+    world.add();
+    world.make_copy();
+}
+
+#[test]
+fn a_copy_is_never_stale() {
+    check(Mistake::None, None, [World::make_copy, write]);
+}
+
+#[test]
+fn a_copy_is_never_stale_for_a_reader() {
+    let parts = [World::make_copy, write, World::look_twice];
+    check(Mistake::None, Some(2), parts);
+}
+
+/// Who makes a copy found its bucket before the page went; who writes sees the next one.
+#[test]
+fn a_copy_in_a_page_that_went_is_never_seen() {
+    check(Mistake::None, None, [World::make_copy, renew_and_write]);
+}
+
+/// Who writes looks for a page while one goes and another comes, which has a copy at once.
+#[test]
+fn a_copy_in_a_page_that_came_is_never_stale() {
+    check(Mistake::None, Some(3), [renew_and_make_copy, write]);
+}
+
+#[test]
+#[should_panic(expected = "stale")]
+fn a_maker_without_a_fence_is_found() {
+    check(Mistake::MakerWithoutFence, None, [World::make_copy, write]);
+}
+
+#[test]
+#[should_panic(expected = "stale")]
+fn a_writer_without_a_fence_is_found() {
+    check(Mistake::WriterWithoutFence, None, [World::make_copy, write]);
+}
+
+/// The page's place in the directory is a flag as well.
+#[test]
+#[should_panic(expected = "stale")]
+fn a_writer_that_misses_a_page_that_came_is_found() {
+    let parts = [renew_and_make_copy, write];
+    check(Mistake::WriterWithoutFence, None, parts);
+}
+
+#[test]
+#[should_panic(expected = "stale")]
+fn a_maker_that_looks_before_it_locks_is_found() {
+    check(Mistake::LookedBeforeLocked, None, [World::make_copy, write]);
+}
