@@ -26,6 +26,7 @@ pub fn escape(text: &str) -> String {
 pub fn placement_class(placement: &str) -> &'static str {
     match placement {
         "timberline" => "p-timberline",
+        "timberline-leaves" => "p-timberline-leaves",
         "timberline-paused" => "p-timberline-paused",
         "sidle" => "p-sidle",
         "sidle+layering" => "p-sidle-1",

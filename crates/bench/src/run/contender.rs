@@ -20,7 +20,7 @@ use super::form::Form;
 use super::hog::Hog;
 use super::index::PlacedIndex;
 use super::paged::PageSide;
-use super::plan::{KERNEL, PAGED, PAUSED, Plan, technique};
+use super::plan::{KERNEL, LEAVES, PAGED, PAUSED, Plan, technique};
 use crate::report::{LevelFill, Outcome};
 use crate::substrate::Substrate;
 
@@ -126,9 +126,12 @@ impl<I: PlacedIndex> Contender<I> {
                 workers = random.workers();
                 random
             }
-            "timberline" | PAUSED => {
-                let home = I::heat(form);
-                let ours = Timberline::new(&arenas, home, TimberlineConfig::default());
+            "timberline" | LEAVES | PAUSED => {
+                let (home, mut config) = (I::heat(form), TimberlineConfig::default());
+                if name == LEAVES {
+                    config.copies = 0.0;
+                }
+                let ours = Timberline::new(&arenas, home, config);
                 let ours = ours.map_err(|error| format!("{error}, or give more --records"))?;
                 workers = ours.workers();
                 ours

@@ -12,7 +12,7 @@ use super::source::Requests;
 use crate::workload::{KeySpace, Tpcc, Workload};
 
 /// The placements of nodes that can be compared, in the order of the report.
-pub const PLACEMENTS: [&str; 14] = [
+pub const PLACEMENTS: [&str; 15] = [
     "all-fast",
     "all-slow",
     "interleave",
@@ -26,8 +26,12 @@ pub const PLACEMENTS: [&str; 14] = [
     "sidle+watermark",
     "sidle",
     "timberline",
+    LEAVES,
     PAUSED,
 ];
+
+/// `timberline` that moves whole leaves only and makes no copies of hot records.
+pub const LEAVES: &str = "timberline-leaves";
 
 /// `timberline`, whose workers rest from the first measured round on: what migration itself costs requests shows beside it.
 pub const PAUSED: &str = "timberline-paused";

@@ -4,7 +4,7 @@ use super::{Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, fi
 use crate::eval::setting::Setting;
 
 /// Every placement that could run in a machine, and three that know the true frequencies.
-const ALL: [&str; 13] = [
+const ALL: [&str; 14] = [
     "all-fast",
     "interleave",
     "random",
@@ -12,6 +12,7 @@ const ALL: [&str; 13] = [
     "oracle",
     "sidle",
     "timberline",
+    "timberline-leaves",
     "tpp",
     "autonuma",
     "damon",
@@ -71,6 +72,7 @@ fn bounds(scale: &Scale) -> Figure {
         "oracle",
         "sidle",
         "timberline",
+        "timberline-leaves",
         "oracle-pages",
     ];
     let at = |budget: f64, name: &str| {
