@@ -11,8 +11,8 @@ use super::tree::{Held, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::value::Keep;
 
-/// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the cache. The hit rate settles at
-/// the same height whatever this is, but a quarter as soon for four times as many (`docs/design/cache.md`).
+/// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the cache. A greater number costs lookups
+/// less, and lets as much be found in the end, but later (`docs/design/cache.md`).
 const COUNTED: u32 = 2;
 
 /// The cache of a new tree, if there is to be one.
