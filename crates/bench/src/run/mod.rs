@@ -24,8 +24,8 @@ pub use timberline_placement::pages::PageCosts;
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
 pub use plan::{
-    BadPlan, Budget, INDEXES, ORACLE_PAGES, PAGED, PAUSED, PLACEMENTS, Plan, What, cpu_cache,
-    indexes, placements, watermarks,
+    BadPlan, Budget, INDEXES, LEAVES, ORACLE_PAGES, PAGED, PAUSED, PLACEMENTS, Plan, What,
+    cpu_cache, indexes, placements, watermarks,
 };
 pub use runner::{Measured, emulated, native};
 pub use source::{Requests, Source};
