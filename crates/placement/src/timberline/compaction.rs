@@ -10,6 +10,7 @@ use std::time::Duration;
 use timberline_sync::epoch;
 use timberline_tier::{Sparse, TierId};
 
+use super::rest::Rest;
 use crate::{KeyBytes, Placed};
 
 /// Leaves visited in a round.
@@ -26,9 +27,8 @@ pub struct Compaction {
     sparse: Sparse,
     /// Leaves below this fence were visited.
     next: KeyBytes,
-    /// When it may look again, and how long it rests if that is in vain.
-    due: Duration,
-    pause: Duration,
+    /// From one look at what could be won to the next.
+    rest: Rest,
 }
 
 impl Default for Compaction {
@@ -36,8 +36,7 @@ impl Default for Compaction {
         Compaction {
             sparse: Sparse::NOWHERE,
             next: KeyBytes::default(),
-            due: Duration::ZERO,
-            pause: PAUSE,
+            rest: Rest::new(PAUSE, LONGEST_PAUSE),
         }
     }
 }
@@ -50,17 +49,15 @@ impl Compaction {
 
     /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth it. Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
-        // A clock that was set back must not end this for good.
-        self.due = self.due.min(now.saturating_add(self.pause));
-        if !self.is_active() && stranded && now >= self.due {
+        if !self.is_active() && stranded && self.rest.is_over(now) {
             let sparse = tree.sparse();
             if sparse.bytes() >= tree.fill(TierId::FAST).limit / WORTH {
                 (self.sparse, self.next) = (sparse, KeyBytes::default());
-                self.pause = PAUSE;
+                self.rest.shorten();
             } else {
-                self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+                self.rest.lengthen();
             }
-            self.due = now.saturating_add(self.pause);
+            self.rest.begin(now);
         }
         match self.is_active() {
             true => self.go_on(tree),
@@ -102,21 +99,21 @@ mod tests {
         let mut compaction = Compaction::default();
         let mut looks = Vec::new();
         for tenth in 0..600 {
-            let (now, due) = (Duration::from_millis(100 * tenth), compaction.due);
+            let (now, due) = (Duration::from_millis(100 * tenth), compaction.rest.due);
             assert_eq!(compaction.step(&tree, true, now), 0);
             assert!(!compaction.is_active());
-            if compaction.due != due {
+            if compaction.rest.due != due {
                 looks.push(now.as_secs());
             }
         }
         assert_eq!(looks, [0, 1, 3, 7, 15, 31, 47]);
         compaction.step(&tree, true, Duration::ZERO);
         assert!(
-            compaction.due <= LONGEST_PAUSE,
+            compaction.rest.due <= LONGEST_PAUSE,
             "the clock may have been set back"
         );
-        compaction.due = Duration::ZERO;
+        compaction.rest.due = Duration::ZERO;
         compaction.step(&tree, false, LONGEST_PAUSE);
-        assert_eq!(compaction.due, Duration::ZERO, "nothing asks for room");
+        assert_eq!(compaction.rest.due, Duration::ZERO, "nothing asks for room");
     }
 }

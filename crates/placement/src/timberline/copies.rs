@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::exchange::worth_it;
 use super::heat::{HOTTEST, SAMPLE};
+use super::rest::Rest;
 
 /// One in so many of the pages there may be tell what pages are worth.
 const PROBE: usize = 64;
@@ -33,8 +34,8 @@ pub struct Copies {
     mature: usize,
     children: usize,
     grown_up_at: Duration,
-    due: Duration,
-    pause: Duration,
+    /// From one probe to the next.
+    rest: Rest,
 }
 
 impl Default for Copies {
@@ -46,8 +47,7 @@ impl Default for Copies {
             mature: 0,
             children: 0,
             grown_up_at: Duration::ZERO,
-            due: Duration::ZERO,
-            pause: PAUSE,
+            rest: Rest::new(PAUSE, LONGEST_PAUSE),
         }
     }
 }
@@ -95,11 +95,10 @@ impl Copies {
         enough: u16,
         now: Duration,
     ) -> (usize, u16) {
-        self.due = self.due.min(now.saturating_add(self.pause));
         let probe = most.div_ceil(PROBE);
         if pages >= probe {
             if pages >= 2 * probe {
-                self.pause = PAUSE;
+                self.rest.shorten();
             }
             return match self.heat() {
                 None | Some(0) => (0, 0),
@@ -110,11 +109,11 @@ impl Copies {
                 }
             };
         }
-        if now < self.due {
+        if !self.rest.is_over(now) {
             return (0, 0);
         }
-        self.due = now.saturating_add(self.pause);
-        self.pause = (2 * self.pause).min(LONGEST_PAUSE);
+        self.rest.begin(now);
+        self.rest.lengthen();
         (probe - pages, enough)
     }
 }

@@ -20,6 +20,7 @@ mod heat;
 mod look;
 mod mover;
 mod pace;
+mod rest;
 mod scale;
 #[cfg(test)]
 mod simulation;

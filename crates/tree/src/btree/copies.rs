@@ -188,6 +188,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     }
 }
 
+/// Out of the way of updates of fast leaves.
 #[cold]
 #[inline(never)]
 fn rewrite(cache: &RecordCache, key: u64, value: u64, guard: &Guard) {

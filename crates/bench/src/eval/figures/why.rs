@@ -9,9 +9,9 @@ pub const WORKERS: &str = "SIDLE's five workers have cores of their own there, a
 pub const RANDOM: &str = "On a hot spot a node that was just touched is a hot one more often than not, so random's fast share is near that of the \
     others, and its moves take less CPU time than SIDLE's scans, which share the cores with the requests here.";
 
-/// A placement that never moves anything is ahead where the latest records are read.
-pub const LATEST: &str = "What is read most there was inserted last, so what is hot moves on as fast as it is found: exchanges cost about what \
-    they win. With its workers at rest timberline regains about as much as inner-fast there.";
+/// Another placement is ahead where the latest records are read, or records are read and written back.
+pub const LATEST: &str = "Where what was inserted last is read most (ycsb-d), what is hot moves on as fast as it is found, and copies of it are learned all the time. \
+    Where records are read and written back (ycsb-f), a copy answers the read and the write goes to the slow leaf all the same. That these are what costs is likely, and not measured.";
 
 /// The histogram loses something against fixed thresholds.
 pub const HISTOGRAM: &str = "With fixed thresholds nothing moves any more once the hot nodes are fast; the histogram's follow the heat of the moment, so nodes keep \
