@@ -319,9 +319,16 @@ impl Plan {
         const REQUESTS_A_SECOND: f64 = 3e6;
         let seconds = self.warmup.as_secs_f64() + self.slice.as_secs_f64() * self.rounds as f64;
         let requests = seconds * self.threads as f64 * REQUESTS_A_SECOND;
-        let inserts = requests * what.requests.inserts();
-        let bytes = 20 + what.form.bytes() - Form::default().bytes();
-        (inserts * bytes as f64) as usize
+        (requests * what.requests.inserts() * self.record_bytes(what) as f64) as usize
+    }
+
+    /// Bytes that a record takes at most on average, in the largest of the maps.
+    fn record_bytes(&self, what: &What) -> u64 {
+        match (&what.form.keys, self.indexes.as_slice()) {
+            // A tree of random 16-byte records is three quarters full at least.
+            (Keys::Words, ["btree"]) => 24 + what.form.block_bytes() as u64,
+            _ => 40 + what.form.bytes() as u64,
+        }
     }
 
     /// Checks what can be known before loading: that every setting has an effect, and that the machine's memory can hold the maps.
@@ -330,11 +337,7 @@ impl Plan {
     /// One line with what is needed and what is there.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
         self.check_heeded()?;
-        let record = |what: &What| match (&what.form.keys, self.indexes.as_slice()) {
-            // A tree of random 16-byte records is three quarters full at least.
-            (Keys::Words, ["btree"]) => 24 + what.form.block_bytes() as u64,
-            _ => 40 + what.form.bytes() as u64,
-        };
+        let record = |what: &What| self.record_bytes(what);
         let map = |what: &What| what.requests.records() * record(what) + self.growth(what) as u64;
         let largest = self.what.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
