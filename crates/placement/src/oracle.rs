@@ -43,7 +43,7 @@ impl Placement for Oracle {
         if !self.counting.load(Relaxed) {
             return SELDOM;
         }
-        if access == Access::Reuse {
+        if access != Access::Insert {
             *lock(self.counts.assigned())
                 .entry(leaf.address)
                 .or_default() += 1;

@@ -52,6 +52,12 @@ pub struct LeafRef<'a> {
 pub enum Access {
     /// Something that was there was read, changed or removed.
     Reuse,
+    /// A record was changed, and its copy in the page of this number with it. Whoever read it just before by its copy saved nothing: the
+    /// change needs the leaf all the same.
+    Rewrite {
+        /// As in [`Placement::copy_touched`].
+        page: usize,
+    },
     /// A new record came.
     Insert,
 }

@@ -25,6 +25,7 @@ const NODE_128: usize = 12;
 #[derive(Default)]
 struct Watching {
     copies: AtomicU64,
+    rewrites: AtomicU64,
 }
 
 impl Placement for Watching {
@@ -39,7 +40,10 @@ impl Placement for Watching {
         }
     }
 
-    fn touched(&self, _: LeafRef<'_>, _: Access) -> u32 {
+    fn touched(&self, _: LeafRef<'_>, access: Access) -> u32 {
+        if let Access::Rewrite { .. } = access {
+            self.rewrites.fetch_add(1, Relaxed);
+        }
         1
     }
 
@@ -143,6 +147,25 @@ fn a_copy_is_what_its_record_is() {
         10 => (one, 6),
         key => (3 * key, !key),
     })));
+}
+
+#[test]
+fn a_placement_is_told_whose_changes_go_to_a_copy_too() {
+    let (map, watching) = loaded();
+    fill(&*map.placed());
+    let (copied, another) = (30, 33);
+    warm(&map, [copied].into_iter());
+    let told = |change: &dyn Fn()| {
+        let before = watching.rewrites.load(Relaxed);
+        change();
+        watching.rewrites.load(Relaxed) - before
+    };
+    assert_eq!(told(&|| assert!(map.update(copied, 1).is_ok())), 1);
+    assert_eq!(told(&|| assert!(map.insert(copied, 2).is_ok())), 1);
+    assert_eq!(told(&|| assert!(map.update(another, 1).is_ok())), 0);
+    assert_eq!(told(&|| assert!(map.insert(another, 2).is_ok())), 0);
+    assert_eq!(told(&|| assert_eq!(map.get(copied), Some(2))), 0);
+    assert_eq!(told(&|| assert_eq!(map.remove(copied), Some(2))), 0);
 }
 
 #[test]

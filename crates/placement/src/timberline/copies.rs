@@ -26,8 +26,9 @@ const CHILDHOOD: Duration = Duration::from_millis(500);
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
     samples: f64,
-    /// Samples that found a copy in a mature page lately.
-    found: f64,
+    /// Samples that found a copy in a mature page lately, less those that changed a record with a copy there: a record that is read to be
+    /// changed is fetched from its leaf all the same.
+    saved: f64,
     /// Mature pages, each counted for all samples lately.
     exposure: f64,
     /// How many there are, and of how many it will be so next.
@@ -42,7 +43,7 @@ impl Default for Copies {
     fn default() -> Self {
         Copies {
             samples: 0.0,
-            found: 0.0,
+            saved: 0.0,
             exposure: 0.0,
             mature: 0,
             children: 0,
@@ -53,11 +54,11 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Takes in a round's samples, how many of them found a copy in a mature page, and that there are so many pages now. Returns how many are
-    /// mature from now on.
-    pub fn observe(&mut self, samples: u64, found: u64, pages: usize, now: Duration) -> usize {
+    /// Takes in a round's samples, how many of them were saved a slow leaf by mature pages (less than none, if changes undid it), and that
+    /// there are so many pages now. Returns how many are mature from now on.
+    pub fn observe(&mut self, samples: u64, saved: f64, pages: usize, now: Duration) -> usize {
         self.samples += samples as f64;
-        self.found = REMEMBERED * self.found + found as f64;
+        self.saved = REMEMBERED * self.saved + saved;
         self.exposure = REMEMBERED * self.exposure + samples as f64 * self.mature as f64;
         // A clock that was set back must not end this for good.
         self.grown_up_at = self.grown_up_at.min(now.saturating_add(CHILDHOOD));
@@ -69,7 +70,7 @@ impl Copies {
         self.children = self.children.min(pages);
         self.mature = self.mature.min(pages);
         if self.mature == 0 {
-            (self.found, self.exposure) = (0.0, 0.0);
+            (self.saved, self.exposure) = (0.0, 0.0);
         }
         self.mature
     }
@@ -82,8 +83,8 @@ impl Copies {
     /// How hot a mature page is on average, as if it had been there as long as anything is known; `None` as long as nothing tells.
     pub fn heat(&self) -> Option<u16> {
         (self.exposure > 0.0).then(|| {
-            let samples = self.found * self.samples / self.exposure;
-            (samples * f64::from(SAMPLE)).min(HOTTEST.into()) as u16
+            let samples = self.saved * self.samples / self.exposure;
+            (samples * f64::from(SAMPLE)).clamp(0.0, HOTTEST.into()) as u16
         })
     }
 
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_page_tells_nothing_before_it_is_mature() {
         let mut copies = Copies::default();
-        let mut mature = |pages, halves| copies.observe(100, 0, pages, halves * CHILDHOOD);
+        let mut mature = |pages, halves| copies.observe(100, 0.0, pages, halves * CHILDHOOD);
         assert_eq!(mature(0, 0), 0);
         assert_eq!(mature(10, 1), 0);
         assert_eq!(mature(30, 2), 10);
@@ -162,17 +163,17 @@ mod tests {
     #[test]
     fn more_come_as_hot_as_those_that_are_there() {
         let mut copies = Copies::default();
-        copies.observe(500, 0, 10, Duration::ZERO);
+        copies.observe(500, 0.0, 10, Duration::ZERO);
         assert_eq!(copies.asking((10, 640), 99, SECOND), (0, 0));
-        assert_eq!(copies.observe(500, 0, 10, SECOND), 10);
+        assert_eq!(copies.observe(500, 0.0, 10, SECOND), 10);
         // 5 samples a page in half of the time: 10 for one that was always there.
-        copies.observe(1000, 50, 20, SECOND);
+        copies.observe(1000, 50.0, 20, SECOND);
         let at_ten = worth_it(10 * SAMPLE) - 1;
         assert_eq!(copies.asking((10, 640), 99, SECOND), (2, at_ten));
-        assert_eq!(copies.observe(0, 0, 20, 2 * SECOND), 10);
-        assert_eq!(copies.observe(0, 0, 20, 3 * SECOND), 20);
+        assert_eq!(copies.observe(0, 0.0, 20, 2 * SECOND), 10);
+        assert_eq!(copies.observe(0, 0.0, 20, 3 * SECOND), 20);
         // 0.8³ × 50 and 313 samples, on 0.8³ × 10 × 1000 and 20 × 2000 pages times samples, of 4000 samples in all: 30 a page.
-        copies.observe(2000, 313, 20, 3 * SECOND);
+        copies.observe(2000, 313.0, 20, 3 * SECOND);
         let at_thirty = worth_it(30 * SAMPLE) - 1;
         assert_eq!(copies.asking((20, 640), 99, SECOND), (5, at_thirty));
         copies.cooled();

@@ -81,6 +81,8 @@ struct Seen {
     slow: AtomicU64,
     /// Of these, accesses that found a copy of a record in a mature page.
     copied: AtomicU64,
+    /// Of these, changes of a record that has a copy in a mature page.
+    rewritten: AtomicU64,
     /// Slow leaves that seem hot.
     suggestions: Mutex<Vec<Suggestion>>,
 }
@@ -159,6 +161,11 @@ impl Timberline {
         vec![Box::new(Mover::new(self.clone()))]
     }
 
+    /// Whether a page of copies is there long enough to tell what pages are worth.
+    fn is_mature(&self, page: usize) -> bool {
+        page < self.mature.load(Relaxed)
+    }
+
     /// Accesses that a thread lets pass between two samples, now.
     pub fn interval(&self) -> u32 {
         self.interval.load(Relaxed)
@@ -198,6 +205,11 @@ impl Placement for Timberline {
         let heat = self.heat.warm(leaf);
         let seen = self.seen.assigned();
         bump(&seen.samples);
+        if let Access::Rewrite { page } = access
+            && self.is_mature(page)
+        {
+            bump(&seen.rewritten);
+        }
         if !leaf.tier.is_fast() {
             bump(&seen.slow);
             // The worker, or a thread of the same lane, may hold the buffer: then not this time.
@@ -235,7 +247,7 @@ impl Placement for Timberline {
     fn copy_touched(&self, page: usize) -> u32 {
         let seen = self.seen.assigned();
         bump(&seen.samples);
-        if page < self.mature.load(Relaxed) {
+        if self.is_mature(page) {
             bump(&seen.copied);
         }
         self.interval.load(Relaxed).min(SELDOM)

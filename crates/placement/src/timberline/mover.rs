@@ -331,9 +331,9 @@ impl Worker for Mover {
         };
         let samples = taken(|seen| &seen.samples);
         let slow = taken(|seen| &seen.slow);
-        let copied = taken(|seen| &seen.copied);
+        let saved = taken(|seen| &seen.copied) as f64 - taken(|seen| &seen.rewritten) as f64;
         let pages = tree.record_pages().0;
-        let mature = self.copies.observe(samples, copied, pages, now);
+        let mature = self.copies.observe(samples, saved, pages, now);
         policy.mature.store(mature, Relaxed);
         let fast = self.watch.fast_leaves(tree);
         self.uncooled += samples;
@@ -486,6 +486,31 @@ mod tests {
         let after: Vec<usize> = (0..60).map(|_| round(0, 10)).collect();
         assert!(*after.last().unwrap() < 10, "leaves are hotter: {after:?}");
         assert!(tree.has_single_boundary());
+    }
+
+    #[test]
+    fn copies_that_are_read_to_be_changed_are_worth_nothing() {
+        let (arenas, policy) = policy(IN_TABLE);
+        let tree = FakeTree::uniform(4, 4, 60).with_pages(40);
+        let mut clockwork = Clockwork::new(policy.workers());
+        let heat = AtomicU16::new(0);
+        let of_slow = LeafRef {
+            address: arenas.range_of(TierId::SLOW).start,
+            tier: TierId::SLOW,
+            fence: Fence::of_word(FakeTree::leaf(0).key.word()),
+            heat: &heat,
+        };
+        let mut most = 0;
+        for round in 0..80 {
+            for _ in 0..50 * tree.record_pages().0 {
+                policy.copy_touched(0);
+                policy.touched(of_slow, crate::Access::Rewrite { page: 0 });
+            }
+            ask(&policy, &arenas, round % 64, 50);
+            clockwork.run_for(&tree, Duration::from_millis(200));
+            most = most.max(tree.record_pages().0);
+        }
+        assert_eq!(most, 1, "the one that tells what they are worth");
     }
 
     #[test]

@@ -86,11 +86,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// A record of this leaf, which is locked, has another value now.
+    /// A record of this leaf, which is locked, has another value now. Returns what kind of access that was.
     #[inline(always)]
-    pub(super) fn rewrite_copy(&self, leaf: &Held<'_, WORDS>, key: u64, value: u64, guard: &Guard) {
-        if let Some(cache) = self.copies_of(leaf) {
-            rewrite(cache, key, value, guard);
+    pub(super) fn rewrite_copy(
+        &self,
+        leaf: &Held<'_, WORDS>,
+        key: u64,
+        value: u64,
+        guard: &Guard,
+    ) -> Access {
+        match self.copies_of(leaf) {
+            Some(cache) => rewrite(cache, key, value, guard),
+            None => Access::Reuse,
         }
     }
 
@@ -191,8 +198,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 /// Out of the way of updates of fast leaves.
 #[cold]
 #[inline(never)]
-fn rewrite(cache: &RecordCache, key: u64, value: u64, guard: &Guard) {
-    cache.rewrite(key, value, guard);
+fn rewrite(cache: &RecordCache, key: u64, value: u64, guard: &Guard) -> Access {
+    let page = cache.page_of(key);
+    match cache.rewrite(key, value, guard) {
+        true => Access::Rewrite { page },
+        false => Access::Reuse,
+    }
 }
 
 /// Out of the way of lookups, which rarely get here.

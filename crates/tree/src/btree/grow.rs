@@ -126,8 +126,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let access = match found {
             Ok(index) => {
                 held.set_payload(index, after);
-                self.rewrite_copy(&held, key, after, guard);
-                Access::Reuse
+                self.rewrite_copy(&held, key, after, guard)
             }
             Err(index) => {
                 held.insert(index, key, after);

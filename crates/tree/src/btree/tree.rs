@@ -619,9 +619,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         match change.change(Some(before)) {
             Some(after) => {
                 held.set_payload(index, after);
-                self.rewrite_copy(&held, key, after, guard);
+                let access = self.rewrite_copy(&held, key, after, guard);
                 self.reclaim_value(before, guard);
-                self.note_unlocked(held, Access::Reuse);
+                self.note_unlocked(held, access);
             }
             None => held.unchanged(),
         }

@@ -155,9 +155,9 @@ impl RecordCache {
         }
     }
 
-    /// A record of a slow leaf, which is locked, has another value.
-    pub fn rewrite(&self, key: u64, value: u64, pinned: &Guard) {
-        self.change(key, pinned, |body, way| body.set(way, value));
+    /// A record of a slow leaf, which is locked, has another value. Returns whether it has a copy.
+    pub fn rewrite(&self, key: u64, value: u64, pinned: &Guard) -> bool {
+        self.change(key, pinned, |body, way| body.set(way, value))
     }
 
     /// A record leaves its slow leaf, which is locked.
@@ -165,24 +165,27 @@ impl RecordCache {
         self.change(key, pinned, |body, way| body.clear(way));
     }
 
-    fn change(&self, key: u64, pinned: &Guard, change: impl FnOnce(&bucket::Body, usize)) {
+    /// Changes a record's copy, if there is one. Returns whether there is.
+    fn change(&self, key: u64, pinned: &Guard, change: impl FnOnce(&bucket::Body, usize)) -> bool {
         if seeded::has(Bug::CopyLeftBehind) {
-            return;
+            return false;
         }
         fence(SeqCst);
         let Some(bucket) = self.bucket(key, pinned) else {
-            return;
+            return false;
         };
         // It is retired if its page goes: with the copy.
         while let Ok(seen) = bucket.read() {
             let Ok(found) = seen.get(|body| body.find(key)) else {
                 continue;
             };
-            let Some(way) = found else { return };
+            let Some(way) = found else { return false };
             if let Ok(held) = seen.upgrade() {
-                return change(&held, way);
+                change(&held, way);
+                return true;
             }
         }
+        false
     }
 
     /// Makes one more page in a slot that `slot` finds for it in fast memory, for nodes of this tree. `false` if there is no room, or if there
