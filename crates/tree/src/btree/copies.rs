@@ -1,5 +1,7 @@
 //! What the tree does about copies of hot records, which lie apart from their leaves: see [`RecordCache`].
 
+use std::ops::Range;
+
 use timberline_placement::{Access, Placement};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
@@ -109,20 +111,19 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// The records of this leaf, which is locked, from one on, go to a leaf that is fast, if `to` is.
+    /// These entries of this node, which is locked, go to a node of the tier `to`.
     pub(super) fn forget_copies(
         &self,
-        leaf: &Held<'_, WORDS>,
-        from: usize,
+        node: &Held<'_, WORDS>,
+        entries: Range<usize>,
         to: TierId,
         guard: &Guard,
     ) {
         if to.is_fast()
-            && leaf.height() == 0
-            && let Some(cache) = self.copies_of(leaf)
+            && node.height() == 0
+            && let Some(cache) = self.copies_of(node)
         {
-            leaf.entries_from(from)
-                .for_each(|(key, _)| cache.forget(key, guard));
+            entries.for_each(|index| cache.forget(node.key(index), guard));
         }
     }
 

@@ -217,26 +217,36 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(Ok((fresh, blocks)))
     }
 
-    /// Evens out a full node and a neighbour, if one has room to share.
+    /// Evens out a full node and a neighbour, if one has room to share: one of the same tier rather than another.
     fn share(
         &self,
         above: Snapshot<'_, Body<WORDS>>,
         full: &Place<'_, WORDS>,
         guard: &Guard,
     ) -> Result<bool, Restart> {
-        let arenas = self.memory().arenas();
-        let tier = arenas.tier_of(full.link.address());
+        let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
+        let tier = tier_of(full.link);
         let (index, count) = above.get(|body| {
             let index = body.child_for(self.search, full.at.key);
             (index, body.count())
         })?;
+        // What has nothing below it and beside it may lie in any tier.
+        let tiers = match full.at.height == 0 && !P::BLOCKS {
+            true => &[true, false][..],
+            false => &[true],
+        };
         let neighbours = [
             Some(index + 1).filter(|&right| right < count),
             index.checked_sub(1),
         ];
-        for neighbour in neighbours.into_iter().flatten() {
+        let in_order = tiers.iter().flat_map(|&is_same| {
+            let neighbours = neighbours.into_iter().flatten();
+            neighbours.map(move |neighbour| (neighbour, is_same))
+        });
+        for (neighbour, is_same) in in_order {
             let link = above.get(|body| body.child(neighbour))?;
-            if arenas.tier_of(link.address()) != tier {
+            let there = tier_of(link);
+            if (there == tier) != is_same {
                 continue;
             }
             let sibling = link.node::<WORDS>(guard).read()?;
@@ -250,10 +260,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let (left, right);
             if neighbour > index {
                 (left, right) = (full.node.upgrade()?, sibling.upgrade()?);
+                self.forget_copies(&left, keep..Self::CAPACITY, there, guard);
                 left.move_tail(keep, &right);
             } else {
                 (left, right) = (sibling.upgrade()?, full.node.upgrade()?);
-                right.move_head(Self::CAPACITY - keep, &left);
+                let moving = Self::CAPACITY - keep;
+                self.forget_copies(&right, 0..moving, there, guard);
+                right.move_head(moving, &left);
             }
             let border = right.key(0);
             left.set_upper(border - 1);
@@ -332,7 +345,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let right = right.keep();
         let there = self.memory().arenas().tier_of(right.address());
-        self.forget_copies(&left, middle, there, guard);
+        self.forget_copies(&left, middle..left.count(), there, guard);
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
         self.move_blocks(blocks, &half, middle, guard);

@@ -108,7 +108,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         fresh.take().map(Fresh::keep);
         self.move_blocks(blocks, &copy, 0, guard);
         self.count_leaf(height, 1);
-        self.forget_copies(&old, 0, to, guard);
+        self.forget_copies(&old, 0..old.count(), to, guard);
         parent.adopt::<P>(self.search, old.lower(), new, height);
         if height == 0 && late {
             tell();

@@ -131,14 +131,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let into_slow = !tier_of(one).is_fast();
         above.remove(left + 1);
         if (apart && counts.0 == 0) || (into_slow && self.has_fast_child(&second)) {
-            self.forget_copies(&first, 0, tier_of(two), guard);
+            self.forget_copies(&first, 0..counts.0, tier_of(two), guard);
             first.move_tail(0, &second);
             second.set_lower(first.lower());
             above.set_payload(left, two.to_word());
             first.retire();
             self.reclaim(one, height, guard);
         } else {
-            self.forget_copies(&second, 0, tier_of(one), guard);
+            self.forget_copies(&second, 0..counts.1, tier_of(one), guard);
             let left_behind = usize::from(seeded::has(Bug::LastLeftBehind));
             second.move_head(second.count().saturating_sub(left_behind), &first);
             first.set_upper(second.upper());
