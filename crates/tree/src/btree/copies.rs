@@ -46,6 +46,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         M::TIERED && P::CACHED && leaf.address() >= self.copied_from
     }
 
+    /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is slow: the walk there takes as long.
+    #[inline(always)]
+    pub(super) fn ask_for_copy(&self, key: u64) {
+        if let Some(cache) = self.copies() {
+            cache.ask_for(key);
+        }
+    }
+
     /// Where a copy of a record would be.
     #[inline(always)]
     pub(super) fn bucket_of<'g>(&self, key: u64, guard: &'g Guard) -> Option<&'g Bucket> {

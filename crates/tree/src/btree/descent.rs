@@ -400,6 +400,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
+        tree.ask_for_copy(key);
         let mut descent = Descent::<_, _, _, AT_ONCE, OR_COPY, _>::new(tree, key, guard, lanes);
         let leaf = loop {
             match descent.advance() {

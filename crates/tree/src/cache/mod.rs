@@ -33,15 +33,15 @@ mod page;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicU32,
-    Ordering::{AcqRel, Acquire, Release, SeqCst},
+    AtomicU32, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timberline_sync::Snapshot;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::fence;
-use timberline_tier::{Arenas, Table, TierId};
+use timberline_tier::{Arenas, Table, TierId, hint};
 
 use crate::seeded::{self, Bug};
 
@@ -52,8 +52,10 @@ pub(crate) use page::Page;
 pub(crate) struct RecordCache {
     /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
     directory: Table<AtomicU32>,
-    /// How many there are: those with the lowest numbers. Held by who adds or takes one.
-    pages: Mutex<usize>,
+    /// How many there are: those with the lowest numbers. Written by whoever holds `coming_and_going`.
+    pages: AtomicUsize,
+    /// Held by who adds or takes one.
+    coming_and_going: Mutex<()>,
     /// Where fast memory begins.
     base: usize,
     page_bytes: usize,
@@ -91,7 +93,8 @@ impl RecordCache {
         }
         Some(RecordCache {
             directory: Table::new(arenas, pages).ok()?,
-            pages: Mutex::new(0),
+            pages: AtomicUsize::new(0),
+            coming_and_going: Mutex::new(()),
             base: fast.start,
             page_bytes,
             in_page: (page_bytes / BUCKET_BYTES).ilog2(),
@@ -100,7 +103,7 @@ impl RecordCache {
 
     /// How many pages there are, and how many there may be.
     pub fn pages(&self) -> (usize, usize) {
-        (*self.lock(), self.directory.len())
+        (self.pages.load(Relaxed), self.directory.len())
     }
 
     /// The bucket that a record's copy would be in, if its page is there.
@@ -110,6 +113,20 @@ impl RecordCache {
         let page = self.page(self.directory[number >> self.in_page].load(Acquire))?;
         let index = number & ((1 << self.in_page) - 1);
         Some(page.bucket(index, self.page_bytes, pinned))
+    }
+
+    /// Has the CPU fetch the bucket that a record's copy would be in, if its page is there.
+    #[inline(always)]
+    pub fn ask_for(&self, key: u64) {
+        if self.pages.load(Relaxed) == 0 {
+            return;
+        }
+        let number = self.bucket_number(key);
+        let entry = self.directory[number >> self.in_page].load(Relaxed);
+        if let Some(page) = self.page(entry) {
+            let index = number & ((1 << self.in_page) - 1);
+            hint::prefetch_lines(page.address() + index * BUCKET_BYTES, 1);
+        }
     }
 
     /// The number of the page that a record's copy would be in.
@@ -196,30 +213,31 @@ impl RecordCache {
         slot: impl FnOnce() -> Option<NonNull<u8>>,
         pinned: &Guard,
     ) -> bool {
-        if *self.lock() == self.directory.len() {
+        if self.pages.load(Relaxed) == self.directory.len() {
             return false;
         }
         let Some(slot) = slot() else { return false };
         let page = Page::new(slot, self.page_bytes, pinned);
-        let mut pages = self.lock();
-        let Some(place) = self.directory.get(*pages) else {
+        let _alone = self.lock();
+        let pages = self.pages.load(Relaxed);
+        let Some(place) = self.directory.get(pages) else {
             // Somebody else was faster.
             page.free(self.page_bytes, arenas);
             return false;
         };
         let slot = (page.address() - self.base) / self.page_bytes;
         place.store(slot as u32 + 1, Release);
-        *pages += 1;
+        self.pages.store(pages + 1, Relaxed);
         true
     }
 
     /// Takes a page out, if there is one. The caller frees it when nobody can look at it any more.
     pub fn take(&self, pinned: &Guard) -> Option<Page> {
-        let mut pages = self.lock();
-        let last = pages.checked_sub(1)?;
+        let alone = self.lock();
+        let last = self.pages.load(Relaxed).checked_sub(1)?;
         let page = self.page(self.directory[last].swap(0, AcqRel))?;
-        *pages = last;
-        drop(pages);
+        self.pages.store(last, Relaxed);
+        drop(alone);
         for bucket in page.buckets(self.page_bytes, pinned) {
             if let Ok(held) = bucket.lock() {
                 held.retire();
@@ -228,8 +246,10 @@ impl RecordCache {
         Some(page)
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.coming_and_going
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
