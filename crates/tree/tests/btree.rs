@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use btree_of_words::{Map, NODE_128};
 use suite::{check, placing, rooms};
-use timberline_placement::Placed;
+use timberline_placement::{Interleave, Placed};
 use timberline_tier::Native;
 use timberline_tree::btree::{NODE_1K, NODE_256};
 use timberline_tree::{BTree, Range};
@@ -159,6 +159,26 @@ fn ascending_loads_leave_full_leaves() {
         let per_record = check::in_nodes(&map) as f64 / RECORDS as f64;
         assert!(per_record < 17.1, "{per_record} bytes a record");
     }
+}
+
+/// Leaves share with neighbours whatever their tiers.
+#[test]
+fn a_map_in_two_tiers_has_no_more_leaves_than_in_one() {
+    let leaves = |fast: f64| {
+        let placement = Arc::new(Interleave::new(fast));
+        let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+        let map: Map<NODE_1K> = BTree::new(Native(arenas), placement).unwrap();
+        for n in 0..40_000u64 {
+            map.insert(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n)
+                .unwrap();
+        }
+        let leaves = map.stats().leaves;
+        (leaves.fast as f64, leaves.slow as f64)
+    };
+    let (all, none) = leaves(1.0);
+    let (fast, slow) = leaves(0.5);
+    assert!(none == 0.0 && fast > 0.4 * all && slow > 0.4 * all);
+    assert!(fast + slow < 1.02 * all, "{fast} and {slow}, not {all}");
 }
 
 /// Ascending input leaves the fewest children behind: the height must stay logarithmic all the same.

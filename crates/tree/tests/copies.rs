@@ -197,6 +197,48 @@ fn records_of_fast_leaves_have_no_copies() {
     assert_eq!(get(&map, &watching, 30).0, Some(7));
 }
 
+/// A full slow leaf hands records to a fast neighbour on its left, or on its right.
+#[test]
+fn records_that_a_fast_neighbour_takes_leave_no_copies() {
+    for on_the_left in [true, false] {
+        let (map, watching) = loaded();
+        let placed = map.placed();
+        // An ascending load leaves full leaves.
+        let in_leaf = |leaf: u64| (62 * leaf..62 * (leaf + 1)).map(|key| 3 * key);
+        let (full, neighbour) = (10, if on_the_left { 9 } else { 11 });
+        for key in in_leaf(neighbour).step_by(3) {
+            assert!(map.remove(key).is_some());
+        }
+        let name = NodeKey::of_word(3 * 62 * neighbour, 0);
+        assert!(matches!(placed.promote_node(&name), Move::Moved(_)));
+        fill(&*placed);
+        warm(&map, in_leaf(full));
+        let has_copy = |key: u64| get(&map, &watching, key).1;
+        let before = in_leaf(full).filter(|&key| has_copy(key)).count();
+        assert!(before > 40, "{before}");
+
+        let middle = in_leaf(full).nth(30).unwrap();
+        map.insert(middle + 1, 0).unwrap();
+        let taken = match on_the_left {
+            true => in_leaf(full).next(),
+            false => in_leaf(full).last(),
+        };
+        let taken = NodeKey::of_word(taken.unwrap(), 0);
+        assert_eq!(placed.promote_node(&taken), Move::There, "with a record");
+
+        for key in in_leaf(full) {
+            assert!(map.update(key, key + 7).unwrap().is_some());
+        }
+        let demoted = placed.demote(&taken);
+        assert_eq!(demoted, Move::Moved(1));
+        for key in in_leaf(full) {
+            assert_eq!(map.get(key), Some(key + 7));
+        }
+        let after = in_leaf(full).filter(|&key| has_copy(key)).count();
+        assert!(after < before && after > before / 2, "{after} of {before}");
+    }
+}
+
 #[test]
 fn a_page_is_taken_for_no_leaf() {
     let (map, _) = loaded();
