@@ -99,9 +99,11 @@ MakeRoom(t) ==
         beside == (IF right = {} THEN << >> ELSE <<Min(right)>>)
                   \o (IF left = {} THEN << >> ELSE <<Max(left)>>)
         sibling(i) == above.kids[beside[i]]
-        shares(i) == IsFast(sibling(i)) = IsFast(r.n)
+        same(i) == IsFast(sibling(i)) = IsFast(r.n)
+        shares(i) == (same(i) \/ b.h = 0)
                      /\ Cap(b) - Count(body[sibling(i)]) >= 2  \* WORTH_SHARING
         willing == {i \in DOMAIN beside : shares(i)}
+        best == {i \in willing : same(i)}
         quiet == UNCHANGED <<word, body, used, wait, broken, present, wrong>>
         retry == Set(t, For(r, "put", r.k, 0)) /\ UNCHANGED pin /\ quiet
     IN
@@ -111,7 +113,7 @@ MakeRoom(t) ==
        ELSE IF Count(b) < Cap(b) THEN retry
        ELSE IF r.p # Root /\ \E i \in DOMAIN beside : word[sibling(i)].l THEN FALSE \* read waits
        ELSE IF r.p # Root /\ willing # {}
-       THEN LET i == Min(willing)
+       THEN LET i == Min(IF best # {} THEN best ELSE willing)
                 s == sibling(i)
                 v == word[s].v
             IN /\ Set(t, ToLock([r EXCEPT !.q = s, !.qv = v], "share",

@@ -53,7 +53,8 @@ impl SharedDraws {
     }
 }
 
-fn mix(mut bits: u64) -> u64 {
+/// Spreads a number's bits, as the numbers of a sequence are spread.
+pub fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ bits >> 31

@@ -57,9 +57,12 @@ impl Copies {
     /// Takes in a round's samples, how many of them were saved a slow leaf by mature pages (less than none, if changes undid it), and that
     /// there are so many pages now. Returns how many are mature from now on.
     pub fn observe(&mut self, samples: u64, saved: f64, pages: usize, now: Duration) -> usize {
-        self.samples += samples as f64;
-        self.saved = REMEMBERED * self.saved + saved;
-        self.exposure = REMEMBERED * self.exposure + samples as f64 * self.mature as f64;
+        // Where nobody asks, nothing is learned, and nothing forgotten.
+        if samples > 0 {
+            self.samples += samples as f64;
+            self.saved = REMEMBERED * self.saved + saved;
+            self.exposure = REMEMBERED * self.exposure + samples as f64 * self.mature as f64;
+        }
         // A clock that was set back must not end this for good.
         self.grown_up_at = self.grown_up_at.min(now.saturating_add(CHILDHOOD));
         if now >= self.grown_up_at {
@@ -161,6 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_tree_learns_nothing() {
+        let mut copies = Copies::default();
+        for (round, saved) in [(0, 0.0), (1, 0.0), (2, 50.0)] {
+            copies.observe(1000, saved, 10, round * SECOND);
+        }
+        let known = copies.heat();
+        assert!(known.is_some_and(|heat| heat > 0));
+        for round in 3..10_000 {
+            copies.observe(0, 0.0, 10, round * SECOND);
+        }
+        assert_eq!(copies.heat(), known);
+    }
+
+    #[test]
     fn more_come_as_hot_as_those_that_are_there() {
         let mut copies = Copies::default();
         copies.observe(500, 0.0, 10, Duration::ZERO);
@@ -172,8 +189,8 @@ mod tests {
         assert_eq!(copies.asking((10, 640), 99, SECOND), (2, at_ten));
         assert_eq!(copies.observe(0, 0.0, 20, 2 * SECOND), 10);
         assert_eq!(copies.observe(0, 0.0, 20, 3 * SECOND), 20);
-        // 0.8³ × 50 and 313 samples, on 0.8³ × 10 × 1000 and 20 × 2000 pages times samples, of 4000 samples in all: 30 a page.
-        copies.observe(2000, 313.0, 20, 3 * SECOND);
+        // 0.8 × 50 and 320 samples, on 0.8 × 10 × 1000 and 20 × 2000 pages times samples, of 4000 samples in all: 30 a page.
+        copies.observe(2000, 320.0, 20, 3 * SECOND);
         let at_thirty = worth_it(30 * SAMPLE) - 1;
         assert_eq!(copies.asking((20, 640), 99, SECOND), (5, at_thirty));
         copies.cooled();

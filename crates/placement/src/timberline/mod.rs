@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex};
 use timberline_tier::lane::PerLane;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
+use crate::draws;
 use crate::queue::NodeQueue;
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM, View};
@@ -161,6 +162,15 @@ impl Timberline {
         vec![Box::new(Mover::new(self.clone()))]
     }
 
+    /// How many accesses to let pass now: the interval on average, from half of it to one and a half. Were it always the same, of what a thread
+    /// does by turns (reads a record, changes it, reads the next) only every other would ever be seen.
+    fn pass(&self, seen: &Seen) -> u32 {
+        let interval = self.interval();
+        let draw = draws::mix(seen.samples.load(Relaxed)) >> 32;
+        let spread = ((u64::from(interval) + 1) * draw) >> 32;
+        (interval / 2 + spread as u32).clamp(1, SELDOM)
+    }
+
     /// Whether a page of copies is there long enough to tell what pages are worth.
     fn is_mature(&self, page: usize) -> bool {
         page < self.mature.load(Relaxed)
@@ -223,7 +233,7 @@ impl Placement for Timberline {
                 });
             }
         }
-        self.interval.load(Relaxed).min(SELDOM)
+        self.pass(seen)
     }
 
     fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
@@ -250,7 +260,7 @@ impl Placement for Timberline {
         if self.is_mature(page) {
             bump(&seen.copied);
         }
-        self.interval.load(Relaxed).min(SELDOM)
+        self.pass(seen)
     }
 
     fn boundary_broken(&self, node: NodeKey) {
@@ -265,6 +275,34 @@ impl Placement for Timberline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_done_by_turns_is_all_seen() {
+        let arenas = timberline_tier::ArenasConfig::two_tiers(1 << 20, 1 << 20);
+        let arenas = Arenas::new(&arenas).unwrap();
+        let home = HeatIn::Table { node_bytes: 1024 };
+        let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
+        for interval in [1, 2, 4, 6, 63, 64, SELDOM] {
+            policy.interval.store(interval, Relaxed);
+            let (mut access, mut seen) = (0u64, [0; 2]);
+            for _ in 0..10_000 {
+                let pass = policy.copy_touched(0);
+                assert!((1..=SELDOM).contains(&pass));
+                access += u64::from(pass);
+                seen[access as usize % 2] += 1;
+            }
+            let pass = access as f64 / 10_000.0;
+            let most = f64::from(interval).max(1.2);
+            assert!(
+                pass > 0.85 * f64::from(interval) && pass < 1.05 * most,
+                "{pass} for {interval}"
+            );
+            assert!(
+                seen[0] > 4_000 && seen[1] > 4_000,
+                "{seen:?} of every {interval}"
+            );
+        }
+    }
 
     #[test]
     fn new_inner_nodes_are_fast_where_they_belong() {

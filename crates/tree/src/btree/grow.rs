@@ -1,7 +1,7 @@
 //! Inserting records, and the structure modifications that make room: redistribution between siblings
 //! and splits.
 //!
-//! A full node first shares with a sibling in the same tier that has room; only when its neighbours
+//! A full node first shares with a sibling that has room, in the same tier if it can be; only when its neighbours
 //! are nearly full too does it split. That is the B*-tree's idea (Knuth, The Art of Computer
 //! Programming 3, §6.2.4); it is worth about a tenth of the memory (`docs/design/btree.md`).
 //!
