@@ -10,8 +10,9 @@ pub const RANDOM: &str = "On a hot spot a node that was just touched is a hot on
     others, and its moves take less CPU time than SIDLE's scans, which share the cores with the requests here.";
 
 /// Another placement is ahead where the latest records are read, or records are read and written back.
-pub const LATEST: &str = "Where what was inserted last is read most (ycsb-d), what is hot moves on as fast as it is found, and copies of it are learned all the time. \
-    Where records are read and written back (ycsb-f), a copy answers the read and the write goes to the slow leaf all the same. That these are what costs is likely, and not measured.";
+pub const LATEST: &str = "Where what was inserted last is read most (ycsb-d), what is hot moves on as fast as it is found, and copies of it are learned all the time: \
+    likely what costs, not measured. Where records are read and written back (ycsb-f), a copy saves nothing, as the write goes to the leaf all the same; what is left is \
+    the heat of leaves, which SIDLE has, too.";
 
 /// The histogram loses something against fixed thresholds.
 pub const HISTOGRAM: &str = "With fixed thresholds nothing moves any more once the hot nodes are fast; the histogram's follow the heat of the moment, so nodes keep \
