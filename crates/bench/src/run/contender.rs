@@ -65,6 +65,8 @@ pub struct Sizes {
     pub fast: usize,
     /// The slow limit.
     pub slow: usize,
+    /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that none has larger pages than another.
+    pub chunk: usize,
     /// How many of the uppermost levels fit into fast memory together; 255 if all do.
     pub levels: u8,
 }
@@ -89,11 +91,7 @@ impl<I: PlacedIndex> Contender<I> {
             _ => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
-        // Small beside the budget: each size of nodes leaves part of a chunk unused, and tables are as long as the addresses that are
-        // reserved, whole chunks among them.
-        config.chunk_bytes = (sizes.tree / 512)
-            .next_power_of_two()
-            .clamp(64 << 10, config.chunk_bytes);
+        config.chunk_bytes = sizes.chunk.min(config.chunk_bytes);
         // A huge page moves as a whole, and only to where as much is free side by side: hardly ever under a tight budget.
         config.huge_pages &= name != KERNEL;
         let limits = [fast, slow];

@@ -322,6 +322,13 @@ impl Plan {
         (requests * what.requests.inserts() * self.record_bytes(what) as f64) as usize
     }
 
+    /// Bytes of a chunk of the arenas: small beside the budget, as each size of nodes leaves part of one unused, and tables are as long as the
+    /// addresses that are reserved, whole chunks among them.
+    pub fn chunk_bytes(&self, what: &What) -> usize {
+        let tree = what.requests.records() * self.record_bytes(what);
+        (tree as usize / 512).next_power_of_two().max(64 << 10)
+    }
+
     /// Bytes that a record takes at most on average, in the largest of the maps.
     fn record_bytes(&self, what: &What) -> u64 {
         match (&what.form.keys, self.indexes.as_slice()) {

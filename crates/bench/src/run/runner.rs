@@ -167,10 +167,12 @@ fn load_all<'a, I: PlacedIndex>(
     let records = what.requests.records() as usize;
     // Addresses, not memory.
     let guess = records * (96 + 2 * what.form.bytes()) + (64 << 20);
+    let chunk = plan.chunk_bytes(what);
     let sizes = Sizes {
         tree: guess,
         fast: guess,
         slow: 0,
+        chunk,
         levels: u8::MAX,
     };
     let reference: Entry<'a, I> = load(
@@ -189,6 +191,7 @@ fn load_all<'a, I: PlacedIndex>(
         tree,
         fast,
         slow,
+        chunk,
         levels: levels_within(&reference.contender.map.stats(), fast),
     };
     progress.phase(&format!("{}: bounds", what.requests.name()), None);

@@ -118,12 +118,16 @@ impl RecordCache {
     /// Has the CPU fetch the bucket that a record's copy would be in, if its page is there.
     #[inline(always)]
     pub fn ask_for(&self, key: u64) {
-        if self.pages.load(Relaxed) == 0 {
+        let pages = self.pages.load(Relaxed);
+        if pages == 0 {
             return;
         }
         let number = self.bucket_number(key);
-        let entry = self.directory[number >> self.in_page].load(Relaxed);
-        if let Some(page) = self.page(entry) {
+        let place = number >> self.in_page;
+        // Where there are few, most lookups spare the directory's line, too.
+        if place < pages
+            && let Some(page) = self.page(self.directory[place].load(Relaxed))
+        {
             let index = number & ((1 << self.in_page) - 1);
             hint::prefetch_lines(page.address() + index * BUCKET_BYTES, 1);
         }
