@@ -325,8 +325,14 @@ impl Plan {
     /// Bytes of a chunk of the arenas: small beside the budget, as each size of nodes leaves part of one unused, and tables are as long as the
     /// addresses that are reserved, whole chunks among them.
     pub fn chunk_bytes(&self, what: &What) -> usize {
-        let tree = what.requests.records() * self.record_bytes(what);
-        (tree as usize / 512).next_power_of_two().max(64 << 10)
+        (self.tree_bytes(what) as usize / 512)
+            .next_power_of_two()
+            .max(64 << 10)
+    }
+
+    /// Bytes of the largest of the maps when it is loaded, at most.
+    fn tree_bytes(&self, what: &What) -> u64 {
+        what.requests.records() * self.record_bytes(what)
     }
 
     /// Bytes that a record takes at most on average, in the largest of the maps.
@@ -345,7 +351,7 @@ impl Plan {
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
         self.check_heeded()?;
         let record = |what: &What| self.record_bytes(what);
-        let map = |what: &What| what.requests.records() * record(what) + self.growth(what) as u64;
+        let map = |what: &What| self.tree_bytes(what) + self.growth(what) as u64;
         let largest = self.what.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
         if self.indexes.contains(&"btree")

@@ -360,7 +360,7 @@ mod tests {
     use crate::Fence;
     use crate::fake::{Clockwork, FakeTree};
     use crate::timberline::TimberlineConfig;
-    use crate::{LeafRef, Placement};
+    use crate::{Access, LeafRef, Placement};
     use std::sync::atomic::AtomicU16;
     use timberline_tier::{Arenas, ArenasConfig};
 
@@ -374,6 +374,10 @@ mod tests {
     }
 
     fn ask(policy: &Timberline, arenas: &Arenas, n: usize, samples: usize) {
+        touch(policy, arenas, n, samples, Access::Reuse);
+    }
+
+    fn touch(policy: &Timberline, arenas: &Arenas, n: usize, samples: usize, access: Access) {
         let heat = AtomicU16::new(0);
         let leaf = LeafRef {
             address: arenas.range_of(TierId::SLOW).start + 1024 * n,
@@ -382,7 +386,7 @@ mod tests {
             heat: &heat,
         };
         for _ in 0..samples {
-            policy.touched(leaf, crate::Access::Reuse);
+            policy.touched(leaf, access);
         }
     }
 
@@ -493,18 +497,11 @@ mod tests {
         let (arenas, policy) = policy(IN_TABLE);
         let tree = FakeTree::uniform(4, 4, 60).with_pages(40);
         let mut clockwork = Clockwork::new(policy.workers());
-        let heat = AtomicU16::new(0);
-        let of_slow = LeafRef {
-            address: arenas.range_of(TierId::SLOW).start,
-            tier: TierId::SLOW,
-            fence: Fence::of_word(FakeTree::leaf(0).key.word()),
-            heat: &heat,
-        };
         let mut most = 0;
         for round in 0..80 {
             for _ in 0..50 * tree.record_pages().0 {
                 policy.copy_touched(0);
-                policy.touched(of_slow, crate::Access::Rewrite { page: 0 });
+                touch(&policy, &arenas, 0, 1, Access::Rewrite { page: 0 });
             }
             ask(&policy, &arenas, round % 64, 50);
             clockwork.run_for(&tree, Duration::from_millis(200));

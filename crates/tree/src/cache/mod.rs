@@ -109,9 +109,8 @@ impl RecordCache {
     /// The bucket that a record's copy would be in, if its page is there.
     #[inline(always)]
     pub fn bucket<'g>(&self, key: u64, pinned: &'g Guard) -> Option<&'g Bucket> {
-        let number = self.bucket_number(key);
-        let page = self.page(self.directory[number >> self.in_page].load(Acquire))?;
-        let index = number & ((1 << self.in_page) - 1);
+        let (number, index) = self.place_of(key);
+        let page = self.page(self.directory[number].load(Acquire))?;
         Some(page.bucket(index, self.page_bytes, pinned))
     }
 
@@ -122,26 +121,26 @@ impl RecordCache {
         if pages == 0 {
             return;
         }
-        let number = self.bucket_number(key);
-        let place = number >> self.in_page;
+        let (number, index) = self.place_of(key);
         // Where there are few, most lookups spare the directory's line, too.
-        if place < pages
-            && let Some(page) = self.page(self.directory[place].load(Relaxed))
+        if number < pages
+            && let Some(page) = self.page(self.directory[number].load(Relaxed))
         {
-            let index = number & ((1 << self.in_page) - 1);
             hint::prefetch_lines(page.address() + index * BUCKET_BYTES, 1);
         }
     }
 
     /// The number of the page that a record's copy would be in.
     pub fn page_of(&self, key: u64) -> usize {
-        self.bucket_number(key) >> self.in_page
+        self.place_of(key).0
     }
 
+    /// The number of the page that a record's copy would be in, and the index of its bucket there.
     #[inline(always)]
-    fn bucket_number(&self, key: u64) -> usize {
+    fn place_of(&self, key: u64) -> (usize, usize) {
         let buckets = (self.directory.len() as u64) << self.in_page;
-        ((u128::from(mix(key)) * u128::from(buckets)) >> u64::BITS) as usize
+        let bucket = ((u128::from(mix(key)) * u128::from(buckets)) >> u64::BITS) as usize;
+        (bucket >> self.in_page, bucket & ((1 << self.in_page) - 1))
     }
 
     #[inline(always)]
