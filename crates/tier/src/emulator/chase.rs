@@ -241,7 +241,8 @@ mod tests {
                         slow,
                         cached,
                         charged_ps,
-                        waited_ps: 0
+                        waited_ps: 0,
+                        unvisited: 0,
                     }
                 );
                 let Extra {

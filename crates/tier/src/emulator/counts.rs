@@ -19,6 +19,9 @@ pub struct LineCounts {
     /// Time waited for prefetches that were not there yet, in picoseconds. It depends on how
     /// much other work was done meanwhile, so it does not repeat.
     pub waited_ps: u64,
+    /// Prefetched lines that were not visited before their request ended. Wrong guesses leave
+    /// them, and lookups that start over; so do more prefetches than can be in flight.
+    pub unvisited: u64,
 }
 
 impl LineCounts {
@@ -45,6 +48,7 @@ impl Sub for LineCounts {
             cached: self.cached - earlier.cached,
             charged_ps: self.charged_ps - earlier.charged_ps,
             waited_ps: self.waited_ps - earlier.waited_ps,
+            unvisited: self.unvisited - earlier.unvisited,
         }
     }
 }
@@ -60,6 +64,7 @@ impl Add for LineCounts {
             cached: self.cached + other.cached,
             charged_ps: self.charged_ps + other.charged_ps,
             waited_ps: self.waited_ps + other.waited_ps,
+            unvisited: self.unvisited + other.unvisited,
         }
     }
 }
@@ -82,6 +87,7 @@ mod tests {
             cached: 3,
             charged_ps: 4_999,
             waited_ps: 5,
+            unvisited: 7,
         };
         let late = LineCounts {
             fast: 4,
@@ -89,6 +95,7 @@ mod tests {
             cached: 9,
             charged_ps: 9_999,
             waited_ps: 6,
+            unvisited: 8,
         };
         let slice = late - early;
         assert_eq!(early + slice, late);

@@ -12,7 +12,9 @@
 //! *Prefetch.* A prefetch of missing lines starts a timer with the full latency of its slowest
 //! line, and the first visit to any of them waits for what is left of it. A line that was
 //! prefetched is counted then, as what it was then, and not again when it is visited. As many
-//! prefetches can be under way as the profile says; one more waits for the oldest.
+//! prefetches can be in flight as the profile says; one more waits for the oldest. A prefetch
+//! whose lines nobody visits ends after a fixed number of visits, and its lines are counted as
+//! unvisited.
 //!
 //! *Pages.* The page map's tier of a page is what its lines are charged as, whichever arena they are in. A page can also be marked, so
 //! that a [`PageWatch`] hears of it when a line of it is missing; nothing else pays for that.
@@ -101,7 +103,11 @@ struct Bill {
 
 /// What this thread has read through emulated memories since it began.
 pub fn thread_counts() -> LineCounts {
-    thread::with(|thread| thread.counts).unwrap_or_default()
+    thread::with(|thread| LineCounts {
+        unvisited: thread.in_flight.unvisited(),
+        ..thread.counts
+    })
+    .unwrap_or_default()
 }
 
 /// Gives this thread an empty modelled cache of this size, and forgets its prefetches and debts.
@@ -197,6 +203,7 @@ impl Emulated {
     fn read(&self, address: usize, bytes: usize, begins: bool) {
         self.with_thread(|thread| {
             thread.latency_due |= begins;
+            thread.in_flight.count_visit(begins);
             self.read_by(thread, address, bytes);
         });
     }
@@ -217,12 +224,12 @@ impl Emulated {
     fn read_by(&self, thread: &mut Thread, address: usize, bytes: usize) {
         let (first, end) = self.lines(address, bytes);
         let mut bill = Bill::default();
-        if thread.in_flight.is_empty() {
+        if thread.in_flight.may_hold(self.span + first, end - first) {
+            self.read_awaited(thread, first, end, &mut bill);
+        } else {
             for line in first..end {
                 self.read_line(thread, line, &mut bill);
             }
-        } else {
-            self.read_awaited(thread, first, end, &mut bill);
         }
         if bill.extra_ps > 0 {
             self.charge(thread, bill);

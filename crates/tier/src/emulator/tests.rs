@@ -9,6 +9,7 @@ const NONE: LineCounts = LineCounts {
     cached: 0,
     charged_ps: 0,
     waited_ps: 0,
+    unvisited: 0,
 };
 
 /// `cxl` over the default base: 110 ns for the first line, 4 ns for each further one.
@@ -211,7 +212,12 @@ fn one_prefetch_too_many_takes_the_place_of_the_oldest() {
         memory.prefetch(at(node), LINE);
     }
     let eleventh = counted(|| memory.prefetch(at(10), LINE));
-    assert_eq!(eleventh, LineCounts { slow: 1, ..NONE });
+    let ended = LineCounts {
+        slow: 1,
+        unvisited: 1,
+        ..NONE
+    };
+    assert_eq!(eleventh, ended);
     assert_eq!(
         counted(|| memory.visit(at(0), LINE)),
         LineCounts { cached: 1, ..NONE },
@@ -220,6 +226,30 @@ fn one_prefetch_too_many_takes_the_place_of_the_oldest() {
     for node in 1..11 {
         assert_eq!(counted(|| memory.visit(at(node), LINE)), NONE);
     }
+}
+
+/// A lookup that starts over leaves such a request behind. It used to stay for ever, and every read
+/// after it searched the list of requests.
+#[test]
+fn a_prefetch_that_nobody_visits_ends_and_is_counted() {
+    let memory = emulated("us1");
+    let slow = start_of(&memory, TierId::SLOW);
+    let counts = counted(|| {
+        memory.prefetch(slow, 3 * LINE);
+        memory.visit(slow + LINE, LINE);
+        (0..1000).for_each(|_| memory.visit(slow + 4096, LINE));
+        memory.visit(slow, 3 * LINE);
+    });
+    assert_eq!(
+        counts,
+        LineCounts {
+            slow: 3 + 1,
+            cached: 999 + 3,
+            charged_ps: 900_000,
+            unvisited: 2,
+            ..NONE
+        }
+    );
 }
 
 #[test]
