@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use timberline_bench::workload::{KeySpace, Rng, load_order};
-use timberline_placement::{
-    AllFast, HeatIn, Placement, Sidle, SidleConfig, Timberline, TimberlineConfig,
-};
+use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
+use timberline_research::{Sidle, SidleConfig};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, Plain};
 use timberline_tree::BTree;
 

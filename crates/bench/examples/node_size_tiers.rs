@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use timberline_bench::workload::{Distribution, KeySpace, Mix, Op, Workload, load_order};
-use timberline_placement::{AllFast, AllSlow, Interleave, Placement};
+use timberline_placement::{AllFast, AllSlow, Placement};
+use timberline_research::Interleave;
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::{Arenas, ArenasConfig, Memory};
 use timberline_tree::{BTree, btree};

@@ -18,9 +18,8 @@ use timberline_bench::run::{
 };
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
-use timberline_placement::{
-    AllFast, AllSlow, HeatIn, InnerFast, Interleave, Placement, Timberline, TimberlineConfig,
-};
+use timberline_placement::{AllFast, AllSlow, HeatIn, Placement, Timberline, TimberlineConfig};
+use timberline_research::{InnerFast, Interleave};
 use timberline_tier::emulator::{Base, CacheSize, Emulated, LineCounts, Profile, thread_counts};
 use timberline_tier::{Arenas, ArenasConfig};
 use timberline_tree::BTree;

@@ -8,7 +8,10 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A sequence of draws.
 #[derive(Debug)]
-pub struct Draws(pub u64);
+pub struct Draws(
+    /// The seed, then the state.
+    pub u64,
+);
 
 impl Draws {
     /// 64 random bits.
@@ -18,7 +21,6 @@ impl Draws {
     }
 
     /// In `[0, 1)`.
-    #[cfg(test)]
     pub fn unit(&mut self) -> f64 {
         unit(self.bits())
     }

@@ -3,6 +3,7 @@
 //!
 //! It insists on the single boundary after every move, and records each move.
 
+#[cfg(test)]
 mod records;
 
 use std::ops::ControlFlow;
@@ -15,6 +16,7 @@ use timberline_tier::TierId;
 use crate::workers::{Next, Waker, Worker, lock};
 use crate::{Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 
+#[cfg(test)]
 pub use records::FakeRecords;
 
 /// Keys from one leaf's lower fence to the next.
@@ -68,6 +70,7 @@ impl FakeTree {
         NodeKey::of_word(n as u64 * STRIDE, 0)
     }
 
+    /// Shows the n-th leaf to `visit`.
     pub fn with_leaf<T>(&self, n: usize, visit: impl FnOnce(LeafRef<'_>) -> T) -> T {
         visit(LeafRef {
             address: n,
@@ -77,14 +80,17 @@ impl FakeTree {
         })
     }
 
+    /// The heat in the n-th leaf.
     pub fn heat(&self, n: usize) -> u16 {
         self.heats[n].load(Ordering::Relaxed)
     }
 
+    /// Sets the heat in the n-th leaf.
     pub fn set_heat(&self, n: usize, heat: u16) {
         self.heats[n].store(heat, Ordering::Relaxed);
     }
 
+    /// The tier of a node.
     pub fn tier(&self, node: &NodeKey) -> TierId {
         lock(&self.state).tiers[usize::from(node.height)][self.index(node)]
     }
@@ -94,6 +100,7 @@ impl FakeTree {
         lock(&self.state).tiers[usize::from(node.height)][self.index(node)] = tier;
     }
 
+    /// Puts all nodes into a tier, as [`Self::set_tier`].
     pub fn set_all(&self, tier: TierId) {
         lock(&self.state)
             .tiers
@@ -106,6 +113,7 @@ impl FakeTree {
         std::mem::take(&mut lock(&self.state).moves)
     }
 
+    /// Whether each fast node but the root has a fast parent.
     pub fn has_single_boundary(&self) -> bool {
         let state = lock(&self.state);
         let mut pairs = state.tiers.iter().zip(state.tiers.iter().skip(1));
@@ -310,6 +318,7 @@ pub struct Clockwork {
 }
 
 impl Clockwork {
+    /// All of them take a first step at once.
     pub fn new(workers: Vec<Box<dyn Worker>>) -> Self {
         let due_at_once = |worker: Box<dyn Worker>| {
             let waker = worker.waker();

@@ -1,18 +1,14 @@
 //! Heat, thresholds, watermarks and the workers that act on them: decides which node is in which
 //! tier and moves nodes, knowing no tree.
 
-mod boundary;
-mod draws;
-#[cfg(test)]
-mod fake;
-mod fixed;
+pub mod boundary;
+pub mod draws;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 mod name;
-mod oracle;
-pub mod pages;
+mod one_tier;
 mod queue;
-mod random;
 mod seam;
-pub mod sidle;
 mod timberline;
 mod view;
 pub mod workers;
@@ -20,9 +16,7 @@ pub mod workers;
 pub use name::{Fence, KeyBytes, NodeKey};
 pub use seam::{Access, Fill, LeafRef, Move, NewNode, Placed, Placement, SELDOM};
 
-pub use fixed::{AllFast, AllSlow, InnerFast, Interleave};
-pub use oracle::Oracle;
-pub use random::Random;
-pub use sidle::{Sidle, SidleConfig};
+pub use one_tier::{AllFast, AllSlow};
+pub use queue::NodeQueue;
 pub use timberline::{HeatIn, Timberline, TimberlineConfig};
-pub use view::View;
+pub use view::{View, powers_of_two};

@@ -41,6 +41,7 @@ impl NodeQueue {
         }
     }
 
+    /// The one that has waited longest.
     pub fn pop(&self) -> Option<NodeKey> {
         let mut waiting = lock(&self.0);
         let node = waiting.order.pop_front()?;
@@ -54,10 +55,12 @@ impl NodeQueue {
         std::mem::take(&mut *lock(&self.0)).order
     }
 
+    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         lock(&self.0).order.is_empty()
     }
 
+    /// Forgets all.
     pub fn clear(&self) {
         *lock(&self.0) = Waiting::default();
     }

@@ -18,6 +18,6 @@ pub struct View {
 }
 
 /// Bins from one power of two to the next, the first from 0 on.
-pub(crate) fn powers_of_two(bins: usize) -> Vec<u32> {
+pub fn powers_of_two(bins: usize) -> Vec<u32> {
     (0..bins).map(|bin| (1 << bin) & !1).collect()
 }

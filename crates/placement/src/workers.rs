@@ -188,7 +188,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 
 /// Takes a lock that a panicking worker may have left poisoned: what these locks guard is whole
 /// at every moment.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

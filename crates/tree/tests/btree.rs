@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use btree_of_words::{Map, NODE_128};
 use suite::{check, placing, rooms};
-use timberline_placement::{Interleave, Placed};
+use timberline_placement::Placed;
+use timberline_research::Interleave;
 use timberline_tier::Native;
 use timberline_tree::btree::{NODE_1K, NODE_256};
 use timberline_tree::{BTree, Range};

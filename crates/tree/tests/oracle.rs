@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use timberline_placement::Oracle;
+use timberline_research::Oracle;
 use timberline_sync::epoch;
 use timberline_tier::{Arenas, ArenasConfig, Native};
 use timberline_tree::BTree;

@@ -13,6 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("placement", &["sync", "tier"]),
     ("tree", &["sync", "tier", "placement"]),
+    // What only comparisons need: a library that depends on it would have its users compile it.
+    ("research", &["sync", "tier", "placement"]),
     ("store", &["sync", "tier", "placement", "tree"]),
     ("remote", &["sync", "tier", "placement", "tree"]),
     // The face re-exports every library room.
@@ -38,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sync",
             "tier",
             "placement",
+            "research",
             "tree",
             "store",
             "remote",
@@ -52,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sync",
             "tier",
             "placement",
+            "research",
             "tree",
             "store",
             "remote",

@@ -6,10 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use timberline_placement::workers::Workers;
-use timberline_placement::{
-    AllSlow, InnerFast, Interleave, Oracle, Placement, Random, Sidle, SidleConfig, Timberline,
-    TimberlineConfig,
-};
+use timberline_placement::{AllSlow, Placement, Timberline, TimberlineConfig};
+use timberline_research::{InnerFast, Interleave, Oracle, Random, Sidle, SidleConfig};
 use timberline_tier::emulator::PAGE;
 use timberline_tier::tiering::{KernelMoves, MoveCounter};
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};

@@ -19,7 +19,7 @@ mod runner;
 mod schedule;
 mod source;
 
-pub use timberline_placement::pages::PageCosts;
+pub use timberline_research::pages::PageCosts;
 
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};

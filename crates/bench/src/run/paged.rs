@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use timberline_placement::pages::{
+use timberline_placement::workers::{Next, Waker, Worker};
+use timberline_placement::{Placed, View};
+use timberline_research::pages::{
     Autonuma, AutonumaConfig, Caption, CaptionConfig, Damon, DamonConfig, Memtis, MemtisConfig,
     Moment, PageCounts, PageOracle, PageScheme, PageTable, Paged, Tally, Tpp, TppConfig,
 };
-use timberline_placement::workers::{Next, Waker, Worker};
-use timberline_placement::{Placed, View};
 use timberline_tier::emulator::{Emulated, PAGE, PageMap, spend};
 use timberline_tier::{Memory, TierId};
 

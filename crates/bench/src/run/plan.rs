@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use timberline_placement::pages::PageCosts;
-use timberline_placement::sidle::Technique;
+use timberline_research::pages::PageCosts;
+use timberline_research::sidle::Technique;
 use timberline_tier::emulator::CacheSize;
 
 use super::form::{Form, Keys};

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use timberline_placement::sidle::Technique;
 use timberline_placement::workers::Worker;
-use timberline_placement::{
-    HeatIn, Placed, Placement, Random, Sidle, SidleConfig, Timberline, TimberlineConfig,
-};
+use timberline_placement::{HeatIn, Placed, Placement, Timberline, TimberlineConfig};
+use timberline_research::sidle::Technique;
+use timberline_research::{Random, Sidle, SidleConfig};
 use timberline_tier::Arenas;
 
 use super::clockwork::Clockwork;

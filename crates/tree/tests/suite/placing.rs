@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use timberline_placement::sidle::Technique;
-use timberline_placement::{AllSlow, InnerFast, Interleave, NewNode, NodeKey, Placed, Placement};
+use timberline_placement::{AllSlow, NewNode, NodeKey, Placed, Placement};
+use timberline_research::sidle::Technique;
+use timberline_research::{InnerFast, Interleave};
 use timberline_tier::{Arenas, TierId};
 
 use super::draw::Draw;

@@ -6,8 +6,9 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use timberline_placement::Placed;
 use timberline_placement::workers::{Next, Worker, Workers};
-use timberline_placement::{Placed, SidleConfig};
+use timberline_research::SidleConfig;
 
 use super::draw::{Draw, seed};
 use super::moving::{self, Policy};

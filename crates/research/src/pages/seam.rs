@@ -6,7 +6,7 @@ use timberline_tier::TierId;
 use timberline_tier::emulator::PageMap;
 
 use super::PageTable;
-use crate::View;
+use timberline_placement::View;
 
 /// Pages, as a kernel has them: entries of a page table. All of it may be called beside any access.
 pub trait Pages: Send + Sync {

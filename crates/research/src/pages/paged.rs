@@ -6,8 +6,8 @@ use std::time::Duration;
 use timberline_tier::emulator::{PageWatch, Touch};
 
 use super::{Moment, PageScheme, PageTable};
-use crate::View;
-use crate::workers::{Waker, lock};
+use timberline_placement::View;
+use timberline_placement::workers::{Waker, lock};
 
 /// A scheme with its table. The lock is held for one call of the scheme, never while anything is paid for.
 pub struct Paged {

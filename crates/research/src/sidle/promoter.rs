@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Sidle, fast_usage};
-use crate::workers::{Next, Waker, Worker};
-use crate::{Move, Placed};
+use timberline_placement::workers::{Next, Waker, Worker};
+use timberline_placement::{Move, Placed};
 
 /// Paths a step; a pause or a stop waits no longer than that.
 const BATCH: usize = 64;

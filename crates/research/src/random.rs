@@ -20,11 +20,13 @@ use timberline_sync::epoch;
 use timberline_tier::TierId;
 use timberline_tier::lane::PerLane;
 
-use crate::boundary::{self, demote_idle};
-use crate::draws::{Draws, SharedDraws};
-use crate::queue::NodeQueue;
-use crate::workers::{Next, Waker, Worker};
-use crate::{Access, KeyBytes, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+use timberline_placement::NodeQueue;
+use timberline_placement::boundary::{self, demote_idle};
+use timberline_placement::draws::{Draws, SharedDraws};
+use timberline_placement::workers::{Next, Waker, Worker};
+use timberline_placement::{
+    Access, KeyBytes, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM,
+};
 
 /// The probability that an access promotes its leaf.
 const CHANCE: f64 = 0.01;
@@ -176,7 +178,7 @@ impl Worker for Shuffler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{Clockwork, FakeTree};
+    use timberline_placement::fake::{Clockwork, FakeTree};
 
     const NOW: Duration = Duration::ZERO;
 

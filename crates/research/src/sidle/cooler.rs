@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Sidle;
-use crate::Placed;
-use crate::workers::{Next, Worker, lock};
+use timberline_placement::Placed;
+use timberline_placement::workers::{Next, Worker, lock};
 
 pub struct Cooler {
     sidle: Arc<Sidle>,

@@ -24,9 +24,9 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use super::{Moment, PageScheme, PageTable};
-use crate::View;
 use heat::{Heat, Piece, Unit};
 use histogram::{BINS, Histogram};
+use timberline_placement::View;
 
 /// Parameters of [`Memtis`].
 #[derive(Clone, Copy, Debug)]

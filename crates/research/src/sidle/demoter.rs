@@ -11,8 +11,8 @@ use std::time::Duration;
 use timberline_sync::epoch;
 
 use super::{Round, Sidle, fast_usage};
-use crate::workers::{Next, Waker, Worker};
-use crate::{Move, NodeKey, Placed, boundary};
+use timberline_placement::workers::{Next, Waker, Worker};
+use timberline_placement::{Move, NodeKey, Placed, boundary};
 
 /// Nodes a step; a pause or a stop waits no longer than that.
 const BATCH: usize = 64;

@@ -72,12 +72,12 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use crate::queue::NodeQueue;
-use crate::view::{View, powers_of_two};
-use crate::workers::{Waker, Worker, lock};
-use crate::{Access, LeafRef, NewNode, NodeKey, Placed, Placement, SELDOM};
 use histogram::{Histogram, SharedThresholds, Thresholds};
 use params::{Params, SharedParams};
+use timberline_placement::NodeQueue;
+use timberline_placement::workers::{Waker, Worker, lock};
+use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placed, Placement, SELDOM};
+use timberline_placement::{View, powers_of_two};
 
 pub use histogram::BINS;
 pub use technique::Technique;

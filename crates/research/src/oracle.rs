@@ -17,9 +17,9 @@ use std::time::Duration;
 use timberline_tier::TierId;
 use timberline_tier::lane::PerLane;
 
-use crate::queue::NodeQueue;
-use crate::workers::lock;
-use crate::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+use timberline_placement::NodeQueue;
+use timberline_placement::workers::lock;
+use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
 
 /// Accesses of each leaf that was touched, by its address.
 type Counts = HashMap<usize, u64>;

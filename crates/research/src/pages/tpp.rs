@@ -17,7 +17,7 @@ use timberline_tier::TierId;
 use super::lru::{Lru, SOON};
 use super::scan::{ScanConfig, Scanner};
 use super::{Moment, PageScheme, PageTable};
-use crate::View;
+use timberline_placement::View;
 
 /// Parameters of [`Tpp`].
 #[derive(Clone, Copy, Debug)]

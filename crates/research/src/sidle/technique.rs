@@ -76,12 +76,12 @@ mod tests {
     use timberline_tier::TierId;
 
     use super::*;
-    use crate::fake::{Clockwork, FakeTree};
     use crate::sidle::tests::{demotions, drain};
     use crate::sidle::trigger::Trigger;
     use crate::sidle::{Sidle, SidleConfig};
-    use crate::workers::Worker;
-    use crate::{Access, NewNode, Placed, Placement, SELDOM};
+    use timberline_placement::fake::{Clockwork, FakeTree};
+    use timberline_placement::workers::Worker;
+    use timberline_placement::{Access, NewNode, Placed, Placement, SELDOM};
 
     /// Two levels fit; the thresholds are the fixed ones.
     fn up_to(technique: Technique) -> Arc<Sidle> {

@@ -8,7 +8,7 @@ use timberline_tier::TierId;
 use timberline_tier::emulator::{PageWatch, Touch};
 
 use super::{Moment, PageCosts, PageScheme, PageTable, Paged, Pages, Tally};
-use crate::workers::Waker;
+use timberline_placement::workers::Waker;
 
 const FAST: u8 = 1;
 const ARMED: u8 = 2;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Histogram, Round, Sidle};
-use crate::workers::{Next, Waker, Worker, lock};
-use crate::{NodeKey, Placed};
+use timberline_placement::workers::{Next, Waker, Worker, lock};
+use timberline_placement::{NodeKey, Placed};
 
 /// One in so many cold slow leaves is queued for the sake of its ancestors. A parent has dozens of leaves,
 /// so few scans reach every parent, and a scan queues few leaves that are slow already. A prime, so

@@ -6,35 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use timberline_tier::TierId;
 
-use crate::{NewNode, Placement};
-
-/// Every node fast: what an index costs without slow memory.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct AllFast;
-
-impl Placement for AllFast {
-    fn name(&self) -> &'static str {
-        "all-fast"
-    }
-
-    fn place(&self, _: NewNode) -> TierId {
-        TierId::FAST
-    }
-}
-
-/// Every node slow: what an index costs with nothing but slow memory.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct AllSlow;
-
-impl Placement for AllSlow {
-    fn name(&self) -> &'static str {
-        "all-slow"
-    }
-
-    fn place(&self, _: NewNode) -> TierId {
-        TierId::SLOW
-    }
-}
+use timberline_placement::{NewNode, Placement};
 
 /// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory does: once it ends among the
 /// inner nodes, one that is split may get a slow half with fast children, and nobody mends that.
@@ -111,14 +83,6 @@ mod tests {
         let leaf = node(0, TierId::FAST);
         let places = (0..nodes).map(|_| placement.place(leaf));
         places.filter(|tier| tier.is_fast()).count()
-    }
-
-    #[test]
-    fn all_fast_and_all_slow_look_at_nothing() {
-        for (height, parent) in [(0, TierId::FAST), (0, TierId::SLOW), (2, TierId::SLOW)] {
-            assert_eq!(AllFast.place(node(height, parent)), TierId::FAST);
-            assert_eq!(AllSlow.place(node(height, parent)), TierId::SLOW);
-        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use super::{Params, Round, Sidle, SidleConfig, fast_usage, params};
-use crate::Placed;
-use crate::workers::{Next, Waker, Worker};
+use timberline_placement::Placed;
+use timberline_placement::workers::{Next, Waker, Worker};
 
 pub struct Watermark {
     sidle: Arc<Sidle>,

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::fake::{Clockwork, FakeTree};
-use crate::workers::{Next, Workers};
+use timberline_placement::fake::{Clockwork, FakeTree};
+use timberline_placement::workers::{Next, Workers};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -243,7 +243,7 @@ fn cold_slow_leaves_free_their_ancestors() {
 fn strained_tree() -> FakeTree {
     let tree = FakeTree::uniform(4, 4, 40);
     for leaf in 0.. {
-        if tree.promote_node(&FakeTree::leaf(leaf)) == crate::Move::Full {
+        if tree.promote_node(&FakeTree::leaf(leaf)) == timberline_placement::Move::Full {
             break;
         }
     }

@@ -1,0 +1,33 @@
+//! Maps in one tier: for a map that needs no second one, and to measure what either costs.
+
+use timberline_tier::TierId;
+
+use crate::{NewNode, Placement};
+
+/// Every node fast: what an index costs without slow memory.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct AllFast;
+
+impl Placement for AllFast {
+    fn name(&self) -> &'static str {
+        "all-fast"
+    }
+
+    fn place(&self, _: NewNode) -> TierId {
+        TierId::FAST
+    }
+}
+
+/// Every node slow: what an index costs with nothing but slow memory.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct AllSlow;
+
+impl Placement for AllSlow {
+    fn name(&self) -> &'static str {
+        "all-slow"
+    }
+
+    fn place(&self, _: NewNode) -> TierId {
+        TierId::SLOW
+    }
+}

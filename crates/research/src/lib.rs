@@ -1,0 +1,13 @@
+//! What only comparisons need: published placements, placements of pages as kernels have them, and
+//! static placements from exact frequencies. The library for users does not depend on this crate.
+
+mod fixed;
+mod oracle;
+pub mod pages;
+mod random;
+pub mod sidle;
+
+pub use fixed::{InnerFast, Interleave};
+pub use oracle::Oracle;
+pub use random::Random;
+pub use sidle::{Sidle, SidleConfig};
