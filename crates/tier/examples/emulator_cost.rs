@@ -74,7 +74,7 @@ fn cost(base: Base) -> Result<(), Box<dyn Error>> {
                 state = state
                     .wrapping_mul(6364136223846793005)
                     .wrapping_add(1442695040888963407);
-                memory.visit(start + (state >> 33) % nodes * 1024, lines * 64);
+                memory.charge_access(start + (state >> 33) % nodes * 1024, lines * 64);
             }
             began.elapsed().as_nanos() as f64 / count as f64
         };

@@ -1,14 +1,17 @@
 //! The seam to memory: what a tree may ask of it.
 //!
 //! A tree is generic over a [`Memory`]. [`Native`] is the memory of this machine, and its hooks
-//! compile to nothing; the emulator implements the same trait and charges each visit with what
-//! it would have cost on the profile's hardware. Everything that is not charged (allocation,
-//! budgets, which tier an address is in) is the [`Arenas`]', the same for both.
+//! compile to nothing. The emulator implements the same trait and charges each access with what it
+//! would have cost on the profile's hardware. Everything that is not charged (allocation, budgets,
+//! which tier an address is in) belongs to the [`Arenas`], the same for both.
 
 use crate::arenas::Arenas;
 
-/// Memory that nodes live in.
-pub trait Memory: Send + Sync + 'static {
+/// Memory that nodes live in: [`Native`], [`Plain`] or [`Emulated`](crate::emulator::Emulated).
+///
+/// Sealed, because unsafe code relies on it: trees follow addresses that they compute from
+/// [`arenas`](Self::arenas), which must be the same arenas at every call.
+pub trait Memory: sealed::Sealed + Send + Sync + 'static {
     /// Whether there is a choice of tiers. Where there is none, trees keep no heat, and the code
     /// for it is compiled out.
     const TIERED: bool = true;
@@ -16,37 +19,44 @@ pub trait Memory: Send + Sync + 'static {
     /// The arenas of all tiers.
     fn arenas(&self) -> &Arenas;
 
-    /// A thread begins a visit: it will read `bytes` bytes from `address` on, all of whose lines
-    /// it asked for at once. The first missing line costs the tier's latency, further ones
-    /// its bandwidth.
+    /// A thread begins to read a node: `bytes` bytes from `address` on, all of whose lines it
+    /// loads at once. The first missing line costs the tier's latency, further ones its bandwidth.
     #[inline(always)]
-    fn visit(&self, address: usize, bytes: usize) {
+    fn charge_access(&self, address: usize, bytes: usize) {
         let _ = (address, bytes);
     }
 
-    /// The same visit reads `bytes` more at `address`: bandwidth only, unless it missed nothing so far.
+    /// The same access reads `bytes` more bytes at `address`: bandwidth only, unless it missed no
+    /// line so far.
     #[inline(always)]
-    fn touch(&self, address: usize, bytes: usize) {
+    fn charge_lines(&self, address: usize, bytes: usize) {
         let _ = (address, bytes);
     }
 
-    /// Asks for `bytes` bytes from `address` on, to be visited later: other work fits in between.
+    /// Prefetches `bytes` bytes from `address` on, to be read after other work.
     #[inline(always)]
     fn prefetch(&self, address: usize, bytes: usize) {
         crate::hint::prefetch(address, bytes);
     }
 
-    /// Those of the 64 lines from `address` on that have their bit in `lines` have been asked for (by
-    /// [`hint`](crate::hint)), to be visited later: one request, as by [`prefetch`](Self::prefetch), whose lines
-    /// need not follow one another.
+    /// The caller has prefetched lines by [`hint`](crate::hint): of the 64 lines from `address`
+    /// on, those whose bit is set in `lines`. They are one request, as by
+    /// [`prefetch`](Self::prefetch), but need not be contiguous.
     #[inline(always)]
-    fn asked_for(&self, address: usize, lines: u64) {
+    fn charge_prefetch(&self, address: usize, lines: u64) {
         let _ = (address, lines);
     }
 }
 
+pub(crate) mod sealed {
+    /// Keeps [`Memory`](super::Memory) to this crate.
+    pub trait Sealed {}
+}
+
 /// This machine's own memory.
 pub struct Native(pub Arenas);
+
+impl sealed::Sealed for Native {}
 
 impl Memory for Native {
     #[inline(always)]
@@ -57,6 +67,8 @@ impl Memory for Native {
 
 /// This machine's own memory where it is all of one kind: no tiers, so no heat.
 pub struct Plain(pub Arenas);
+
+impl sealed::Sealed for Plain {}
 
 impl Memory for Plain {
     const TIERED: bool = false;

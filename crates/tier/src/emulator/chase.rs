@@ -67,7 +67,7 @@ impl<'m, M: Memory> Chase<'m, M> {
         for _ in 0..steps {
             hint::prefetch(at, bytes);
             let next = self.read(at);
-            self.memory.visit(at, bytes);
+            self.memory.charge_access(at, bytes);
             // The further lines hold zeros. Adding them makes the next step wait for them.
             let zeros = (LINE..bytes).step_by(LINE);
             at = next + zeros.map(|line| self.read(at + line)).sum::<usize>();

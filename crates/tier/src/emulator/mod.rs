@@ -3,21 +3,22 @@
 //! [`Emulated`] is a [`Memory`] whose tiers from 1 on are as slow as a [`Profile`] says. Nothing
 //! but time and counts differs from [`Native`](crate::Native): nodes are in the same arenas.
 //!
-//! *Which lines are charged.* A modelled cache, one for each thread, decides which lines of a
-//! visit have to come from memory; the page map says from which tier. Lines of tier 0 are counted
-//! and cost what they cost. Of a visit's lines from slower tiers, the first one costs the tier's
-//! extra latency, whether [`visit`](Memory::visit) or a [`touch`](Memory::touch) that continues it
-//! comes upon it, and each further one its extra line cost.
+//! *Which lines are charged.* A modelled cache, one for each thread, decides which lines of an
+//! access have to come from memory; the page map says from which tier. Lines of tier 0 are counted
+//! and cost what they cost. An access begins with [`charge_access`](Memory::charge_access), and
+//! [`charge_lines`](Memory::charge_lines) continues it. Its first missing line of a slower tier
+//! costs that tier's extra latency, and each further one its extra line cost.
 //!
 //! *Prefetch.* A prefetch of missing lines starts a timer with the full latency of its slowest
-//! line, and the first visit to any of them waits for what is left of it. A line that was
-//! prefetched is counted then, as what it was then, and not again when it is visited. As many
+//! line, and the first access to any of them waits for what is left of it. A line that was
+//! prefetched is counted then, as what it was then, and not again when it is read. As many
 //! prefetches can be in flight as the profile says; one more waits for the oldest. A prefetch
-//! whose lines nobody visits ends after a fixed number of visits, and its lines are counted as
+//! whose lines nobody reads ends after a fixed number of accesses, and its lines are counted as
 //! unvisited.
 //!
-//! *Pages.* The page map's tier of a page is what its lines are charged as, whichever arena they are in. A page can also be marked, so
-//! that a [`PageWatch`] hears of it when a line of it is missing; nothing else pays for that.
+//! *Pages.* The page map's tier of a page is what its lines are charged as, whichever arena they
+//! are in. A page can also be marked, so that a [`PageWatch`] hears of it when a line of it is
+//! missing; nothing else pays for that.
 //!
 //! *Counts and time.* [`thread_counts`] are exact: what was read from where, and what that is
 //! charged by definition. The charged time is also spun, so that clocks see it; time spun is noisy.
@@ -357,6 +358,8 @@ impl Emulated {
     }
 }
 
+impl crate::memory::sealed::Sealed for Emulated {}
+
 impl Memory for Emulated {
     #[inline(always)]
     fn arenas(&self) -> &Arenas {
@@ -364,14 +367,14 @@ impl Memory for Emulated {
     }
 
     #[inline(always)]
-    fn visit(&self, address: usize, bytes: usize) {
+    fn charge_access(&self, address: usize, bytes: usize) {
         if self.is_charging() {
             self.read(address, bytes, true);
         }
     }
 
     #[inline(always)]
-    fn touch(&self, address: usize, bytes: usize) {
+    fn charge_lines(&self, address: usize, bytes: usize) {
         if self.is_charging() {
             self.read(address, bytes, false);
         }
@@ -396,7 +399,7 @@ impl Memory for Emulated {
     }
 
     #[inline]
-    fn asked_for(&self, address: usize, lines: u64) {
+    fn charge_prefetch(&self, address: usize, lines: u64) {
         let (first, end) = self.lines(address, PIECE as usize * LINE);
         if first < end && self.is_charging() {
             let lines = lines & (u64::MAX >> (PIECE - PIECE.min(end - first)));

@@ -47,7 +47,7 @@ fn the_first_missing_line_costs_latency_and_further_ones_bandwidth() {
     let memory = cxl();
     let slow = start_of(&memory, TierId::SLOW);
     assert_eq!(
-        counted(|| memory.visit(slow, 8 * LINE)),
+        counted(|| memory.charge_access(slow, 8 * LINE)),
         LineCounts {
             slow: 8,
             charged_ps: 110_000 + 7 * 4_000,
@@ -55,7 +55,7 @@ fn the_first_missing_line_costs_latency_and_further_ones_bandwidth() {
         }
     );
     assert_eq!(
-        counted(|| memory.touch(slow + 8 * LINE, 1)),
+        counted(|| memory.charge_lines(slow + 8 * LINE, 1)),
         LineCounts {
             slow: 1,
             charged_ps: 4_000,
@@ -63,11 +63,11 @@ fn the_first_missing_line_costs_latency_and_further_ones_bandwidth() {
         }
     );
     assert_eq!(
-        counted(|| memory.visit(slow, 9 * LINE)),
+        counted(|| memory.charge_access(slow, 9 * LINE)),
         LineCounts { cached: 9, ..NONE }
     );
     assert_eq!(
-        counted(|| memory.touch(slow + 9 * LINE, LINE)),
+        counted(|| memory.charge_lines(slow + 9 * LINE, LINE)),
         LineCounts {
             slow: 1,
             charged_ps: 110_000,
@@ -76,7 +76,7 @@ fn the_first_missing_line_costs_latency_and_further_ones_bandwidth() {
         "the visit found all its lines in the cache; this is the first that it waits for"
     );
     assert_eq!(
-        counted(|| memory.visit(slow + 9 * LINE, 3 * LINE)),
+        counted(|| memory.charge_access(slow + 9 * LINE, 3 * LINE)),
         LineCounts {
             slow: 2,
             cached: 1,
@@ -91,11 +91,11 @@ fn fast_lines_are_counted_and_cost_nothing() {
     let memory = cxl();
     let fast = start_of(&memory, TierId::FAST);
     assert_eq!(
-        counted(|| memory.visit(fast + 60, 8)),
+        counted(|| memory.charge_access(fast + 60, 8)),
         LineCounts { fast: 2, ..NONE }
     );
     assert_eq!(
-        counted(|| memory.touch(fast, 1)),
+        counted(|| memory.charge_lines(fast, 1)),
         LineCounts { cached: 1, ..NONE }
     );
 }
@@ -110,7 +110,7 @@ fn a_page_can_be_in_another_tier_than_its_arena() {
     assert_eq!(memory.page_tier(page + 4096), TierId::FAST);
     assert_eq!(memory.page_tier(page - 1), TierId::FAST);
     assert_eq!(
-        counted(|| memory.visit(page - 2 * LINE, 4096 + 4 * LINE)),
+        counted(|| memory.charge_access(page - 2 * LINE, 4096 + 4 * LINE)),
         LineCounts {
             fast: 4,
             slow: 64,
@@ -123,7 +123,7 @@ fn a_page_can_be_in_another_tier_than_its_arena() {
     let slow = start_of(&memory, TierId::SLOW);
     memory.set_page_tier(slow, TierId::FAST);
     assert_eq!(
-        counted(|| memory.visit(slow, 1)),
+        counted(|| memory.charge_access(slow, 1)),
         LineCounts { fast: 1, ..NONE }
     );
 }
@@ -132,7 +132,7 @@ fn a_page_can_be_in_another_tier_than_its_arena() {
 fn a_prefetched_line_is_counted_once_and_charged_to_nobody() {
     let memory = cxl();
     let slow = start_of(&memory, TierId::SLOW);
-    memory.visit(slow + LINE, 1);
+    memory.charge_access(slow + LINE, 1);
     let prefetched = counted(|| memory.prefetch(slow, 4 * LINE));
     assert_eq!(prefetched, LineCounts { slow: 3, ..NONE });
     assert_eq!(
@@ -141,13 +141,13 @@ fn a_prefetched_line_is_counted_once_and_charged_to_nobody() {
         "it is under way"
     );
     assert_eq!(
-        counted(|| memory.visit(slow, 3 * LINE)),
+        counted(|| memory.charge_access(slow, 3 * LINE)),
         LineCounts { cached: 1, ..NONE },
         "the line that was there before"
     );
-    assert_eq!(counted(|| memory.touch(slow + 3 * LINE, 1)), NONE);
+    assert_eq!(counted(|| memory.charge_lines(slow + 3 * LINE, 1)), NONE);
     assert_eq!(
-        counted(|| memory.visit(slow, 4 * LINE)),
+        counted(|| memory.charge_access(slow, 4 * LINE)),
         LineCounts { cached: 4, ..NONE }
     );
 
@@ -156,7 +156,7 @@ fn a_prefetched_line_is_counted_once_and_charged_to_nobody() {
         counted(|| memory.prefetch(fast, LINE)),
         LineCounts { fast: 1, ..NONE }
     );
-    assert_eq!(counted(|| memory.visit(fast, LINE)), NONE);
+    assert_eq!(counted(|| memory.charge_access(fast, LINE)), NONE);
 }
 
 #[test]
@@ -166,19 +166,19 @@ fn scattered_lines_that_were_asked_for_are_one_request() {
     let at = |node: usize| slow + node * 1024;
     let lines = 0b1001_0000_0001;
     for node in 0..10 {
-        let asked = counted(|| memory.asked_for(at(node), lines));
+        let asked = counted(|| memory.charge_prefetch(at(node), lines));
         assert_eq!(asked, LineCounts { slow: 3, ..NONE });
     }
     for node in 0..10 {
         let visited = counted(|| {
-            memory.visit(at(node), 1);
-            memory.touch(at(node) + 8 * LINE, LINE);
-            memory.touch(at(node) + 11 * LINE, LINE);
+            memory.charge_access(at(node), 1);
+            memory.charge_lines(at(node) + 8 * LINE, LINE);
+            memory.charge_lines(at(node) + 11 * LINE, LINE);
         });
         assert_eq!(visited, NONE, "all ten are under way");
     }
-    assert_eq!(counted(|| memory.visit(at(0) + LINE, 1)).slow, 1);
-    let outside = counted(|| memory.asked_for(memory.arenas().range().end, 1));
+    assert_eq!(counted(|| memory.charge_access(at(0) + LINE, 1)).slow, 1);
+    let outside = counted(|| memory.charge_prefetch(memory.arenas().range().end, 1));
     assert_eq!(outside, NONE);
 }
 
@@ -189,16 +189,16 @@ fn a_visit_waits_once_and_only_for_what_is_left() {
     memory.prefetch(slow, 2 * LINE);
     // A page-faulting first run of this code may well take 10 µs, so only the second is judged:
     // what is left after at least the whole latency is nothing.
-    memory.visit(slow, LINE);
+    memory.charge_access(slow, LINE);
     assert!(
-        !is_waited_for(|| memory.touch(slow + LINE, LINE)),
+        !is_waited_for(|| memory.charge_lines(slow + LINE, LINE)),
         "the first line waited for both"
     );
 
     memory.prefetch(slow + 4 * LINE, LINE);
     memory.tsc.spin(memory.tsc.now(), 10_000_000 + 1_000_000);
     assert!(
-        !is_waited_for(|| memory.visit(slow + 4 * LINE, LINE)),
+        !is_waited_for(|| memory.charge_access(slow + 4 * LINE, LINE)),
         "it was there long ago"
     );
 }
@@ -219,12 +219,12 @@ fn one_prefetch_too_many_takes_the_place_of_the_oldest() {
     };
     assert_eq!(eleventh, ended);
     assert_eq!(
-        counted(|| memory.visit(at(0), LINE)),
+        counted(|| memory.charge_access(at(0), LINE)),
         LineCounts { cached: 1, ..NONE },
         "it is there, and no longer expected"
     );
     for node in 1..11 {
-        assert_eq!(counted(|| memory.visit(at(node), LINE)), NONE);
+        assert_eq!(counted(|| memory.charge_access(at(node), LINE)), NONE);
     }
 }
 
@@ -236,9 +236,9 @@ fn a_prefetch_that_nobody_visits_ends_and_is_counted() {
     let slow = start_of(&memory, TierId::SLOW);
     let counts = counted(|| {
         memory.prefetch(slow, 3 * LINE);
-        memory.visit(slow + LINE, LINE);
-        (0..1000).for_each(|_| memory.visit(slow + 4096, LINE));
-        memory.visit(slow, 3 * LINE);
+        memory.charge_access(slow + LINE, LINE);
+        (0..1000).for_each(|_| memory.charge_access(slow + 4096, LINE));
+        memory.charge_access(slow, 3 * LINE);
     });
     assert_eq!(
         counts,
@@ -259,9 +259,9 @@ fn a_line_thrown_out_before_its_use_is_missing_again() {
     let slow = start_of(&memory, TierId::SLOW);
     let fast = start_of(&memory, TierId::FAST);
     memory.prefetch(slow, LINE);
-    memory.visit(fast, 16 * LINE);
+    memory.charge_access(fast, 16 * LINE);
     assert_eq!(
-        counted(|| memory.visit(slow, LINE)),
+        counted(|| memory.charge_access(slow, LINE)),
         LineCounts {
             slow: 1,
             charged_ps: 110_000,
@@ -277,14 +277,14 @@ fn nothing_is_charged_while_charging_is_off() {
     memory.set_charging(false);
     assert!(!memory.is_charging());
     let off = counted(|| {
-        memory.visit(slow, 4096);
-        memory.touch(slow, 4096);
+        memory.charge_access(slow, 4096);
+        memory.charge_lines(slow, 4096);
         memory.prefetch(slow, 4096);
     });
     assert_eq!(off, NONE);
     memory.set_charging(true);
     assert_eq!(
-        counted(|| memory.visit(slow, 4096)).slow,
+        counted(|| memory.charge_access(slow, 4096)).slow,
         64,
         "the cache has seen nothing of it"
     );
@@ -295,11 +295,11 @@ fn threads_have_caches_and_counts_of_their_own() {
     let memory = cxl();
     let slow = start_of(&memory, TierId::SLOW);
     let before = thread_counts();
-    memory.visit(slow, LINE);
+    memory.charge_access(slow, LINE);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert_eq!(thread_counts(), NONE);
-            memory.visit(slow, LINE);
+            memory.charge_access(slow, LINE);
             assert_eq!(
                 thread_counts(),
                 LineCounts {
@@ -319,15 +319,18 @@ fn addresses_outside_the_arenas_are_let_pass() {
     let range = memory.arenas().range();
     let outside = counted(|| {
         for address in [0, range.start - 1, range.end, usize::MAX] {
-            memory.visit(address, 4096);
+            memory.charge_access(address, 4096);
             memory.prefetch(address & !4095, 4096);
         }
-        memory.visit(range.start, 0);
+        memory.charge_access(range.start, 0);
     });
     assert_eq!(outside, NONE);
-    assert_eq!(counted(|| memory.visit(range.end - 1, 4096)).slow, 1);
     assert_eq!(
-        counted(|| memory.visit(range.end - 128, usize::MAX)).slow,
+        counted(|| memory.charge_access(range.end - 1, 4096)).slow,
+        1
+    );
+    assert_eq!(
+        counted(|| memory.charge_access(range.end - 128, usize::MAX)).slow,
         1
     );
 }
@@ -348,8 +351,8 @@ fn one_sequence_of_visits_repeats_to_the_digit() {
                 let node = (random >> 40) as usize % (range.len() / 1024 / 32);
                 match random >> 33 & 3 {
                     0 => memory.prefetch(range.start + node * 1024, 3 * LINE),
-                    1 => memory.touch(range.start + node * 1024 + 4 * LINE, LINE),
-                    _ => memory.visit(range.start + node * 1024, 5 * LINE),
+                    1 => memory.charge_lines(range.start + node * 1024 + 4 * LINE, LINE),
+                    _ => memory.charge_access(range.start + node * 1024, 5 * LINE),
                 }
             }
         })
@@ -376,6 +379,9 @@ fn three_tiers_cost_what_each_says() {
     let memory = Emulated::new(Arenas::new(&config).unwrap(), profile, Base::default());
     for (tier, latency_ps) in [(0, 0), (1, 110_000), (2, 1_900_000)] {
         let start = start_of(&memory, TierId(tier));
-        assert_eq!(counted(|| memory.visit(start, 1)).charged_ps, latency_ps);
+        assert_eq!(
+            counted(|| memory.charge_access(start, 1)).charged_ps,
+            latency_ps
+        );
     }
 }

@@ -209,13 +209,13 @@ mod tests {
         let (memory, told, slow) = watched(1_000);
         let page = memory.page_of(slow);
         memory.pages().arm(page, true);
-        let first = counted(|| memory.visit(slow, 2 * LINE));
+        let first = counted(|| memory.charge_access(slow, 2 * LINE));
         assert_eq!(told.take(), [(page, Touch::Armed)]);
         assert_eq!(first.charged_ps, 110_000 + 4_000 + 1_000_000);
-        let second = counted(|| memory.visit(slow + 2 * LINE, LINE));
+        let second = counted(|| memory.charge_access(slow + 2 * LINE, LINE));
         assert_eq!((told.take(), second.charged_ps), (vec![], 110_000));
         memory.pages().arm(page, true);
-        memory.visit(slow, LINE);
+        memory.charge_access(slow, LINE);
         assert_eq!(told.take(), [], "it was in the cache");
         memory.prefetch(slow + 8 * LINE, LINE);
         assert_eq!(told.take(), [(page, Touch::Armed)]);
@@ -227,12 +227,12 @@ mod tests {
         let (pages, page) = (memory.pages(), memory.page_of(slow));
         pages.arm(page, true);
         pages.set_tier(page, TierId::FAST);
-        let lines = counted(|| memory.visit(slow, LINE));
+        let lines = counted(|| memory.charge_access(slow, LINE));
         assert_eq!((lines.fast, lines.slow, lines.charged_ps), (1, 0, 0));
         assert_eq!(told.take(), [(page, Touch::Armed)]);
         pages.arm(page, true);
         pages.arm(page, false);
-        memory.visit(slow + LINE, LINE);
+        memory.charge_access(slow + LINE, LINE);
         assert_eq!(told.take(), []);
     }
 
@@ -242,9 +242,9 @@ mod tests {
         let (pages, page) = (memory.pages(), memory.page_of(slow) + 1);
         assert!(pages.take_accessed(page), "nobody knows");
         assert!(!pages.take_accessed(page));
-        memory.visit(slow, LINE);
+        memory.charge_access(slow, LINE);
         assert!(!pages.take_accessed(page), "that was another page");
-        memory.visit(slow + super::super::PAGE, LINE);
+        memory.charge_access(slow + super::super::PAGE, LINE);
         assert!(pages.take_accessed(page));
         assert!(!pages.take_accessed(page));
         assert_eq!(pages.tier(page), TierId::SLOW);
@@ -256,14 +256,14 @@ mod tests {
         let (pages, page) = (memory.pages(), memory.page_of(slow));
         pages.count(page, true);
         pages.sample_every(5);
-        memory.visit(slow, 12 * LINE);
+        memory.charge_access(slow, 12 * LINE);
         assert_eq!(told.take(), [(page, Touch::Sampled); 2]);
-        memory.visit(slow + super::super::PAGE, 12 * LINE);
+        memory.charge_access(slow + super::super::PAGE, 12 * LINE);
         assert_eq!(told.take(), [], "it is not counted");
-        memory.visit(slow + 12 * LINE, 3 * LINE);
+        memory.charge_access(slow + 12 * LINE, 3 * LINE);
         assert_eq!(told.take(), [(page, Touch::Sampled)]);
         pages.sample_every(2);
-        memory.visit(slow + 15 * LINE, 4 * LINE);
+        memory.charge_access(slow + 15 * LINE, 4 * LINE);
         assert_eq!(told.take(), [(page, Touch::Sampled); 2]);
     }
 
@@ -277,7 +277,7 @@ mod tests {
                 let (memory, address) = self.0.get().unwrap();
                 let memory = memory.upgrade().unwrap();
                 assert_eq!(memory.page_of(*address), page);
-                memory.visit(*address + LINE, LINE);
+                memory.charge_access(*address + LINE, LINE);
                 0
             }
         }
@@ -287,7 +287,7 @@ mod tests {
         let address = memory.arenas().range_of(TierId::SLOW).start;
         assert!(reads.0.set((Arc::downgrade(&memory), address)).is_ok());
         memory.pages().arm(memory.page_of(address), true);
-        assert_eq!(counted(|| memory.visit(address, LINE)).slow, 2);
+        assert_eq!(counted(|| memory.charge_access(address, LINE)).slow, 2);
     }
 
     #[test]

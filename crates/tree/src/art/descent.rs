@@ -100,14 +100,14 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
         loop {
             let kind = link.kind();
             let (child, below) = node.get(|body| {
-                self.tree.visit(link, key, depth);
+                self.tree.charge_node(link, key, depth);
                 body.child_for(kind, key, depth)
             })?;
             if child.is_none() {
                 return Ok(Poll::Ready(None));
             }
             if WHEN == LATER {
-                self.tree.ask_for(child, key, below);
+                self.tree.prefetch(child, key, below);
                 self.next = if child.is_leaf() {
                     Next::Leaf(child)
                 } else if child.is_shared() {
@@ -136,7 +136,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
         let (leaf, key) = (self.tree.leaf_at(link, self.guard), self.key.as_ref());
         self.tree
             .memory()
-            .visit(leaf.address(), leaf_bytes(key.len()));
+            .charge_access(leaf.address(), leaf_bytes(key.len()));
         (leaf.key() == key).then_some(Hit::Leaf(leaf))
     }
 
@@ -220,7 +220,7 @@ impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a node.
     #[inline(always)]
-    fn ask_for(&self, link: Link, key: &[u8], depth: usize) {
+    fn prefetch(&self, link: Link, key: &[u8], depth: usize) {
         let address = link.address(self.base);
         if link.is_leaf() {
             return self.memory().prefetch(address, leaf_bytes(key.len()));
@@ -231,19 +231,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         if link.is_row() {
             let value = value_offset(key.last().copied().unwrap_or(0));
-            return self.ask_for_both(address, value);
+            return self.prefetch_both(address, value);
         }
         match link.kind().reads::<R>(byte) {
-            (_, Some(more)) => self.ask_for_both(address, more),
+            (_, Some(more)) => self.prefetch_both(address, more),
             (all, None) => self.memory().prefetch(address, all),
         }
     }
 
     /// Asks for the first line of a node, and that of what is at a distance: one request of two lines.
     #[inline(always)]
-    fn ask_for_both(&self, address: usize, more: usize) {
+    fn prefetch_both(&self, address: usize, more: usize) {
         hint::prefetch_lines(address, 1);
         hint::prefetch_lines(address + more, 1);
-        self.memory().asked_for(address, 1 | 1 << (more / LINE));
+        self.memory()
+            .charge_prefetch(address, 1 | 1 << (more / LINE));
     }
 }

@@ -112,7 +112,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 None => {}
             }
             let inner = self.enter(link, &parent, guard)?;
-            self.visit(link, insert.key, depth);
+            self.charge_node(link, insert.key, depth);
             let step = inner
                 .node
                 .get(|body| body.step(link.kind(), insert.key, depth))?;

@@ -57,7 +57,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 return Ok(named.then_some(Found::Tip(parent, tip)));
             }
             let inner = self.enter(link, &parent, guard)?;
-            self.visit(link, &name.key, depth);
+            self.charge_node(link, &name.key, depth);
             let Step::Goes {
                 depth: branch,
                 at,
@@ -174,9 +174,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let held = parent.upgrade()?;
         let mut old = tip.lock()?;
-        self.memory().visit(tip.address(), tip.bytes());
+        self.memory().charge_access(tip.address(), tip.bytes());
         self.memory()
-            .visit(fresh.link.address(self.base), tip.bytes());
+            .charge_access(fresh.link.address(self.base), tip.bytes());
         let copy = self.copy_shared(&old, fresh.link, guard);
         if seeded::has(Bug::CopiedBeforeLocked) {
             drop(old);
@@ -222,8 +222,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Writes a locked leaf's key and a value into a slot of its own size.
     fn copy_leaf<'g>(&'g self, leaf: Leaf<'_>, value: u64, to: Link, guard: &'g Guard) -> Leaf<'g> {
         let address = to.address(self.base);
-        self.memory().visit(leaf.address(), leaf.bytes());
-        self.memory().visit(address, leaf.bytes());
+        self.memory().charge_access(leaf.address(), leaf.bytes());
+        self.memory().charge_access(address, leaf.bytes());
         let heat = leaf.heat().load(Relaxed);
         Leaf::write(address, leaf.key(), value, heat);
         self.leaf_at(to, guard)
@@ -249,8 +249,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let held = parent.upgrade()?;
         let old = node.upgrade()?;
-        self.memory().visit(link.address(self.base), bytes);
-        self.memory().visit(fresh.link.address(self.base), bytes);
+        self.memory().charge_access(link.address(self.base), bytes);
+        self.memory()
+            .charge_access(fresh.link.address(self.base), bytes);
         let copy = fresh.link.claim::<R>(self.base, guard);
         copy.copy_from(&old);
         drop(copy);

@@ -52,7 +52,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 };
                 if let Some(tip) = tip {
                     self.memory()
-                        .visit(tip.address(), tip.bytes().min(ROW_HEAD));
+                        .charge_access(tip.address(), tip.bytes().min(ROW_HEAD));
                     if visit(self.leaf_ref(tip)).is_break() {
                         return;
                     }

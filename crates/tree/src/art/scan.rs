@@ -149,7 +149,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         limit: usize,
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Shown {
-        self.memory().visit(row.address(), ROW_HEAD);
+        self.memory().charge_access(row.address(), ROW_HEAD);
         self.note(Tip::Row(row), Access::Reuse);
         let (mut key, mut seen) = (*row.least(), 0);
         for group in 0..4 {
@@ -184,7 +184,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return (0, values);
         }
         let first = row.address() + value_offset(64 * group);
-        self.memory().touch(first, size_of_val(&values));
+        self.memory().charge_lines(first, size_of_val(&values));
         let there = self.retry(|| {
             row.read_last()
                 .get(|records| records.copy_group(group, wanted, &mut values))

@@ -72,7 +72,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 return Ok(Some(self.removed(last, guard)));
             }
             let inner = self.enter(link, &parent, guard)?;
-            self.visit(link, key, depth);
+            self.charge_node(link, key, depth);
             let Step::Goes {
                 depth: branch,
                 at,

@@ -238,35 +238,35 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Tells the memory what a search for `key` at this depth reads of a node.
     #[inline(always)]
-    pub fn visit(&self, link: Link, key: &[u8], depth: usize) {
+    pub fn charge_node(&self, link: Link, key: &[u8], depth: usize) {
         let address = link.address(self.base);
         let (head, more) = link
             .kind()
             .reads::<R>(key.get(depth).copied().unwrap_or_default());
-        self.memory().visit(address, head);
+        self.memory().charge_access(address, head);
         if let Some(offset) = more {
-            self.memory().touch(address + offset, size_of::<R>());
+            self.memory().charge_lines(address + offset, size_of::<R>());
         }
     }
 
     /// Tells the memory that a leaf is read.
     #[inline(always)]
     pub fn visit_leaf(&self, leaf: Leaf<'_>) {
-        self.memory().visit(leaf.address(), leaf.bytes());
+        self.memory().charge_access(leaf.address(), leaf.bytes());
     }
 
     /// Tells the memory that a pack is read.
     #[inline(always)]
     pub fn visit_pack(&self, pack: Pack<'_>) {
-        self.memory().visit(pack.address(), PACK_BYTES);
+        self.memory().charge_access(pack.address(), PACK_BYTES);
     }
 
     /// Tells the memory that one record of a row is read.
     #[inline(always)]
     pub fn visit_row(&self, row: Row<'_>, at: u8) {
-        self.memory().visit(row.address(), ROW_HEAD);
+        self.memory().charge_access(row.address(), ROW_HEAD);
         let value = row.address() + value_offset(at);
-        self.memory().touch(value, size_of::<u64>());
+        self.memory().charge_lines(value, size_of::<u64>());
     }
 
     /// The record of a key, or its place in a row; `None` if there is neither.

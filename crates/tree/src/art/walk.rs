@@ -142,7 +142,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             let last = usize::from(frame.taken) - 1;
             if frame.links[last % TAKEN].is_row() {
                 if let Some(&next) = frame.links[..count].get(last + 1) {
-                    Self::ask_for(self.tree, next);
+                    Self::prefetch(self.tree, next);
                 }
                 return (walked, Filled::WithRow);
             }
@@ -222,7 +222,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         };
         let (link, links) = (frame.inner.link, &mut frame.links[..most.max(1)]);
         let (kind, address) = (link.kind(), link.address(tree.base));
-        tree.memory().visit(address, kind.bytes::<R>());
+        tree.memory().charge_access(address, kind.bytes::<R>());
         let (mut count, rest) = frame.inner.node.get(|body| match way {
             Way::Forward => body.take(kind, from, links),
             Way::Backward => body.take_back(from, links),
@@ -238,7 +238,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
         // A row takes long to show: there is time to ask for the next one then.
         for &link in &links[..count] {
-            Self::ask_for(tree, link);
+            Self::prefetch(tree, link);
             if link.is_row() {
                 break;
             }
@@ -248,17 +248,17 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 
     #[inline(always)]
-    fn ask_for(tree: &Tree<M, R>, link: Link) {
-        let ask = |bytes| tree.memory().prefetch(link.address(tree.base), bytes);
+    fn prefetch(tree: &Tree<M, R>, link: Link) {
+        let prefetch = |bytes| tree.memory().prefetch(link.address(tree.base), bytes);
         // Each by itself: where it is known what a link leads to, its address is one subtraction.
         if link.is_leaf() {
-            ask(leaf_bytes(8));
+            prefetch(leaf_bytes(8));
         } else if link.is_pack() {
-            ask(PACK_BYTES);
+            prefetch(PACK_BYTES);
         } else if link.is_row() {
-            ask(value_offset(8));
+            prefetch(value_offset(8));
         } else {
-            ask(link.kind().bytes::<R>().min(128));
+            prefetch(link.kind().bytes::<R>().min(128));
         }
     }
 

@@ -171,7 +171,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let (key, payload) = (leaf.key(index), leaf.payload(index));
             match block {
                 Beside::Entry(old) => {
-                    self.memory().visit(old.address(), old.used());
+                    self.memory().charge_access(old.address(), old.used());
                     leaf.set_payload(index, P::with_block(payload, old.copy_to(slot)));
                     self.reclaim_block(old, old.slot(), guard);
                 }

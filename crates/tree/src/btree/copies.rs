@@ -48,9 +48,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is slow: the walk there takes as long.
     #[inline(always)]
-    pub(super) fn ask_for_copy(&self, key: u64) {
+    pub(super) fn prefetch_copy(&self, key: u64) {
         if let Some(cache) = self.copies() {
-            cache.ask_for(key);
+            cache.prefetch(key);
         }
     }
 
@@ -69,7 +69,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// The value of a record that has a copy.
     #[inline(always)]
     pub(super) fn find_copy(&self, bucket: &Bucket, key: u64) -> Option<u64> {
-        self.memory().visit(address(bucket), BUCKET_BYTES);
+        self.memory().charge_access(address(bucket), BUCKET_BYTES);
         let (value, found) = RecordCache::find(bucket, key)?;
         if self.store.counts_use(COUNTED) {
             found.count_use();
@@ -190,8 +190,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let (lower, upper) = parent.get(|body| self.range_below(body, key))?;
         let share = Share::of(key, lower, upper);
         match Body::<WORDS>::GUESSED {
-            true => self.ask_near(leaf, Body::<WORDS>::guess(share, lower, upper)),
-            false => self.ask_for(leaf),
+            true => self.prefetch_near(leaf, Body::<WORDS>::guess(share, lower, upper)),
+            false => self.prefetch(leaf),
         }
         let leaf = leaf.node(guard).read()?;
         parent.validate()?;

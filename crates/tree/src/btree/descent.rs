@@ -102,28 +102,28 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, const WHAT: b
     /// Asks for what the next step will read of a child of this height that covers these keys. Of an inner node that is any
     /// key: search there does not begin at a guess.
     #[inline(always)]
-    fn ask(&mut self, link: Link, height: u8, lower: u64, upper: u64) {
+    fn prefetch_child(&mut self, link: Link, height: u8, lower: u64, upper: u64) {
         let (inner, hinted) = (height > 0, height < Self::HINTED);
         let memory = self.tree.memory();
         if !Body::<WORDS>::GUESSED {
             return match WHEN {
                 LATER => memory.prefetch(link.address(), Body::<WORDS>::BYTES),
-                AT_ONCE => self.tree.ask_for(link),
+                AT_ONCE => self.tree.prefetch(link),
             };
         }
         self.share = Share::of(self.key, lower, upper);
         let lines = Body::<WORDS>::guess(self.share, lower, upper);
         match (hinted, inner) {
             (false, _) => {}
-            (true, true) => self.tree.ask_inner(link, lines),
-            (true, false) => self.tree.ask_near(link, lines),
+            (true, true) => self.tree.prefetch_inner(link, lines),
+            (true, false) => self.tree.prefetch_near(link, lines),
         }
         if WHEN == LATER {
             let bits = match inner {
                 true => lines.inner_bits::<WORDS>(),
                 false => lines.bits(),
             };
-            memory.asked_for(link.address(), bits);
+            memory.charge_prefetch(link.address(), bits);
         }
     }
 
@@ -167,7 +167,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, const WHAT: b
                 return Ok(Met::SlowLeaf(node, link));
             }
             if let Some((lower, upper)) = range {
-                self.ask(link, height - 1, lower, upper);
+                self.prefetch_child(link, height - 1, lower, upper);
             }
             if height <= Self::ASKED || WHEN == AT_ONCE {
                 return Ok(Met::Inner);
@@ -232,7 +232,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
             _ => match self.descent.advance()? {
                 Met::Leaf(leaf) => (leaf, self.descent.share),
                 Met::Inner => return Ok(Poll::Pending),
-                Met::SlowLeaf(..) => return self.ask_for_copy(),
+                Met::SlowLeaf(..) => return self.prefetch_copy(),
             },
         };
         let Descent {
@@ -256,7 +256,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
     }
 
     /// Asks for where a copy of the record would be, before its leaf.
-    fn ask_for_copy(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+    fn prefetch_copy(&mut self) -> Result<Poll<Option<u64>>, Restart> {
         let Descent {
             tree, key, guard, ..
         } = self.descent;
@@ -266,7 +266,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
                 self.copy = Copy::Asked(bucket);
                 Ok(Poll::Pending)
             }
-            None => self.ask_for_leaf(),
+            None => self.prefetch_leaf(),
         }
     }
 
@@ -278,15 +278,15 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
             return Ok(Poll::Ready(copy));
         }
         self.copy = Copy::Missed(bucket);
-        self.ask_for_leaf()
+        self.prefetch_leaf()
     }
 
     /// Asks for the leaf after all.
-    fn ask_for_leaf(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+    fn prefetch_leaf(&mut self) -> Result<Poll<Option<u64>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
         if let Some((parent, leaf, height)) = self.descent.below {
             let (lower, upper) = parent.get(|body| tree.range_below(body, key))?;
-            self.descent.ask(leaf, height, lower, upper);
+            self.descent.prefetch_child(leaf, height, lower, upper);
         }
         Ok(Poll::Pending)
     }
@@ -368,7 +368,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool> Work
         let Leaf { tree, key, .. } = self.0;
         let (leaf, share) = self.0.run(lanes);
         if SHIFTS {
-            tree.ask_for_all(Link::from_word(address(leaf.of()) as u64));
+            tree.prefetch_all(Link::from_word(address(leaf.of()) as u64));
         }
         let read = |body: &Body<WORDS>| (tree.seek(lanes, body, key, share), body.count());
         let (found, count) = leaf.get(read)?;
@@ -400,7 +400,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        tree.ask_for_copy(key);
+        tree.prefetch_copy(key);
         let mut descent = Descent::<_, _, _, AT_ONCE, OR_COPY, _>::new(tree, key, guard, lanes);
         let leaf = loop {
             match descent.advance() {

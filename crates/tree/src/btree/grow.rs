@@ -117,7 +117,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         }
         let held = leaf.upgrade()?;
         let index = found.unwrap_or_else(|index| index);
-        self.touch(&held, index);
+        self.charge_payload(&held, index);
         let before = found.ok().map(|index| held.payload(index));
         let Some(after) = change.change(before) else {
             held.unchanged();

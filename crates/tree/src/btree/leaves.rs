@@ -113,7 +113,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                     _ => continue,
                 },
             };
-            self.memory().visit(link.address(), HEADER);
+            self.memory().charge_access(link.address(), HEADER);
             let layers = match self.layers_of(leaf, place.path) {
                 Ok(layers) => layers,
                 Err(Restart) => self.layers_below(place, guard),
@@ -182,7 +182,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// The children of an inner node, from one on.
     fn list(&self, node: Snapshot<'_, Body<WORDS>>, from: usize) -> Result<Children, Restart> {
         node.get(|body| {
-            self.visit(body);
+            self.charge_node(body);
             let entries = (from..body.count()).map(|index| (body.key(index), body.child(index)));
             (entries.collect(), body.upper())
         })
@@ -218,7 +218,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return Ok(layers);
         }
         let count = leaf.get(|body| {
-            self.visit(body);
+            self.charge_node(body);
             body.count()
         })?;
         for index in 0..count {

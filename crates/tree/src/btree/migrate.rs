@@ -89,8 +89,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             node.upgrade()?
         };
         let copy = new.node::<WORDS>(guard).claim();
-        self.memory().visit(link.address(), Self::BYTES);
-        self.memory().visit(new.address(), Self::BYTES);
+        self.memory().charge_access(link.address(), Self::BYTES);
+        self.memory().charge_access(new.address(), Self::BYTES);
         if !early {
             copy.copy_from(&old);
         }
@@ -163,7 +163,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         draw: &mut u64,
     ) -> Result<Option<(u64, u64, Link)>, Restart> {
         let (height, count) = node.get(|body| {
-            self.visit(body);
+            self.charge_node(body);
             (body.height(), body.count().max(1))
         })?;
         let start = *draw as usize % count;
@@ -213,7 +213,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let mut children = Vec::new();
         let count = node.get(|body| {
-            self.visit(body);
+            self.charge_node(body);
             body.count()
         })?;
         for index in 0..count {

@@ -92,7 +92,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         limit: usize,
         into: &mut Vec<Entry>,
     ) -> (u64, u64) {
-        self.visit(body);
+        self.charge_node(body);
         into.clear();
         let start = body.rank(self.search, span.first);
         let records = body.entries_from(start).take(limit);
@@ -100,7 +100,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let read =
             Body::<WORDS>::payload_offset(start)..Body::<WORDS>::payload_offset(start + into.len());
         self.memory()
-            .touch(super::tree::node_address(body) + read.start, read.len());
+            .charge_lines(super::tree::node_address(body) + read.start, read.len());
         (body.lower(), body.upper())
     }
 
@@ -149,7 +149,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 if parent.get(|body| body.covers(span.first)) == Ok(true) =>
             {
                 let link = parent.get(|body| self.find_child(self.search, body, span.first).1)?;
-                self.ask_for_all(link);
+                self.prefetch_all(link);
                 let leaf = link.node(guard).read()?;
                 parent.validate()?;
                 *path = Some(Parent::Node(parent));
@@ -163,7 +163,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             }
         };
         if limit > Self::CAPACITY / 2 {
-            self.ask_beyond(path, span.first);
+            self.prefetch_beyond(path, span.first);
         }
         let fences = leaf.get(|body| self.copy(body, span, limit, records))?;
         self.note(leaf, Access::Reuse);
@@ -171,7 +171,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     }
 
     /// Has the CPU fetch the leaf after the one that covers `key`, while that is read.
-    fn ask_beyond(&self, path: &Option<Parent<'_, WORDS>>, key: u64) {
+    fn prefetch_beyond(&self, path: &Option<Parent<'_, WORDS>>, key: u64) {
         let Some(Parent::Node(parent)) = path else {
             return;
         };
@@ -180,7 +180,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             (next < body.count()).then(|| body.child(next))
         });
         if let Ok(Some(link)) = next {
-            self.ask_for_all(link);
+            self.prefetch_all(link);
         }
     }
 }

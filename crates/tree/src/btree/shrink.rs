@@ -38,7 +38,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             return Ok(None);
         };
         let held = leaf.upgrade()?;
-        self.touch(&held, index);
+        self.charge_payload(&held, index);
         let value = held.payload(index);
         held.remove(index);
         self.forget_copy(&held, key, guard);

@@ -293,7 +293,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             while height > here.height {
                 pass(here.at_height(height), link);
                 let child = node.get(|body| self.find_child(self.search, body, here.key).1)?;
-                self.ask_for_all(child);
+                self.prefetch_all(child);
                 let snapshot = child.node(guard).read()?;
                 node.validate()?;
                 parent = Parent::Node(node);
@@ -304,7 +304,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let entry = match next {
                 None => None,
                 Some(entry) => node.get(|body| {
-                    self.visit(body);
+                    self.charge_node(body);
                     let index = body.find(self.search, entry.key).ok()?;
                     Some(body.payload(index))
                 })?,
@@ -354,7 +354,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Has the CPU fetch what a search in this node will read.
     #[inline(always)]
-    pub fn ask_for(&self, link: Link) {
+    pub fn prefetch(&self, link: Link) {
         hint::prefetch_lines(
             link.address(),
             (HEADER + 8 * Self::CAPACITY).div_ceil(hint::LINE),
@@ -363,23 +363,23 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Has the CPU fetch all of a node, to read one entry after the other.
     #[inline(always)]
-    pub fn ask_for_all(&self, link: Link) {
+    pub fn prefetch_all(&self, link: Link) {
         hint::prefetch_lines(link.address(), Self::BYTES / hint::LINE);
     }
 
     /// Has the CPU fetch the lines of a leaf that a search will likely read.
     #[inline(always)]
-    pub fn ask_near(&self, link: Link, lines: Lines) {
+    pub fn prefetch_near(&self, link: Link, lines: Lines) {
         let line = |line: usize| link.address() + line * hint::LINE;
         hint::prefetch_lines(line(0), 1);
         hint::prefetch_lines(line(lines.keys), Lines::KEYS);
         hint::prefetch_lines(line(lines.payloads), Lines::PAYLOADS);
     }
 
-    /// As [`ask_near`](Self::ask_near), of an inner node.
+    /// As [`prefetch_near`](Self::prefetch_near), of an inner node.
     #[inline(always)]
-    pub fn ask_inner(&self, link: Link, lines: Lines) {
-        self.ask_for(link);
+    pub fn prefetch_inner(&self, link: Link, lines: Lines) {
+        self.prefetch(link);
         let payloads = link.address() + lines.payloads * hint::LINE;
         hint::prefetch_lines(payloads, Lines::PAYLOADS);
     }
@@ -394,12 +394,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         share: Share,
     ) -> Result<usize, usize> {
         if !Body::<WORDS>::GUESSED {
-            self.visit(body);
+            self.charge_node(body);
             return body.find(lanes, key);
         }
-        self.memory().visit(node_address(body), HEADER);
+        self.memory().charge_access(node_address(body), HEADER);
         let first = body.window_of(share);
-        self.touch_window(body, first);
+        self.charge_window(body, first);
         if let Some(index) = body.find_near(lanes, key, first) {
             return Ok(index);
         }
@@ -415,45 +415,45 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     // Returns one word: a call that returns two is never inlined into code for another CPU, nor what contains it.
     #[cold]
     fn rank_far(&self, body: &Body<WORDS>, key: u64, next: usize) -> usize {
-        self.touch_window(body, next);
+        self.charge_window(body, next);
         body.rank_near(self.search, key, next).unwrap_or_else(|_| {
             // A wait of its own: none of these lines was asked for.
-            self.ask_for(Link::from_word(node_address(body) as u64));
-            self.visit(body);
+            self.prefetch(Link::from_word(node_address(body) as u64));
+            self.charge_node(body);
             body.rank(self.search, key)
         })
     }
 
     /// Tells the memory that a window of keys is read in the same visit.
     #[inline(always)]
-    fn touch_window(&self, body: &Body<WORDS>, first: usize) {
+    fn charge_window(&self, body: &Body<WORDS>, first: usize) {
         self.memory()
-            .touch(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
+            .charge_lines(node_address(body) + HEADER + 8 * first, 8 * WINDOW);
     }
 
     /// Tells the memory that a node's header and keys are read.
     #[inline(always)]
-    pub fn visit(&self, body: &Body<WORDS>) {
+    pub fn charge_node(&self, body: &Body<WORDS>) {
         if M::TIERED {
             self.memory()
-                .visit(node_address(body), HEADER + 8 * body.count());
+                .charge_access(node_address(body), HEADER + 8 * body.count());
         }
     }
 
     /// Reads which child covers a key, and where it is. The memory is told of both.
     #[inline(always)]
     pub fn find_child(&self, lanes: impl Lanes, body: &Body<WORDS>, key: u64) -> (usize, Link) {
-        self.visit(body);
+        self.charge_node(body);
         let index = body.child_for(lanes, key);
-        self.touch(body, index);
+        self.charge_payload(body, index);
         (index, body.child(index))
     }
 
     /// Tells the memory that a payload is read in the same visit.
     #[inline(always)]
-    pub fn touch(&self, body: &Body<WORDS>, index: usize) {
+    pub fn charge_payload(&self, body: &Body<WORDS>, index: usize) {
         self.memory()
-            .touch(node_address(body) + Body::<WORDS>::payload_offset(index), 8);
+            .charge_lines(node_address(body) + Body::<WORDS>::payload_offset(index), 8);
     }
 
     /// Reports an access to a leaf, if it is this thread's turn.
@@ -569,7 +569,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         share: Share,
     ) -> Option<u64> {
         let index = self.seek(lanes, body, key, share).ok()?;
-        self.touch(body, index);
+        self.charge_payload(body, index);
         Some(body.payload(index))
     }
 
@@ -614,7 +614,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             }
         }
         let held = leaf.upgrade()?;
-        self.touch(&held, index);
+        self.charge_payload(&held, index);
         let before = held.payload(index);
         match change.change(Some(before)) {
             Some(after) => {

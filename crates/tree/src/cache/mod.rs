@@ -116,7 +116,7 @@ impl RecordCache {
 
     /// Has the CPU fetch the bucket that a record's copy would be in, if its page is there.
     #[inline(always)]
-    pub fn ask_for(&self, key: u64) {
+    pub fn prefetch(&self, key: u64) {
         let pages = self.pages.load(Relaxed);
         if pages == 0 {
             return;

@@ -92,19 +92,19 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     }
 
     #[inline(always)]
-    fn ask_for(&self, link: Link) {
+    fn prefetch(&self, link: Link) {
         if LATER {
             self.tree
                 .memory()
                 .prefetch(link.address(), Body::<WORDS>::BYTES);
         } else {
-            self.tree.ask_for(link);
+            self.tree.prefetch(link);
         }
     }
 
     /// Asks for a block of which the length is not known yet.
     #[inline(always)]
-    pub fn ask_for_block(&self, block: Block) {
+    pub fn prefetch_block(&self, block: Block) {
         if LATER {
             self.tree.memory().prefetch(block.address(), 64);
         }
@@ -138,7 +138,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         let word = slice(self.key, self.depth);
         if height > 0 {
             let link = node.get(|body| self.tree.find_child(self.lanes, body, word).1)?;
-            self.ask_for(link);
+            self.prefetch(link);
             self.below = Some(Below::Node(node, link, Some(height - 1)));
             return Ok(None);
         }
@@ -152,10 +152,10 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         word: u64,
     ) -> Result<Option<Spot<'t, WORDS>>, Restart> {
         let (found, count, payload) = leaf.get(|body| {
-            self.tree.visit(body);
+            self.tree.charge_node(body);
             let found = body.find(self.lanes, word);
             let payload = found.map(|index| {
-                self.tree.touch(body, index);
+                self.tree.charge_payload(body, index);
                 body.payload(index)
             });
             (found, body.count(), payload.unwrap_or(0))
@@ -169,13 +169,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
             Ok(index) => match Lead::of(payload) {
                 Lead::Record(record) => End::Record { index, record },
                 Lead::Layer(root) => {
-                    self.ask_for(root);
+                    self.prefetch(root);
                     self.depth += SLICE;
                     self.below = Some(Below::Node(leaf, root, None));
                     return Ok(None);
                 }
                 Lead::Skip(skip) => {
-                    self.ask_for_block(skip);
+                    self.prefetch_block(skip);
                     self.below = Some(Below::Skip(leaf, skip, index, word));
                     return Ok(None);
                 }
@@ -193,11 +193,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         index: usize,
         word: u64,
     ) -> Result<Option<Spot<'t, WORDS>>, Restart> {
-        self.tree.memory().visit(skip.address(), skip.used());
+        self.tree
+            .memory()
+            .charge_access(skip.address(), skip.used());
         let root = Link::from_word(skip.word());
         // The root is read under the border node's version.
         leaf.validate()?;
-        self.ask_for(root);
+        self.prefetch(root);
         let rest = &self.key[self.depth + SLICE..];
         let bytes = skip.bytes();
         if rest.len() <= bytes.len() || !rest.starts_with(bytes) {
@@ -281,7 +283,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         depth: usize,
     ) -> Result<Option<u64>, Restart> {
         let Descent { tree, key, .. } = self.descent;
-        tree.memory().visit(record.address(), record.used());
+        tree.memory().charge_access(record.address(), record.used());
         let is_it = record.bytes() == &key[depth..];
         let value = record.word();
         leaf.validate()?;
@@ -306,7 +308,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
                     End::Value { value, .. } => (spot.leaf, Ok(Some(value))),
                     End::Absent { .. } | End::Beside { .. } => (spot.leaf, Ok(None)),
                     End::Record { record, .. } => {
-                        self.descent.ask_for_block(record);
+                        self.descent.prefetch_block(record);
                         self.record = Some((spot.leaf, record, spot.depth + SLICE));
                         return Poll::Pending;
                     }

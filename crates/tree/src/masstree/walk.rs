@@ -193,7 +193,9 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
                 }
                 Lead::Layer(root) => (root, &[][..]),
                 Lead::Skip(skip) => {
-                    self.tree.memory().visit(skip.address(), skip.used());
+                    self.tree
+                        .memory()
+                        .charge_access(skip.address(), skip.used());
                     let root = Link::from_word(skip.word());
                     leaf.validate()?;
                     (root, skip.bytes())
@@ -255,7 +257,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
     ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
         for _ in 0..height {
             let link = node.get(|body| self.tree.find_child(self.tree.search, body, word).1)?;
-            self.tree.ask_for(link);
+            self.tree.prefetch(link);
             let child = link.node::<WORDS>(self.guard).read()?;
             node.validate()?;
             node = child;
@@ -278,7 +280,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
         // Each entry has a record at least, but for one at the bound.
         let most = self.wanted.saturating_add(1);
         let beyond = leaf.get(|body| {
-            tree.visit(body);
+            tree.charge_node(body);
             let rank = body.rank(tree.search, word);
             let count = body.count();
             let (range, all) = match way {
@@ -290,7 +292,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
             };
             let payloads = Body::<WORDS>::payload_offset(range.start);
             tree.memory()
-                .touch(node_address(body) + payloads, 8 * range.len());
+                .charge_lines(node_address(body) + payloads, 8 * range.len());
             let beyond = match way {
                 Way::Forward if range.end < all => Some(body.key(range.end)),
                 Way::Forward => body.upper().checked_add(1),
@@ -311,7 +313,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
             if has_more(entry.word)
                 && let Lead::Record(record) = Lead::of(entry.payload)
             {
-                tree.memory().visit(record.address(), record.used());
+                tree.memory().charge_access(record.address(), record.used());
                 entry.value = record.word();
             }
         }

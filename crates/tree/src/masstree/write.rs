@@ -68,7 +68,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         match spot.end {
             End::Value { index, .. } => Some(Home::Entry(index)),
             End::Record { index, record } => {
-                self.memory().visit(record.address(), record.used());
+                self.memory().charge_access(record.address(), record.used());
                 let is_it = record.bytes() == &key[spot.depth + SLICE..];
                 is_it.then_some(Home::Record(index, record))
             }
@@ -200,7 +200,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             return Ok(Put::Refused(refused));
         }
         let held = spot.leaf.upgrade()?;
-        self.touch(&held, index);
+        self.charge_payload(&held, index);
         let Some(value) = change.change(None) else {
             held.unchanged();
             return Ok(Put::Done(None));

@@ -107,7 +107,7 @@ impl ValueBlock {
     /// keeps it.
     #[inline(always)]
     pub fn read<'g>(self, memory: &impl Memory) -> &'g [u8] {
-        memory.visit(self.address, self.len);
+        memory.charge_access(self.address, self.len);
         // SAFETY: words of blocks come out of leaves by validated reads, or from under their locks; a block is not freed while a thread is
         // pinned that may have seen its word. `write` made it this long, and nobody writes to it again.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) }
@@ -121,7 +121,7 @@ impl ValueBlock {
 
     /// Makes a copy in a slot of the same size.
     pub fn copy_to(self, slot: NonNull<u8>, memory: &impl Memory) -> ValueBlock {
-        memory.visit(slot.as_ptr() as usize, self.len);
+        memory.charge_access(slot.as_ptr() as usize, self.len);
         ValueBlock::write(slot, self.read(memory))
     }
 }

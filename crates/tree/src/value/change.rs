@@ -127,6 +127,8 @@ fn write(store: &Store<impl Memory>, tier: TierId, bytes: &[u8]) -> Result<u64, 
         return Ok(ValueBlock::EMPTY);
     }
     let slot = store.allocate_from(tier, ValueBlock::slot_for(bytes.len()))?;
-    store.memory.visit(slot.as_ptr() as usize, bytes.len());
+    store
+        .memory
+        .charge_access(slot.as_ptr() as usize, bytes.len());
     Ok(ValueBlock::write(slot, bytes).word())
 }

@@ -319,8 +319,10 @@ impl Link {
     }
 }
 
-/// How far links reach, which is how wide they are.
-pub trait Reach: Send + Sync + Debug + 'static {
+/// How far links reach, which is how wide they are: [`Near`] or [`Far`].
+///
+/// Sealed, because unsafe code relies on it: nodes are followed to where a stored link leads.
+pub trait Reach: sealed::Sealed + Send + Sync + Debug + 'static {
     /// The most bytes of arenas, all tiers together.
     const SPAN: usize;
 
@@ -341,6 +343,13 @@ pub trait Reach: Send + Sync + Debug + 'static {
             .enumerate()
             .fold(0, |bits, (at, link)| bits | there(link) << at)
     }
+}
+
+mod sealed {
+    /// Keeps [`Reach`](super::Reach) to this module's two widths.
+    pub trait Sealed {}
+    impl Sealed for super::Near {}
+    impl Sealed for super::Far {}
 }
 
 /// A link of 32 bits: arenas of up to 16 GiB, all tiers together.
