@@ -4,21 +4,22 @@
 (* Models crates/tree/src/btree/grow.rs and shrink.rs.                     *)
 (*                                                                         *)
 (* Locks are taken parent first, then children from left to right, each by *)
-(* Snapshot::upgrade: where anything changed meanwhile, all are given back *)
-(* and the thread starts over. Memory is taken before any lock.            *)
+(* Snapshot::upgrade: if anything changed meanwhile, all are released and  *)
+(* the thread restarts. Memory is allocated before any lock.               *)
 (***************************************************************************)
 EXTENDS Tree
 
-(* Never-linked slots (Fresh's drop, Tree::discard) are free at once.      *)
+(* Slots that were never linked (Fresh's drop, Tree::discard) are freed at *)
+(* once.                                                                   *)
 Unlinked(r) == {r.fresh, r.above} \ {None}
 NoFresh(r)  == [r EXCEPT !.fresh = None, !.above = None]
 
-(* Placement::boundary_broken, where Tree::check_boundary says so.         *)
+(* Placement::boundary_broken, if Tree::check_boundary says so.            *)
 Reports(a, b) ==
     IF ~IsFast(a) /\ HasFastKid(b) /\ Bug # "boundary-not-reported"
     THEN {<<b.lo, b.h>>} ELSE {}
 
-(* Snapshot::upgrade, of the next cell that the thread has to lock.        *)
+(* Snapshot::upgrade of the next cell that the thread has to lock.         *)
 Lock(t) ==
     LET r    == th[t]
         next == r.locks[Cardinality(r.held) + 1]
@@ -63,7 +64,7 @@ Write(t) ==
             /\ Set(t, [r EXCEPT !.pc = "unlock", !.saw = here])
             /\ UNCHANGED rest
 
-(* Drop of the Exclusive: here the operation takes effect.                 *)
+(* Drop of the Exclusive: the linearization point.                         *)
 Unlock(t) ==
     LET r     == th[t]
         after == IF r.op = "insert" THEN present \cup {r.k} ELSE present \ {r.k}
@@ -84,9 +85,9 @@ Unlock(t) ==
     /\ UNCHANGED <<body, used, wait, broken>>
 
 -----------------------------------------------------------------------------
-(* Tree::try_make_room of the node that was found. Where a new node goes   *)
-(* is any tier that placements choose: fast only below something fast, and *)
-(* slow where fast memory is full.                                         *)
+(* Tree::try_make_room of the node that was found. A new node goes to any  *)
+(* tier that placements may choose: fast only below something fast, and    *)
+(* slow if fast memory is full.                                            *)
 TiersBelow(fast) == (IF fast /\ HasRoom(TRUE) THEN {TRUE} ELSE {}) \cup {FALSE}
 
 MakeRoom(t) ==
@@ -182,7 +183,7 @@ Splice(t) ==
     /\ Set(t, For(NoFresh(r), "put", r.k, 0))
     /\ UNCHANGED <<used, wait, pin, present, wrong>>
 
-(* Tree::share: evens out a full node and its sibling.                     *)
+(* Tree::share: balances a full node and its sibling.                      *)
 Share(t) ==
     LET r == th[t]
         one == r.locks[2][1]
@@ -246,8 +247,8 @@ Shrink(t) ==
                                            ELSE <<<<s, v>>, <<r.n, r.nv>>>>)))
                /\ UNCHANGED pin
 
-(* Tree::merge: into the left one, or into the right one where that would  *)
-(* put fast children below a slow node ...                                 *)
+(* Tree::merge: into the left node, or into the right one if merging left  *)
+(* would put fast children below a slow node ...                           *)
 Merge(t) ==
     LET r == th[t]
         one == r.locks[2][1]

@@ -1,6 +1,6 @@
 ------------------------------- MODULE Checks -------------------------------
 (***************************************************************************)
-(* What the configurations are made of: trees to begin with, and jobs.     *)
+(* The parts of configurations: initial trees, and jobs.                   *)
 (***************************************************************************)
 EXTENDS Migration
 
@@ -26,7 +26,7 @@ Demotes(S)  == {Queue(<<<<k, 0>>>>) : k \in S}
 
 
 -----------------------------------------------------------------------------
-(* Words for the configurations, whose files know no functions.            *)
+(* Definitions for the configuration files, which cannot call operators.   *)
 Two == 1..2
 Three == 1..3
 Four == 1..4
@@ -77,8 +77,8 @@ MergeOfTiers       == <<Removes({1}), Demotes({3})>>
 MergeBesideMoves   == <<Removes({1}), Promotes({1}) \cup Demotes({1})>>
 
 -----------------------------------------------------------------------------
-(* What has to happen in some run, or else the checks would be of nothing: *)
-(* each of these has to be violated.                                       *)
+(* Reachability: each of these has to be violated, or else the checks      *)
+(* would prove nothing.                                                    *)
 NeverWholePathPromoted ==
     ~(Idle /\ RootHeight = 2 /\ \E k \in Keys : \A h \in 0..2 : IsFast(OnWay(k, h)))
 NeverSlotUsedAgain ==

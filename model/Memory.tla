@@ -1,16 +1,16 @@
 ------------------------------- MODULE Memory -------------------------------
 (***************************************************************************)
-(* Slots of two tiers, the versioned word before each, and the epoch.      *)
+(* Slots of two tiers, the version word of each, and the epoch.            *)
 (* Models crates/sync/src/version.rs, crates/sync/src/epoch and the        *)
-(* allocation of crates/tree/src/store.rs.                                 *)
+(* allocation in crates/tree/src/store.rs.                                 *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets, Sequences, TLC
 
 CONSTANTS
-    Threads,    \* who operates on the tree, workers included
+    Threads,    \* all that operate on the tree, workers included
     FastSlots,  \* addresses of the fast tier; the address tells the tier
     SlowSlots,
-    Budget,     \* how many fast slots may be in use
+    Budget,     \* the number of fast slots that may be in use
     Bug         \* "none", or the mistake that is seeded
 
 VARIABLES
@@ -23,7 +23,7 @@ VARIABLES
     broken,  \* names <<key, height>> reported by Placement::boundary_broken
     present, \* the keys that the map holds, by the operations' answers (a ghost)
     wrong,   \* whether an operation gave an answer that it must not (a ghost)
-    th       \* of each thread: where it is, and what it knows
+    th       \* of each thread: its program counter and its local state
 
 vars == <<word, body, used, wait, pin, highest, broken, present, wrong, th>>
 
@@ -42,7 +42,7 @@ Max(S) == CHOOSE x \in S : \A y \in S : x >= y
 (* The word. Snapshot::validate, and what upgrade compares with:           *)
 Valid(a, v) == word[a] = [v |-> v, l |-> FALSE, o |-> FALSE]
 
-(* Versions go on where the slot's former node ended: Versioned::claim.    *)
+(* A new node continues its slot's version: Versioned::claim.              *)
 Claimed(a) ==
     [v |-> IF Bug = "version-restarts-on-reuse" THEN 0 ELSE word[a].v,
      l |-> TRUE, o |-> FALSE]
@@ -53,23 +53,23 @@ Retired(w) == [v |-> w.v + 1, l |-> FALSE, o |-> TRUE]            \* Exclusive::
 NoLocks == \A a \in Cells : ~word[a].l
 
 -----------------------------------------------------------------------------
-(* Slots. Store::allocate_in: room is charged and taken at once. The       *)
-(* lowest free slot is taken, so slots are used again as soon as can be.   *)
+(* Slots. Store::allocate_in: a slot is charged and taken in one step. The *)
+(* lowest free slot is taken, so slots are reused as soon as possible.     *)
 HasRoom(fast) ==
     IF fast THEN Cardinality(used \cap FastSlots) < Budget /\ FastSlots \ used # {}
             ELSE SlowSlots \ used # {}
 Free(fast) == Min((IF fast THEN FastSlots ELSE SlowSlots) \ used)
 
-(* Store::reclaim: the slot is given to the epoch.                         *)
+(* Store::reclaim: the slot is retired to the epoch.                       *)
 Reclaim(a) ==
     IF Bug = "free-without-epoch"
     THEN used' = used \ {a} /\ UNCHANGED wait
     ELSE wait' = [wait EXCEPT ![1] = @ \cup {a}] /\ UNCHANGED used
 
 (* Garbage::advance and take_free, by whichever thread comes first. The    *)
-(* epoch moves on when no thread is pinned in the one before, and what was *)
-(* retired two epochs ago is free. Bags are of one call and sealed at      *)
-(* once, which frees no later than the code does.                          *)
+(* epoch advances when no thread is pinned in the previous one, and what   *)
+(* was retired two epochs ago is freed. A bag holds one call and is sealed *)
+(* at once, which frees no later than the code does.                       *)
 Advance ==
     /\ wait[1] \cup wait[2] # {}
     /\ \A t \in Threads : pin[t] # 2

@@ -1,14 +1,14 @@
 ----------------------------- MODULE Migration ------------------------------
 (***************************************************************************)
-(* The migration protocol: operations on a B+tree, structure modifications *)
-(* and moves between tiers beside each other; and what must hold.          *)
+(* The migration protocol: concurrent operations on a B+tree, structure    *)
+(* modifications and moves between tiers; and the invariants.              *)
 (***************************************************************************)
 EXTENDS Moves
 
 CONSTANTS
-    Jobs,   \* of each thread: what it may do
-    Times,  \* of each thread: how many of them
-    Begins  \* trees to begin with: records of bodies of linked cells
+    Jobs,   \* of each thread: the jobs it may run
+    Times,  \* of each thread: the number of jobs
+    Begins  \* initial trees: records of bodies of linked cells
 
 Job(op, k)       == [op |-> op, k |-> k, todo |-> << >>]
 Queue(todo)      == [op |-> "demote", k |-> 0, todo |-> todo]  \* Algorithm 1's initial queue
@@ -65,8 +65,7 @@ Init ==
 
 Spec == Init /\ [][Next]_vars
 
-(* Where every thread gets its turn, all work comes to an end: nobody      *)
-(* starts over for ever.                                                   *)
+(* Under fair scheduling all work ends: no thread restarts for ever.       *)
 FairSpec ==
     /\ Spec
     /\ \A t \in Threads : WF_vars(StepOf(t) /\ Watched)
@@ -74,32 +73,32 @@ FairSpec ==
 AllWorkEnds == <>Ended
 
 -----------------------------------------------------------------------------
-(* A key that is in the map is in the leaf that lookups get to. (While a   *)
-(* node on the way is locked, they wait.)                                  *)
+(* A key that is in the map is in the leaf that lookups reach. (While a    *)
+(* node on the path is locked, they wait.)                                 *)
 NoLostKey ==
     \A k \in present :
     LET way == Way(Root, k) IN IsQuiet(way) => k \in body[way[Len(way)]].has
 
-(* No key is in two leaves, or in one that its lookups don't get to, or    *)
-(* there although it was removed.                                          *)
+(* No key is in two leaves, or in one that its lookups do not reach, or    *)
+(* still there after it was removed.                                       *)
 NoDuplicate ==
     NoLocks =>
     \A a \in Linked : \A k \in body[a].has :
     LET way == Way(Root, k) IN
     k \in present /\ way[Len(way)] = a /\ body[a].lo <= k /\ k <= body[a].hi
 
-(* An operation's answer is that of a moment between its begin and its end. *)
+(* An operation's answer was right at a moment while it ran.               *)
 NoWrongAnswer == ~wrong
 
-(* What a pinned thread has an address of is not free.                     *)
+(* No pinned thread holds the address of a free slot.                      *)
 Addresses(r) == {r.p, r.n, r.link, r.q} \ {Root, None}
 NoReadOfFreedMemory ==
     /\ \A t \in Threads : Addresses(th[t]) \subseteq used
     /\ \A t \in Threads : Addresses(th[t]) # {} => pin[t] # 0
     /\ NoLocks => Linked \subseteq used
 
-(* A slot's versions never go back, and what was read under a version that *)
-(* still holds is what is there.                                           *)
+(* A slot's version never decreases, and what was read under a version     *)
+(* that is still current is what is there.                                 *)
 EqualVersionsEqualContents ==
     /\ \A a \in Slots : word[a].v = highest[a]
     /\ \A t \in Threads :
@@ -107,7 +106,7 @@ EqualVersionsEqualContents ==
        r.pc = "check" /\ Valid(r.n, r.nv) =>
        IF r.link # None THEN r.link = Kid(body[r.n], r.k) ELSE r.saw = (r.k \in body[r.n].has)
 
-(* When nothing is going on and every report was followed, each fast       *)
+(* When all threads are idle and every report was handled, each fast       *)
 (* node's ancestors are fast.                                              *)
 SingleBoundaryWhenQuiet ==
     Idle /\ broken = {} => \A a \in Linked : ~IsFast(a) => ~HasFastKid(body[a])
@@ -115,7 +114,7 @@ SingleBoundaryWhenQuiet ==
 (* Fast memory in use, retired nodes included, is within the budget.       *)
 BudgetKept == Cardinality(used \cap FastSlots) <= Budget
 
-(* When all is done, what is not linked is free.                           *)
+(* When all threads are idle and nothing waits, unlinked slots are free.   *)
 NoLeakWhenQuiet == Idle /\ wait[1] \cup wait[2] = {} => used = Linked
 
 (* Fences of siblings meet, and heights fit.                               *)

@@ -1,14 +1,14 @@
 ------------------------------- MODULE Moves --------------------------------
 (***************************************************************************)
-(* Nodes that change their tier, and the workers that ask for it.          *)
-(* Models crates/tree/src/btree/migrate.rs; Algorithm 1 of seed            *)
-(* 000_72010f975d9cbb45.txt as in crates/placement/src/sidle/demoter.rs;   *)
-(* and the mending of the boundary there.                                  *)
+(* Nodes that move between tiers, and the workers that move them. Models   *)
+(* crates/tree/src/btree/migrate.rs; SIDLE's Algorithm 1 (section 4.2.2)   *)
+(* as in crates/research/src/sidle/demoter.rs; and how that file restores  *)
+(* the boundary.                                                           *)
 (***************************************************************************)
 EXTENDS Changes
 
-(* What a worker does after Tree::relocate came to an end; an unused slot  *)
-(* is given back, and the guard dropped.                                   *)
+(* What a worker does after Tree::relocate returns. An unused slot is      *)
+(* freed, and the guard dropped.                                           *)
 Outcome(t, had, outcome) ==
     LET r == NoFresh(had)
         parent == <<r.k, r.h + 1>>
@@ -29,11 +29,11 @@ Outcome(t, had, outcome) ==
                      ELSE [Afresh(r) EXCEPT !.pc = "below",
                                             !.todo = IF outcome = "blocked" THEN @ ELSE Tail(@)])
     /\ used' = used \ Unlinked(had)
-    \* Demoter::mend puts the report back where neither tier has room.
+    \* Demoter::mend puts the report back if neither tier has room.
     /\ broken' = IF r.op = "subtree" /\ outcome = "full" THEN broken \cup {r.name} ELSE broken
 
-(* Tree::try_relocate, up to the locks: the single boundary is looked at,  *)
-(* and a slot taken.                                                       *)
+(* Tree::try_relocate, up to the locks: it checks the single boundary and  *)
+(* allocates a slot.                                                       *)
 Move(t) ==
     LET r == th[t]
         stop(outcome) == Outcome(t, r, outcome) /\ UNCHANGED <<word, body, wait, present, wrong>>
@@ -91,7 +91,7 @@ Swing(t) ==
     /\ Set(t, [r EXCEPT !.pc = "retire"])
     /\ UNCHANGED <<word, used, wait, pin, broken, present, wrong>>
 
-(* Seeded mistakes of which the last step follows after the locks.         *)
+(* Seeded mistakes whose last step runs after the locks are released.      *)
 TooLate == {"retire-before-version", "swing-before-copy"}
 
 (* ... the end of the old node ...                                         *)
@@ -117,7 +117,7 @@ Release(t) ==
        THEN Set(t, [r EXCEPT !.pc = "late"]) /\ UNCHANGED <<used, pin, broken>>
        ELSE Outcome(t, NoFresh(r), "moved")
 
-(* What two of the seeded mistakes do too late.                            *)
+(* The step that two of the seeded mistakes run too late.                  *)
 Late(t) ==
     LET r == th[t] IN
     /\ r.pc = "late"
@@ -129,8 +129,8 @@ Late(t) ==
 
 -----------------------------------------------------------------------------
 (* Tree::promote_node: the topmost slow node on the path is the next one.  *)
-(* What on_path finds is a name, which may be stale when it is used, so *)
-(* it is found in one step; then a descent of its own goes there.          *)
+(* on_path finds a name, which may be stale when it is used, so that takes *)
+(* one step; a separate descent then goes there.                           *)
 NextOnPath(t) ==
     LET r == th[t]
         k == r.name[1]

@@ -1,6 +1,6 @@
 -------------------------------- MODULE Tree --------------------------------
 (***************************************************************************)
-(* Nodes of a B+tree, and the way down to one.                             *)
+(* Nodes of a B+tree, and the descent to one.                              *)
 (* Models crates/tree/src/btree/node, tree.rs (find) and descent.rs.       *)
 (*                                                                         *)
 (* A leaf has keys, an inner node has kids: a function from each child's   *)
@@ -27,7 +27,7 @@ Cap(b)      == IF b.h = 0 THEN LeafCap ELSE InnerCap
 Underfull(b) == Count(b) < Cap(b) \div 4 + 1
 Merged(b)   == Cap(b) - Cap(b) \div 4
 Restrict(f, S) == [x \in S |-> f[x]]
-(* A node without the entries that are not in S, and with those of others. *)
+(* A node restricted to the entries in S; and with another node's added.   *)
 Only(b, S)  == [b EXCEPT !.has = @ \cap S, !.kids = Restrict(@, DOMAIN @ \cap S)]
 With(b, c)  == [b EXCEPT !.has = @ \cup c.has, !.kids = c.kids @@ @]
 (* The entry at an index, from 0.                                          *)
@@ -41,7 +41,7 @@ HasFastKid(b) == \E s \in DOMAIN b.kids : IsFast(b.kids[s])
 
 RootHeight == body[Root].h - 1
 
-(* The cells on the way to a key, root cell first, as things are now.      *)
+(* The cells on the path to a key, root cell first, in this state.         *)
 RECURSIVE Way(_, _)
 Way(a, k) == IF DOMAIN body[a].kids = {} THEN <<a>> ELSE <<a>> \o Way(Kid(body[a], k), k)
 IsQuiet(way) == \A i \in DOMAIN way : ~word[way[i]].l
@@ -53,8 +53,8 @@ Below(a) ==
 Linked == Below(Root) \ {Root}
 
 -----------------------------------------------------------------------------
-(* A thread. It looks for node n of height h on the way to key k, below p, *)
-(* and knows versions of both; then it goes on at `goal`.                  *)
+(* A thread. It descends to node n of height h on the path to key k, below *)
+(* p, and has the versions of both; then it continues at `goal`.           *)
 Resting ==
     [pc |-> "idle", op |-> "none", left |-> 0,
      k |-> 0, h |-> 0, goal |-> "none",
@@ -65,7 +65,7 @@ Resting ==
      fresh |-> None, above |-> None,                 \* slots not linked yet
      fast |-> FALSE, name |-> <<0, 0>>, todo |-> << >>]  \* of a worker
 
-(* Start over from the root; what was read is not so any more.             *)
+(* Restart from the root; what was read is no longer valid.                *)
 Afresh(r) ==
     [r EXCEPT !.pc = "find", !.p = Root, !.pv = 0, !.n = None, !.nv = 0, !.nh = 0,
               !.link = None, !.saw = FALSE, !.q = None, !.qv = 0, !.gone = None,
@@ -75,16 +75,16 @@ For(r, goal, k, h) == [Afresh(r) EXCEPT !.goal = goal, !.k = k, !.h = h]
 Set(t, r)  == th' = [th EXCEPT ![t] = r]
 Unpin(t)   == pin' = [pin EXCEPT ![t] = 0]
 Pin(t)     == pin' = [pin EXCEPT ![t] = 1]
-Over(r)    == [Resting EXCEPT !.left = IF r.left = 0 THEN 0 ELSE r.left - 1]  \* none are left who mend
-(* The job is done and the guard dropped.                                  *)
+Over(r)    == [Resting EXCEPT !.left = IF r.left = 0 THEN 0 ELSE r.left - 1]  \* a mender has no count of jobs
+(* The job is done, and the guard is dropped.                              *)
 Finish(t)  == Set(t, Over(th[t])) /\ Unpin(t)
 
 Into(r, p, pv, c, h) ==
     [r EXCEPT !.p = p, !.pv = pv, !.n = c, !.nv = word[c].v, !.nh = h, !.link = None]
 
-(* Tree::find in as many steps as nodes: the child's word is read at a     *)
-(* moment when the parent is as it was, or else the thread starts over. So *)
-(* it is where all of a step's reads were valid at once.                   *)
+(* Tree::find, one step a node: the child's word is read at a moment when  *)
+(* the parent is unchanged, or else the thread restarts. So the step is at *)
+(* the moment when all its reads were valid.                               *)
 Find(t) ==
     LET r == th[t]
         a == IF r.n = None THEN Root ELSE r.n
