@@ -3,6 +3,7 @@
 pub mod bound;
 pub mod eval;
 pub mod live;
+mod page;
 pub mod report;
 pub mod run;
 pub mod substrate;

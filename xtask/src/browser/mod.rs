@@ -1,10 +1,12 @@
-//! `cargo xtask browser`: the live view of `bench` in a real browser. A run is started, its page loaded, and looked at as it changes.
+//! `cargo xtask browser`: all pages in a real browser. The reports of `bench` and `eval` are made and looked at;
+//! a live run is started, its page loaded, and looked at as it changes.
 //!
 //! Invariants: nothing is installed, and all that is fetched or written lies in the target folder; nothing is asserted about
 //! how long anything takes; where no browser can be had, nothing is taken for checked.
 
 mod chromium;
 mod devtools;
+mod reports;
 mod watched;
 
 use std::path::Path;
@@ -57,8 +59,10 @@ fn chromium(root: &Path) -> Result<Chromium, String> {
 
 fn check(root: &Path, chromium: &Chromium) -> Result<(), String> {
     let program = exec::timberline(root, false, &[])?;
-    let mut run = Run::start(&program, &exec::target_dir(root).join(FOLDER))?;
+    let folder = exec::target_dir(root).join(FOLDER);
     let mut page = Page::new(chromium.start()?)?;
+    reports::check(&mut page, &program, &folder)?;
+    let mut run = Run::start(&program, &folder)?;
     load(&mut page, &run.url)?;
     println!("browser: the page shows all that it should");
     look(&mut page)?;
@@ -83,12 +87,23 @@ fn check(root: &Path, chromium: &Chromium) -> Result<(), String> {
 
 /// Loads the page of a run, and waits until all is there.
 fn load(page: &mut Page, url: &str) -> Result<(), String> {
+    open(page, url)?;
+    page.evaluate(CHECKS)?;
+    wait(page, &lacking(), str::is_empty)
+}
+
+fn open(page: &mut Page, url: &str) -> Result<(), String> {
     page.open(url)?;
     let loaded = format!("{url} complete");
     let state = "`${location.href} ${document.readyState}`";
-    wait(page, state, |it| it == loaded)?;
-    page.evaluate(CHECKS)?;
-    wait(page, &lacking(), str::is_empty)
+    wait(page, state, |it| it == loaded)
+}
+
+/// Makes the window as wide as this, CSS pixels.
+fn resize(page: &mut Page, width: u32) -> Result<(), String> {
+    let size = format!(r#"{{"width":{width},"height":900,"deviceScaleFactor":1,"mobile":false}}"#);
+    page.call("Emulation.setDeviceMetricsOverride", &size)?;
+    Ok(())
 }
 
 fn lacking() -> String {
@@ -106,7 +121,7 @@ fn look(page: &mut Page) -> Result<(), String> {
 
     for (placement, part, text) in [
         ("sidle", "#shown", "sidle"),
-        ("sidle", "#budget text", "high watermark 95.0 %"),
+        ("sidle", "#budget text", "high watermark 95 %"),
         ("interleave", "#heat-note", "keeps no heat"),
         ("memtis", "#levels text", "pages"),
     ] {
@@ -117,9 +132,7 @@ fn look(page: &mut Page) -> Result<(), String> {
     println!("browser: what is chosen is shown");
 
     for width in [320, 1280] {
-        let size =
-            format!(r#"{{"width":{width},"height":900,"deviceScaleFactor":1,"mobile":false}}"#);
-        page.call("Emulation.setDeviceMetricsOverride", &size)?;
+        resize(page, width)?;
         wait(page, "overflow()", |it| it == "0")?;
     }
     let light = page.evaluate("paper()")?;

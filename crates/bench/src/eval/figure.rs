@@ -20,6 +20,16 @@ pub enum View {
     Bounds,
 }
 
+impl View {
+    /// Whether it shows samples.
+    pub fn is_over_time(self) -> bool {
+        matches!(
+            self,
+            View::ThroughputOverTime | View::FastShareOverTime | View::UseOverTime
+        )
+    }
+}
+
 /// One of a figure's runs.
 #[derive(Clone, Debug)]
 pub struct Run {

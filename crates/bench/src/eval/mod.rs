@@ -8,11 +8,11 @@ mod claim;
 mod figure;
 mod figures;
 mod matrix;
-mod page;
 mod quantity;
 mod setting;
 mod shelf;
 mod summary;
+mod view;
 
 pub use claim::Claim;
 pub use figure::{Figure, Run, View, choose};

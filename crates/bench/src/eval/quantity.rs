@@ -1,5 +1,7 @@
 //! What a figure shows of a run: something measured, on its own or over something else.
 
+use serde::Serialize;
+
 use crate::report::{Outcome, median};
 
 /// Something measured of one placement in one run.
@@ -54,7 +56,7 @@ pub struct Quantity {
 }
 
 /// A figure with its range over the rounds, where it has one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ranged {
     /// The median of the rounds.
     pub median: f64,

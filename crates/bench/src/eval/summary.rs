@@ -4,11 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::claim::Verdict;
-use super::figure::Figure;
+use super::figure::{Figure, Run};
 use super::shelf::Kept;
-use crate::report::{Meta, Outcome, write_file};
+use super::view::{Shown, shown};
+use crate::page::{Kind, document};
+use crate::report::{Meta, Outcome, table, write_file};
 
 /// Figures with the results that are there. It begins without any and is handed each as it comes, so none is read twice.
 pub struct Summary {
@@ -66,7 +69,9 @@ struct FigureInFile<'a> {
     id: &'a str,
     title: &'a str,
     source: &'a str,
+    about: &'a str,
     missing: Option<&'a str>,
+    views: Vec<Shown<'a>>,
     verdicts: Vec<Verdict>,
     runs: Vec<RunInFile<'a>>,
 }
@@ -77,6 +82,31 @@ struct RunInFile<'a> {
     category: &'a str,
     #[serde(flatten)]
     kept: Option<&'a Kept>,
+}
+
+impl<'a> FigureInFile<'a> {
+    fn of(measured: &'a Measured) -> Self {
+        let Measured { figure, runs } = measured;
+        let run = |(run, kept): (&'a Run, &'a Option<Arc<Kept>>)| RunInFile {
+            panel: &run.panel,
+            category: &run.category,
+            kept: kept.as_deref(),
+        };
+        FigureInFile {
+            id: figure.id,
+            title: figure.title,
+            source: figure.source,
+            about: figure.about,
+            missing: figure.missing,
+            views: figure
+                .views
+                .iter()
+                .map(|view| shown(measured, *view))
+                .collect(),
+            verdicts: measured.verdicts(),
+            runs: figure.runs.iter().zip(runs).map(run).collect(),
+        }
+    }
 }
 
 impl Summary {
@@ -104,31 +134,16 @@ impl Summary {
         }
     }
 
-    /// `{"meta": {…}, "figures": [{"id", "verdicts": […], "runs": [{"panel", "category", "setting", "report"}]}]}`.
-    pub fn to_json(&self) -> String {
-        let figures = self.figures.iter().map(|measured| {
-            let figure = &measured.figure;
-            let runs = figure.runs.iter().zip(&measured.runs);
-            FigureInFile {
-                id: figure.id,
-                title: figure.title,
-                source: figure.source,
-                missing: figure.missing,
-                verdicts: measured.verdicts(),
-                runs: runs
-                    .map(|(run, kept)| RunInFile {
-                        panel: &run.panel,
-                        category: &run.category,
-                        kept: kept.as_deref(),
-                    })
-                    .collect(),
-            }
-        });
-        let file = File {
+    fn file(&self) -> File<'_> {
+        File {
             meta: &self.meta,
-            figures: figures.collect(),
-        };
-        let mut text = serde_json::to_string_pretty(&file).expect("plain figures and strings");
+            figures: self.figures.iter().map(FigureInFile::of).collect(),
+        }
+    }
+
+    /// `{"meta": {…}, "figures": [{"id", "views", "verdicts", "runs": [{"panel", "category", "setting", "report"}]}]}`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(&self.file()).expect("numbers and texts");
         text.push('\n');
         text
     }
@@ -146,6 +161,145 @@ impl Summary {
     /// # Errors
     /// The file can't be written. The error's text names it.
     pub fn write_html(&self, path: &Path) -> std::io::Result<()> {
-        write_file(path, &super::page::render(self))
+        let is_emulated = self.figures.iter().any(Measured::is_emulated);
+        let mut file = serde_json::to_value(self.file()).expect("numbers and texts");
+        // Samples are most of the file. The page keeps those that it draws.
+        let figures = file["figures"].as_array_mut().into_iter().flatten();
+        for (figure, measured) in figures.zip(&self.figures) {
+            if !measured.figure.views.iter().any(|view| view.is_over_time()) {
+                drop_samples(figure);
+            }
+        }
+        write_file(
+            path,
+            &document(Kind::Eval, is_emulated, &file, &self.text()),
+        )
+    }
+
+    /// The results as text.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for measured in &self.figures {
+            text += &format!("{}: {}\n", measured.figure.id, measured.figure.title);
+            for verdict in measured.verdicts() {
+                text += &format!(
+                    "  {}: published {:?}, here {:?}\n",
+                    verdict.says, verdict.published, verdict.measured
+                );
+            }
+            for (run, results) in measured.figure.runs.iter().zip(measured.results()) {
+                if let Some(results) = results {
+                    text += &format!("{} {}\n{}\n", run.panel, run.category, table::grid(results));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Empties the samples of all runs of a figure in the JSON.
+fn drop_samples(figure: &mut Value) {
+    for run in figure["runs"].as_array_mut().into_iter().flatten() {
+        let results = run
+            .pointer_mut("/report/results")
+            .and_then(Value::as_array_mut);
+        for result in results.into_iter().flatten() {
+            result["series"] = Value::Array(Vec::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::claim::Claim;
+    use crate::eval::claim::tests::claim;
+    use crate::eval::figure::tests::figure;
+    use crate::eval::quantity::tests::outcome;
+    use crate::report::{Report, Sample};
+
+    fn summary(sidle: [f64; 2]) -> Summary {
+        let figure = Figure {
+            claims: vec![claim()],
+            ..figure()
+        };
+        let mut kept = Kept {
+            setting: figure.runs[0].setting.clone(),
+            report: Report {
+                results: vec![outcome("interleave", &[1.0, 1.0]), outcome("sidle", &sidle)],
+                ..Report::default()
+            },
+        };
+        kept.report.results[1].series = vec![Sample::default()];
+        let runs = vec![Some(Arc::new(kept)), None, None];
+        Summary {
+            meta: Meta::default(),
+            figures: vec![Measured { figure, runs }],
+        }
+    }
+
+    fn json(summary: &Summary) -> Value {
+        serde_json::from_str(&summary.to_json()).unwrap()
+    }
+
+    #[test]
+    fn what_was_published_stands_beside_what_was_measured() {
+        let json = json(&summary([1.5, 1.75]));
+        let view = &json["figures"][0]["views"][0];
+        assert_eq!(view["kind"], "bars");
+        assert_eq!(view["caption"], "throughput over that of interleave");
+        let bars = &view["panels"][0]["clusters"][0]["bars"];
+        let bar = &bars[0];
+        assert_eq!(bars.as_array().unwrap().len(), 1, "none over itself");
+        assert_eq!(
+            (&bar["placement"], &bar["max"]),
+            (&"sidle".into(), &1.75.into())
+        );
+        assert_eq!((&bar["median"], &bar["min"]), (&1.625.into(), &1.5.into()));
+        assert_eq!(bar["published"]["least"], 1.3);
+    }
+
+    #[test]
+    fn another_order_is_said_with_its_reason() {
+        let json = json(&summary([0.5, 0.6]));
+        let verdict = &json["figures"][0]["verdicts"][0];
+        assert_eq!(verdict["contrary"][0], "one 20 %: 0.55 of interleave");
+        assert_eq!(verdict["why"], "two cores");
+    }
+
+    #[test]
+    fn an_open_end_is_null_and_has_no_frame() {
+        let mut summary = summary([1.5, 1.5]);
+        let open = (1.001, f64::INFINITY);
+        let claims = &mut summary.figures[0].figure.claims;
+        *claims = vec![Claim {
+            published: open,
+            ..claim()
+        }];
+        let figure = &json(&summary)["figures"][0];
+        assert_eq!(
+            figure["verdicts"][0]["published"],
+            serde_json::json!([1.001, null])
+        );
+        let bar = &figure["views"][0]["panels"][0]["clusters"][0]["bars"][0];
+        assert!(bar["published"].is_null() && bar["placement"] == "sidle");
+    }
+
+    #[test]
+    fn the_json_has_settings_results_and_samples_and_the_page_those_it_draws() {
+        let summary = summary([1.5, 1.5]);
+        let json = json(&summary);
+        let runs = &json["figures"][0]["runs"];
+        assert_eq!(runs[0]["setting"]["index"], "btree");
+        assert!(runs[1].get("report").is_none());
+        let samples = |json: &Value| {
+            let results = &json["figures"][0]["runs"][0]["report"]["results"];
+            results[1]["series"].as_array().unwrap().len()
+        };
+        assert_eq!(samples(&json), 1);
+        let mut file = json;
+        drop_samples(&mut file["figures"][0]);
+        assert_eq!(samples(&file), 0);
+        assert!(summary.text().contains("sidle"), "{}", summary.text());
     }
 }

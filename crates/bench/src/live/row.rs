@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::report::progress::{Levels, MemoryUse, Turn};
-use crate::report::{LevelFill, Sample, placement_class};
+use crate::report::{LevelFill, Sample};
 
 /// Samples that are kept: at ten a second, those of half a minute of turns.
 const SAMPLES: usize = 300;
@@ -27,8 +27,6 @@ const SELDOM: Duration = Duration::from_secs(1);
 #[derive(Serialize)]
 pub struct Row {
     placement: &'static str,
-    /// What gives it its colour, as in the report.
-    class: &'static str,
     /// Whether its turn, or its last one, is measured.
     measured: bool,
     /// Turns begun.
@@ -58,7 +56,6 @@ impl Row {
     pub fn new(placement: &'static str) -> Self {
         Row {
             placement,
-            class: placement_class(placement),
             measured: false,
             turns: 0,
             before: 0.0,

@@ -13,38 +13,10 @@ use std::time::Duration;
 use super::board::Board;
 use super::http::{self, Answer};
 use super::lock;
+use crate::page;
 
 /// Connections at a time.
 const CLIENTS: usize = 16;
-
-/// What does not change, by path.
-const FILES: [(&str, &str, &[&str]); 5] = [
-    (
-        "/",
-        "text/html; charset=utf-8",
-        &[include_str!("page.html")],
-    ),
-    (
-        "/page.css",
-        "text/css; charset=utf-8",
-        &[include_str!("../report/page.css"), include_str!("page.css")],
-    ),
-    (
-        "/page.js",
-        "text/javascript; charset=utf-8",
-        &[include_str!("page.js")],
-    ),
-    (
-        "/charts.js",
-        "text/javascript; charset=utf-8",
-        &[include_str!("charts.js")],
-    ),
-    (
-        "/shapes.js",
-        "text/javascript; charset=utf-8",
-        &[include_str!("shapes.js")],
-    ),
-];
 
 /// Serves until the process ends. Returns where.
 ///
@@ -84,21 +56,20 @@ fn listen(listener: &TcpListener, board: &Arc<Mutex<Board>>) {
 
 fn answer(stream: TcpStream, board: &Mutex<Board>) {
     // Whoever is gone, or too slow, does not hear.
-    let _ = http::serve(stream, |path| page(path, board));
+    let _ = http::serve(stream, |path| file(path, board));
 }
 
-fn page(path: &str, board: &Mutex<Board>) -> Option<Answer> {
-    if path == "/snapshot" {
-        return Some(Answer {
-            status: "200 OK",
-            kind: "application/json",
-            body: lock(board).snapshot(),
-        });
-    }
-    let (_, kind, parts) = FILES.iter().find(|(name, ..)| *name == path)?;
+fn file(path: &str, board: &Mutex<Board>) -> Option<Answer> {
+    let (kind, body) = match path {
+        "/" => ("text/html; charset=utf-8", page::live().into_bytes()),
+        "/page.css" => ("text/css; charset=utf-8", page::STYLE.into()),
+        "/page.js" => ("text/javascript; charset=utf-8", page::SCRIPT.into()),
+        "/snapshot" => ("application/json", lock(board).snapshot()),
+        _ => return None,
+    };
     Some(Answer {
         status: "200 OK",
         kind,
-        body: parts.concat().into_bytes(),
+        body,
     })
 }

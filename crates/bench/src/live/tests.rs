@@ -218,10 +218,6 @@ fn the_page_and_all_it_needs_are_here() {
         assert!(page.contains(&format!("\"{name}\"")), "{name}");
         assert!(get(&live, &format!("/{name}?v=1")).0.contains("200 OK"));
     }
-    for name in ["charts.js", "shapes.js"] {
-        assert!(get(&live, "/page.js").1.contains(&format!("\"./{name}\"")));
-        assert!(get(&live, &format!("/{name}")).0.contains("200 OK"));
-    }
     assert!(get(&live, "/../Cargo.toml").0.contains("404"));
     assert!(!page.contains("//"), "nothing from elsewhere");
 }

@@ -26,22 +26,6 @@ pub fn mops(ops: f64, min: f64, max: f64) -> String {
     range(ops / 1e6, min / 1e6, max / 1e6)
 }
 
-/// A throughput of `ops` a second, in millions or thousands.
-pub fn rate(ops: f64) -> String {
-    let (value, unit) = scaled(ops);
-    format!("{value:.*} {unit}ops/s", decimals(value))
-}
-
-/// A figure that may be large or small: two digits after the point, or three significant ones where that is less.
-pub fn amount(value: f64) -> String {
-    match value.abs() {
-        ..0.0995 if value != 0.0 => format!("{value:.3}"),
-        ..100.0 => format!("{value:.2}"),
-        ..1000.0 => format!("{value:.0}"),
-        _ => count(value.max(0.0) as u64),
-    }
-}
-
 /// A share or a quotient with its range where it has one.
 pub fn share_range(median: Option<f64>, min: Option<f64>, max: Option<f64>) -> String {
     match (median, min, max) {
@@ -163,8 +147,6 @@ mod tests {
             mops(1_234.0, 1_200.0, 1_300.0),
             "0.00123 [0.00120, 0.00130]"
         );
-        assert_eq!(rate(2_340_000.0), "2.34 Mops/s");
-        assert_eq!(rate(0.0), "0.00 ops/s");
         assert_eq!(micros([0, 312, 1_940, 31_940]), "0.00/0.31/1.94/31.9");
         assert_eq!(percent(0.0042), "0.4 %");
         assert_eq!(percent(0.2), "20 %");
@@ -186,15 +168,6 @@ mod tests {
         assert_eq!(bytes(40 << 20), "40.0 MiB");
         assert_eq!(bytes_of(1 << 19, 8 << 20), "0.50/8.00 MiB");
         assert_eq!(bytes_of(5, 0), "5 B");
-    }
-
-    #[test]
-    fn amounts_are_short() {
-        let amounts = [0.0, 0.0213, 0.5, -0.25, 12.345, 345.6, 12_345.0].map(amount);
-        assert_eq!(
-            amounts,
-            ["0.00", "0.021", "0.50", "-0.25", "12.35", "346", "12.3k"]
-        );
     }
 
     #[test]

@@ -11,23 +11,11 @@ use super::written::Report;
 
 /// The report as lines for a terminal, each ended by a newline.
 pub fn render(report: &Report) -> String {
-    let groups = groups(&report.results);
-    let mut grid = Grid::new(&COLUMNS);
-    for group in &groups {
-        grid.text(heading(group));
-        for outcome in &group.members {
-            grid.row(row(group, outcome));
-        }
-        let bounds = report.meta.bounds.iter();
-        for bounds in bounds.filter(|bounds| group.is_of(&bounds.index, &bounds.workload)) {
-            grid.text(bound(bounds));
-        }
-    }
     let mut text = headline(report) + "\n\n";
     if report.results.is_empty() {
         return text + "nothing was measured\n";
     }
-    text += &grid.render();
+    text += &grid_with_bounds(&report.results, &report.meta.bounds);
     text += "\nregained: share of what slow memory costs that is won back; 0 is interleave, 1 is all-fast.\n";
     if !report.meta.bounds.is_empty() {
         text += "bound: share of accesses that the best placement of that grain would find fast within the budget.\n";
@@ -52,6 +40,26 @@ pub fn render(report: &Report) -> String {
         text += &format!("note: {note}\n");
     }
     text
+}
+
+/// The rows of these results under their workloads.
+pub fn grid(results: &[Outcome]) -> String {
+    grid_with_bounds(results, &[])
+}
+
+fn grid_with_bounds(results: &[Outcome], bounds: &[Bounds]) -> String {
+    let mut grid = Grid::new(&COLUMNS);
+    for group in &groups(results) {
+        grid.text(heading(group));
+        for outcome in &group.members {
+            grid.row(row(group, outcome));
+        }
+        let of_group = |it: &&Bounds| group.is_of(&it.index, &it.workload);
+        for bounds in bounds.iter().filter(of_group) {
+            grid.text(bound(bounds));
+        }
+    }
+    grid.render()
 }
 
 /// What was run and where, in one line.
@@ -229,7 +237,7 @@ mod tests {
     #[test]
     fn what_the_kernel_moved_is_said_once() {
         let text = render(&samples::left_to_kernel());
-        assert_eq!(text.matches("what the kernel moved").count(), 1, "{text}");
+        assert_eq!(text.matches("moved by the kernel").count(), 1, "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The report as a whole, and how it is written to files.
 //!
 //! `--json FILE` holds `{"meta": {...}, "results": [...]}`; a file with fewer fields, from an older
-//! version, still reads. The page is the same report drawn by [`html`](super::html).
+//! version, still reads. The page has the same JSON in it, drawn by its script.
 
 use std::io;
 use std::path::Path;
@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::result::{Meta, Outcome};
+use crate::page::{Kind, document};
 
 /// Everything `--json` writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,7 +35,8 @@ impl Report {
 
     /// Writes the self-contained page to `path`. The error's text names the path.
     pub fn write_html(&self, path: &Path) -> io::Result<()> {
-        write_file(path, &super::html::render(self))
+        let text = super::table::render(self);
+        write_file(path, &document(Kind::Bench, self.emulated(), self, &text))
     }
 
     /// Whether any figure in here comes from the emulator.

@@ -1,7 +1,4 @@
-// Asks for a snapshot a few times a second, and shows it.
-
-import * as charts from "./charts.js";
-import { ABSENT, bytes, count, element, figure, nanos, percent, share, short } from "./shapes.js";
+// The page of a live run: asks for a snapshot a few times a second, and shows it.
 
 /** From one question to the next, ms. */
 const EVERY = 250;
@@ -20,7 +17,7 @@ function say(node, text) {
 }
 
 function head(board) {
-  say($("state"), board.over ? "the run is over; figures stay as they are" : "running");
+  say($("state"), board.over ? "the run is over; figures stay" : "running");
   $("state").classList.toggle("over", board.over);
   const part = board.total ? `, ${percent(board.done / board.total)}` : "";
   say($("phase"), board.over ? "" : board.phase + part);
@@ -37,14 +34,14 @@ function head(board) {
 /** What of a map is in its row of the table, after its name. */
 function cells(row, has) {
   const sample = row.samples.at(-1);
-  const [fast, budget] = [charts.fastBytes(row), row.memory.budget_bytes];
+  const [fast, limit] = [fastBytes(row), row.memory.budget_bytes];
   const turn = row.measured ? "measured" : "warm-up";
   return [
     has ? `now, ${turn}` : `was ${turn}`,
     sample ? figure(sample.ops_per_s / 1e6) : ABSENT,
     sample ? share(sample.fast_share) : ABSENT,
     ...(row.latencies_ns?.map(nanos) ?? [ABSENT, ABSENT, ABSENT, ABSENT]),
-    budget === null ? `${bytes(fast)}, no budget` : `${bytes(fast)} / ${bytes(budget)}`,
+    limit === null ? `${bytes(fast)}, no budget` : `${bytes(fast)} / ${bytes(limit)}`,
     sample ? count(sample.promoted) : ABSENT,
     sample ? count(sample.demoted) : ABSENT,
   ];
@@ -70,7 +67,7 @@ function line(row) {
   const radio = element("input");
   Object.assign(radio, { type: "radio", name: "shown", value: row.placement });
   const label = element("label");
-  label.append(radio, element("i", "", row.class), row.placement);
+  label.append(radio, element("i", colour(row.placement)), row.placement);
   const name = element("th");
   name.scope = "row";
   name.append(label);
@@ -95,25 +92,25 @@ function details(board) {
   if (radio) radio.checked = true;
   const has = board.running && board.rows[board.turn] === row;
   say($("shown"), row.placement + (has ? ", which has its turn" : ", as last seen"));
-  charts.levels($("levels"), row);
+  levels($("levels"), row);
   say($("levels-note"), aboutLevels(row));
 
-  const heat = row.heat;
-  if (heat?.bins.length) {
-    charts.heat($("heat"), heat);
-    const [first, second] = heat.counts.map(([name]) => name);
+  const beliefs = row.heat;
+  if (beliefs?.bins.length) {
+    heat($("heat"), beliefs);
+    const [first, second] = beliefs.counts.map(([name]) => name);
     const colours = second ? `Green: ${first}. Orange: ${second}. ` : `Green: ${first}. `;
-    const figures = heat.figures.map(([name, value]) => `${name}: ${short(value)}`).join(", ");
+    const figures = beliefs.figures.map(([name, value]) => `${name}: ${short(value)}`).join(", ");
     say($("heat-note"), figures ? `${colours}Goes by ${figures}.` : colours);
   } else {
     $("heat").replaceChildren();
     say($("heat-note"), "This placement keeps no heat.");
   }
 
-  charts.budget($("budget"), row, heat?.watermarks ?? []);
+  budget($("budget"), row, beliefs?.watermarks ?? []);
   say($("budget-note"), aboutMemory(row));
 
-  charts.moves($("moves"), row);
+  moves($("moves"), row);
   const sample = row.samples.at(-1);
   const what = row.memory.of_pages ? "Pages" : "Nodes";
   const moved = sample ? `${count(sample.promoted)} promoted, ${count(sample.demoted)} demoted` : "none seen yet";
@@ -121,10 +118,10 @@ function details(board) {
 }
 
 function aboutMemory(row) {
-  const { used_bytes: used, committed_bytes: committed, budget_bytes: budget } = row.memory;
+  const { used_bytes: used, committed_bytes: committed, budget_bytes: most } = row.memory;
   const taken = committed === null ? "" : `, for which ${bytes(committed)} are taken`;
-  const limit = budget === null ? "there is no budget" : `the budget is ${bytes(budget)}`;
-  return `${bytes(charts.fastBytes(row))} of ${bytes(used)} fast${taken}; ${limit}.`;
+  const limit = most === null ? "there is no budget" : `the budget is ${bytes(most)}`;
+  return `${bytes(fastBytes(row))} of ${bytes(used)} fast${taken}; ${limit}.`;
 }
 
 function aboutLevels(row) {
@@ -140,7 +137,7 @@ function aboutLevels(row) {
 function show(board) {
   head(board);
   table(board);
-  charts.throughput($("throughput"), board.rows);
+  throughput($("throughput"), board.rows);
   details(board);
 }
 
@@ -166,9 +163,12 @@ async function ask() {
   }
 }
 
-document.addEventListener("change", (event) => {
-  choice = event.target.value;
-  if (last) details(last);
-});
-addEventListener("resize", () => last && show(last));
-ask();
+/** Starts to ask. */
+function showLive() {
+  document.addEventListener("change", (event) => {
+    choice = event.target.value;
+    if (last) details(last);
+  });
+  addEventListener("resize", () => last && show(last));
+  ask();
+}

@@ -1,55 +1,60 @@
-// The charts of the page: each draws what a snapshot says into an element.
+// The charts of all pages: each draws a part of the JSON into an element.
 
-import { Drawing, bytes, count, figure, percent, scale, short, ticks } from "./shapes.js";
-
-/** Seconds of a map's own turns that charts over time go back, at least and at most. */
+/** Seconds that charts of a live run go back, at least and at most. */
 const SPANS = [5, 30];
+/** Points of a line, and how many of them answer the pointer, at most. */
+const [POINTS, SPOTS] = [240, 40];
 
 /** Bytes in fast memory, as last seen. */
-export const fastBytes = (row) => row.samples.at(-1)?.fast_bytes ?? 0;
+const fastBytes = (row) => row.samples.at(-1)?.fast_bytes ?? 0;
 
 /** When a sample of a map was made, seconds after the last one: 0 or less. */
 const when = (samples, it) => it.at_s - samples.at(-1).at_s;
 
-/** A frame for lines over the last seconds of these maps. Returns what places times and values. */
-function overTime(drawing, rows, high, unit, written, base = 10) {
+/** Axes of a chart over the seconds of `span`; one that ends at 0 ends now. Returns what places times and values. */
+function overTime(drawing, span, high, unit, written = short, base = 10) {
   const [left, right, top, bottom] = [52, drawing.width - 8, 20, drawing.height - 22];
-  const begun = rows.filter((row) => row.samples.length).map((row) => when(row.samples, row.samples[0]));
-  const from = Math.max(-SPANS[1], Math.min(-SPANS[0], ...begun));
-  const x = scale([from, 0], [left, right]);
+  const x = scale(span, [left, right]);
   const y = scale([0, high], [bottom, top]);
-  drawing.grid(high, y, left, right, written, base);
+  drawing.grid([0, high], y, left, right, written, base);
   drawing.line("mark", [left, bottom], [right, bottom]);
-  for (const ago of ticks(-from, 5)) {
-    const anchor = ago === 0 ? "end" : "middle";
-    drawing.text("tick", [x(-ago), bottom + 16], anchor, ago === 0 ? "now" : `−${short(ago)} s`);
+  const live = span[1] === 0;
+  for (const tick of ticks(span, 5)) {
+    const at = live && tick === 0 ? "now" : `${short(tick).replace("-", "−")} s`;
+    drawing.text("tick", [x(tick), bottom + 16], tick === span[1] ? "end" : "middle", at);
   }
   drawing.text("axis", [0, 10], "start", unit);
-  return { x, y, left, right, from };
+  return { x, y, left, right, from: span[0] };
+}
+
+/** The seconds that a chart of these maps goes back from now. */
+function recent(rows) {
+  const begun = rows.filter((row) => row.samples.length).map((row) => when(row.samples, row.samples[0]));
+  return [Math.max(-SPANS[1], Math.min(-SPANS[0], ...begun)), 0];
 }
 
 /** A map's samples as points of a frame. */
 function points({ x, y, from }, samples, value) {
-  const recent = samples.filter((it) => when(samples, it) >= from);
-  return recent.map((it) => [x(when(samples, it)), y(value(it))]);
+  const shown = samples.filter((it) => when(samples, it) >= from);
+  return shown.map((it) => [x(when(samples, it)), y(value(it))]);
 }
 
 /** Throughput of all maps. */
-export function throughput(host, rows) {
+function throughput(host, rows) {
   const rates = rows.map((row) => row.samples.at(-1)?.ops_per_s ?? 0);
   const said = rows.map((row, nth) => `${row.placement} ${figure(rates[nth] / 1e6)}`).join(", ");
   const drawing = new Drawing(host, 240, `Throughput over time in Mops/s; now: ${said || "nothing yet"}`);
   const most = Math.max(...rows.flatMap((row) => row.samples.map((it) => it.ops_per_s)), 0) / 1e6;
-  const frame = overTime(drawing, rows, most * 1.06 || 1, "Mops/s", short);
+  const frame = overTime(drawing, recent(rows), most * 1.06 || 1, "Mops/s");
   for (const row of rows) {
     const line = points(frame, row.samples, (it) => it.ops_per_s / 1e6);
-    drawing.path(`series ${row.class}`, line, row.placement);
+    drawing.path(`series ${colour(row.placement)}`, line, row.placement);
   }
   drawing.show();
 }
 
 /** The tree as its levels, root on top: what of each is fast, and the boundary between the tiers. */
-export function levels(host, row) {
+function levels(host, row) {
   const all = row.levels ?? [];
   if (all.length === 0) return pages(host, row);
   const [step, bar] = [40, 16];
@@ -92,7 +97,7 @@ function pages(host, row) {
 }
 
 /** How much is how hot, on a logarithmic scale both ways, with the thresholds. */
-export function heat(host, { unit, bins, counts, thresholds }) {
+function heat(host, { unit, bins, counts, thresholds }) {
   const told = counts.map(([name, all]) => `${name}: ${all.join(" ")}`).join("; ");
   const limits = thresholds.map(([name, value]) => `${name} ${short(value)}`).join(", ");
   const drawing = new Drawing(host, 230, `Histogram of heat in ${unit}. ${told}. Thresholds: ${limits || "none yet"}`);
@@ -137,14 +142,14 @@ function binOf(bins, value) {
 }
 
 /** Fast memory over time, below its budget and with its watermarks. */
-export function budget(host, row, watermarks) {
+function budget(host, row, watermarks) {
   const { budget_bytes: limit, usable_bytes: usable } = row.memory;
   const fast = fastBytes(row);
   const marks = watermarks.map(([name, part]) => `${name} ${percent(part)}`).join(", ");
   const said = limit ? `${bytes(fast)} of ${bytes(limit)}, ${percent(fast / limit)}` : `${bytes(fast)}, no budget`;
   const drawing = new Drawing(host, 210, `Fast memory over time; now ${said}. ${marks}`);
   const most = Math.max(limit ?? 0, fast, ...row.samples.map((it) => it.fast_bytes), 1);
-  const frame = overTime(drawing, [row], most * 1.08, "bytes", bytes, 1024);
+  const frame = overTime(drawing, recent([row]), most * 1.08, "bytes", bytes, 1024);
   const { y, left, right } = frame;
   drawing.path("line-fast", points(frame, row.samples, (it) => it.fast_bytes), "fast memory in use");
   const lines = watermarks.map(([name, part]) => [`${name} ${percent(part)}`, part * usable]);
@@ -161,7 +166,7 @@ export function budget(host, row, watermarks) {
 }
 
 /** Promotions and demotions a second. */
-export function moves(host, row) {
+function moves(host, row) {
   const rates = row.samples.slice(1).map((now, nth) => {
     const before = row.samples[nth];
     const seconds = Math.max(1e-3, now.at_s - before.at_s);
@@ -172,8 +177,98 @@ export function moves(host, row) {
   const said = `${figure(last.promoted)} promotions and ${figure(last.demoted)} demotions a second`;
   const drawing = new Drawing(host, 210, `Promotions and demotions over time; now ${said}`);
   const most = Math.max(...rates.flatMap((it) => [it.promoted, it.demoted]), 10);
-  const frame = overTime(drawing, [row], most * 1.06, "moves a second", count);
+  const frame = overTime(drawing, recent([row]), most * 1.06, "moves a second", count);
   drawing.path("line-fast", points(frame, rates, (it) => it.promoted), "promoted");
   drawing.path("line-other", points(frame, rates, (it) => it.demoted), "demoted");
   drawing.show();
+}
+
+/** At most `limit` samples: neighbours are merged, rates averaged, states the last one's. */
+function thin(samples, limit) {
+  const size = Math.max(1, Math.ceil(samples.length / limit));
+  const thinned = [];
+  for (let at = 0; at < samples.length; at += size) {
+    const merged = samples.slice(at, at + size);
+    const rate = merged.reduce((sum, it) => sum + it.ops_per_s, 0) / merged.length;
+    thinned.push({ ...merged.at(-1), ops_per_s: rate });
+  }
+  return thinned;
+}
+
+/**
+ * Lines over a run's time. A line has a name, a class, and samples; `value` gives the height of a sample, or `null`,
+ * and `told` says it.
+ */
+function lines(host, label, unit, all, value, told) {
+  const values = all.flatMap((line) => line.samples.map((it) => value(it, line) ?? 0));
+  const until = Math.max(0, ...all.map((line) => line.samples.at(-1)?.at_s ?? 0));
+  const drawing = new Drawing(host, 250, label);
+  const frame = overTime(drawing, [0, until], Math.max(1e-9, ...values) * 1.06, unit);
+  const points = (line, limit) => thin(line.samples, limit)
+    .map((it) => [it, value(it, line)])
+    .filter(([, at]) => at !== null)
+    .map(([it, at]) => [it, [frame.x(it.at_s), frame.y(at)]]);
+  for (const line of all) drawing.path(`series ${line.class}`, points(line, POINTS).map(([, at]) => at), line.name);
+  // The spots come last, so that no line covers them.
+  for (const line of all) {
+    for (const [it, at] of points(line, SPOTS)) drawing.spot(at, `${line.name} at ${it.at_s.toFixed(1)} s: ${told(it, line)}`);
+  }
+  drawing.show();
+}
+
+/**
+ * Clusters of bars over one axis, in as many rows as it takes. A bar has a class, a title, its value, and may have a
+ * range over the rounds (`min`, `max`) and a `published` range. A bar that would leave the chart ends at its edge.
+ */
+function bars(host, label, domain, marks, clusters) {
+  const height = 300;
+  const draw = (row, pitch, slot) => {
+    const place = element("figure", "wide");
+    host.append(place);
+    const drawing = new Drawing(place, height, label, 640);
+    const [left, right, top, bottom] = [46, drawing.width - 92, 22, height - 38];
+    const y = scale(domain, [bottom, top]);
+    drawing.grid(domain, y, left, right, short);
+    for (const [value, name] of marks) {
+      drawing.line("mark", [left, y(value)], [right, y(value)]);
+      drawing.text("tick", [right + 8, y(value) + 4], "start", name);
+    }
+    row.forEach((cluster, nth) => {
+      const middle = left + pitch * (nth + 0.5);
+      const width = slot * cluster.bars.length;
+      const start = middle - width / 2;
+      cluster.bars.forEach((it, at) => bar(drawing, y, start + slot * at, slot, it));
+      if (cluster.limit) {
+        const at = y(cluster.limit.value);
+        drawing.path("limit p-oracle", [[start - 6, at], [start + width + 4, at]], cluster.limit.title);
+      }
+      drawing.text("name", [middle, height - 8], "middle", cluster.name);
+    });
+    drawing.show();
+  };
+  host.replaceChildren();
+  const room = Math.max(640, host.clientWidth - 28) - 150;
+  const most = Math.max(0, ...clusters.map((it) => it.bars.length)) + 1;
+  const rows = Math.ceil(clusters.length / Math.max(1, Math.floor(room / (most * 18))));
+  const perRow = Math.ceil(clusters.length / Math.max(1, rows));
+  const pitch = room / perRow;
+  const slot = Math.min(56, pitch / most);
+  for (let at = 0; at < clusters.length; at += perRow) draw(clusters.slice(at, at + perRow), pitch, slot);
+}
+
+/** A bar from zero with its range, what was published, and its value beyond its end where that fits. */
+function bar(drawing, y, x, slot, { className, title, value, min, max, published }) {
+  const [zero, end] = [y(0), y(value)];
+  const wide = slot - Math.min(4, slot * 0.14);
+  const middle = x + wide / 2;
+  const [least, most] = [min ?? value, max ?? value];
+  drawing.rect(`bar ${className}`, [x, Math.min(zero, end)], [wide, Math.max(1, Math.abs(zero - end))], title);
+  if (most > least) drawing.line("whisker", [middle, y(least)], [middle, y(most)]);
+  if (published) {
+    const [top, bottom] = [y(published.most), y(published.least)];
+    drawing.rect("published", [x - 1, top], [wide + 2, Math.max(2, bottom - top)], published.title);
+  }
+  if (slot < 28) return;
+  const beyond = value < 0 ? Math.max(end, y(least)) + 13 : Math.min(end, y(most)) - 5;
+  drawing.text("value", [middle, beyond], "middle", amount(value));
 }

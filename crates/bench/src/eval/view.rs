@@ -1,0 +1,164 @@
+//! What a figure's views show, as data that the page's script draws.
+
+use serde::Serialize;
+
+use super::figure::{Run, View};
+use super::quantity::{Measure, Over, Quantity, Ranged};
+use super::summary::Measured;
+use crate::report::Outcome;
+
+/// A view in the JSON.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Shown<'a> {
+    /// Charts of bars.
+    Bars {
+        /// The quantity, and what it is divided by.
+        caption: String,
+        /// Values that mean something, with their names.
+        marks: Vec<(f64, &'static str)>,
+        /// A chart for each panel.
+        panels: Vec<Panel<'a>>,
+    },
+    /// A chart over time for each run.
+    OverTime {
+        /// `throughput`, `fast_share` or `fast_use`.
+        curve: &'static str,
+    },
+    /// A table of the bounds of each grain.
+    Bounds,
+}
+
+/// One chart of bars.
+#[derive(Serialize)]
+pub struct Panel<'a> {
+    name: &'a str,
+    clusters: Vec<Cluster<'a>>,
+}
+
+/// The bars of one run.
+#[derive(Serialize)]
+struct Cluster<'a> {
+    name: &'a str,
+    bars: Vec<Bar<'a>>,
+}
+
+/// A placement's value, its range over the rounds, and what was published of it.
+#[derive(Serialize)]
+struct Bar<'a> {
+    placement: &'a str,
+    #[serde(flatten)]
+    value: Ranged,
+    published: Option<Published<'a>>,
+}
+
+/// A published range.
+#[derive(Serialize)]
+struct Published<'a> {
+    says: &'a str,
+    least: f64,
+    most: f64,
+}
+
+/// What a view of this figure shows.
+pub fn shown(measured: &Measured, view: View) -> Shown<'_> {
+    match view {
+        View::Bars(quantity) => bars(measured, quantity),
+        View::ThroughputOverTime => over_time("throughput"),
+        View::FastShareOverTime => over_time("fast_share"),
+        View::UseOverTime => over_time("fast_use"),
+        View::Bounds => Shown::Bounds,
+    }
+}
+
+fn over_time<'a>(curve: &'static str) -> Shown<'a> {
+    Shown::OverTime { curve }
+}
+
+fn bars(measured: &Measured, quantity: Quantity) -> Shown<'_> {
+    let (figure, results) = (&measured.figure, measured.results());
+    let mut panels = Vec::new();
+    for (name, place) in figure.panels() {
+        let runs = &results[place.clone()];
+        let mut clusters = Vec::new();
+        for (nth, run) in figure.runs[place].iter().enumerate() {
+            let outcomes: &[Outcome] = runs[nth].unwrap_or_default();
+            let of = |outcome| bar(measured, quantity, run, outcome, nth, runs);
+            let bars: Vec<Bar<'_>> = outcomes.iter().filter_map(of).collect();
+            let name = &run.category;
+            clusters.extend((!bars.is_empty()).then_some(Cluster { name, bars }));
+        }
+        panels.extend((!clusters.is_empty()).then_some(Panel { name, clusters }));
+    }
+    let name = quantity.measure.name();
+    let (caption, marks) = match quantity.over {
+        Over::Placements(others) => (
+            format!("{name} over that of {}", others.join(", ")),
+            others
+                .first()
+                .map(|other| (1.0, *other))
+                .into_iter()
+                .collect(),
+        ),
+        Over::First => (
+            format!("{name} over that of the first run"),
+            vec![(1.0, "the first")],
+        ),
+        Over::Mean => (
+            format!("{name} over the mean of the runs"),
+            vec![(1.0, "the mean")],
+        ),
+        Over::Nothing if quantity.measure == Measure::Regained => {
+            (name.into(), vec![(0.0, "interleave"), (1.0, "all-fast")])
+        }
+        Over::Nothing => (name.into(), Vec::new()),
+    };
+    Shown::Bars {
+        caption,
+        marks,
+        panels,
+    }
+}
+
+fn bar<'a>(
+    measured: &'a Measured,
+    quantity: Quantity,
+    run: &Run,
+    outcome: &'a Outcome,
+    nth: usize,
+    runs: &[Option<&[Outcome]>],
+) -> Option<Bar<'a>> {
+    let placement = outcome.placement.as_str();
+    if !says_something(quantity, placement) {
+        return None;
+    }
+    let (_, value) = quantity.of(placement, nth, runs).into_iter().next()?;
+    let claim = measured.figure.claims.iter().find(|claim| {
+        claim.of == placement
+            && claim.quantity == quantity
+            && claim.is_about(&run.panel, &run.category)
+            && claim.published.1.is_finite()
+    });
+    Some(Bar {
+        placement,
+        value,
+        published: claim.map(|claim| Published {
+            says: claim.says,
+            least: claim.published.0,
+            most: claim.published.1,
+        }),
+    })
+}
+
+/// Whether a bar of a placement says anything: the two that define 0 and 1 of `regained` have none.
+fn says_something(quantity: Quantity, placement: &str) -> bool {
+    match quantity.measure {
+        Measure::Regained => !["interleave", "all-fast"].contains(&placement),
+        Measure::FastShare | Measure::FastUse => !["all-fast", "all-slow"].contains(&placement),
+        Measure::Improvement => placement != "interleave",
+        Measure::Moves | Measure::WorkerShare => {
+            !["all-fast", "all-slow", "interleave", "inner-fast", "oracle"].contains(&placement)
+        }
+        _ => true,
+    }
+}

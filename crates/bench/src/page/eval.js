@@ -1,0 +1,153 @@
+// The page of `timberline eval`: each figure beside what was published of it.
+
+/** A published or measured range; an open end is `null`. */
+function span(range) {
+  if (range === null) return ABSENT;
+  const [least, most] = range;
+  if (most === null) return `above ${least.toFixed(0)}`;
+  if (least === most) return amount(least);
+  return least === 0 ? `up to ${amount(most)}` : `${amount(least)}–${amount(most)}`;
+}
+
+/** An axis with all that is worth seeing: one placement or round far outside must not flatten all others. */
+function domainOf(clusters, marks) {
+  const all = clusters.flatMap((it) => it.bars);
+  const values = all.map((it) => it.value).sort((one, two) => one - two);
+  const far = 6 * Math.max(1e-9, Math.abs(values[Math.floor(values.length / 2)] ?? 1));
+  const published = all.filter((it) => it.published).map((it) => it.published.most);
+  const high = Math.max(0, ...values.filter((it) => it <= far), ...marks.map(([value]) => value), ...published);
+  return [Math.max(Math.min(0, ...values), -0.6 * high), high > 0 ? 1.08 * high : 1];
+}
+
+function barsView({ caption, marks, panels }, title) {
+  const barOf = (category) => (it) => {
+    const range = it.max > it.min ? ` [${amount(it.min)}, ${amount(it.max)}]` : "";
+    const told = it.published && `published: ${it.published.says}, ${span([it.published.least, it.published.most])}`;
+    return {
+      className: colour(it.placement),
+      title: `${category}, ${it.placement}: ${amount(it.median)}${range}`,
+      value: it.median,
+      min: it.min,
+      max: it.max,
+      published: it.published && { ...it.published, title: told },
+    };
+  };
+  const names = panels.flatMap((panel) => panel.clusters.flatMap((it) => it.bars.map((bar) => bar.placement)));
+  const drawn = panels.flatMap((panel) => {
+    const clusters = panel.clusters.map((it) => ({ name: it.name, bars: it.bars.map(barOf(it.name)) }));
+    const draw = (host) => bars(host, `${title}: ${caption}`, domainOf(clusters, marks), marks, clusters);
+    return [...(panel.name ? [element("h3", "", panel.name)] : []), chart(element("div"), draw)];
+  });
+  return drawn.length ? [element("p", "axis", caption), placements(names), ...drawn] : [];
+}
+
+function overTimeView({ curve }, runs) {
+  const groups = runs.flatMap((run) => groupsOf(run.report.results).map((group) => [run, group]));
+  const charts = groups.map(([run, group]) => overTimeOf(group, curve, element("h3", "", run.category))).filter(Boolean);
+  const names = groups.flatMap(([, group]) => group.members.map((it) => it.placement));
+  const title = `${CURVES[curve][0]} over measured time`;
+  return [element("p", "axis", title), placements(names, () => true), element("div", "halves", ...charts)];
+}
+
+/** What placements of each grain could have reached, beside what was reached. */
+function boundsView(runs) {
+  const all = runs.flatMap((run) => run.report.results.map((it) => it.placement));
+  const names = [...new Set(all)].filter((name) => name !== "all-fast");
+  const rows = runs.map((run) => {
+    const { meta: { bounds: [bounds] }, results } = run.report;
+    const of = (name) => results.find((it) => it.placement === name)?.fast_share ?? null;
+    const pages = results.find((it) => it.fast_share_bound !== null)?.fast_share_bound ?? null;
+    const grains = ["page", "leaf", "record"].map((grain) => bounds?.[`bound_${grain}_fast_share`] ?? null);
+    return [run.category, ...[pages, ...grains, ...names.map(of)].map(share)];
+  });
+  const columns = ["", "bound of pages, of lines", "bound of pages", "bound of leaves", "bound of records", ...names];
+  return [element("p", "axis", "fast share"), tableOf(columns.map((name) => [name]), [[null, rows]])];
+}
+
+function verdictsOf({ verdicts }) {
+  if (verdicts.length === 0) return [];
+  const order = (it) => {
+    if (it.measured === null) return ABSENT;
+    return it.contrary.length ? `contradicted in ${it.contrary.length}` : "not contradicted";
+  };
+  const rows = verdicts.map((it) => [it.says, span(it.published), span(it.measured), span(it.timberline), order(it)]);
+  return [tableOf([["claim"], ["published"], ["here"], ["timberline"], ["order"]], [[null, rows]])];
+}
+
+/** All figures behind a chart, for those who want digits. */
+function detailsOf(runs) {
+  const rows = runs.flatMap((run) => run.report.results.map((it) => [
+    `${run.panel} ${run.category}`.trim(), it.placement, rates(it), share(it.ratio_to_interleave),
+    ranged(it.regained, it.regained_min, it.regained_max), share(it.fast_share), percentiles(it), moved(it),
+    percent(it.worker_cpu_ratio),
+  ]));
+  const columns = ["run", "placement", "Mops/s", "× interleave", "regained", "fast share", "p50/p90/p99/p99.9, µs", "moved", "worker CPU"];
+  const table = tableOf(columns.map((name) => [name]), [[null, rows]]);
+  return element("details", "", element("summary", "", "All figures"), table);
+}
+
+const isEmulated = ({ report: { meta, results } }) => meta.emulated || results.some((it) => it.emulated);
+const measuredRuns = (figure) => figure.runs.filter((run) => run.report);
+
+function figureSection(figure) {
+  const runs = measuredRuns(figure);
+  const source = figure.source ? `${figure.source}. ` : "";
+  const made = section(figure.title, runs.some(isEmulated), source + figure.about);
+  made.id = `f${figure.id}`;
+  made.querySelector("h2").firstChild.after(" ", element("small", "", figure.id));
+  if (figure.missing) made.append(none(`Not measured: ${figure.missing}.`));
+  else if (runs.length === 0) made.append(none("Not measured yet."));
+  else {
+    for (const view of figure.views) {
+      if (view.kind === "bars") made.append(...barsView(view, figure.title));
+      else if (view.kind === "over_time") made.append(...overTimeView(view, runs));
+      else made.append(...boundsView(runs));
+    }
+    made.append(...verdictsOf(figure), detailsOf(runs));
+  }
+  return made;
+}
+
+/** Where the order is not the published one. */
+function contrarySection(figures, emulated) {
+  const list = element("ul", "notes");
+  for (const figure of figures) {
+    for (const it of figure.verdicts.filter((it) => it.contrary.length)) {
+      const told = `: ${it.says} (published ${span(it.published)}). Here ${it.contrary.join("; ")}. `;
+      list.append(element("li", "", element("b", "", figure.id), told, element("em", "", it.why || "not explained")));
+    }
+  }
+  if (list.children.length === 0) list.append(element("li", "", "Nowhere, in all rounds of what was measured."));
+  return section("Where every round contradicts the published order", emulated, "", list);
+}
+
+function showEvaluation({ meta, figures }) {
+  const runs = figures.flatMap(measuredRuns);
+  const emulated = runs.some(isEmulated);
+  const dates = runs.map((it) => it.report.meta.date).sort();
+  const profiles = [...new Set(runs.map((it) => it.report.meta.profile))];
+  const all = figures.reduce((sum, figure) => sum + figure.runs.length, 0);
+  const contents = element("ul", "contents");
+  for (const { id, title } of figures) {
+    const link = element("a", "", id);
+    link.href = `#f${id}`;
+    contents.append(element("li", "", link, ` ${title}`));
+  }
+  const main = document.querySelector("main");
+  main.append(
+    pageHead("timberline eval", emulated, [
+      ["memory", `slow memory emulated, profile ${profiles.join(", ")}`],
+      ["machine", machineOf(meta.machine)],
+      ["measured", dates.length ? `${dates[0]} to ${dates.at(-1)} UTC` : "nothing yet"],
+      ["command", meta.command],
+      ["runs", `${runs.length} of ${all} (some figures share theirs)`],
+    ]),
+    element("p", "lead", "Published figures about placement, rebuilt. Dashed frames are the published values, where the "
+      + "paper gives numbers. Other machines and other maps: how far a placement is ahead may differ. If every round "
+      + "contradicts the published order, the report says so."),
+    element("nav", "", contents),
+    contrarySection(figures, emulated),
+    ...figures.map(figureSection),
+  );
+  drawAll();
+}

@@ -1,0 +1,123 @@
+//! One page for all that is shown in a browser: a report, an evaluation, a live run.
+//!
+//! Charts are drawn by one script, from the same JSON that `--json` writes. Rust only puts the JSON
+//! into the template, and below it the same results as text for browsers without scripts. A page in a
+//! file needs nothing but itself, and its policy lets it load nothing. The page of a live run gets
+//! the style and the script from its server, as its policy allows no inline script.
+
+use serde::Serialize;
+
+const TEMPLATE: &str = include_str!("page.html");
+/// The style sheet of all pages.
+pub const STYLE: &str = include_str!("page.css");
+/// The script of all pages: one module, whose parts are joined in this order.
+pub const SCRIPT: &str = concat!(
+    include_str!("shapes.js"),
+    include_str!("charts.js"),
+    include_str!("report.js"),
+    include_str!("eval.js"),
+    include_str!("live.js"),
+    include_str!("main.js"),
+);
+
+/// What a page in a file may do: run what is in it, and load nothing.
+const POLICY: &str = r#"<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">"#;
+
+/// What a page shows, and with which part of the script.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A report of `timberline bench`.
+    Bench,
+    /// A report of `timberline eval`.
+    Eval,
+}
+
+/// A whole page that needs nothing but itself: `data` as charts, and `text` where scripts don't run.
+pub fn document(kind: Kind, emulated: bool, data: &impl Serialize, text: &str) -> String {
+    let (kind, title) = match kind {
+        Kind::Bench => ("bench", "timberline bench"),
+        Kind::Eval => ("eval", "timberline eval"),
+    };
+    let title = format!("{title}{}", if emulated { " (emulated)" } else { "" });
+    let data = serde_json::to_string(data).expect("numbers and texts");
+    // Text within a script element ends at the first `</script`, whatever quotes surround it.
+    let data = data.replace('<', "\\u003c");
+    let text = escape(text);
+    let body = format!("<noscript><p>Charts need a script.</p><pre>{text}</pre></noscript>");
+    let foot = format!(
+        "<script type=\"application/json\" id=\"data\">{data}</script>\n\
+         <script type=\"module\">\n{SCRIPT}</script>"
+    );
+    fill(&[
+        ("title", &title),
+        ("head", &format!("{POLICY}\n<style>\n{STYLE}</style>")),
+        ("kind", kind),
+        ("body", &body),
+        ("foot", &foot),
+    ])
+}
+
+/// The page of a live run, which loads `page.css` and `page.js` from where it came from.
+pub fn live() -> String {
+    fill(&[
+        ("title", "timberline bench, live"),
+        ("head", "<link rel=\"stylesheet\" href=\"page.css\">"),
+        ("kind", "live"),
+        ("body", include_str!("live.html")),
+        ("foot", "<script type=\"module\" src=\"page.js\"></script>"),
+    ])
+}
+
+/// The template with its places filled, in order; what is put in is not looked through for places.
+fn fill(places: &[(&str, &str)]) -> String {
+    let (mut page, mut rest) = (String::new(), TEMPLATE);
+    for (name, text) in places {
+        let (before, after) = rest.split_once(&format!("{{{name}}}")).expect("a place");
+        page = page + before + text;
+        rest = after;
+    }
+    page + rest
+}
+
+/// `text` as HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVIL: &str = "</script><script>alert('x')</script>{foot}&\"";
+
+    #[test]
+    fn data_stay_data() {
+        let page = document(Kind::Bench, false, &[EVIL], EVIL);
+        assert_eq!(page.matches("<script").count(), 2);
+        assert_eq!(page.matches("</script").count(), 2);
+        let (_, data) = page.split_once("id=\"data\">").unwrap();
+        let (data, _) = data.split_once("</script>").unwrap();
+        assert_eq!(serde_json::from_str::<Vec<String>>(data).unwrap(), [EVIL]);
+        assert!(page.contains("&lt;/script&gt;"), "in the text, too");
+    }
+
+    #[test]
+    fn a_page_in_a_file_reaches_for_nothing_outside() {
+        for kind in [Kind::Bench, Kind::Eval] {
+            let page = document(kind, true, &1, "").replace("http://www.w3.org/2000/svg", "");
+            for reference in [
+                "http:",
+                "https:",
+                "src=",
+                "url(",
+                "@import",
+                "rel=\"stylesheet",
+            ] {
+                assert!(!page.contains(reference), "{reference}");
+            }
+            assert!(page.contains("default-src 'none'") && page.contains("(emulated)</title>"));
+        }
+    }
+}

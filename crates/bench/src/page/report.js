@@ -1,0 +1,330 @@
+// The page of `timberline bench`: what `--json` wrote, as charts and a table.
+
+/** What is drawn again when the window changes. */
+const redraws = [];
+
+/** Puts a chart into a page, and draws it whenever the page's width changes. */
+function chart(host, draw) {
+  redraws.push(() => draw(host));
+  return host;
+}
+
+/** Draws all charts, now that they have a width, and with every width that follows. */
+function drawAll() {
+  let width = 0;
+  const draw = () => {
+    if (width === document.documentElement.clientWidth) return;
+    width = document.documentElement.clientWidth;
+    redraws.forEach((redraw) => redraw());
+  };
+  draw();
+  addEventListener("resize", draw);
+}
+
+/** The title of a page, with the facts to know first. */
+function pageHead(title, emulated, facts) {
+  const list = element("dl");
+  for (const [name, value] of facts) list.append(element("dt", "", name), element("dd", "", value));
+  return element("header", "", element("h1", "", title, ...badge(emulated)), list);
+}
+
+function section(title, emulated, lead, ...children) {
+  const made = element("section", "", element("h2", "", title, ...badge(emulated)));
+  if (lead) made.append(element("p", "lead", lead));
+  made.append(...children);
+  return made;
+}
+
+/** Shapes with what they stand for: a class, a text, and whether it is a line. */
+function legend(entries) {
+  const list = element("ul", "legend");
+  for (const [className, name, isLine] of entries) {
+    const key = new Drawing(list, 14, name);
+    key.set(key.svg, { viewBox: "0 0 24 14", style: "", role: "presentation", "aria-hidden": "true" });
+    if (isLine) key.path(`series ${className}`, [[0, 7], [24, 7]]);
+    else key.rect(`bar ${className}`, [6, 1], [12, 12]);
+    list.append(element("li", "", key.svg, name));
+  }
+  return list;
+}
+
+/** The legend of placements, each once, in the order they first appear. */
+const placements = (names, isLine = () => false) =>
+  legend([...new Set(names)].map((name) => [colour(name), name, isLine(name)]));
+
+/** A table: names of columns, with small print; and rows in groups, each with a head. */
+function tableOf(columns, groups) {
+  const head = element("tr");
+  for (const [name, small] of columns) {
+    const cell = element("th", "", name, ...(small ? [element("small", "", small)] : []));
+    cell.scope = "col";
+    head.append(cell);
+  }
+  const table = element("table", "", element("thead", "", head));
+  for (const [title, rows] of groups) {
+    const body = element("tbody");
+    if (title) {
+      const cell = element("th", "", element("span", "", ...title));
+      Object.assign(cell, { colSpan: columns.length, scope: "rowgroup" });
+      body.append(element("tr", "group", cell));
+    }
+    for (const [name, ...cells] of rows) {
+      const first = element("th", "", ...[name].flat());
+      first.scope = "row";
+      body.append(element("tr", "", first, ...cells.map((text) => element("td", "", text))));
+    }
+    table.append(body);
+  }
+  return element("div", "scroll", table);
+}
+
+/** A placement's name behind its colour. */
+const named = (placement, label = placement) => [element("i", colour(placement)), label];
+
+/** Results that may stand side by side: of one map, one workload and one size. */
+function groupsOf(results) {
+  const groups = new Map();
+  for (const it of results) {
+    const key = JSON.stringify([it.index, it.workload, it.records, it.threads]);
+    groups.set(key, [...(groups.get(key) ?? []), it]);
+  }
+  const all = [...groups.values()].map(groupOf);
+  // A short name has what tells the groups apart.
+  const parts = [
+    ["workload", (it) => it.workload],
+    ["index", (it) => it.index],
+    ["records", (it) => count(it.records)],
+    ["threads", (it) => `${it.threads} thr`],
+  ];
+  const differ = parts.filter(([field], nth) => nth === 0 || new Set(all.map((it) => it.first[field])).size > 1);
+  for (const group of all) group.name = differ.map(([, written]) => written(group.first)).join(" · ");
+  return all;
+}
+
+function groupOf(members) {
+  const first = members[0];
+  const budgets = new Set(members.map((it) => it.fast_budget_ratio));
+  const setting = [first.index, `${count(first.records)} records`, `${first.threads} thread${first.threads === 1 ? "" : "s"}`];
+  if (budgets.size === 1) setting.push(`budget ${percent(first.fast_budget_ratio)}`);
+  const label = (it) => {
+    const twice = members.filter((other) => other.placement === it.placement).length > 1;
+    return twice ? `${it.placement} @${percent(it.fast_budget_ratio)}` : it.placement;
+  };
+  return { first, members, label, setting: setting.join(" · "), emulated: members.some((it) => it.emulated) };
+}
+
+/** A workload's name and setting, above its chart. */
+const caption = ({ first, setting, emulated }) =>
+  element("h3", "", `${first.workload} `, element("small", "", setting), ...badge(emulated));
+
+const none = (text) => element("p", "none", text);
+
+/** Bar charts of one figure of all groups, with the legend above. */
+function barsOf(groups, isShown, barOf, domainOf, marks, limitOf = () => null) {
+  const clusters = groups
+    .map((group) => ({
+      name: group.name,
+      bars: group.members.filter(isShown).map((it) => ({ className: colour(it.placement), ...barOf(group, it) })),
+      limit: limitOf(group),
+    }))
+    .filter((it) => it.bars.length);
+  if (clusters.length === 0) return null;
+  const names = groups.flatMap((group) => group.members.filter(isShown).map((it) => it.placement));
+  if (clusters.some((it) => it.limit)) names.push("oracle");
+  const host = chart(element("div"), (it) => bars(it, "by workload and placement", domainOf(clusters), marks, clusters));
+  return [placements(names, (name) => name === "oracle" && clusters.some((it) => it.limit)), host];
+}
+
+function regainedSection(groups, emulated) {
+  const isShown = (it) => it.regained !== null && !["interleave", "all-fast"].includes(it.placement);
+  const text = (it) => ranged(it.regained, it.regained_min, it.regained_max);
+  const barOf = (group, it) => ({
+    title: `${group.name}, ${group.label(it)}: regained ${text(it)}`,
+    value: it.regained,
+    min: it.regained_min,
+    max: it.regained_max,
+  });
+  // One placement far outside must not flatten all others.
+  const domainOf = (clusters) => {
+    const all = clusters.flatMap((it) => it.bars.flatMap((bar) => [bar.value, bar.min, bar.max]));
+    return [Math.max(-0.6, Math.min(0, ...all)), Math.min(1.6, Math.max(1.05, ...all))];
+  };
+  const drawn = barsOf(groups, isShown, barOf, domainOf, [[0, "interleave"], [1, "all-fast"]]);
+  const lead = "The share of the cost of slow memory that a placement regains: 0 is weighted interleave, 1 is all of "
+    + "the tree in fast memory. Thin lines span the rounds.";
+  const missing = "Needs interleave and all-fast in the same run, and all-fast the faster of the two.";
+  return section("Regained", emulated, lead, ...(drawn ?? [none(missing)]));
+}
+
+function fastShareSection(groups, emulated) {
+  const isShown = (it) => it.fast_share !== null && !["all-fast", "all-slow", "oracle"].includes(it.placement);
+  const barOf = (group, it) => ({
+    title: `${group.name}, ${group.label(it)}: fast share ${share(it.fast_share)}, `
+      + `${share(it.fast_share_to_oracle)} of the oracle's`,
+    value: it.fast_share,
+  });
+  const limitOf = (group) => {
+    const value = group.members.find((it) => it.placement === "oracle")?.fast_share ?? null;
+    return value === null ? null : { value, title: `${group.name}, oracle: fast share ${share(value)}` };
+  };
+  const drawn = barsOf(groups, isShown, barOf, () => [0, 1], [], limitOf);
+  const lead = "The fraction of cache misses served by fast memory. The dashed line is the oracle: static placement "
+    + "from exact frequencies. Adaptive placements can beat it.";
+  return section("Fast share", emulated, lead, ...(drawn ?? [none("No lines were counted in this run.")]));
+}
+
+const COLUMNS = [
+  ["placement"], ["Mops/s", "median [min, max]"], ["× interleave"], ["÷ all-fast"], ["regained", "median [min, max]"],
+  ["regained", "÷ oracle"], ["fast share"], ["fast share", "÷ oracle"], ["latency, µs", "p50/p90/p99/p99.9"],
+  ["lines / op", "fast + slow (cached)"], ["promoted", "/demoted"], ["worker CPU"], ["fast memory", "used/budget"],
+  ["bytes per record"],
+];
+
+const rates = (it) => ranged(it.ops_per_s, it.ops_per_s_min, it.ops_per_s_max, mops);
+const percentiles = (it) => micros([it.p50_ns, it.p90_ns, it.p99_ns, it.p999_ns]);
+const moved = (it) => `${count(it.promoted)}/${count(it.demoted)}`;
+
+function figuresSection(groups, emulated) {
+  const row = (group) => (it) => [
+    named(it.placement, group.label(it)),
+    rates(it),
+    share(it.ratio_to_interleave),
+    share(it.ratio_to_all_fast),
+    ranged(it.regained, it.regained_min, it.regained_max),
+    share(it.regained_to_oracle),
+    share(it.fast_share),
+    share(it.fast_share_to_oracle),
+    percentiles(it),
+    `${share(it.lines_fast_per_op)} + ${share(it.lines_slow_per_op)} (${share(it.lines_cached_per_op)})`,
+    moved(it),
+    percent(it.worker_cpu_ratio),
+    bytesOf(it.fast_bytes, it.fast_budget_bytes),
+    it.bytes_per_record.toFixed(1),
+  ];
+  const body = (group) => [
+    [`${group.first.workload} `, element("small", "", group.setting), ...badge(group.emulated)],
+    group.members.map(row(group)),
+  ];
+  return section("Figures", emulated, "", tableOf(COLUMNS, groups.map(body)));
+}
+
+/** What changes while a run goes on: how it is written, its unit, and its value in a sample. */
+const CURVES = {
+  throughput: ["throughput", "Mops/s", (it) => it.ops_per_s / 1e6],
+  fast_share: ["fast share", "of lines", (it) => it.fast_share],
+  fast_use: ["fast memory in use", "of the budget", (it, line) => (line.budget ? it.fast_bytes / line.budget : null)],
+};
+
+/** A curve of all members of a group over time; `null` where nothing was sampled. */
+function overTimeOf(group, curve, heading) {
+  const [name, unit, value] = CURVES[curve];
+  const all = group.members.filter((it) => it.series.length).map((it) => ({
+    name: group.label(it),
+    class: colour(it.placement),
+    samples: it.series,
+    budget: it.fast_budget_bytes,
+  }));
+  if (all.length === 0) return null;
+  const told = (it) => `${mops(it.ops_per_s)} Mops/s, fast share ${share(it.fast_share)}, ${bytes(it.fast_bytes)} fast, `
+    + `${count(it.promoted)} promoted, ${count(it.demoted)} demoted`;
+  const label = `${group.name}: ${name} over time by placement`;
+  return chart(element("figure", "", heading), (host) => lines(host, label, unit, all, value, told));
+}
+
+function overTimeSection(groups, emulated) {
+  const charts = groups.map((group) => overTimeOf(group, "throughput", caption(group))).filter(Boolean);
+  const lead = "Each placement in its own measured time, its rounds laid end to end. Point at a line for its figures.";
+  const sampled = groups.flatMap((group) => group.members.filter((it) => it.series.length).map((it) => it.placement));
+  const body = charts.length
+    ? [placements(sampled, () => true), element("div", "halves", ...charts)]
+    : [none("Nothing was sampled in this run.")];
+  return section("Throughput over time", emulated, lead, ...body);
+}
+
+/** What a kernel moves, by its own counters. A flow has the colour of the placement that models it, if one does. */
+const FLOWS = [
+  ["promoted by NUMA balancing", "p-autonuma", (it) => pagesOf(it.pgpromote_success)],
+  ["demoted by reclaim", "p-tpp", (it) => pagesOf(it.pgdemote_kswapd, it.pgdemote_direct)],
+  ["hot, moved by DAMON", "p-damon", (it) => it.damon_hot_applied_bytes],
+  ["cold, moved by DAMON", "p-other", (it) => it.damon_cold_applied_bytes],
+];
+const pagesOf = (first, more = 0) => (first === null ? null : 4096 * (first + (more ?? 0)));
+
+/** Only where a kernel moved something. */
+function kernelSection(groups, emulated) {
+  const charts = groups.flatMap((group) => group.members.flatMap((it) => {
+    const last = it.series.at(-1)?.kernel;
+    const counted = last ? FLOWS.filter(([, , of]) => of(last) !== null) : [];
+    if (!counted.some(([, , of]) => of(last) > 0)) return [];
+    const all = counted.map(([name, className, of]) => ({ name, class: className, samples: it.series, of }));
+    const value = (sample, line) => (sample.kernel ? line.of(sample.kernel) / (1 << 20) : null);
+    const told = (sample, line) => (sample.kernel ? bytes(line.of(sample.kernel)) : ABSENT);
+    const heading = caption(group);
+    return chart(element("figure", "", heading), (host) => lines(host, `${group.name}, ${group.label(it)}: moved by the kernel`, "MiB", all, value, told));
+  }));
+  if (charts.length === 0) return [];
+  const lead = "Memory that the kernel moved between NUMA nodes on the whole machine since it took over the map, by its own counters.";
+  const keys = legend(FLOWS.map(([name, className]) => [className, name, true]));
+  return [section("Moved by the kernel", emulated, lead, keys, element("div", "halves", ...charts))];
+}
+
+function levelsSection(groups, emulated) {
+  const body = groups.flatMap((group) => {
+    const known = group.members.filter((it) => it.levels.length);
+    const panel = (it) => {
+      const use = `fast memory ${bytesOf(it.fast_bytes, it.fast_budget_bytes)}`;
+      const heading = element("h3", "", `${group.label(it)} `, element("small", "", use));
+      return chart(element("figure", "", heading), (host) => levels(host, it));
+    };
+    return known.length ? [caption(group), element("div", "quarters", ...known.map(panel))] : [];
+  });
+  const lead = "Nodes of each level in fast memory at the end of the run. Green is fast; bars are as wide as the number of nodes has digits.";
+  return section("Levels by tier", emulated, lead, ...(body.length ? body : [none("No levels were recorded in this run.")]));
+}
+
+function notesSection({ meta, results }) {
+  const list = element("ul", "notes");
+  for (const it of results.filter((it) => it.over_budget_bytes > 0)) {
+    const line = `over budget: ${it.placement} on ${it.workload} held ${bytes(it.over_budget_bytes)} too much fast memory`;
+    list.append(element("li", "broken", line));
+  }
+  for (const it of results) {
+    const kernel = it.series.at(-1)?.kernel;
+    const counted = Object.entries(kernel ?? {}).filter(([, value]) => value !== null);
+    const told = counted.map(([name, value]) => `${name} ${count(value)}`).join(", ") || "this kernel counts nothing";
+    if (kernel) list.append(element("li", "", `${it.workload}, ${it.placement}: moved by the kernel on the whole machine: ${told}`));
+  }
+  for (const note of meta.notes) list.append(element("li", "", note));
+  for (const [name, version] of Object.entries(meta.versions)) list.append(element("li", "", `${name} ${version}`));
+  return list.children.length ? [section("Notes", false, "", list)] : [];
+}
+
+const machineOf = ({ cpu, cores, memory_bytes: memory, kernel }) => `${cpu}, ${cores} cores, ${bytes(memory)}, ${kernel}`;
+
+function showReport(report) {
+  const { meta, results } = report;
+  const emulated = meta.emulated || results.some((it) => it.emulated);
+  const memory = emulated ? `slow memory emulated, profile ${meta.profile}` : "real memory tiers";
+  const main = document.querySelector("main");
+  main.append(pageHead("timberline bench", emulated, [
+    ["memory", `${memory}; fast tier ${meta.base_latency_ns.toFixed(0)} ns`],
+    ["machine", machineOf(meta.machine)],
+    ["date", `${meta.date} UTC`],
+    ["command", meta.command],
+    ["seed", String(meta.seed)],
+  ]));
+  const groups = groupsOf(results);
+  if (groups.length === 0) main.append(element("p", "", "Nothing was measured."));
+  else {
+    main.append(
+      regainedSection(groups, emulated),
+      figuresSection(groups, emulated),
+      overTimeSection(groups, emulated),
+      ...kernelSection(groups, emulated),
+      fastShareSection(groups, emulated),
+      levelsSection(groups, emulated),
+    );
+  }
+  main.append(...notesSection(report));
+  drawAll();
+}
