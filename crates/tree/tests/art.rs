@@ -242,13 +242,20 @@ fn upserts_of_one_key_meet() {
 /// the first ones is scattered over all chunks, and moves together for that.
 #[test]
 fn fast_memory_is_of_use_to_nodes_of_any_size() {
+    // With 102 and 113 a quarter of fast memory stayed stranded in slots of other sizes.
+    for seed in [draw::seed(), 102, 113] {
+        fast_memory_is_of_use(seed);
+    }
+}
+
+fn fast_memory_is_of_use(seed: u64) {
     let (records, fast) = (40_000, 400 << 10);
     let arenas = rooms::two(fast, rooms::AMPLE);
     let home = HeatIn::Leaf { leaf_bytes: 40 };
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let map: Art<u64, u64, Native> = Art::new(Native(arenas), policy.clone()).unwrap();
     let mut clockwork = Clockwork::new(policy.workers());
-    let mut draw = Draw::new(draw::seed(), 0);
+    let mut draw = Draw::new(seed, 0);
     let keys: Vec<u64> = (0..records).map(|_| draw.word()).collect();
     for &key in &keys {
         map.insert(&key, key).unwrap();
@@ -268,7 +275,11 @@ fn fast_memory_is_of_use_to_nodes_of_any_size() {
             if round >= 400 && used(0) * 10 > fast * 8 {
                 break;
             }
-            assert!(round < 2000, "{} bytes of {fast} are used", used(0));
+            assert!(
+                round < 2000,
+                "seed {seed}: {} bytes of {fast} are used",
+                used(0)
+            );
         }
     }
     assert!(map.iter().count() == records);

@@ -15,8 +15,11 @@ use crate::{KeyBytes, Placed};
 
 /// Leaves visited in a round.
 const STRIDE: usize = 16_384;
-/// Nothing is done for less than this part of fast memory.
+/// A compaction must free this fraction of fast memory (one part in 8) to begin with.
 const WORTH: usize = 8;
+/// Each look that finds too little halves the fraction, down to this one. Otherwise up to an eighth
+/// of fast memory could stay stranded for good.
+const LEAST_WORTH: usize = 64;
 /// From one look at what could be won to the next; doubled each time that it is not worth it.
 const PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
@@ -29,6 +32,8 @@ pub struct Compaction {
     next: KeyBytes,
     /// From one look at what could be won to the next.
     rest: Rest,
+    /// The fraction of fast memory that must come free: one part in this many.
+    worth: usize,
 }
 
 impl Default for Compaction {
@@ -37,6 +42,7 @@ impl Default for Compaction {
             sparse: Sparse::NOWHERE,
             next: KeyBytes::default(),
             rest: Rest::new(PAUSE, LONGEST_PAUSE),
+            worth: WORTH,
         }
     }
 }
@@ -51,10 +57,13 @@ impl Compaction {
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
         if !self.is_active() && stranded && self.rest.is_over(now) {
             let sparse = tree.sparse();
-            if sparse.bytes() >= tree.fill(TierId::FAST).limit / WORTH {
+            let is_worth_it = sparse.bytes() >= tree.fill(TierId::FAST).limit / self.worth;
+            if is_worth_it && !sparse.is_empty() {
                 (self.sparse, self.next) = (sparse, KeyBytes::default());
+                self.worth = WORTH;
                 self.rest.shorten();
             } else {
+                self.worth = (2 * self.worth).min(LEAST_WORTH);
                 self.rest.lengthen();
             }
             self.rest.begin(now);
@@ -91,6 +100,24 @@ impl Compaction {
 mod tests {
     use super::*;
     use crate::fake::FakeTree;
+
+    /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every look asked for an eighth of
+    /// 400 KiB, 24 KiB that could have been freed stayed stranded for good.
+    #[test]
+    fn looks_in_vain_ask_for_less() {
+        let tree = FakeTree::uniform(2, 4, 5);
+        let mut compaction = Compaction::default();
+        let limit = tree.fill(TierId::FAST).limit;
+        let wanted = |compaction: &Compaction| limit.div_ceil(compaction.worth);
+        let first = wanted(&compaction);
+        for look in 0..5 {
+            compaction.step(&tree, true, Duration::from_secs(20 * look));
+        }
+        assert_eq!(
+            (first, wanted(&compaction)),
+            (limit.div_ceil(8), limit.div_ceil(64))
+        );
+    }
 
     #[test]
     fn looks_in_vain_become_rare() {
