@@ -13,12 +13,12 @@ use std::time::Duration;
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
 use timberline_bench::run::{
-    Budget, Form, INDEXES, Keys, Measured, PAGED, PLACEMENTS, PageCosts, Plan, Requests, What,
-    emulated, native,
+    Budget, Form, INDEXES, Keys, Measured, PageCosts, Plan, Requests, What, emulated, native,
 };
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
 use timberline_placement::{AllFast, AllSlow, HeatIn, Placement, Timberline, TimberlineConfig};
+use timberline_research::table::{self, Grain, Kind, TABLE};
 use timberline_research::{InnerFast, Interleave};
 use timberline_tier::emulator::{Base, CacheSize, Emulated, LineCounts, Profile, thread_counts};
 use timberline_tier::{Arenas, ArenasConfig};
@@ -44,7 +44,12 @@ fn stream(name: &str, records: u64) -> What {
 
 /// The placements that emulated memory can have.
 fn emulated_placements() -> Vec<&'static str> {
-    PLACEMENTS.into_iter().chain(PAGED).collect()
+    [named(Grain::Node), named(Grain::Page)].concat()
+}
+
+fn named(grain: Grain) -> Vec<&'static str> {
+    let rows = TABLE.iter().filter(|row| row.grain() == grain);
+    rows.map(|row| row.name).collect()
 }
 
 /// All of them, for moments.
@@ -143,7 +148,8 @@ fn every_placement_runs_every_workload() {
         assert_eq!((outcome.records, outcome.threads), (2_000, 2));
         assert_eq!(outcome.rounds.len(), 1);
         let moves = ["random", "sidle+m", "sidle+h", "sidle+w", "timberline"];
-        let moves_pages = PAGED[..5].contains(&&*outcome.placement);
+        let row = table::row(&outcome.placement).unwrap();
+        let moves_pages = row.grain() == Grain::Page && row.kind == Kind::Adaptive;
         let moves = moves_pages || moves.iter().any(|it| outcome.placement.starts_with(it));
         let is_static = !moves && outcome.placement != "sidle";
         assert!(!is_static || (outcome.promoted, outcome.demoted) == (0, 0));
@@ -153,10 +159,10 @@ fn every_placement_runs_every_workload() {
 #[test]
 fn real_memory_is_run_the_same_way() {
     let mut plan = plan(vec![stream("hs-a", 2_000), stream("ycsb-e", 2_000)]);
-    plan.placements = PLACEMENTS.to_vec();
+    plan.placements = named(Grain::Node);
     let outcomes = native(&plan, &Silent, &AtomicBool::new(false));
     let outcomes = outcomes.unwrap().outcomes;
-    assert_eq!(outcomes.len(), 2 * PLACEMENTS.len());
+    assert_eq!(outcomes.len(), 2 * named(Grain::Node).len());
     for outcome in &outcomes {
         plausible(outcome);
         assert!(!outcome.emulated);
@@ -188,7 +194,7 @@ fn no_placement_of_pages_is_above_the_best() {
         for outcome in outcomes {
             let name = format!("{} of {}", outcome.placement, outcome.index);
             assert_eq!(outcome.over_budget_bytes, 0, "{name}");
-            let is_paged = PAGED.contains(&&*outcome.placement);
+            let is_paged = named(Grain::Page).contains(&&*outcome.placement);
             assert_eq!(outcome.levels.is_empty(), is_paged, "{name}");
             // A busy machine may leave no time for more than a few requests, which tell nothing.
             if outcome.ops_per_s * outcome.seconds > 50_000.0 {

@@ -189,7 +189,9 @@ impl Args {
 
     /// Pages are moved by the emulator, whatever memory this machine has.
     fn check_paged(&self) -> Result<(), Failure> {
-        let is_paged = |name: &&String| run::PAGED.contains(&name.as_str());
+        let is_paged = |name: &&String| {
+            run::table::row(name).is_some_and(|row| row.grain() == run::table::Grain::Page)
+        };
         match self.placements.iter().find(is_paged) {
             Some(name) if self.native => Err(Failure::Impossible(format!(
                 "the placement {name} moves emulated pages: leave out --native, or compare what the kernel does, by --native \

@@ -9,10 +9,6 @@ use crate::{NewNode, Placement};
 pub struct AllFast;
 
 impl Placement for AllFast {
-    fn name(&self) -> &'static str {
-        "all-fast"
-    }
-
     fn place(&self, _: NewNode) -> TierId {
         TierId::FAST
     }
@@ -23,10 +19,6 @@ impl Placement for AllFast {
 pub struct AllSlow;
 
 impl Placement for AllSlow {
-    fn name(&self) -> &'static str {
-        "all-slow"
-    }
-
     fn place(&self, _: NewNode) -> TierId {
         TierId::SLOW
     }

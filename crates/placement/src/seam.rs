@@ -64,9 +64,6 @@ pub enum Access {
 
 /// Decides which tier a node is in. One instance serves one tree.
 pub trait Placement: Send + Sync {
-    /// The name under which results are reported.
-    fn name(&self) -> &'static str;
-
     /// The tier for a new node. If that tier is full the tree takes the next slower one.
     fn place(&self, node: NewNode) -> TierId;
 

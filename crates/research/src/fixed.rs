@@ -6,7 +6,49 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use timberline_tier::TierId;
 
-use timberline_placement::{NewNode, Placement};
+use timberline_placement::{AllFast, AllSlow, NewNode, Placement};
+
+use crate::table::{Made, Make, Row, Style, Tiers};
+
+pub(crate) const ALL_FAST: Row = Row {
+    tiers: Tiers::Fast,
+    style: Style::of("#2a3337", "#eef2f3").dashed("2 3"),
+    ..Row::new(
+        "all-fast",
+        "every node fast: what an index costs without slow memory",
+        Make::Nodes(|_| Made::fixed(AllFast)),
+    )
+};
+
+pub(crate) const ALL_SLOW: Row = Row {
+    tiers: Tiers::Slow,
+    style: Style::of("#a3adb2", "#7d898e").dashed("2 3"),
+    ..Row::new(
+        "all-slow",
+        "every node slow: what an index costs with slow memory alone",
+        Make::Nodes(|_| Made::fixed(AllSlow)),
+    )
+};
+
+pub(crate) const INNER_FAST: Row = Row {
+    paper: Some("SIDLE §2.3"),
+    style: Style::of("#c76a00", "#f0a04b"),
+    ..Row::new(
+        "inner-fast",
+        "inner nodes fast, leaves slow",
+        Make::Nodes(|_| Made::fixed(InnerFast)),
+    )
+};
+
+pub(crate) const INTERLEAVE: Row = Row {
+    paper: Some("SIDLE §2.2"),
+    style: Style::of("#6d787d", "#a9b4b9").dashed("8 3 2 3"),
+    ..Row::new(
+        "interleave",
+        "weighted interleave: a fixed fraction of new nodes is fast, whatever they are",
+        Make::Nodes(|setup| Made::fixed(Interleave::new(setup.fast_ratio))),
+    )
+};
 
 /// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory does: once it ends among the
 /// inner nodes, one that is split may get a slow half with fast children, and nobody mends that.
@@ -14,10 +56,6 @@ use timberline_placement::{NewNode, Placement};
 pub struct InnerFast;
 
 impl Placement for InnerFast {
-    fn name(&self) -> &'static str {
-        "inner-fast"
-    }
-
     fn place(&self, node: NewNode) -> TierId {
         if node.height > 0 && node.parent.is_fast() {
             TierId::FAST
@@ -50,10 +88,6 @@ impl Interleave {
 }
 
 impl Placement for Interleave {
-    fn name(&self) -> &'static str {
-        "interleave"
-    }
-
     fn place(&self, _: NewNode) -> TierId {
         // The n-th node is fast where a line of slope `weight / PERIOD` passes a whole number.
         let n = u128::from(self.made.fetch_add(1, Ordering::Relaxed));

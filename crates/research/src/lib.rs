@@ -2,10 +2,13 @@
 //! static placements from exact frequencies. The library for users does not depend on this crate.
 
 mod fixed;
+mod kernel;
 mod oracle;
 pub mod pages;
 mod random;
 pub mod sidle;
+pub mod table;
+mod timberline;
 
 pub use fixed::{InnerFast, Interleave};
 pub use oracle::Oracle;

@@ -10,8 +10,8 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use timberline_tier::TierId;
@@ -20,6 +20,23 @@ use timberline_tier::lane::PerLane;
 use timberline_placement::NodeQueue;
 use timberline_placement::workers::lock;
 use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+
+use crate::table::{Kind, Made, Make, Row, Style};
+
+pub(crate) const ROW: Row = Row {
+    kind: Kind::Oracle,
+    style: Style::of("#7b4bb8", "#c09bf0").dashed("6 4"),
+    ..Row::new(
+        "oracle",
+        "static placement of nodes from exact frequencies; adaptive ones can beat it",
+        Make::Nodes(|_| {
+            let oracle = Arc::new(Oracle::default());
+            let made = Made::with_workers(oracle.clone(), Vec::new());
+            let oracle = Some(oracle);
+            Ok(Made { oracle, ..made })
+        }),
+    )
+};
 
 /// Accesses of each leaf that was touched, by its address.
 type Counts = HashMap<usize, u64>;
@@ -35,10 +52,6 @@ pub struct Oracle {
 }
 
 impl Placement for Oracle {
-    fn name(&self) -> &'static str {
-        "oracle"
-    }
-
     fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         if !self.counting.load(Relaxed) {
             return SELDOM;

@@ -28,6 +28,23 @@ use timberline_placement::{
     Access, KeyBytes, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM,
 };
 
+use crate::table::{Kind, Made, Make, Row, Style};
+
+pub(crate) const ROW: Row = Row {
+    paper: Some("SIDLE §6.1"),
+    kind: Kind::Adaptive,
+    style: Style::of("#94801e", "#cdb94f"),
+    ..Row::new(
+        "random",
+        "promotes the leaf of one access in 100, and demotes random ones",
+        Make::Nodes(|setup| {
+            let random = Random::new(setup.seed);
+            let workers = random.workers();
+            Ok(Made::with_workers(random, workers))
+        }),
+    )
+};
+
 /// The probability that an access promotes its leaf.
 const CHANCE: f64 = 0.01;
 /// Promotions a step; a pause or a stop waits no longer than that.
@@ -73,10 +90,6 @@ impl Random {
 }
 
 impl Placement for Random {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
     fn place(&self, node: NewNode) -> TierId {
         node.parent
     }

@@ -30,10 +30,6 @@ struct Watching {
 }
 
 impl Placement for Watching {
-    fn name(&self) -> &'static str {
-        "watching"
-    }
-
     fn place(&self, node: NewNode) -> TierId {
         match node.height {
             0 => TierId::SLOW,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use timberline_research::table::{self, Kind};
 use timberline_tier::emulator::CacheSize;
 
 use crate::run::{self, BadPlan, Budget, Form, Keys, PageCosts, Plan, Requests, What};
@@ -147,10 +148,13 @@ impl Setting {
         // Measured on two cores: loading a record, and an oracle's rehearsal.
         const LOAD: f64 = 1.2e-6;
         const REHEARSAL: f64 = 2.0 * 0.6e-6;
-        let still = ["all-fast", "all-slow", "interleave", "inner-fast", "oracle"];
-        let warming = |name: &&String| !still.contains(&name.as_str());
+        let kind = |name: &String| table::row(name).map(|row| row.kind);
+        let warming = |name: &&String| matches!(kind(name), Some(Kind::Adaptive | Kind::Paused));
         let maps = self.placements.len() as f64;
-        let oracles = self.placements.iter().filter(|it| it.starts_with("oracle"));
+        let oracles = self
+            .placements
+            .iter()
+            .filter(|it| kind(it) == Some(Kind::Oracle));
         let adapting = self.placements.iter().filter(warming).count() as f64;
         let bytes = (self.key_bytes + self.value_bytes) as f64 / 16.0;
         self.records as f64

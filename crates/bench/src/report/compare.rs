@@ -17,6 +17,13 @@ struct Reference {
     fast_share: Option<f64>,
 }
 
+/// The placement whose throughput is 0 of `regained`.
+pub const FLOOR: &str = "interleave";
+/// The placement whose throughput is 1 of `regained`.
+pub const ROOF: &str = "all-fast";
+/// The placement that other fractions of misses served by fast memory are compared with.
+const ORACLE: &str = "oracle";
+
 impl Reference {
     fn of(outcome: &Outcome) -> Self {
         Self {
@@ -29,9 +36,9 @@ impl Reference {
 /// Fills `regained` with its range and every ratio to a reference, replacing what was there.
 pub fn fill_comparisons(results: &mut [Outcome]) {
     for i in 0..results.len() {
-        let interleave = reference(results, i, "interleave", false);
-        let all_fast = reference(results, i, "all-fast", true);
-        let oracle = reference(results, i, "oracle", false);
+        let interleave = reference(results, i, FLOOR, false);
+        let all_fast = reference(results, i, ROOF, true);
+        let oracle = reference(results, i, ORACLE, false);
         let outcome = &mut results[i];
 
         let ratio_to = |other: &Option<Reference>| {

@@ -24,10 +24,6 @@ pub struct Census {
 }
 
 impl Placement for Census {
-    fn name(&self) -> &'static str {
-        "all-fast"
-    }
-
     fn place(&self, _: NewNode) -> TierId {
         TierId::FAST
     }

@@ -5,9 +5,11 @@ mod watched;
 use std::path::Path;
 use std::sync::Arc;
 
+use timberline_placement::Placement;
 use timberline_placement::workers::Workers;
-use timberline_placement::{AllSlow, Placement, Timberline, TimberlineConfig};
-use timberline_research::{InnerFast, Interleave, Oracle, Random, Sidle, SidleConfig};
+use timberline_research::Oracle;
+use timberline_research::pages::PageTable;
+use timberline_research::table::{Grain, Kind, Made, Make, PageSetup, Row, Setup, Tiers};
 use timberline_tier::emulator::PAGE;
 use timberline_tier::tiering::{KernelMoves, MoveCounter};
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
@@ -18,7 +20,7 @@ use super::form::Form;
 use super::hog::Hog;
 use super::index::PlacedIndex;
 use super::paged::PageSide;
-use super::plan::{KERNEL, LEAVES, PAGED, PAUSED, Plan, technique};
+use super::plan::Plan;
 use crate::report::{LevelFill, Outcome};
 use crate::substrate::Substrate;
 
@@ -29,7 +31,9 @@ const ASKED: usize = 4096;
 
 /// See the [module's text](self).
 pub struct Contender<I: PlacedIndex> {
-    /// The placement's name.
+    /// The placement's row.
+    pub row: &'static Row,
+    /// Its name.
     pub name: &'static str,
     /// Its map.
     pub map: I,
@@ -42,8 +46,6 @@ pub struct Contender<I: PlacedIndex> {
     /// What counts its leaves, if it is all fast.
     pub census: Option<Arc<Census>>,
     workers: Workers,
-    /// Whether anything moves its nodes.
-    adapts: bool,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
     /// The NUMA nodes that its tiers are bound to.
@@ -70,28 +72,28 @@ pub struct Sizes {
 }
 
 impl<I: PlacedIndex> Contender<I> {
-    /// An empty map placed by the placement of this name.
+    /// An empty map, placed by the placement of this row.
     ///
     /// # Errors
     /// One line: arenas that can't be had, or a budget too small for the placement's tables.
     pub fn new(
-        name: &'static str,
+        row: &'static Row,
         sizes: &Sizes,
         plan: &Plan,
         memory: impl FnOnce(Arenas) -> I::Memory,
         form: &Form,
     ) -> Result<Self, String> {
-        let is_paged = PAGED.contains(&name);
-        let (fast, slow) = match name {
-            "all-fast" => (sizes.fast + sizes.slow, 0),
-            "all-slow" | KERNEL => (0, sizes.fast + sizes.slow),
-            _ if is_paged => (0, sizes.fast + sizes.slow),
-            _ => (sizes.fast, sizes.slow),
+        let name = row.name;
+        let total = sizes.fast + sizes.slow;
+        let (fast, slow) = match row.tiers {
+            Tiers::Fast => (total, 0),
+            Tiers::Slow => (0, total),
+            Tiers::Both => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
         config.chunk_bytes = sizes.chunk.min(config.chunk_bytes);
         // A huge page moves as a whole, and only to where as much is free side by side: hardly ever under a tight budget.
-        config.huge_pages &= name != KERNEL;
+        config.huge_pages &= row.grain() != Grain::Kernel;
         let limits = [fast, slow];
         config.tiers = limits
             .into_iter()
@@ -99,57 +101,49 @@ impl<I: PlacedIndex> Contender<I> {
             .map(|(limit, nodes)| TierConfig { limit, nodes })
             .collect();
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-        let (mut workers, mut oracle, mut census) = (Vec::new(), None, None);
-        let placement: Arc<dyn Placement> = match name {
-            "all-fast" => {
-                let it = Arc::new(Census::default());
-                census = Some(it.clone());
-                it
-            }
-            "all-slow" | KERNEL => Arc::new(AllSlow),
-            _ if is_paged => Arc::new(AllSlow),
-            "interleave" => Arc::new(Interleave::new(
-                sizes.fast as f64 / sizes.tree.max(1) as f64,
-            )),
-            "inner-fast" => Arc::new(InnerFast),
-            "oracle" => {
-                let it = Arc::new(Oracle::default());
-                oracle = Some(it.clone());
-                it
-            }
-            "random" => {
-                let random = Random::new(plan.seed);
-                workers = random.workers();
-                random
-            }
-            "timberline" | LEAVES | PAUSED => {
-                let (home, mut config) = (I::heat(form), TimberlineConfig::default());
-                if name == LEAVES {
-                    config.copies = 0.0;
-                }
-                let ours = Timberline::new(&arenas, home, config);
-                let ours = ours.map_err(|error| format!("{error}, or give more --records"))?;
-                workers = ours.workers();
-                ours
-            }
-            name => {
-                let sidle = Sidle::new(sidle(name, sizes.levels, plan));
-                workers = sidle.workers();
-                sidle
-            }
+        let fast_ratio = sizes.fast as f64 / sizes.tree.max(1) as f64;
+        let mut made = match row.make {
+            Make::Nodes(make) => make(&Setup {
+                arenas: &arenas,
+                heat: I::heat(form),
+                fast_ratio,
+                fast_levels: sizes.levels,
+                seed: plan.seed,
+                interval: plan.interval,
+                watermarks: plan.watermarks,
+            })?,
+            Make::Pages(_) | Make::Kernel => Made::pages(),
         };
-        let map = I::new(memory(arenas), placement.clone(), form)?;
+        let mut census = None;
+        if row.tiers == Tiers::Fast {
+            let counting = Arc::new(Census::default());
+            census = Some(counting.clone());
+            made.placement = counting;
+        }
+        let map = I::new(memory(arenas), made.placement.clone(), form)?;
         let mut pages = None;
-        if is_paged {
+        if let Make::Pages(make) = row.make {
             let emulated = map.memory().emulated();
             let emulated = emulated.ok_or_else(|| format!("{name} moves emulated pages only"))?;
-            let side = PageSide::new(name, sizes, plan, emulated);
-            workers = side.workers();
+            let setup = PageSetup {
+                threads: plan.threads,
+                fast_ratio,
+            };
+            let limit = sizes.fast / PAGE;
+            let table = PageTable::new(Arc::new(emulated.pages().clone()), limit, plan.page_costs);
+            let is_oracle = row.kind == Kind::Oracle;
+            let side = PageSide::new(|table| make(&setup, table), table, is_oracle, emulated);
+            made.workers = side.workers();
             pages = Some(side);
         }
-        let adapts = !workers.is_empty() || name == KERNEL;
+        let Made {
+            placement,
+            workers,
+            oracle,
+        } = made;
         let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
         Ok(Contender {
+            row,
             name,
             map,
             placement,
@@ -157,10 +151,9 @@ impl<I: PlacedIndex> Contender<I> {
             pages,
             census,
             workers,
-            adapts,
-            budget: match name {
-                "all-fast" => None,
-                _ if is_paged => Some(sizes.fast),
+            budget: match (row.tiers, row.grain()) {
+                (Tiers::Fast, _) => None,
+                (_, Grain::Page) => Some(sizes.fast),
                 _ => Some(fast),
             },
             nodes: plan.nodes.clone(),
@@ -171,12 +164,12 @@ impl<I: PlacedIndex> Contender<I> {
 
     /// Whether it gets better with time.
     pub fn adapts(&self) -> bool {
-        self.adapts
+        matches!(self.row.kind, Kind::Adaptive | Kind::Paused)
     }
 
     /// Whether the kernel decides where its pages are.
     pub fn is_kernels(&self) -> bool {
-        self.name == KERNEL
+        self.row.grain() == Grain::Kernel
     }
 
     /// Whether pages are moved, by whomever: a node's address does not tell its tier then.
@@ -266,7 +259,7 @@ impl<I: PlacedIndex> Contender<I> {
 
     /// Lets the workers run until [`Contender::pause`], unless theirs are to rest while it is `measured`.
     pub fn resume(&self, measured: bool) {
-        if !(measured && self.name == PAUSED) {
+        if !(measured && self.row.kind == Kind::Paused) {
             self.workers.resume();
         }
     }
@@ -357,26 +350,5 @@ impl<I: PlacedIndex> Contender<I> {
             true => Vec::new(),
             false => Self::levels_of(&stats),
         };
-    }
-}
-
-/// SIDLE as a whole, or a step of its ablation.
-///
-/// # Panics
-/// If there is no placement of this name: names are checked.
-fn sidle(name: &str, levels: u8, plan: &Plan) -> SidleConfig {
-    let whole = SidleConfig::default();
-    let trigger_period = plan.interval.unwrap_or(whole.trigger_period);
-    let published = (whole.low_watermark, whole.high_watermark);
-    let (low_watermark, high_watermark) = plan.watermarks.unwrap_or(published);
-    SidleConfig {
-        up_to: technique(name)
-            .unwrap_or_else(|| unreachable!("placement names are checked: {name}")),
-        fixed_levels: levels,
-        trigger_period,
-        cooler_period: 4 * trigger_period,
-        low_watermark,
-        high_watermark,
-        ..whole
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use timberline_research::table::{Grain, Tiers};
 use timberline_tier::emulator::LineCounts;
 
 use super::contender::Contender;
@@ -177,9 +178,9 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             records: what.requests.records(),
             threads: plan.threads,
             seconds: self.seconds,
-            fast_budget_ratio: match self.contender.name {
-                "all-fast" => 1.0,
-                "all-slow" => 0.0,
+            fast_budget_ratio: match (self.contender.row.tiers, self.contender.row.grain()) {
+                (Tiers::Fast, _) => 1.0,
+                (Tiers::Slow, Grain::Node) => 0.0,
                 _ => budget,
             },
             promoted: self.moves.0,

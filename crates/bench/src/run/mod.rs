@@ -20,12 +20,10 @@ mod schedule;
 mod source;
 
 pub use timberline_research::pages::PageCosts;
+pub use timberline_research::table;
 
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
-pub use plan::{
-    BadPlan, Budget, INDEXES, LEAVES, ORACLE_PAGES, PAGED, PAUSED, PLACEMENTS, Plan, What,
-    cpu_cache, indexes, placements, watermarks,
-};
+pub use plan::{BadPlan, Budget, INDEXES, Plan, What, cpu_cache, indexes, placements, watermarks};
 pub use runner::{Measured, emulated, native};
 pub use source::{Requests, Source};

@@ -6,15 +6,9 @@ use std::time::Duration;
 
 use timberline_placement::workers::{Next, Waker, Worker};
 use timberline_placement::{Placed, View};
-use timberline_research::pages::{
-    Autonuma, AutonumaConfig, Caption, CaptionConfig, Damon, DamonConfig, Memtis, MemtisConfig,
-    Moment, PageCounts, PageOracle, PageScheme, PageTable, Paged, Tally, Tpp, TppConfig,
-};
+use timberline_research::pages::{Moment, PageCounts, PageScheme, PageTable, Paged, Tally};
 use timberline_tier::emulator::{Emulated, PAGE, PageMap, spend};
 use timberline_tier::{Memory, TierId};
-
-use super::contender::Sizes;
-use super::plan::{ORACLE_PAGES, Plan};
 
 /// A sample in so many missing lines makes an oracle: few enough to be quick, and in no step with the lines of a visit.
 const ORACLE_SAMPLES: u32 = 7;
@@ -30,28 +24,17 @@ pub struct PageSide {
 }
 
 impl PageSide {
-    /// The page-grained placement of this name, for a map without records in this memory.
-    pub fn new(name: &str, sizes: &Sizes, plan: &Plan, memory: &Emulated) -> PageSide {
+    /// A scheme of pages, for a map without records in this memory. An oracle counts first.
+    pub fn new(
+        make: impl FnOnce(&mut PageTable) -> Box<dyn PageScheme>,
+        mut table: PageTable,
+        is_oracle: bool,
+        memory: &Emulated,
+    ) -> PageSide {
         let pages = memory.pages();
-        let limit = sizes.fast / PAGE;
-        let mut table = PageTable::new(Arc::new(pages.clone()), limit, plan.page_costs);
-        let scheme: Box<dyn PageScheme> = match name {
-            "tpp" => Box::new(Tpp::new(&table, TppConfig::default())),
-            "autonuma" => Box::new(Autonuma::new(&table, AutonumaConfig::default())),
-            "damon" => Box::new(Damon::new(&table, DamonConfig::default())),
-            "memtis" => {
-                let config = MemtisConfig::for_threads(plan.threads);
-                Box::new(Memtis::new(&mut table, config))
-            }
-            "caption" => Box::new(Caption::new(CaptionConfig {
-                share: (sizes.fast * 1000 / sizes.tree.max(1)) as u32,
-                ..CaptionConfig::default()
-            })),
-            ORACLE_PAGES => Box::new(PageOracle),
-            other => unreachable!("placement names are checked: {other}"),
-        };
+        let scheme = make(&mut table);
         let paged = Arc::new(Paged::new(scheme, table));
-        let counts = (name == ORACLE_PAGES).then(|| Arc::new(PageCounts::new(pages.pages())));
+        let counts = is_oracle.then(|| Arc::new(PageCounts::new(pages.pages())));
         match &counts {
             Some(counts) => memory.watch_pages(counts.clone()),
             None => memory.watch_pages(paged.clone()),
@@ -144,7 +127,7 @@ struct PageWorker {
 
 impl Worker for PageWorker {
     fn name(&self) -> &'static str {
-        self.paged.name()
+        "pages"
     }
 
     fn waker(&self) -> Waker {

@@ -4,53 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use timberline_research::pages::PageCosts;
-use timberline_research::sidle::Technique;
+use timberline_research::table::{self, Grain, Setting, TABLE};
 use timberline_tier::emulator::CacheSize;
 
 use super::form::{Form, Keys};
 use super::source::Requests;
 use crate::workload::{KeySpace, Tpcc, Workload};
-
-/// The placements of nodes that can be compared, in the order of the report.
-pub const PLACEMENTS: [&str; 15] = [
-    "all-fast",
-    "all-slow",
-    "interleave",
-    "random",
-    "inner-fast",
-    "oracle",
-    "sidle+layering",
-    "sidle+tracking",
-    "sidle+migration",
-    "sidle+histogram",
-    "sidle+watermark",
-    "sidle",
-    "timberline",
-    LEAVES,
-    PAUSED,
-];
-
-/// `timberline` that moves whole leaves only and makes no copies of hot records.
-pub const LEAVES: &str = "timberline-leaves";
-
-/// `timberline`, whose workers rest from the first measured round on: what migration itself costs requests shows beside it.
-pub const PAUSED: &str = "timberline-paused";
-
-/// The placements of pages, on emulated memory only, in the order of the report.
-pub const PAGED: [&str; 6] = [
-    "tpp",
-    "autonuma",
-    "damon",
-    "memtis",
-    "caption",
-    ORACLE_PAGES,
-];
-
-/// The one among them that knows the true frequencies.
-pub const ORACLE_PAGES: &str = "oracle-pages";
-
-/// The placement that is none of ours, on real memory only: the map begins in slow memory, and pages go where the kernel moves them.
-pub const KERNEL: &str = "kernel";
 
 /// The maps that can be measured.
 pub const INDEXES: [&str; 3] = ["btree", "art", "masstree"];
@@ -198,7 +157,7 @@ pub struct Plan {
     pub what: Vec<What>,
     /// The maps, one after the other: names of [`INDEXES`].
     pub indexes: Vec<&'static str>,
-    /// The placements, side by side: names of [`PLACEMENTS`].
+    /// The placements, side by side: names of [`TABLE`].
     pub placements: Vec<&'static str>,
     /// Request threads.
     pub threads: usize,
@@ -226,17 +185,12 @@ pub struct Plan {
     pub page_costs: PageCosts,
 }
 
-/// The placements of a list of names, in the order of [`PLACEMENTS`], each once.
+/// The placements of a list of names, in the order of [`TABLE`], each once.
 ///
 /// # Errors
 /// One that is unknown, or none.
 pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
-    let known: Vec<_> = PLACEMENTS
-        .into_iter()
-        .chain(PAGED)
-        .chain([KERNEL])
-        .collect();
-    choose("placement", &known, names)
+    choose("placement", &TABLE.map(|row| row.name), names)
 }
 
 /// The maps of a list of names, in the order of [`INDEXES`], each once.
@@ -267,46 +221,42 @@ fn choose(
     }
 }
 
-/// The last of SIDLE's techniques that the placement of this name uses, if it is SIDLE or a step of its ablation.
-pub(super) fn technique(placement: &str) -> Option<Technique> {
-    let step = Technique::ALL.into_iter().find(|it| it.step() == placement);
-    step.or((placement == "sidle").then_some(Technique::Watermark))
-}
-
-/// Whether a placement uses this technique of SIDLE's.
-fn heeds(placement: &str, technique: Technique) -> bool {
-    self::technique(placement).is_some_and(|last| last >= technique)
+/// Whether the placement of this name heeds a setting.
+fn heeds(placement: &str, setting: Setting) -> bool {
+    table::row(placement).is_some_and(|row| row.heeds.contains(&setting))
 }
 
 impl Plan {
-    /// What is set of SIDLE, as `bench` calls it, and the first technique that heeds it.
-    fn settings_of_sidle(&self) -> impl Iterator<Item = (&'static str, Technique)> {
-        let interval = self.interval.map(|_| ("--interval", Technique::Tracking));
+    /// The settings given that not all placements heed, with their options.
+    fn settings(&self) -> impl Iterator<Item = (&'static str, Setting)> {
+        let interval = self.interval.map(|_| ("--interval", Setting::Interval));
         let watermarks = self.watermarks;
-        let watermarks = watermarks.map(|_| ("--watermarks", Technique::Watermark));
+        let watermarks = watermarks.map(|_| ("--watermarks", Setting::Watermarks));
         interval.into_iter().chain(watermarks)
     }
 
-    /// What a reader has to know of settings that not all placements heed, a sentence each.
+    /// One sentence for each setting that only some of the placements heed.
     pub fn notes(&self) -> Vec<String> {
-        let note = |(flag, technique)| {
+        let note = |(option, setting)| {
             let placements = self.placements.iter().copied();
-            let heeding = placements.filter(|name| heeds(name, technique));
+            let heeding = placements.filter(|name| heeds(name, setting));
             let heeding = heeding.collect::<Vec<_>>().join(", ");
-            format!("{flag} is heeded by {heeding} alone.")
+            format!("{option} is heeded by {heeding} alone.")
         };
-        self.settings_of_sidle().map(note).collect()
+        self.settings().map(note).collect()
     }
 
-    /// Checks that everything set is heeded by one of the placements.
+    /// Checks that one of the placements heeds each setting given.
     fn check_heeded(&self) -> Result<(), BadPlan> {
-        for (flag, technique) in self.settings_of_sidle() {
-            if !self.placements.iter().any(|name| heeds(name, technique)) {
-                let heeding = PLACEMENTS.into_iter().filter(|name| heeds(name, technique));
+        for (option, setting) in self.settings() {
+            if !self.placements.iter().any(|name| heeds(name, setting)) {
+                let heeding = TABLE.iter().filter(|row| row.heeds.contains(&setting));
+                let heeding = heeding.map(|row| row.name).collect::<Vec<_>>();
                 return Err(BadPlan(format!(
-                    "{flag} has no effect on {}: leave it out, or give --placements with one that heeds it: {}",
+                    "{option} has no effect on {}: leave it out, or give --placements with one that \
+                     heeds it: {}",
                     self.placements.join(", "),
-                    heeding.collect::<Vec<_>>().join(", ")
+                    heeding.join(", ")
                 )));
             }
         }
@@ -362,9 +312,15 @@ impl Plan {
                 what.form.keys.name()
             )));
         }
-        if self.placements.contains(&KERNEL) && self.nodes.iter().any(Vec::is_empty) {
+        let mut kernel = self
+            .placements
+            .iter()
+            .filter(|name| table::row(name).is_some_and(|row| row.grain() == Grain::Kernel));
+        if let Some(kernel) = kernel.next()
+            && self.nodes.iter().any(Vec::is_empty)
+        {
             return Err(BadPlan(format!(
-                "the placement {KERNEL} needs real memory of two kinds: give --native"
+                "the placement {kernel} needs real memory of two kinds: give --native"
             )));
         }
         if let Budget::Bytes(bytes) = self.budget

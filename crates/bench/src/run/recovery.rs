@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::report::compare::{FLOOR, ROOF};
 use crate::report::{Outcome, Sample, median};
 
 /// Time before a shift whose level counts as what was regained.
@@ -16,8 +17,7 @@ const SUSTAINED: usize = 3;
 pub fn fill(outcomes: &mut [Outcome], every: Duration) {
     let throughput = ends(outcomes, |sample| Some(sample.ops_per_s));
     let fast_share = ends(outcomes, |sample| sample.fast_share);
-    let compared =
-        |outcome: &&mut Outcome| !["all-fast", "interleave"].contains(&outcome.placement.as_str());
+    let compared = |outcome: &&mut Outcome| ![ROOF, FLOOR].contains(&outcome.placement.as_str());
     for outcome in outcomes.iter_mut().filter(compared) {
         let times = |ends, of| times(outcome, ends, of, every);
         let (median, longest) = times(throughput, |sample| Some(sample.ops_per_s));
@@ -38,7 +38,7 @@ fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
         let outcome = outcomes.iter().find(|it| it.placement == placement)?;
         median(&outcome.series.iter().filter_map(of).collect::<Vec<_>>())
     };
-    let (floor, roof) = usual("interleave").zip(usual("all-fast"))?;
+    let (floor, roof) = usual(FLOOR).zip(usual(ROOF))?;
     (roof > floor).then_some((floor, roof))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use timberline_research::table;
 use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
@@ -14,6 +15,7 @@ use super::index::PlacedIndex;
 use super::indexes::{Bytes, Words};
 use super::plan::{Plan, What};
 use super::source::Source;
+use crate::report::compare::ROOF;
 use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
 use crate::workload::{Permutation, Rng};
@@ -175,15 +177,7 @@ fn load_all<'a, I: PlacedIndex>(
         chunk,
         levels: u8::MAX,
     };
-    let reference: Entry<'a, I> = load(
-        "all-fast",
-        &sizes,
-        plan,
-        what,
-        memory,
-        progress,
-        interrupted,
-    )?;
+    let reference: Entry<'a, I> = load(ROOF, &sizes, plan, what, memory, progress, interrupted)?;
     let tree = reference.contender.committed().0;
     let fast = plan.budget.bytes(tree);
     let slow = tree + tree / 10 + (256 << 10) + plan.growth(what);
@@ -198,7 +192,7 @@ fn load_all<'a, I: PlacedIndex>(
     let census = reference.contender.census.as_ref().expect("it is all fast");
     let bounds = census.bounds(&reference.contender.map, plan.seed, what, fast, interrupted);
     let mut entries = vec![reference];
-    for &placement in plan.placements.iter().filter(|&&name| name != "all-fast") {
+    for &placement in plan.placements.iter().filter(|&&name| name != ROOF) {
         if interrupted.load(Relaxed) {
             break;
         }
@@ -217,7 +211,7 @@ fn load_all<'a, I: PlacedIndex>(
         }
         entries.push(entry);
     }
-    if !plan.placements.contains(&"all-fast") {
+    if !plan.placements.contains(&ROOF) {
         entries.remove(0);
     }
     // The last to come, as it takes what the others left of fast memory.
@@ -248,7 +242,8 @@ fn load<'a, I: PlacedIndex>(
         &format!("{}: loading {placement}", what.requests.name()),
         Some(records),
     );
-    let contender = Contender::<I>::new(placement, sizes, plan, memory, &what.form)?;
+    let row = table::row(placement).expect("names are checked");
+    let contender = Contender::<I>::new(row, sizes, plan, memory, &what.form)?;
     contender.map.memory().charge(false);
     contender.resume(false);
     let start = Instant::now();

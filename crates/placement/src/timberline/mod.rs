@@ -189,10 +189,6 @@ fn bump(count: &AtomicU64) {
 }
 
 impl Placement for Timberline {
-    fn name(&self) -> &'static str {
-        "timberline"
-    }
-
     fn place(&self, node: NewNode) -> TierId {
         if !node.parent.is_fast() {
             return TierId::SLOW;

@@ -22,6 +22,20 @@ use super::lru::{Lru, SOON};
 use super::scan::{ScanConfig, Scanner};
 use super::{Moment, PageScheme, PageTable};
 
+use crate::table::{Kind, Make, Row, Style, Tiers};
+
+pub(crate) const AUTONUMA: Row = Row {
+    paper: Some("AutoNUMA"),
+    tiers: Tiers::Slow,
+    kind: Kind::Adaptive,
+    style: Style::of("#008591", "#45c5ce"),
+    ..Row::new(
+        "autonuma",
+        "pages: Linux NUMA balancing in memory-tiering mode",
+        Make::Pages(|_, table| Box::new(Autonuma::new(table, AutonumaConfig::default()))),
+    )
+};
+
 /// Steps from the lowest threshold to the highest: `NUMA_MIGRATION_ADJUST_STEPS`.
 const STEPS: u32 = 16;
 
@@ -141,10 +155,6 @@ impl Autonuma {
 }
 
 impl PageScheme for Autonuma {
-    fn name(&self) -> &'static str {
-        "autonuma"
-    }
-
     fn place(&mut self, table: &mut PageTable, page: usize) {
         if table.place(page, TierId::FAST).is_fast() {
             self.lru.push_inactive(page);

@@ -18,6 +18,25 @@ use timberline_tier::TierId;
 
 use super::{Moment, PageScheme, PageTable};
 
+use crate::table::{Kind, Make, Row, Style, Tiers};
+
+pub(crate) const CAPTION: Row = Row {
+    paper: Some("Caption §6"),
+    tiers: Tiers::Slow,
+    kind: Kind::Adaptive,
+    style: Style::of("#6f7e00", "#bccc42"),
+    ..Row::new(
+        "caption",
+        "pages: the fraction of pages in slow memory follows throughput",
+        Make::Pages(|setup, _| {
+            Box::new(Caption::new(CaptionConfig {
+                share: (setup.fast_ratio * 1000.0) as u32,
+                ..CaptionConfig::default()
+            }))
+        }),
+    )
+};
+
 /// Parameters of [`Caption`]. Shares are in thousandths, so that pages are spread exactly.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptionConfig {
@@ -130,10 +149,6 @@ impl Caption {
 }
 
 impl PageScheme for Caption {
-    fn name(&self) -> &'static str {
-        "caption"
-    }
-
     fn place(&mut self, table: &mut PageTable, page: usize) {
         let tier = match is_fast(table.in_use().len(), self.share) {
             true => TierId::FAST,

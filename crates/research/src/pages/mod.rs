@@ -41,3 +41,10 @@ pub use paged::{Paged, Tally, Turn};
 pub use seam::{Moment, PageScheme, Pages};
 pub use table::PageTable;
 pub use tpp::{Tpp, TppConfig};
+
+pub(crate) use autonuma::AUTONUMA;
+pub(crate) use caption::CAPTION;
+pub(crate) use damon::DAMON;
+pub(crate) use memtis::MEMTIS;
+pub(crate) use oracle::ORACLE;
+pub(crate) use tpp::TPP;

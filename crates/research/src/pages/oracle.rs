@@ -11,7 +11,20 @@ use std::time::Duration;
 use timberline_tier::TierId;
 use timberline_tier::emulator::{PageWatch, Touch};
 
+use crate::table::{Kind, Make, Row, Style, Tiers};
+
 use super::{Moment, PageScheme, PageTable, Paged};
+
+pub(crate) const ORACLE: Row = Row {
+    tiers: Tiers::Slow,
+    kind: Kind::Oracle,
+    style: Style::of("#7b4bb8", "#c09bf0").pale(50),
+    ..Row::new(
+        "oracle-pages",
+        "pages: static placement from exact frequencies, the best of its kind",
+        Make::Pages(|_, _| Box::new(PageOracle)),
+    )
+};
 
 /// Samples of each page.
 pub struct PageCounts(Box<[AtomicU64]>);
@@ -56,10 +69,6 @@ impl PageWatch for PageCounts {
 pub struct PageOracle;
 
 impl PageScheme for PageOracle {
-    fn name(&self) -> &'static str {
-        "oracle-pages"
-    }
-
     fn place(&mut self, table: &mut PageTable, page: usize) {
         table.place(page, TierId::SLOW);
     }

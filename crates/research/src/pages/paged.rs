@@ -11,7 +11,6 @@ use timberline_placement::workers::{Waker, lock};
 
 /// A scheme with its table. The lock is held for one call of the scheme, never while anything is paid for.
 pub struct Paged {
-    name: &'static str,
     waker: Waker,
     state: Mutex<State>,
 }
@@ -50,15 +49,9 @@ impl Paged {
     pub fn new(scheme: Box<dyn PageScheme>, table: PageTable) -> Paged {
         table.await_first_accesses();
         Paged {
-            name: scheme.name(),
             waker: Waker::new(),
             state: Mutex::new(State { scheme, table }),
         }
-    }
-
-    /// The scheme's name.
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     /// Wakes the worker that is to call [`Paged::step`].

@@ -73,9 +73,6 @@ pub struct Moment {
 
 /// Decides which tier each page is in. One call at a time; what is done is charged in the table to whoever called.
 pub trait PageScheme: Send {
-    /// The name under which results are reported.
-    fn name(&self) -> &'static str;
-
     /// A page comes into use: it is to be [`place`](PageTable::place)d.
     fn place(&mut self, table: &mut PageTable, page: usize);
 

@@ -19,6 +19,20 @@ use super::scan::{ScanConfig, Scanner};
 use super::{Moment, PageScheme, PageTable};
 use timberline_placement::View;
 
+use crate::table::{Kind, Make, Row, Style, Tiers};
+
+pub(crate) const TPP: Row = Row {
+    paper: Some("TPP §5"),
+    tiers: Tiers::Slow,
+    kind: Kind::Adaptive,
+    style: Style::of("#c23a5b", "#f27d97"),
+    ..Row::new(
+        "tpp",
+        "pages: hint faults on slow pages promote, Linux's LRU lists demote",
+        Make::Pages(|_, table| Box::new(Tpp::new(table, TppConfig::default()))),
+    )
+};
+
 /// Parameters of [`Tpp`].
 #[derive(Clone, Copy, Debug)]
 pub struct TppConfig {
@@ -70,10 +84,6 @@ impl Tpp {
 }
 
 impl PageScheme for Tpp {
-    fn name(&self) -> &'static str {
-        "tpp"
-    }
-
     fn place(&mut self, table: &mut PageTable, page: usize) {
         if table.place(page, TierId::FAST).is_fast() {
             self.lru.push_inactive(page);

@@ -81,6 +81,7 @@ use timberline_placement::{View, powers_of_two};
 
 pub use histogram::BINS;
 pub use technique::Technique;
+pub(crate) use technique::{HISTOGRAM, LAYERING, MIGRATION, ROW, TRACKING, WATERMARK};
 
 /// Periods and watermarks. The defaults are the paper's (§5, "Configuration").
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -292,10 +293,6 @@ impl Sidle {
 }
 
 impl Placement for Sidle {
-    fn name(&self) -> &'static str {
-        self.config.up_to.placement()
-    }
-
     /// Layer-aware allocation (§4.1).
     fn place(&self, node: NewNode) -> TierId {
         let in_fast_layers = node.level < self.params.load().l_fast

@@ -23,6 +23,100 @@
 //!
 //! A boundary that is broken for want of fast memory is mended from the migration on.
 
+use super::{Sidle, SidleConfig};
+use crate::table::{Kind, Made, Make, Row, Setting, Setup, Style};
+
+const STYLE: Style = Style::of("#2c6fd1", "#6ea6f7");
+
+/// SIDLE as published.
+pub(crate) const ROW: Row = Row {
+    paper: Some("SIDLE §4"),
+    kind: Kind::Adaptive,
+    heeds: &[Setting::Interval, Setting::Watermarks],
+    style: STYLE,
+    ..Row::new(
+        "sidle",
+        "SIDLE as published: heat in leaves, five workers, watermarks",
+        Make::Nodes(|setup| make(setup, Technique::Watermark)),
+    )
+};
+
+pub(crate) const LAYERING: Row = Row {
+    kind: Kind::Static,
+    heeds: &[],
+    style: STYLE.pale(30),
+    ..step(
+        "sidle+layering",
+        "a step of SIDLE's ablation: new nodes are fast near the root",
+        Make::Nodes(|setup| make(setup, Technique::Layering)),
+    )
+};
+
+pub(crate) const TRACKING: Row = Row {
+    style: STYLE.pale(45),
+    ..step(
+        "sidle+tracking",
+        "a step of SIDLE's ablation: layering and heat in leaves",
+        Make::Nodes(|setup| make(setup, Technique::Tracking)),
+    )
+};
+
+pub(crate) const MIGRATION: Row = Row {
+    style: STYLE.pale(62),
+    ..step(
+        "sidle+migration",
+        "a step of SIDLE's ablation: tracking, and hot paths and cold leaves move",
+        Make::Nodes(|setup| make(setup, Technique::Migration)),
+    )
+};
+
+pub(crate) const HISTOGRAM: Row = Row {
+    style: STYLE.pale(80),
+    ..step(
+        "sidle+histogram",
+        "a step of SIDLE's ablation: migration, with thresholds from a histogram",
+        Make::Nodes(|setup| make(setup, Technique::Histogram)),
+    )
+};
+
+pub(crate) const WATERMARK: Row = Row {
+    heeds: ROW.heeds,
+    ..step(
+        "sidle+watermark",
+        "the last step of SIDLE's ablation, the same as sidle",
+        ROW.make,
+    )
+};
+
+/// A step of the ablation.
+const fn step(name: &'static str, about: &'static str, make: Make) -> Row {
+    Row {
+        paper: Some("SIDLE §6.5.1"),
+        kind: Kind::Adaptive,
+        heeds: &[Setting::Interval],
+        style: STYLE,
+        ..Row::new(name, about, make)
+    }
+}
+
+fn make(setup: &Setup<'_>, up_to: Technique) -> Result<Made, String> {
+    let whole = SidleConfig::default();
+    let trigger_period = setup.interval.unwrap_or(whole.trigger_period);
+    let published = (whole.low_watermark, whole.high_watermark);
+    let (low_watermark, high_watermark) = setup.watermarks.unwrap_or(published);
+    let sidle = Sidle::new(SidleConfig {
+        up_to,
+        fixed_levels: setup.fast_levels,
+        trigger_period,
+        cooler_period: 4 * trigger_period,
+        low_watermark,
+        high_watermark,
+        ..whole
+    });
+    let workers = sidle.workers();
+    Ok(Made::with_workers(sidle, workers))
+}
+
 /// A technique of SIDLE, in the order of Figure 19.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Technique {
@@ -47,25 +141,6 @@ impl Technique {
         Technique::Histogram,
         Technique::Watermark,
     ];
-
-    /// The step of the ablation that ends with it.
-    pub const fn step(self) -> &'static str {
-        match self {
-            Technique::Layering => "sidle+layering",
-            Technique::Tracking => "sidle+tracking",
-            Technique::Migration => "sidle+migration",
-            Technique::Histogram => "sidle+histogram",
-            Technique::Watermark => "sidle+watermark",
-        }
-    }
-
-    /// The placement that uses it and all before it: a step, or the whole.
-    pub(super) const fn placement(self) -> &'static str {
-        match self {
-            Technique::Watermark => "sidle",
-            _ => self.step(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -182,7 +257,7 @@ mod tests {
     fn the_last_step_is_the_whole() {
         let whole = Sidle::new(SidleConfig::default());
         let last = up_to(Technique::Watermark);
-        assert_eq!((last.name(), last.snapshot()), ("sidle", whole.snapshot()));
+        assert_eq!(last.snapshot(), whole.snapshot());
         assert_eq!(last.workers().len(), whole.workers().len());
         assert_eq!(
             SidleConfig::default().up_to,

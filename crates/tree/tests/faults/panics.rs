@@ -65,10 +65,6 @@ impl Shaky {
 }
 
 impl Placement for Shaky {
-    fn name(&self) -> &'static str {
-        "shaky"
-    }
-
     fn place(&self, node: NewNode) -> TierId {
         self.shake();
         self.inner.place(node)

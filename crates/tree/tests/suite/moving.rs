@@ -15,6 +15,8 @@ use super::rooms;
 
 /// A placement and how to make its workers.
 pub struct Policy {
+    /// As in reports.
+    pub name: &'static str,
     pub placement: Arc<dyn Placement>,
     pub workers: Box<dyn Fn() -> Vec<Box<dyn Worker>> + Send + Sync>,
     /// What it believes, for the message of a test that fails.
@@ -37,6 +39,7 @@ pub fn sidle_with(config: SidleConfig) -> Policy {
     let sidle = Sidle::new(config);
     let believing = sidle.clone();
     Policy {
+        name: "sidle",
         placement: sidle.clone(),
         beliefs: Box::new(move || format!("{:?}", believing.snapshot())),
         workers: Box::new(move || sidle.workers()),
@@ -56,6 +59,7 @@ pub fn sidle_up_to(technique: Technique) -> Policy {
 pub fn random(seed: u64) -> Policy {
     let random = Random::new(seed);
     Policy {
+        name: "random",
         placement: random.clone(),
         beliefs: Box::new(String::new),
         workers: Box::new(move || random.workers()),
@@ -77,6 +81,7 @@ pub fn timberline_in(room: &Room, home: HeatIn) -> (Arenas, Policy) {
     let ours = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let believing = ours.clone();
     let policy = Policy {
+        name: "timberline",
         placement: ours.clone(),
         beliefs: Box::new(move || format!("samples one in {}", believing.interval())),
         workers: Box::new(move || ours.workers()),

@@ -159,10 +159,6 @@ impl Shuffle {
 }
 
 impl Placement for Shuffle {
-    fn name(&self) -> &'static str {
-        "shuffle"
-    }
-
     fn place(&self, node: NewNode) -> TierId {
         // An inner node takes over children of its twin, which may be fast.
         let children_may_be_fast = node.height > 0 && node.twin.is_fast();

@@ -62,7 +62,7 @@ pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
     let seed = seed();
     for &make in moving::ALL {
         let (map, policy, model) = loaded::<T>(make, seed);
-        let name = policy.placement.name();
+        let name = policy.name;
         let (placed, mut clockwork) = (map.placed(), policy.clockwork());
         let mut draw = Draw::new(seed, 0);
         let size = T::MANY / 20;

@@ -2,7 +2,6 @@
 
 use super::{Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
 use crate::eval::setting::Setting;
-use crate::run::LEAVES;
 
 /// Every placement that could run in a machine, and three that know the true frequencies.
 const ALL: [&str; 14] = [
@@ -13,7 +12,7 @@ const ALL: [&str; 14] = [
     "oracle",
     "sidle",
     "timberline",
-    LEAVES,
+    "timberline-leaves",
     "tpp",
     "autonuma",
     "damon",
@@ -35,7 +34,7 @@ const REALISABLE: &[&str] = &[
 
 /// All of these; a quick look does without a part of our own.
 fn all(scale: &Scale) -> Vec<&'static str> {
-    let is_shown = |name: &&str| !(scale.is_quick && *name == LEAVES);
+    let is_shown = |name: &&str| !(scale.is_quick && *name == "timberline-leaves");
     ALL.into_iter().filter(is_shown).collect()
 }
 
@@ -79,7 +78,7 @@ fn bounds(scale: &Scale) -> Figure {
         "oracle",
         "sidle",
         "timberline",
-        LEAVES,
+        "timberline-leaves",
         "oracle-pages",
     ];
     let at = |budget: f64, name: &str| {

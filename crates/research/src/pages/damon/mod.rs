@@ -27,6 +27,20 @@ use quota::Quota;
 
 pub use monitor::MonitorConfig;
 
+use crate::table::{Kind, Make, Row, Style, Tiers};
+
+pub(crate) const DAMON: Row = Row {
+    paper: Some("DAMON"),
+    tiers: Tiers::Slow,
+    kind: Kind::Adaptive,
+    style: Style::of("#96573a", "#d39b7c"),
+    ..Row::new(
+        "damon",
+        "pages: regions of pages, sampled by accessed bits, migrated hot and cold",
+        Make::Pages(|_, table| Box::new(Damon::new(table, DamonConfig::default()))),
+    )
+};
+
 /// Parameters of [`Damon`].
 #[derive(Clone, Copy, Debug)]
 pub struct DamonConfig {
@@ -157,10 +171,6 @@ impl Damon {
 }
 
 impl PageScheme for Damon {
-    fn name(&self) -> &'static str {
-        "damon"
-    }
-
     fn place(&mut self, table: &mut PageTable, page: usize) {
         match table.place(page, TierId::FAST).is_fast() {
             true => self.fast.frames.enter(page),

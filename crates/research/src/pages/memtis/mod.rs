@@ -28,6 +28,23 @@ use heat::{Heat, Piece, Unit};
 use histogram::{BINS, Histogram};
 use timberline_placement::View;
 
+use crate::table::{Kind, Make, Row, Style, Tiers};
+
+pub(crate) const MEMTIS: Row = Row {
+    paper: Some("MEMTIS"),
+    tiers: Tiers::Slow,
+    kind: Kind::Adaptive,
+    style: Style::of("#ae4b9c", "#e389d3"),
+    ..Row::new(
+        "memtis",
+        "pages: samples of cache misses make a histogram of pages, which sets the hot threshold",
+        Make::Pages(|setup, table| {
+            let config = MemtisConfig::for_threads(setup.threads);
+            Box::new(Memtis::new(table, config))
+        }),
+    )
+};
+
 /// Parameters of [`Memtis`].
 #[derive(Clone, Copy, Debug)]
 pub struct MemtisConfig {
@@ -258,10 +275,6 @@ impl Memtis {
 }
 
 impl PageScheme for Memtis {
-    fn name(&self) -> &'static str {
-        "memtis"
-    }
-
     fn place(&mut self, table: &mut PageTable, page: usize) {
         let unit = self.heat.unit_of(page);
         if self.heat.unit(unit) == Unit::Absent {

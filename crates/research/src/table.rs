@@ -1,0 +1,308 @@
+//! The table of all placements that can be compared. Each row is a constant beside its placement:
+//! a new placement is a file with its row, and a line in [`TABLE`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use timberline_placement::workers::Worker;
+use timberline_placement::{AllSlow, HeatIn, Placement};
+use timberline_tier::Arenas;
+
+use crate::pages::{PageScheme, PageTable};
+use crate::{Oracle, fixed, kernel, oracle, pages, random, sidle, timberline};
+
+/// All placements, in the order of reports.
+pub const TABLE: [Row; 22] = [
+    fixed::ALL_FAST,
+    fixed::ALL_SLOW,
+    fixed::INTERLEAVE,
+    random::ROW,
+    fixed::INNER_FAST,
+    oracle::ROW,
+    sidle::LAYERING,
+    sidle::TRACKING,
+    sidle::MIGRATION,
+    sidle::HISTOGRAM,
+    sidle::WATERMARK,
+    sidle::ROW,
+    timberline::ROW,
+    timberline::LEAVES,
+    timberline::PAUSED,
+    pages::TPP,
+    pages::AUTONUMA,
+    pages::DAMON,
+    pages::MEMTIS,
+    pages::CAPTION,
+    pages::ORACLE,
+    kernel::ROW,
+];
+
+/// The row of a placement; `None` for an unknown name.
+pub fn row(name: &str) -> Option<&'static Row> {
+    const ROWS: &[Row] = &TABLE;
+    ROWS.iter().find(|row| row.name == name)
+}
+
+/// One placement.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Its name in options and reports.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Where it was published: a short name of `docs/papers.md`, and the section.
+    pub paper: Option<&'static str>,
+    /// The tiers that it uses.
+    pub tiers: Tiers,
+    /// Whether it adapts.
+    pub kind: Kind,
+    /// The settings that it heeds.
+    pub heeds: &'static [Setting],
+    /// What it looks like in charts.
+    pub style: Style,
+    /// How it is made.
+    pub make: Make,
+}
+
+impl Row {
+    /// Most rows: a static placement in both tiers that heeds no setting.
+    pub(crate) const fn new(name: &'static str, about: &'static str, make: Make) -> Row {
+        Row {
+            name,
+            about,
+            paper: None,
+            tiers: Tiers::Both,
+            kind: Kind::Static,
+            heeds: &[],
+            style: Style::of("#4b5f8c", "#9fb2e0"),
+            make,
+        }
+    }
+
+    /// What it moves.
+    pub fn grain(&self) -> Grain {
+        match self.make {
+            Make::Nodes(_) => Grain::Node,
+            Make::Pages(_) => Grain::Page,
+            Make::Kernel => Grain::Kernel,
+        }
+    }
+}
+
+/// What a placement places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grain {
+    /// Nodes of the map.
+    Node,
+    /// Pages of emulated memory.
+    Page,
+    /// Pages of real memory, and the kernel moves them.
+    Kernel,
+}
+
+/// The tiers in which a map's nodes are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tiers {
+    /// All of it fast, whatever the budget.
+    Fast,
+    /// All of it slow; where pages move, they move afterwards.
+    Slow,
+    /// Fast memory up to the budget, and slow memory.
+    Both,
+}
+
+/// What a placement does once the map is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Nothing.
+    Static,
+    /// It is told the exact frequencies, places everything once, and then nothing.
+    Oracle,
+    /// It moves nodes or pages as accesses tell.
+    Adaptive,
+    /// It does so in the warm-up, and its workers are paused while it is measured.
+    Paused,
+}
+
+/// A setting that not all placements heed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Setting {
+    /// [`Setup::interval`].
+    Interval,
+    /// [`Setup::watermarks`].
+    Watermarks,
+}
+
+/// How charts draw a placement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Its colour on a light page.
+    pub light: &'static str,
+    /// Its colour on a dark page.
+    pub dark: &'static str,
+    /// Percent of the colour; the rest is the background's.
+    pub strength: u8,
+    /// The dashes of its line, as in SVG; empty for none.
+    pub dashes: &'static str,
+}
+
+impl Style {
+    /// A solid line of these colours.
+    pub(crate) const fn of(light: &'static str, dark: &'static str) -> Style {
+        Style {
+            light,
+            dark,
+            strength: 100,
+            dashes: "",
+        }
+    }
+
+    /// The same with these dashes.
+    pub(crate) const fn dashed(self, dashes: &'static str) -> Style {
+        Style { dashes, ..self }
+    }
+
+    /// The same, paler.
+    pub(crate) const fn pale(self, strength: u8) -> Style {
+        Style { strength, ..self }
+    }
+}
+
+/// How a placement is made.
+#[derive(Clone, Copy)]
+pub enum Make {
+    /// A placement of nodes. An error is one line: its tables do not fit.
+    Nodes(fn(&Setup<'_>) -> Result<Made, String>),
+    /// A scheme of pages, for a table of pages none of which is in use yet.
+    Pages(fn(&PageSetup, &mut PageTable) -> Box<dyn PageScheme>),
+    /// Not at all: the kernel is the placement.
+    Kernel,
+}
+
+/// What placements of nodes are made for.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    /// The memory.
+    pub arenas: &'a Arenas,
+    /// Where the map keeps heat.
+    pub heat: HeatIn,
+    /// The fast budget as a fraction of the map's bytes.
+    pub fast_ratio: f64,
+    /// How many of the uppermost levels fit into the budget together; 255 if all do.
+    pub fast_levels: u8,
+    /// Makes random placements repeatable.
+    pub seed: u64,
+    /// Time between two scans of SIDLE's trigger; `None` for the published one. Its cooler's period
+    /// is four times as long, as published.
+    pub interval: Option<Duration>,
+    /// SIDLE's low and high watermark, as fractions of fast memory; `None` for the published ones.
+    pub watermarks: Option<(f64, f64)>,
+}
+
+/// What schemes of pages are made for.
+#[derive(Clone, Copy)]
+pub struct PageSetup {
+    /// Threads that make requests.
+    pub threads: usize,
+    /// The fast budget as a fraction of the map's bytes.
+    pub fast_ratio: f64,
+}
+
+/// A placement of nodes, ready for a map.
+pub struct Made {
+    /// The placement.
+    pub placement: Arc<dyn Placement>,
+    /// Its workers; none if it is static.
+    pub workers: Vec<Box<dyn Worker>>,
+    /// The same placement, if it is to be told the frequencies.
+    pub oracle: Option<Arc<Oracle>>,
+}
+
+impl Made {
+    /// For schemes of pages and the kernel: nodes are slow, and pages move below them.
+    pub fn pages() -> Made {
+        Made::with_workers(Arc::new(AllSlow), Vec::new())
+    }
+
+    /// One without workers.
+    pub(crate) fn fixed(placement: impl Placement + 'static) -> Result<Made, String> {
+        Ok(Made::with_workers(Arc::new(placement), Vec::new()))
+    }
+
+    /// One with workers.
+    pub(crate) fn with_workers(
+        placement: Arc<dyn Placement>,
+        workers: Vec<Box<dyn Worker>>,
+    ) -> Made {
+        Made {
+            placement,
+            workers,
+            oracle: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn rows_are_told_apart_and_found_by_name() {
+        let names: HashSet<_> = TABLE.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), TABLE.len());
+        let found = |name: &&str| row(name).is_some_and(|row| row.name == *name);
+        assert!(names.iter().all(found));
+        assert!(row("tpp2").is_none());
+        let abouts: HashSet<_> = TABLE.iter().map(|row| row.about).collect();
+        assert_eq!(abouts.len(), TABLE.len());
+        let looks = TABLE
+            .iter()
+            .map(|row| (row.style.light, row.style.strength));
+        // The whole of SIDLE is the last step of its ablation; the kernel has the colour of others.
+        assert_eq!(looks.collect::<HashSet<_>>().len(), TABLE.len() - 1);
+    }
+
+    #[test]
+    fn grain_kind_and_tiers_agree() {
+        for row in &TABLE {
+            let (adapts, name) = (matches!(row.kind, Kind::Adaptive | Kind::Paused), row.name);
+            if row.grain() != Grain::Node {
+                assert_eq!(row.tiers, Tiers::Slow, "{name}: pages begin slow");
+                assert_ne!(row.kind, Kind::Static, "{name}");
+            }
+            assert!(row.tiers != Tiers::Fast || !adapts, "{name}");
+            assert!(
+                row.heeds.is_empty() || row.name.starts_with("sidle"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_adapts_has_workers() {
+        let arenas = Arenas::new(&timberline_tier::ArenasConfig::two_tiers(
+            64 << 20,
+            64 << 20,
+        ));
+        let arenas = arenas.unwrap();
+        let setup = Setup {
+            arenas: &arenas,
+            heat: HeatIn::Table { node_bytes: 1024 },
+            fast_ratio: 0.2,
+            fast_levels: 1,
+            seed: 1,
+            interval: None,
+            watermarks: None,
+        };
+        for row in &TABLE {
+            if let Make::Nodes(make) = row.make {
+                let made = make(&setup).unwrap();
+                let adapts = matches!(row.kind, Kind::Adaptive | Kind::Paused);
+                assert_eq!(!made.workers.is_empty(), adapts, "{}", row.name);
+                assert_eq!(made.oracle.is_some(), row.kind == Kind::Oracle);
+            }
+        }
+    }
+}
