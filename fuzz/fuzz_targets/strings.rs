@@ -1,4 +1,4 @@
-//! All maps with strings for values, which lie in blocks beside the nodes and move with them.
+//! All maps with strings as values, which lie in blocks beside the nodes and move with them.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::Unstructured;

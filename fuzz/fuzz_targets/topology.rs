@@ -1,4 +1,4 @@
-//! What the kernel says of a machine: any bytes in any two of its files.
+//! The kernel's description of a machine: any bytes in any two of its files.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -6,8 +6,8 @@ use crate::bytes::{ByteMap, Model, Op, apply, ends_well};
 use crate::decode::{bound, some, turns};
 use crate::suite::{placing, rooms};
 
-/// Beginnings that keys have in common: none; more than an inner node of the radix tree knows; whole slices of a Masstree (seven
-/// bytes), one byte less and one more; zeros, which end no string.
+/// Common prefixes of keys: none; longer than an inner node of the radix tree stores; whole slices of a
+/// Masstree (seven bytes), one byte less and one more; zeros, which end no string.
 const BEGINNINGS: [&[u8]; 8] = [
     b"",
     b"",
@@ -20,7 +20,7 @@ const BEGINNINGS: [&[u8]; 8] = [
 ];
 const LETTERS: [u8; 4] = [0, 1, b'a', 255];
 
-/// Few letters, so that one key is often the beginning of another.
+/// Few letters, so that one key is often a prefix of another.
 fn key(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let shape = u.arbitrary::<u8>()?;
     let mut key = BEGINNINGS[usize::from(shape % 8)].to_vec();
@@ -60,13 +60,13 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
     })
 }
 
-/// Plays a list on a map of which little fits into fast memory, and looks at everything once it is at rest.
+/// Runs a list on a map that hardly fits into fast memory, and checks everything once it is idle.
 pub fn play<T: ByteMap>(u: &mut Unstructured<'_>) -> Result<()> {
     let placing = match u.arbitrary()? {
         true => placing::shuffle(1),
         false => placing::fast_first(1),
     };
-    // Nodes of many sizes: chunks among them are not shared.
+    // Nodes of many sizes do not share chunks.
     let fast = u.int_in_range(0..=24)? * rooms::CHUNK;
     let arenas = rooms::two(fast, rooms::AMPLE / 4);
     let map = T::make(arenas, placing.placement.clone()).expect("an empty map");

@@ -1,4 +1,4 @@
-//! Bytes of a fuzzer as whatever is made of them; where they end, so does the list of operations.
+//! Decodes a fuzzer's bytes into keys, bounds and operations. A list ends where the bytes do.
 
 use std::ops::Bound;
 
@@ -16,13 +16,13 @@ pub fn bound<K>(
     })
 }
 
-/// From which end to take: up to sixteen times.
+/// The ends to take from, up to sixteen times.
 pub fn turns(u: &mut Unstructured<'_>) -> Result<Vec<bool>> {
     let (bits, count) = (u.arbitrary::<u16>()?, u.int_in_range(0..=16)?);
     Ok((0..count).map(|turn| bits >> turn & 1 == 1).collect())
 }
 
-/// Up to `most` things.
+/// Up to `most` items.
 pub fn some<T>(
     u: &mut Unstructured<'_>,
     most: usize,

@@ -1,7 +1,7 @@
-//! What fuzz targets are made of: bytes decoded into operations, and the test suite's way of applying these to a map and
-//! to the standard library's.
+//! Shared parts of the fuzz targets. They decode bytes into operations, which the test suite applies to
+//! a map and to the standard library's `BTreeMap`.
 //!
-//! The suite is written once, in `crates/tree/tests`; its files are taken from there as they are.
+//! The suite is written once, in `crates/tree/tests`; this crate includes its files unchanged.
 
 #[path = "../../crates/tree/tests/suite/art_of_bytes.rs"]
 pub mod art_of_bytes;
@@ -34,7 +34,7 @@ pub mod texts;
 pub mod values;
 pub mod words;
 
-/// Plants what `TIMBERLINE_PLANT` names, in a build that has bugs to plant.
+/// Plants the bug that `TIMBERLINE_PLANT` names, in a build with seeded bugs.
 pub fn plant() {
     #[cfg(feature = "seeded-bugs")]
     if let Ok(name) = std::env::var("TIMBERLINE_PLANT") {

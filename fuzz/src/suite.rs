@@ -1,4 +1,4 @@
-//! The part of the suite that needs no generator of tests and no checker of histories.
+//! The part of the suite that needs neither proptest nor the linearizability checker.
 
 #[path = "../../crates/tree/tests/suite/check.rs"]
 pub mod check;

@@ -1,4 +1,4 @@
-//! What users write, or the kernel: whatever it is, the answer is a value or one line, never a panic.
+//! Text from users or the kernel: any input gives a value or a one-line error, never a panic.
 
 use std::fmt::Display;
 use std::fs;
@@ -13,7 +13,7 @@ use timberline_tier::topology::{NodeList, Topology};
 
 use crate::manifest::{Machine, unpack};
 
-/// An error is one line, and says something.
+/// An error is one line, and not empty.
 fn one_line<T, E: Display>(outcome: Result<T, E>) -> Option<T> {
     outcome
         .map_err(|error| {
@@ -25,7 +25,7 @@ fn one_line<T, E: Display>(outcome: Result<T, E>) -> Option<T> {
 
 /// Options of the command line.
 pub fn options(text: &str) {
-    // A message shows what was written, line breaks and all.
+    // A message quotes its input, line breaks included.
     if text.contains('\n') {
         return;
     }
@@ -36,7 +36,7 @@ pub fn options(text: &str) {
     one_line(Budget::parse(text));
     one_line(Profile::parse(text));
     if let Some(list) = one_line(text.parse::<NodeList>()) {
-        // What is printed is read as the same.
+        // Printing and parsing again gives the same.
         assert_eq!(list.to_string().parse().ok(), Some(list));
     }
 }
@@ -52,7 +52,7 @@ const FORMATS: [&str; 8] = [
     "lines:writes=1",
 ];
 
-/// A trace's format, and its bytes, perhaps compressed.
+/// A trace's format and its bytes, perhaps compressed.
 pub fn trace(format: u8, bytes: &[u8]) {
     static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
         std::env::temp_dir().join(format!("timberline-fuzz-{}.trace", std::process::id()))
@@ -76,7 +76,7 @@ pub fn trace(format: u8, bytes: &[u8]) {
     }
 }
 
-/// A machine, recorded in a virtual one, with two of its files replaced.
+/// A machine's files, recorded in a virtual machine, with two of them replaced.
 pub fn topology(which: u16, contents: &[u8]) {
     const RECORDED: &str = include_str!("../../crates/tier/tests/topologies/qemu-hmat.tsv");
     static MACHINE: LazyLock<Machine> = LazyLock::new(|| unpack(RECORDED));

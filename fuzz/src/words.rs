@@ -8,10 +8,10 @@ use crate::decode::{bound, some, turns};
 use crate::suite::ops::{Op, apply};
 use crate::suite::{TestMap, check, placing, rooms};
 
-/// More than a list of operations fills, and little, as some placements look at all of it.
+/// More than a list of operations fills, yet little, since some placements scan all of it.
 const SLOW: usize = rooms::AMPLE / 4;
 
-/// Most keys are near others, so that they meet in nodes; some differ in one byte only, at any place.
+/// Most keys are near others, so that they share nodes; some differ in only one byte, at any place.
 fn key(u: &mut Unstructured<'_>) -> Result<u64> {
     Ok(match u.arbitrary::<u8>()? {
         near @ 0..=159 => near.into(),
@@ -42,7 +42,7 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
     })
 }
 
-/// Plays a list on a map of which little fits into fast memory, and looks at everything once it is at rest.
+/// Runs a list on a map that hardly fits into fast memory, and checks everything once it is idle.
 pub fn play<T: TestMap>(u: &mut Unstructured<'_>) -> Result<()> {
     let placing = *u.choose(placing::ALL)?;
     let (map, placing) = placing::map::<T>(placing, 1, 2 * rooms::CHUNK, SLOW);

@@ -1,12 +1,12 @@
 //! Concurrent ordered maps that live across memory tiers.
 //!
-//! This is the crate to depend on; it re-exports what a user of the library needs. [`Tiered::new`] makes a
-//! map over fast and slow memory with the `timberline` placement and its worker:
+//! Depend on this crate; it re-exports all that a user of the library needs. [`Tiered::new`] makes a
+//! map over fast and slow memory, with the `timberline` placement and its worker:
 //!
 //! ```
 //! use timberline::{BTree, Tiered, TieredConfig};
 //!
-//! // 4 MiB of fast memory, the rest slow. `TieredConfig::discover()` finds this machine's tiers.
+//! // 4 MiB of fast memory, 64 MiB of slow. `TieredConfig::discover()` takes this machine's tiers.
 //! let map: Tiered<BTree<u64, u64>> = Tiered::new(&TieredConfig::new(4 << 20, 64 << 20))?;
 //! for key in 0..100_000 {
 //!     map.insert(key, key * key)?;
@@ -20,18 +20,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | map | keys | for |
+//! | map | keys | choose it for |
 //! |---|---|---|
 //! | [`BTree`] | up to eight bytes | range scans, the least memory |
-//! | [`Art`] | byte strings, integers | the fastest lookups; placement record by record |
+//! | [`Art`] | byte strings, integers | the fastest lookups; placement by record |
 //! | [`Masstree`] | byte strings | keys that share long prefixes, in little memory |
 //!
-//! | room | holds |
+//! | module | contains |
 //! |---|---|
 //! | [`tree`] | the maps |
-//! | [`placement`] | which node is in which tier: `timberline`, `sidle`, static ones, your own |
+//! | [`placement`] | policies that decide which tier a node is in: `timberline`, or your own |
 //! | [`tier`] | memory tiers, arenas, budgets, the emulator |
-//! | [`sync`] | the optimistic lock and epochs |
+//! | [`sync`] | the optimistic lock, and epochs |
 
 mod tiered;
 
@@ -47,7 +47,7 @@ pub use timberline_tree::{
     MAX_VALUE, Masstree, Range, Stats, Value, Word,
 };
 
-/// The README's example, compiled and run.
+/// Compiles and runs the README's example.
 #[doc = include_str!("../../../README.md")]
 #[cfg(doctest)]
 pub struct Readme;

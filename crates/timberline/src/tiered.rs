@@ -11,22 +11,22 @@ use timberline_tier::topology::Topology;
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
 use timberline_tree::{Art, BTree, ByteKey, Key, Masstree, Value};
 
-/// What a [`Tiered`] map may use.
+/// The memory and the settings of a [`Tiered`] map.
 #[derive(Clone, Debug)]
 pub struct TieredConfig {
-    /// The most bytes of fast memory, tables included. Never exceeded.
+    /// The fast memory's budget in bytes, tables included. Never exceeded.
     pub fast_bytes: usize,
-    /// The most bytes of slow memory.
+    /// The slow memory's budget in bytes. Never exceeded.
     pub slow_bytes: usize,
-    /// NUMA nodes of the fast tier; empty for any.
+    /// NUMA nodes of the fast tier; empty: any.
     pub fast_nodes: Vec<u32>,
-    /// NUMA nodes of the slow tier; empty for any.
+    /// NUMA nodes of the slow tier; empty: any.
     pub slow_nodes: Vec<u32>,
-    /// What can be tuned about the placement.
+    /// Settings of the placement.
     pub placement: TimberlineConfig,
 }
 
-/// Why a [`Tiered`] map could not be made. One line.
+/// Why a [`Tiered`] map could not be made, in one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadConfig(String);
 
@@ -39,7 +39,7 @@ impl fmt::Display for BadConfig {
 impl std::error::Error for BadConfig {}
 
 impl TieredConfig {
-    /// Two tiers of these sizes, in bytes, bound to no NUMA node.
+    /// Two tiers with these budgets in bytes, bound to no NUMA node.
     pub fn new(fast_bytes: usize, slow_bytes: usize) -> Self {
         TieredConfig {
             fast_bytes,
@@ -50,10 +50,10 @@ impl TieredConfig {
         }
     }
 
-    /// The first two memory tiers of this machine, and half of what is free in them.
+    /// The two fastest memory tiers of this machine, with half of the free memory of each.
     ///
     /// # Errors
-    /// There is only one tier, or the machine can't be read.
+    /// The machine has one tier only, or its description cannot be read.
     pub fn discover() -> Result<Self, BadConfig> {
         let topology = Topology::discover(Path::new("/")).map_err(|e| BadConfig(e.to_string()))?;
         let [fast, slow, ..] = topology.tiers() else {
@@ -78,7 +78,7 @@ pub trait Map: Sized {
     /// An empty map.
     ///
     /// # Errors
-    /// One line: there is no memory for it.
+    /// There is too little memory for it.
     fn open(memory: Native, placement: Arc<dyn Placement>) -> Result<Self, BadConfig>;
 
     /// The map as the placement's worker sees it.
@@ -114,9 +114,9 @@ map!([K: Key, V: Value] BTree<K, V>, HeatIn::Table {
 map!([K: ByteKey + ?Sized, V: Value] Art<K, V>, HeatIn::Leaf { leaf_bytes: 40 });
 map!([K: ByteKey + ?Sized, V: Value] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 256 });
 
-/// A map over two tiers whose nodes are moved by a thread of its own. Dereferences to the map.
+/// A map over two tiers, with a thread that moves its nodes. Dereferences to the map.
 ///
-/// Dropping it stops the thread; handles cloned from the map go on working, with nothing moved any more.
+/// Dropping it stops the thread. Handles cloned from the map remain usable, but no node moves any more.
 pub struct Tiered<T> {
     // Before the map: the worker stops while the tree is still there.
     workers: Workers,
@@ -127,8 +127,8 @@ impl<T: Map> Tiered<T> {
     /// An empty map.
     ///
     /// # Errors
-    /// NUMA nodes that are not there, or fast memory too small for a B+tree's heat table (two bytes for each KiB of both
-    /// tiers).
+    /// A NUMA node does not exist, or fast memory is too small for a B+tree's heat table (two bytes for
+    /// each KiB of both tiers).
     pub fn new(config: &TieredConfig) -> Result<Self, BadConfig> {
         let line = |error: &dyn fmt::Display| BadConfig(error.to_string());
         let mut arenas = ArenasConfig::two_tiers(config.fast_bytes, config.slow_bytes);
@@ -150,12 +150,13 @@ impl<T: Map> Tiered<T> {
         Ok(Tiered { workers, map })
     }
 
-    /// How a worker failed, if one did. The map is correct and usable then, but no node is moved any more.
+    /// The panic message of a worker, if one panicked. The map stays correct and usable, but no node
+    /// moves any more.
     pub fn worker_failure(&self) -> Option<String> {
         self.workers.panicked()
     }
 
-    /// Committed bytes of fast and of slow memory.
+    /// Committed bytes of fast and slow memory.
     pub fn committed(&self) -> (usize, usize) {
         let committed = |tier| self.map.arenas().budget(tier).used();
         (committed(TierId::FAST), committed(TierId::SLOW))
