@@ -6,8 +6,8 @@ use crate::bytes::{ByteMap, Model, Op, apply, ends_well};
 use crate::decode::{bound, some, turns};
 use crate::suite::{placing, rooms};
 
-/// Common prefixes of keys: none; longer than an inner node of the radix tree stores; whole slices of a
-/// Masstree (seven bytes), one byte less and one more; zeros, which end no string.
+/// Common prefixes of keys: none; longer than an inner node of the radix tree stores; whole slices
+/// of a Masstree (seven bytes), one byte less and one more; zeros, which end no string.
 const BEGINNINGS: [&[u8]; 8] = [
     b"",
     b"",

@@ -1,5 +1,5 @@
-//! Shared parts of the fuzz targets. They decode bytes into operations, which the test suite applies to
-//! a map and to the standard library's `BTreeMap`.
+//! Shared parts of the fuzz targets. They decode bytes into operations, which the test suite
+//! applies to a map and to the standard library's `BTreeMap`.
 //!
 //! The suite is written once, in `crates/tree/tests`; this crate includes its files unchanged.
 

@@ -1,7 +1,7 @@
 //! Concurrent ordered maps that live across memory tiers.
 //!
-//! Depend on this crate; it re-exports all that a user of the library needs. [`Tiered::new`] makes a
-//! map over fast and slow memory, with the `timberline` placement and its worker:
+//! Depend on this crate; it re-exports all that a user of the library needs. [`Tiered::new`] makes
+//! a map over fast and slow memory, with the `timberline` placement and its worker:
 //!
 //! ```
 //! use timberline::{BTree, Tiered, TieredConfig};

@@ -116,7 +116,8 @@ map!([K: ByteKey + ?Sized, V: Value] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 
 
 /// A map over two tiers, with a thread that moves its nodes. Dereferences to the map.
 ///
-/// Dropping it stops the thread. Handles cloned from the map remain usable, but no node moves any more.
+/// Dropping it stops the thread. Handles cloned from the map remain usable, but no node moves any
+/// more.
 pub struct Tiered<T> {
     // Before the map: the worker stops while the tree is still there.
     workers: Workers,
@@ -127,8 +128,8 @@ impl<T: Map> Tiered<T> {
     /// An empty map.
     ///
     /// # Errors
-    /// A NUMA node does not exist, or fast memory is too small for a B+tree's heat table (two bytes for
-    /// each KiB of both tiers).
+    /// A NUMA node does not exist, or fast memory is too small for a B+tree's heat table (two bytes
+    /// for each KiB of both tiers).
     pub fn new(config: &TieredConfig) -> Result<Self, BadConfig> {
         let line = |error: &dyn fmt::Display| BadConfig(error.to_string());
         let mut arenas = ArenasConfig::two_tiers(config.fast_bytes, config.slow_bytes);
@@ -150,8 +151,8 @@ impl<T: Map> Tiered<T> {
         Ok(Tiered { workers, map })
     }
 
-    /// The panic message of a worker, if one panicked. The map stays correct and usable, but no node
-    /// moves any more.
+    /// The panic message of a worker, if one panicked. The map stays correct and usable, but no
+    /// node moves any more.
     pub fn worker_failure(&self) -> Option<String> {
         self.workers.panicked()
     }
