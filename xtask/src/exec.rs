@@ -83,17 +83,18 @@ pub fn is_installed(program: &str) -> bool {
 }
 
 /// The command as a person would type it: the variables it adds, the program's name, its arguments.
-fn show(command: &Command) -> String {
+pub fn show(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(key, value)| {
         let value = value?.to_string_lossy();
         Some(format!("{}={value:?}", key.to_string_lossy()))
     });
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
+    let mut program = Path::new(command.get_program());
+    if program.ends_with("cargo") {
+        program = Path::new("cargo");
+    }
     let arguments = command.get_args().map(|arg| arg.to_string_lossy().into());
     variables
-        .chain([program.to_string_lossy().into()])
+        .chain([program.display().to_string()])
         .chain(arguments)
         .collect::<Vec<String>>()
         .join(" ")

@@ -1,9 +1,8 @@
-//! The chores: `cargo xtask test`, `cargo xtask seeded`, `cargo xtask peers`, `cargo xtask tidy`, `cargo xtask callgrind`,
-//! `cargo xtask model`, `cargo xtask fuzz`, `cargo xtask sanitize`, `cargo xtask browser`, `cargo xtask vm`.
+//! The chores: `cargo xtask test`, which is the gate, and the checks that run on their own.
 //!
-//! Invariants: depends on no room of the workspace and on no crate, so that the gate builds in
-//! seconds and works when everything else does not. Exit status 0 is success, 1 a check that
-//! failed, 2 a command line that was not understood, or a machine that lacks what was asked for.
+//! Invariants: depends on no crate, of the workspace or other, so that it builds in seconds and works when everything else
+//! does not. Exit status 0 is success, 1 a check that failed, 2 a command line that was not understood, or a machine that
+//! lacks what was asked for.
 
 mod browser;
 mod callgrind;
@@ -12,6 +11,7 @@ mod fuzz;
 mod model;
 mod packages;
 mod sanitize;
+mod soak;
 mod step;
 mod test;
 mod tidy;
@@ -23,8 +23,14 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test [--callgrind]   fmt check, clippy, tidy, every test, `seeded`, docs, loom models, the live view in a
-                       browser, the TLA+ model, virtual machines: the gate
+  test [--all]         the gate: fmt, clippy, tidy, every test, docs
+      --all            also `seeded`, the loom models, `browser`, `model` and `vm`
+      --callgrind      also `callgrind`, with a bar
+  soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
+      --seeds N        how many, default 10
+      --first N        the first, default 1
+      --binary TEXT    only test binaries whose name contains this, as in tree/art
+      --test TEXT      only tests whose path contains this
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
@@ -49,6 +55,9 @@ usage: cargo xtask <command>
       --all            also what is no part of `test`
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
+
+const COMMANDS: &str =
+    "test, soak, seeded, peers, tidy, callgrind, model, fuzz, sanitize, browser and vm";
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq)]
@@ -87,43 +96,30 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
     let Some((command, flags)) = args.split_first() else {
         return Err(Failure::Usage("no command given".into()));
     };
+    let none = || match flags {
+        [] => Ok(()),
+        [flag, ..] => Err(Failure::Usage(format!(
+            "{command} takes no argument, got `{flag}`"
+        ))),
+    };
     match command.as_str() {
         "test" => test::run(&root(), test::Options::parse(flags)?),
-        "tidy" => match flags {
-            [] => tidy::run(&root()).map_err(Failure::Check),
-            [flag, ..] => Err(Failure::Usage(format!(
-                "tidy takes no argument, got `{flag}`"
-            ))),
-        },
-        "seeded" => match flags {
-            [] => test::seeded(&root()),
-            [flag, ..] => Err(Failure::Usage(format!(
-                "seeded takes no argument, got `{flag}`"
-            ))),
-        },
-        "peers" => match flags {
-            [] => test::peers(&root()),
-            [flag, ..] => Err(Failure::Usage(format!(
-                "peers takes no argument, got `{flag}`"
-            ))),
-        },
+        "soak" => soak::run(&root(), &soak::Options::parse(flags)?),
+        "tidy" => none().and_then(|()| tidy::run(&root()).map_err(Failure::Check)),
+        "seeded" => none().and_then(|()| test::seeded(&root())),
+        "peers" => none().and_then(|()| test::peers(&root())),
         "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
         "model" => model::run(&root(), &model::Options::parse(flags)?),
         "fuzz" => fuzz::run(&root(), &fuzz::Options::parse(flags)?),
         "sanitize" => sanitize::run(&root(), &sanitize::Options::parse(flags)?),
-        "browser" => match flags {
-            [] => browser::run(&root()),
-            [flag, ..] => Err(Failure::Usage(format!(
-                "browser takes no argument, got `{flag}`"
-            ))),
-        },
+        "browser" => none().and_then(|()| browser::run(&root())),
         "vm" => vm::run(&root(), vm::Options::parse(flags)?),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())
         }
         other => Err(Failure::Usage(format!(
-            "unknown command `{other}`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize, browser and vm"
+            "unknown command `{other}`; there are {COMMANDS}"
         ))),
     }
 }
@@ -151,9 +147,8 @@ mod tests {
     #[test]
     fn a_command_line_that_is_not_understood_names_what_was_wrong() {
         assert_eq!(usage_of(&[]), "no command given");
-        assert!(usage_of(&["tset"]).contains(
-            "`tset`; there are test, seeded, peers, tidy, callgrind, model, fuzz, sanitize, browser and vm"
-        ));
+        assert!(usage_of(&["tset"]).contains("`tset`; there are test, soak, seeded"));
+        assert!(usage_of(&["soak", "--all"]).contains("`--all`"));
         assert!(usage_of(&["tidy", "--fix"]).contains("`--fix`"));
         assert!(usage_of(&["test", "--fast"]).contains("`--fast`"));
         assert!(usage_of(&["seeded", "--all"]).contains("`--all`"));

@@ -1,10 +1,11 @@
-//! Steps of a gate: run in order, stop at the first that fails, and say at the end what ran.
+//! Steps of a gate: all run, in order, and a summary says at the end what became of each.
 //!
-//! Invariant: the counts of the closing line add up to the number of steps, because a step that
-//! was not reached is listed as skipped, with the step that stopped it as the reason.
+//! Invariant: a step that fails stops no other; the summary's last line names every one that failed.
 
 use std::fmt;
 use std::time::{Duration, Instant};
+
+use crate::Failure;
 
 /// How a step ended. The texts are one line each.
 #[derive(Debug, PartialEq)]
@@ -34,31 +35,47 @@ impl<'a> Step<'a> {
         let action = Box::new(move || action().into());
         Step { name, action }
     }
+
+    /// The same step if `runs`, otherwise one that is skipped for the reason given.
+    pub fn only_if(mut self, runs: bool, why_not: &str) -> Self {
+        if !runs {
+            let why = why_not.to_string();
+            self.action = Box::new(|| Outcome::Skipped(why));
+        }
+        self
+    }
 }
 
 /// What became of every step, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     rows: Vec<(&'static str, Outcome, Duration)>,
 }
 
 impl Report {
-    /// The step that failed, if one did.
-    pub fn failed(&self) -> Option<&'static str> {
-        let failed = |row: &&(&'static str, Outcome, Duration)| matches!(row.1, Outcome::Failed(_));
-        self.rows.iter().find(failed).map(|row| row.0)
+    /// The names of the steps that failed.
+    pub fn failed(&self) -> Vec<&'static str> {
+        let failed = self
+            .rows
+            .iter()
+            .filter(|row| matches!(row.1, Outcome::Failed(_)));
+        failed.map(|row| row.0).collect()
+    }
+
+    /// Prints the summary.
+    pub fn conclude(&self) -> Result<(), Failure> {
+        println!("== summary\n{self}");
+        match self.failed().is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Reported),
+        }
     }
 }
 
-/// Runs the steps in order, announcing each, and none after the first that fails.
+/// Runs all steps in order and announces each.
 pub fn run_all(steps: Vec<Step>) -> Report {
-    let mut report = Report { rows: Vec::new() };
+    let mut report = Report::default();
     for Step { name, action } in steps {
-        if let Some(failed) = report.failed() {
-            let outcome = Outcome::Skipped(format!("{failed} failed first"));
-            report.rows.push((name, outcome, Duration::ZERO));
-            continue;
-        }
         println!("== {name}");
         let begun = Instant::now();
         let outcome = action();
@@ -67,7 +84,7 @@ pub fn run_all(steps: Vec<Step>) -> Report {
         match &outcome {
             Outcome::Passed => println!("== {name}: passed in {seconds:.1} s\n"),
             Outcome::Failed(why) => println!("== {name}: FAILED after {seconds:.1} s: {why}\n"),
-            Outcome::Skipped(why) => println!("skipped: {name} because {why}\n"),
+            Outcome::Skipped(why) => println!("== {name}: skipped: {why}\n"),
         }
         report.rows.push((name, outcome, took));
     }
@@ -76,7 +93,7 @@ pub fn run_all(steps: Vec<Step>) -> Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+        let (mut passed, mut skipped) = (0, 0);
         for (name, outcome, took) in &self.rows {
             let seconds = took.as_secs_f64();
             match outcome {
@@ -85,16 +102,24 @@ impl fmt::Display for Report {
                     writeln!(f, "  passed   {name:<10} {seconds:>6.1} s")?;
                 }
                 Outcome::Failed(why) => {
-                    failed += 1;
                     writeln!(f, "  FAILED   {name:<10} {seconds:>6.1} s  {why}")?;
                 }
                 Outcome::Skipped(why) => {
                     skipped += 1;
-                    writeln!(f, "  skipped  {name:<10} because {why}")?;
+                    writeln!(f, "  skipped  {name:<10} {why}")?;
                 }
             }
         }
-        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+        let failed = self.failed();
+        write!(
+            f,
+            "{passed} passed, {} failed, {skipped} skipped",
+            failed.len()
+        )?;
+        match failed.is_empty() {
+            true => Ok(()),
+            false => write!(f, "; failed: {}", failed.join(", ")),
+        }
     }
 }
 
@@ -104,7 +129,7 @@ mod tests {
     use std::cell::RefCell;
 
     #[test]
-    fn steps_run_in_order_and_stop_at_the_first_failure() {
+    fn all_steps_run_whatever_fails_and_all_failures_are_named() {
         let ran = RefCell::new(Vec::new());
         let step = |name: &'static str, outcome: Outcome| {
             let ran = &ran;
@@ -114,23 +139,25 @@ mod tests {
             })
         };
         let report = run_all(vec![
-            step("one", Outcome::Passed),
+            step("one", Outcome::Failed("it broke".into())),
             step("two", Outcome::Skipped("it is absent".into())),
-            step("three", Outcome::Failed("it broke".into())),
-            step("four", Outcome::Passed),
+            step("three", Outcome::Passed),
+            step("four", Outcome::Passed).only_if(false, "it runs with --all"),
+            step("five", Outcome::Failed("it broke too".into())).only_if(true, ""),
         ]);
-        assert_eq!(*ran.borrow(), ["one", "two", "three"]);
-        assert_eq!(report.failed(), Some("three"));
+        assert_eq!(*ran.borrow(), ["one", "two", "three", "five"]);
+        assert_eq!(report.failed(), ["one", "five"]);
         let shown = report.to_string();
-        assert!(shown.contains("skipped  two        because it is absent"));
-        assert!(shown.contains("skipped  four       because three failed first"));
-        assert_eq!(shown.lines().last(), Some("1 passed, 1 failed, 2 skipped"));
+        assert!(shown.contains("skipped  two        it is absent"));
+        assert!(shown.contains("skipped  four       it runs with --all"));
+        let last = "1 passed, 2 failed, 2 skipped; failed: one, five";
+        assert_eq!(shown.lines().last(), Some(last));
     }
 
     #[test]
     fn a_clean_run_has_no_failure() {
         let report = run_all(vec![Step::new("one", || Ok(()))]);
-        assert_eq!(report.failed(), None);
+        assert!(report.failed().is_empty());
         assert!(
             report
                 .to_string()

@@ -105,11 +105,7 @@ pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
         }
     }
     let report = run_all(steps);
-    println!("== summary\n{report}");
-    match report.failed() {
-        None => Ok(()),
-        Some(_) => Err(Failure::Reported),
-    }
+    report.conclude()
 }
 
 impl Sanitizer {

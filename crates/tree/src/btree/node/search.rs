@@ -38,9 +38,18 @@ enum Kind {
 }
 
 impl Search {
-    /// The best way on this CPU.
+    /// The best way on this CPU. In builds with debug assertions, `TIMBERLINE_SIMD` (`scalar` or
+    /// `avx2`) rules out wider ones, so that tests can cover what other CPUs would run.
     pub fn detect() -> Search {
-        Self::all().last().copied().unwrap_or(Self::NAIVE)
+        let mut all = Self::all();
+        if cfg!(debug_assertions) {
+            all.truncate(match std::env::var("TIMBERLINE_SIMD").as_deref() {
+                Ok("scalar") => 1,
+                Ok("avx2") => 2,
+                _ => all.len(),
+            });
+        }
+        all.last().copied().unwrap_or(Self::NAIVE)
     }
 
     /// One by one; any CPU can.

@@ -1,0 +1,385 @@
+//! `cargo xtask soak`: every test over many seeds and in the circumstances that tests tend to depend on.
+//!
+//! For each seed, each test binary runs all its tests at once: on all cores, on one core, beside busy loops, and with each
+//! narrower SIMD search. Then each test runs alone in a process of its own, in one of these settings in turn.
+//!
+//! Invariants: the binaries that `cargo test` builds are run as cargo runs them, in their package's folder. Every failure is
+//! printed with the command that repeats it. Nothing stops the other runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use crate::{Failure, exec};
+
+/// A run that takes longer has hung.
+const LIMIT: Duration = Duration::from_secs(1800);
+/// Busy loops in the setting with a load.
+const LOAD: usize = 4;
+
+/// The command line's options.
+#[derive(Debug, PartialEq)]
+pub struct Options {
+    /// How many seeds, and the first.
+    seeds: u64,
+    first: u64,
+    /// Only test binaries whose name contains this.
+    binary: String,
+    /// Only tests whose path contains this.
+    test: String,
+}
+
+impl Options {
+    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
+        let (seeds, first, [binary, test]) = (10, 1, [const { String::new() }; 2]);
+        let mut options = Options {
+            seeds,
+            first,
+            binary,
+            test,
+        };
+        let mut flags = flags.iter();
+        while let Some(flag) = flags.next() {
+            let known = ["--seeds", "--first", "--binary", "--test"];
+            let usage = |why: String| Failure::Usage(format!("soak: {why}"));
+            if !known.contains(&flag.as_str()) {
+                let known = known.join(", ");
+                return Err(usage(format!("`{flag}` is not one of {known}")));
+            }
+            let value = flags.next();
+            let value = value.ok_or_else(|| usage(format!("{flag} takes a value")))?;
+            let number = value.parse();
+            let number =
+                || number.map_err(|_| usage(format!("{flag} takes a number, not `{value}`")));
+            match flag.as_str() {
+                "--seeds" => options.seeds = number()?,
+                "--first" => options.first = number()?,
+                "--binary" => options.binary.clone_from(value),
+                _ => options.test.clone_from(value),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// What surrounds a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Setting {
+    name: &'static str,
+    one_core: bool,
+    loaded: bool,
+    /// The widest SIMD search allowed; `None`: whatever the CPU has.
+    simd: Option<&'static str>,
+}
+
+const PLAIN: Setting = Setting {
+    name: "plain",
+    one_core: false,
+    loaded: false,
+    simd: None,
+};
+
+const SETTINGS: [Setting; 5] = [
+    PLAIN,
+    Setting {
+        name: "on one core",
+        one_core: true,
+        ..PLAIN
+    },
+    Setting {
+        name: "beside a load",
+        loaded: true,
+        ..PLAIN
+    },
+    Setting {
+        name: "with scalar search",
+        simd: Some("scalar"),
+        ..PLAIN
+    },
+    Setting {
+        name: "with AVX2 search",
+        simd: Some("avx2"),
+        ..PLAIN
+    },
+];
+
+/// A compiled test binary and the folder of its package.
+#[derive(Debug, PartialEq)]
+struct Binary {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
+    let lacking = |why: &str| Failure::Lacking(format!("soak: {why}"));
+    if !exec::is_installed("taskset") {
+        return Err(lacking("taskset (Debian's util-linux) is not installed"));
+    }
+    let log = exec::target_dir(root).join("soak");
+    fs::create_dir_all(&log).map_err(|error| lacking(&format!("{}: {error}", log.display())))?;
+    let mut binaries = build(root).map_err(Failure::Check)?;
+    binaries.retain(|binary| binary.name().contains(&options.binary));
+    let soak = Soak {
+        log: log.join("output.log"),
+        options,
+    };
+    let (mut runs, mut failed) = (0, 0);
+    for seed in options.first..options.first.saturating_add(options.seeds) {
+        for (at, binary) in binaries.iter().enumerate() {
+            let tests = binary.tests(&options.test).map_err(Failure::Check)?;
+            if tests.is_empty() {
+                continue;
+            }
+            println!("seed {seed}: {} with {} tests", binary.name(), tests.len());
+            for setting in SETTINGS {
+                runs += 1;
+                failed += usize::from(!soak.passes(binary, None, setting, seed));
+            }
+            let setting = SETTINGS[(seed as usize + at) % SETTINGS.len()];
+            for test in &tests {
+                runs += 1;
+                failed += usize::from(!soak.passes(binary, Some(test), setting, seed));
+            }
+        }
+    }
+    println!("{runs} runs, {failed} failed");
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::Reported),
+    }
+}
+
+struct Soak<'a> {
+    log: PathBuf,
+    options: &'a Options,
+}
+
+impl Soak<'_> {
+    /// Runs one test alone, or all together; prints a failure and how to repeat it.
+    fn passes(&self, binary: &Binary, alone: Option<&str>, setting: Setting, seed: u64) -> bool {
+        let mut command = binary.command(setting, seed);
+        match alone {
+            Some(test) => command.args(["--exact", test]),
+            None if self.options.test.is_empty() => &mut command,
+            None => command.arg(&self.options.test),
+        };
+        let shown = format!(
+            "(cd {} && {})",
+            binary.folder.display(),
+            exec::show(&command)
+        );
+        let outcome = beside(setting.loaded, || self.outcome(command));
+        let Err(why) = outcome else { return true };
+        let what = alone.unwrap_or("all together");
+        println!(
+            "FAILED {}, {what}, {}, seed {seed}: {why}",
+            binary.name(),
+            setting.name
+        );
+        println!("  {shown}");
+        let output = fs::read(&self.log).unwrap_or_default();
+        for line in complaints(&String::from_utf8_lossy(&output)) {
+            println!("  {line}");
+        }
+        false
+    }
+
+    fn outcome(&self, mut command: Command) -> Result<(), String> {
+        let mut run = || {
+            let file = File::create(&self.log)?;
+            command
+                .stdin(Stdio::null())
+                .stderr(file.try_clone()?)
+                .stdout(file);
+            exec::wait(command.spawn()?, LIMIT)
+        };
+        match run() {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(status.to_string()),
+            Ok(None) => Err(format!("stopped after {} s", LIMIT.as_secs())),
+            Err(error) => Err(format!("could not be run: {error}")),
+        }
+    }
+}
+
+/// Runs `work` while threads keep the cores busy, if `loaded`.
+fn beside<R>(loaded: bool, work: impl FnOnce() -> R) -> R {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..if loaded { LOAD } else { 0 } {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = work();
+        done.store(true, Relaxed);
+        result
+    })
+}
+
+/// What a test binary printed about its failures: which tests, and why.
+fn complaints(output: &str) -> Vec<&str> {
+    let mut lines = output.lines().peekable();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.contains("panicked at") {
+            found.push(line);
+            found.extend(lines.next_if(|next| !next.starts_with("stack backtrace")));
+        } else if line.starts_with("test ") && line.ends_with("FAILED") {
+            found.push(line);
+        }
+    }
+    found
+}
+
+impl Binary {
+    fn name(&self) -> String {
+        let file = |path: &Path| {
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
+        let program = file(&self.program);
+        let program = program
+            .rsplit_once('-')
+            .map_or(&*program, |(name, _hash)| name);
+        format!("{}/{program}", file(&self.folder))
+    }
+
+    fn command(&self, setting: Setting, seed: u64) -> Command {
+        let mut command = match setting.one_core {
+            true => {
+                let mut taskset = Command::new("taskset");
+                taskset.args(["--cpu-list", "0"]).arg(&self.program);
+                taskset
+            }
+            false => Command::new(&self.program),
+        };
+        command
+            .current_dir(&self.folder)
+            .env("TIMBERLINE_SEED", seed.to_string());
+        // Cargo set it for this program, whose folder is another.
+        command.env_remove("CARGO_MANIFEST_DIR");
+        if let Some(simd) = setting.simd {
+            command.env("TIMBERLINE_SIMD", simd);
+        }
+        command
+    }
+
+    /// The paths of its tests that contain `part`.
+    fn tests(&self, part: &str) -> Result<Vec<String>, String> {
+        let mut list = Command::new(&self.program);
+        list.args(["--list", "--format", "terse"])
+            .current_dir(&self.folder);
+        let output = list
+            .output()
+            .map_err(|error| format!("{}: {error}", self.name()))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
+        Ok(tests
+            .filter(|test| test.contains(part))
+            .map(String::from)
+            .collect())
+    }
+}
+
+/// Builds all tests and finds the binaries in what cargo says about them.
+fn build(root: &Path) -> Result<Vec<Binary>, String> {
+    let arguments = "test --workspace --exclude bench-peers --no-run --message-format json";
+    let mut cargo = exec::cargo(root, &arguments.split(' ').collect::<Vec<_>>());
+    let output = cargo.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo could not be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "the tests were not built: cargo ended with {}",
+            output.status
+        ));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    Ok(messages.lines().filter_map(binary_of).collect())
+}
+
+/// The test binary that a message of cargo announces, if it does.
+fn binary_of(message: &str) -> Option<Binary> {
+    let text = |key: &str| {
+        let after = message.split_once(&format!("\"{key}\":\""))?.1;
+        Some(PathBuf::from(after.split_once('"')?.0))
+    };
+    let is_test = message.contains("\"test\":true},");
+    Some(Binary {
+        program: is_test.then(|| text("executable")).flatten()?,
+        folder: text("manifest_path")?.parent()?.to_path_buf(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_binaries_are_found_among_the_messages() {
+        let message = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/r/crates/tree/Cargo.toml","profile":{{"opt_level":"1","test":{test}}},"features":[],"executable":{executable}}}"#
+            )
+        };
+        let binary = binary_of(&message(true, "\"/r/target/debug/deps/art-0a1b\"")).unwrap();
+        assert_eq!(binary.name(), "tree/art");
+        assert_eq!(binary.folder, Path::new("/r/crates/tree"));
+        assert_eq!(
+            binary_of(&message(false, "\"/r/target/debug/timberline\"")),
+            None
+        );
+        assert_eq!(binary_of(&message(true, "null")), None);
+        assert_eq!(binary_of(r#"{"reason":"build-finished"}"#), None);
+    }
+
+    #[test]
+    fn settings_are_in_the_command_that_repeats_a_failure() {
+        let (program, folder) = ("/t/art-0a1b".into(), "/r/crates/tree".into());
+        let binary = Binary { program, folder };
+        let shown = SETTINGS.map(|setting| exec::show(&binary.command(setting, 7)));
+        let expected = [
+            "TIMBERLINE_SEED=\"7\" /t/art-0a1b",
+            "TIMBERLINE_SEED=\"7\" taskset --cpu-list 0 /t/art-0a1b",
+            "TIMBERLINE_SEED=\"7\" /t/art-0a1b",
+            "TIMBERLINE_SEED=\"7\" TIMBERLINE_SIMD=\"scalar\" /t/art-0a1b",
+            "TIMBERLINE_SEED=\"7\" TIMBERLINE_SIMD=\"avx2\" /t/art-0a1b",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_failure_is_shown_by_what_the_test_said() {
+        let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\n---- a::c stdout ----\n\
+                      thread 'a::c' panicked at tests/a.rs:3:5:\n3 bytes\nstack backtrace:\n  0: x\n";
+        let expected = [
+            "test a::c ... FAILED",
+            "thread 'a::c' panicked at tests/a.rs:3:5:",
+            "3 bytes",
+        ];
+        assert_eq!(complaints(output), expected);
+    }
+
+    #[test]
+    fn flags() {
+        let parse = |flags: &[&str]| {
+            Options::parse(&flags.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let options = parse(&[
+            "--seeds", "3", "--first", "9", "--binary", "tree/", "--test", "a::",
+        ])
+        .unwrap();
+        assert_eq!((options.seeds, options.first), (3, 9));
+        assert_eq!((&*options.binary, &*options.test), ("tree/", "a::"));
+        for wrong in [&["--seeds"][..], &["--seeds", "many"], &["--fast"]] {
+            assert!(matches!(parse(wrong), Err(Failure::Usage(_))), "{wrong:?}");
+        }
+    }
+}
