@@ -1,8 +1,11 @@
-//! `cargo xtask callgrind`: what heat tracking alone costs, in instructions per get.
+//! `cargo xtask callgrind`: what heat tracking alone costs, in instructions per get, and what the
+//! [emulator] costs under each placement, in instructions per line.
 //!
 //! The example `heat_cost` of the bench room runs twice per variant with different numbers of
 //! gets; the difference of the two counts, divided by the difference in gets, is free of start-up
 //! and loading. Instructions are counted, not timed, so a noisy machine gives the same answer.
+
+mod emulator;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,7 @@ use crate::{Failure, exec};
 
 /// The first is what the others are compared with.
 const VARIANTS: [&str; 2] = ["untracked", "tracked"];
-const EXAMPLE: &str = "crates/bench/examples/heat_cost.rs";
+const EXAMPLE: &str = "heat_cost";
 /// The most that tracking may cost as a ratio to untracked, for the step of the gate.
 const BAR: f64 = 1.03;
 
@@ -24,6 +27,21 @@ pub struct Options {
     gets: [u64; 2],
     /// The ratio above which the command fails.
     max_ratio: Option<f64>,
+    /// What to count; all of it if none is named.
+    parts: Vec<Part>,
+}
+
+/// What there is to count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    /// Gets with and without heat tracking.
+    Heat,
+    /// The emulator itself, under each placement.
+    Emulator,
+}
+
+impl Part {
+    const ALL: [(&'static str, Part); 2] = [("heat", Part::Heat), ("emulator", Part::Emulator)];
 }
 
 impl Default for Options {
@@ -31,6 +49,7 @@ impl Default for Options {
         Options {
             gets: [100_000, 300_000],
             max_ratio: None,
+            parts: Vec::new(),
         }
     }
 }
@@ -49,9 +68,14 @@ impl Options {
                 "--n2" => options.gets[1] = parse(flag, number("a number of gets")?)?,
                 "--max-ratio" => options.max_ratio = Some(parse(flag, number("a ratio")?)?),
                 other => {
-                    return Err(Failure::Usage(format!(
-                        "callgrind does not know `{other}`; it takes --n1, --n2 and --max-ratio"
-                    )));
+                    let part = Part::ALL.into_iter().find(|(name, _)| *name == other);
+                    let unknown = || {
+                        Failure::Usage(format!(
+                            "callgrind does not know `{other}`; it takes heat, emulator, --n1, \
+                             --n2 and --max-ratio"
+                        ))
+                    };
+                    options.parts.push(part.ok_or_else(unknown)?.1);
                 }
             }
         }
@@ -117,17 +141,18 @@ fn is_root() -> bool {
 }
 
 fn measure(root: &Path, options: &Options) -> Result<(), String> {
-    if !root.join(EXAMPLE).is_file() {
-        return Err(format!("{EXAMPLE} is missing: there is nothing to count"));
+    let is_asked = |part| options.parts.is_empty() || options.parts.contains(&part);
+    if is_asked(Part::Heat) {
+        measure_heat(root, options)?;
     }
-    let build = "build --release -p timberline-bench --example heat_cost";
-    exec::succeed(exec::cargo(root, &build.split(' ').collect::<Vec<_>>()))?;
+    if is_asked(Part::Emulator) {
+        emulator::measure(root)?;
+    }
+    Ok(())
+}
 
-    let target = exec::target_dir(root);
-    let binary = target.join("release/examples/heat_cost");
-    let out = target.join("callgrind");
-    std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
-
+fn measure_heat(root: &Path, options: &Options) -> Result<(), String> {
+    let (binary, out) = build(root, EXAMPLE)?;
     let mut costs = Vec::new();
     for variant in VARIANTS {
         let mut totals = [0; 2];
@@ -141,19 +166,34 @@ fn measure(root: &Path, options: &Options) -> Result<(), String> {
     within(options.max_ratio, &costs)
 }
 
+/// Builds an example of the bench room. Returns the program, and a folder for callgrind's files.
+fn build(root: &Path, example: &str) -> Result<(PathBuf, PathBuf), String> {
+    let build = format!("build --release -p timberline-bench --example {example}");
+    exec::succeed(exec::cargo(root, &build.split(' ').collect::<Vec<_>>()))?;
+    let target = exec::target_dir(root);
+    let out = target.join("callgrind");
+    std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+    Ok((target.join("release/examples").join(example), out))
+}
+
 /// Instructions of one run, all threads together.
 fn count(binary: &Path, variant: &str, gets: u64, folder: &Path) -> Result<u64, String> {
-    let file: PathBuf = folder.join(format!("{variant}-{gets}.out"));
+    let file = folder.join(format!("{variant}-{gets}.out"));
+    let (text, _) = callgrind(binary, &[variant, &gets.to_string()], &file)?;
+    total_of(&text).ok_or_else(|| format!("{}: no line `totals: N`", file.display()))
+}
+
+/// Runs a program under callgrind. Returns callgrind's file, and what the program printed.
+fn callgrind(binary: &Path, args: &[&str], file: &Path) -> Result<(String, String), String> {
     let mut valgrind = Command::new("valgrind");
     valgrind
         .args(["--quiet", "--tool=callgrind"])
         .arg(format!("--callgrind-out-file={}", file.display()))
         .arg(binary)
-        .args([variant, &gets.to_string()])
-        .stdout(Stdio::null());
-    exec::succeed(valgrind)?;
-    let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    total_of(&text).ok_or_else(|| format!("{}: no line `totals: N`", file.display()))
+        .args(args);
+    let printed = exec::output(valgrind)?;
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    Ok((text, printed))
 }
 
 /// The count of a callgrind file. `totals:` closes the file and covers all its parts; `summary:`
@@ -219,6 +259,7 @@ mod tests {
         assert_eq!(options(""), Ok(Options::default()));
         let all = options("--n1 5 --n2 9 --max-ratio 1.01").expect("well-formed");
         assert_eq!((all.gets, all.max_ratio), ([5, 9], Some(1.01)));
+        assert_eq!(options("emulator").expect("a part").parts, [Part::Emulator]);
     }
 
     #[test]

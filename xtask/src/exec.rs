@@ -5,7 +5,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -26,6 +26,17 @@ pub fn succeed(mut command: Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` ended with {status}")),
+        Err(error) => Err(format!("`{shown}` could not be started: {error}")),
+    }
+}
+
+/// As [`succeed`], and returns what the program printed.
+pub fn output(mut command: Command) -> Result<String, String> {
+    let shown = show(&command);
+    command.stderr(Stdio::inherit());
+    match command.output() {
+        Ok(done) if done.status.success() => Ok(String::from_utf8_lossy(&done.stdout).into()),
+        Ok(done) => Err(format!("`{shown}` ended with {}", done.status)),
         Err(error) => Err(format!("`{shown}` could not be started: {error}")),
     }
 }
@@ -112,12 +123,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_prints_is_returned() {
+        let mut echo = Command::new("echo");
+        echo.arg("seven");
+        assert_eq!(output(echo), Ok("seven\n".into()));
+    }
+
+    #[test]
     fn failures_name_the_command() {
         let said = succeed(Command::new("no-such-program-here")).unwrap_err();
         assert!(said.starts_with("`no-such-program-here` could not be started"));
         let said = succeed(Command::new("false")).unwrap_err();
         assert!(said.starts_with("`false` ended with"), "{said}");
         assert!(succeed(Command::new("true")).is_ok());
+        let said = output(Command::new("false")).unwrap_err();
+        assert!(said.starts_with("`false` ended with"), "{said}");
         assert!(!is_installed("no-such-program-here"));
     }
 

@@ -34,7 +34,9 @@ usage: cargo xtask <command>
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
-  callgrind [flags]    instructions per get, with and without heat tracking (needs valgrind)
+  callgrind [flags] [heat] [emulator]
+                       instructions per get, with and without heat tracking, and what the emulator takes per line under
+                       each placement, which must be the same (needs valgrind); both, or what is named
       --n1 N           gets of the short run, default 100000
       --n2 N           gets of the long run, default 300000
       --max-ratio R    fail when tracked / untracked is above R

@@ -12,6 +12,7 @@ mod form;
 mod hog;
 mod index;
 mod indexes;
+pub mod instrument;
 mod paged;
 mod plan;
 mod recovery;

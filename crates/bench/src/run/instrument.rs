@@ -1,0 +1,205 @@
+//! A placement at rest, to count what the emulator itself costs: `cargo xtask callgrind`.
+//!
+//! The instrument must not be part of the result: for the same lines, the emulator takes the same
+//! instructions whatever placement is measured. A placement at rest is a small map that was loaded
+//! under the placement and read for a while by this thread, beside its workers, and whose workers
+//! are paused then. Scans read the same lines of it under every placement, as copies of records do
+//! not serve scans, and all of these lines are in the modelled cache.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use timberline_tier::emulator::{
+    Base, CacheSize, Cost, Emulated, Profile, Slowness, set_thread_cache, thread_counts,
+};
+use timberline_tier::{Memory, TierId};
+use timberline_tree::BTree;
+
+use super::contender::{Contender, Sizes};
+use super::form::Form;
+use super::index::{Index, PlacedIndex};
+use super::indexes::Words;
+use super::plan::{Budget, PAGED, PLACEMENTS, Plan, placements};
+use super::{PageCosts, What};
+use crate::substrate::Substrate;
+use crate::workload::{KeySpace, Rng, Workload, Zipf};
+
+const RECORDS: u64 = 20_000;
+const SEED: u64 = 1;
+/// Scans of a measured pass, and the records that each reads.
+const SCANS: usize = 2_000;
+const SCANNED: usize = 8;
+/// How long the placement works beside reads. Long enough for nodes to move.
+const WORKS_FOR: Duration = Duration::from_millis(1_500);
+/// The modelled cache: several times the map.
+const CACHE: usize = 8 << 20;
+
+type Map = Words<BTree<u64, u64, Emulated>>;
+
+/// See the [module's text](self).
+pub struct Instrument {
+    contender: Contender<Map>,
+    keys: Vec<u64>,
+}
+
+/// All placements of emulated memory.
+pub fn emulated_placements() -> impl Iterator<Item = &'static str> {
+    PLACEMENTS.into_iter().chain(PAGED)
+}
+
+impl Instrument {
+    /// A map at rest under the placement of this name, all of whose lines that scans read are in
+    /// this thread's modelled cache.
+    ///
+    /// # Errors
+    /// One line: there is no such placement, or no memory for the map.
+    pub fn new(placement: &str) -> Result<Instrument, String> {
+        let name = placements(&[placement.to_owned()]).map_err(|unknown| unknown.to_string())?[0];
+        let space = KeySpace::new(RECORDS).map_err(|error| error.to_string())?;
+        let plan = plan(&space)?;
+        let guess = RECORDS as usize * 96 + (4 << 20);
+        let sizes = |tree: usize, fast, slow| Sizes {
+            tree,
+            fast,
+            slow,
+            chunk: plan.chunk_bytes(&plan.what[0]),
+            levels: 2,
+        };
+        let all_fast = loaded("all-fast", &sizes(guess, guess, 0), &plan, &space)?;
+        let tree = all_fast.committed().0;
+        let fast = plan.budget.bytes(tree);
+        let mut contender = loaded(name, &sizes(tree, fast, 2 * tree), &plan, &space)?;
+        let mut random = Rng::new(SEED, 0);
+        let zipf = Zipf::new(RECORDS, 0.99);
+        let mut read = |map: &Map| {
+            black_box(map.get(space.key(zipf.rank(&mut random))));
+        };
+        if contender.is_oracle() {
+            contender.arrange(|map| (0..RECORDS).for_each(|_| read(map)));
+        }
+        set_thread_cache(CacheSize::new(CACHE).map_err(|error| error.to_string())?);
+        contender.map.memory().charge(true);
+        contender.resume(false);
+        let start = Instant::now();
+        while start.elapsed() < WORKS_FOR {
+            (0..64).for_each(|_| read(&contender.map));
+            contender.did(64);
+        }
+        contender.pause();
+        let mut random = Rng::new(SEED, 1);
+        let keys = (0..SCANS).map(|_| space.key(random.below(RECORDS)));
+        let keys = keys.collect();
+        let instrument = Instrument { contender, keys };
+        instrument.scan_all();
+        Ok(instrument)
+    }
+
+    /// Prefetches lines that no scan reads, as lookups do that start over. Nothing may cost more
+    /// for it.
+    pub fn leave_prefetches(&self) {
+        let memory = self.contender.map.memory();
+        let end = memory.arenas().range_of(TierId::SLOW).end;
+        (1..=16).for_each(|node| memory.prefetch(end - node * 1024, 1024));
+    }
+
+    /// Makes the same scans with charging on. Returns how many lines they were charged.
+    #[inline(never)]
+    pub fn scan_charged(&self) -> u64 {
+        self.contender.map.memory().charge(true);
+        let before = thread_counts();
+        self.scan_all();
+        let counts = thread_counts() - before;
+        counts.fast + counts.slow + counts.cached
+    }
+
+    /// Makes the same scans with charging off. Returns how many lines they were charged: none.
+    #[inline(never)]
+    pub fn scan_uncharged(&self) -> u64 {
+        self.contender.map.memory().charge(false);
+        let before = thread_counts();
+        self.scan_all();
+        let counts = thread_counts() - before;
+        counts.fast + counts.slow + counts.cached
+    }
+
+    fn scan_all(&self) {
+        for &key in &self.keys {
+            black_box(self.contender.map.scan(key, SCANNED));
+        }
+    }
+}
+
+/// A map of all records under this placement, whose workers are paused.
+fn loaded(
+    name: &'static str,
+    sizes: &Sizes,
+    plan: &Plan,
+    space: &KeySpace,
+) -> Result<Contender<Map>, String> {
+    // Slow memory that is as fast: nothing is to be waited for.
+    let same = Slowness {
+        latency: Cost::Times(1.0),
+        line: Cost::Times(1.0),
+        in_flight: 16,
+    };
+    let base = Base {
+        latency_ns: 0.0,
+        line_ns: 0.0,
+    };
+    let memory = |arenas| Emulated::new(arenas, Profile::new("same", vec![same]), base);
+    let contender = Contender::<Map>::new(name, sizes, plan, memory, &Form::default())?;
+    contender.map.memory().charge(false);
+    // In order, so that the nodes are the same under every placement: otherwise a full leaf shares
+    // records with the neighbour that is in its tier.
+    let mut keys: Vec<u64> = (0..RECORDS).map(|id| space.key(id)).collect();
+    keys.sort_unstable();
+    for key in keys {
+        contender.map.insert(key, key)?;
+    }
+    contender.settle();
+    Ok(contender)
+}
+
+fn plan(space: &KeySpace) -> Result<Plan, String> {
+    let workload = Workload::parse("ycsb-c").map_err(|error| error.to_string())?;
+    Ok(Plan {
+        what: vec![What::stream(workload, space.clone(), Form::default())],
+        indexes: vec!["btree"],
+        placements: Vec::new(),
+        threads: 1,
+        slice: WORKS_FOR,
+        rounds: 1,
+        warmup: WORKS_FOR,
+        budget: Budget::Ratio(0.2),
+        shift_every: None,
+        interval: None,
+        watermarks: None,
+        seed: SEED,
+        nodes: [Vec::new(), Vec::new()],
+        cpu_cache: CacheSize::new(CACHE).map_err(|error| error.to_string())?,
+        page_costs: PageCosts::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines are equal, so instructions can be compared.
+    #[test]
+    fn scans_read_the_same_lines_under_every_placement() {
+        let charged = |name| {
+            let instrument = Instrument::new(name).unwrap();
+            instrument.leave_prefetches();
+            (instrument.scan_charged(), instrument.scan_uncharged())
+        };
+        let expected = charged("interleave");
+        assert!(expected.0 > (SCANS * SCANNED) as u64, "{expected:?}");
+        assert_eq!(expected.1, 0);
+        for name in ["timberline", "sidle", "tpp"] {
+            assert_eq!(charged(name), expected, "{name}");
+        }
+        let unknown = Instrument::new("nowhere").err().unwrap();
+        assert!(unknown.contains("nowhere") && unknown.contains("interleave"));
+    }
+}
