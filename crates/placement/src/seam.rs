@@ -17,7 +17,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU16;
 
-use timberline_tier::{Sparse, TierId};
+use timberline_tier::{CompactionCandidates, TierId};
 
 use crate::{Fence, KeyBytes, NodeKey, View};
 
@@ -197,13 +197,13 @@ pub trait Placed: Send + Sync {
     fn demote(&self, node: &NodeKey) -> Move;
 
     /// Places in fast memory that hold back room from nodes of other sizes, if nodes have several: what lies in them would fit elsewhere.
-    fn sparse(&self) -> Sparse {
-        Sparse::NOWHERE
+    fn compaction_candidates(&self) -> CompactionCandidates {
+        CompactionCandidates::NONE
     }
 
     /// Moves the nodes on the path to a fast leaf, itself included, that lie in such places elsewhere in fast memory. Returns how many
     /// moved.
-    fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
+    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
         let _ = (leaf, away_from);
         0
     }

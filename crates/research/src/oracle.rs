@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use timberline_tier::Striped;
 use timberline_tier::TierId;
-use timberline_tier::lane::PerLane;
 
 use timberline_placement::NodeQueue;
 use timberline_placement::workers::lock;
@@ -46,7 +46,7 @@ type Counts = HashMap<usize, u64>;
 #[derive(Default)]
 pub struct Oracle {
     counting: AtomicBool,
-    counts: PerLane<Mutex<Counts>>,
+    counts: Striped<Mutex<Counts>>,
     /// Slow nodes that got a fast child.
     broken: NodeQueue,
 }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timberline_sync::epoch;
+use timberline_tier::Striped;
 use timberline_tier::TierId;
-use timberline_tier::lane::PerLane;
 
 use timberline_placement::NodeQueue;
 use timberline_placement::boundary::{self, demote_idle};
@@ -55,7 +55,7 @@ const VICTIMS: u64 = 16;
 /// The placement of this name, for one tree. Its worker, from [`Random::workers`], must run for anything to move.
 pub struct Random {
     seed: u64,
-    draws: PerLane<SharedDraws>,
+    draws: Striped<SharedDraws>,
     promotions: NodeQueue,
     /// Slow nodes above fast ones.
     broken: NodeQueue,
@@ -72,7 +72,7 @@ impl Random {
         };
         Arc::new(Self {
             seed,
-            draws: PerLane::new(&mut draws),
+            draws: Striped::new(&mut draws),
             promotions: NodeQueue::default(),
             broken: NodeQueue::default(),
             wake: Waker::new(),

@@ -22,21 +22,21 @@ use crate::os::{self, PAGE, Reservation};
 use chunks::Chunks;
 use classes::class_of;
 use faults::Faults;
-use lanes::Lanes;
+use thread_caches::ThreadCaches;
 
 pub use classes::{MAX_SLOT, slot_size};
+pub use compaction::CompactionCandidates;
 pub use config::{ArenasConfig, ArenasError, OutOfMemory, TierConfig};
 pub use poison::Look;
-pub use sparse::Sparse;
 
 mod bits;
 mod chunks;
 mod classes;
+mod compaction;
 mod config;
 mod faults;
-mod lanes;
 mod poison;
-mod sparse;
+mod thread_caches;
 mod vacant;
 
 struct Tier {
@@ -45,8 +45,8 @@ struct Tier {
     nodes: Vec<u32>,
     budget: Budget,
     chunks: Mutex<Chunks>,
-    lanes: Lanes,
-    /// Whether chunks are to become empty: nobody keeps slots of those.
+    caches: ThreadCaches,
+    /// Whether there are compaction candidates: no thread caches slots of those.
     empties: AtomicBool,
     faults: Faults,
 }
@@ -123,7 +123,7 @@ impl Arenas {
                 nodes: tier.nodes.clone(),
                 budget: Budget::new(tier.limit),
                 chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
-                lanes: Lanes::default(),
+                caches: ThreadCaches::default(),
                 empties: AtomicBool::new(false),
                 faults: Faults::default(),
             });
@@ -158,7 +158,7 @@ impl Arenas {
         let class = class_of(size);
         let this = &self.tiers[tier.index()];
         if !this.faults.is_due() {
-            let slot = this.lanes.pop(class).or_else(|| self.fetch(this, class));
+            let slot = this.caches.pop(class).or_else(|| self.fetch(this, class));
             if let Some(slot) = slot.and_then(|slot| NonNull::new(slot as *mut u8)) {
                 poison::show(slot.as_ptr() as usize, size);
                 return Ok(slot);
@@ -183,10 +183,10 @@ impl Arenas {
         poison::hide(address..address + slot_size(size));
         let offset = address - this.span.start;
         if this.empties.load(Relaxed) && lock(&this.chunks).leaves(offset) {
-            this.lanes.pass(class);
+            this.caches.pass(class);
             self.put(this, class, &[address]);
-        } else if this.lanes.push(class, address) {
-            self.put(this, class, &this.lanes.shed(class));
+        } else if this.caches.push(class, address) {
+            self.put(this, class, &this.caches.shed(class));
         }
     }
 
@@ -239,7 +239,7 @@ impl Arenas {
     /// frees; otherwise near, and never more than is committed. Takes a look at each thread's count.
     pub fn used(&self, tier: TierId) -> usize {
         let this = &self.tiers[tier.index()];
-        this.lanes.used().min(this.budget.used())
+        this.caches.used().min(this.budget.used())
     }
 
     /// Bytes of a tier that slots can use: its limit without tables.
@@ -277,18 +277,19 @@ impl Arenas {
         }
     }
 
-    /// The chunks of a tier that are worth being emptied, because what lies in them has room elsewhere. From now on others are asked for
-    /// slots first; the choice holds until the next one.
-    pub fn sparse(&self, tier: TierId) -> Sparse {
+    /// Chooses the chunks of a tier that are worth being emptied, because other chunks have room
+    /// for what lies in them. From now on, slots come from other chunks first. The choice holds
+    /// until the next one.
+    pub fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
         let this = &self.tiers[tier.index()];
         // Free slots that threads keep look like used ones.
         self.flush(this);
         let mut chunks = lock(&this.chunks);
-        let chosen = chunks.choose_sparse();
+        let chosen = chunks.choose_candidates();
         this.empties.store(chunks.any_leaves(), Relaxed);
         drop(chunks);
         let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
-        Sparse::new(chosen.into_iter().map(range))
+        CompactionCandidates::new(chosen.into_iter().map(range))
     }
 
     /// Asks the kernel where a tier's committed pages are.
@@ -385,16 +386,16 @@ impl Arenas {
 
     fn refill(&self, tier: &Tier, class: usize) -> Option<usize> {
         let mut chunks = lock(&tier.chunks);
-        let mut slots = chunks.take(class, lanes::batch(class));
+        let mut slots = chunks.take(class, thread_caches::batch(class));
         if slots.is_empty() {
             self.commit(tier, &mut chunks, class)?;
-            slots = chunks.take(class, lanes::batch(class));
+            slots = chunks.take(class, thread_caches::batch(class));
         }
         drop(chunks);
         for slot in &mut slots {
             *slot += tier.span.start;
         }
-        tier.lanes.stock(class, &slots)
+        tier.caches.stock(class, &slots)
     }
 
     /// Makes a new chunk: the largest that is wanted, affordable, and has addresses.
@@ -443,7 +444,7 @@ impl Arenas {
     }
 
     fn flush(&self, tier: &Tier) {
-        for (class, slots) in tier.lanes.drain() {
+        for (class, slots) in tier.caches.drain() {
             if !slots.is_empty() {
                 self.put(tier, class, &slots);
             }

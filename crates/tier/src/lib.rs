@@ -6,20 +6,21 @@ mod budget;
 pub mod emulator;
 pub mod hint;
 mod id;
-pub mod lane;
 pub mod mark;
 mod memory;
 mod os;
 mod seeded;
 mod side;
+mod striped;
 pub mod tiering;
 pub mod topology;
 
 pub use arenas::{
-    Arenas, ArenasConfig, ArenasError, Look, MAX_SLOT, OutOfMemory, PageCensus, Sparse, TierConfig,
-    slot_size,
+    Arenas, ArenasConfig, ArenasError, CompactionCandidates, Look, MAX_SLOT, OutOfMemory,
+    PageCensus, TierConfig, slot_size,
 };
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native, Plain};
 pub use side::{Entry, SideTable, Table};
+pub use striped::Striped;

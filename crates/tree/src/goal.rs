@@ -1,13 +1,13 @@
 //! Where a node is to go: to another tier, or to another place in its own.
 
-use timberline_tier::{Arenas, Sparse, TierId};
+use timberline_tier::{Arenas, CompactionCandidates, TierId};
 
 /// See the [module's text](self).
 #[derive(Clone, Copy)]
 pub(crate) struct Goal<'s> {
     pub tier: TierId,
     /// Not here, of all places in that tier. Whatever is in another tier stays there.
-    away_from: Option<&'s Sparse>,
+    away_from: Option<&'s CompactionCandidates>,
 }
 
 impl<'s> Goal<'s> {
@@ -17,10 +17,10 @@ impl<'s> Goal<'s> {
     }
 
     /// Another place in fast memory.
-    pub fn away_from(sparse: &'s Sparse) -> Self {
+    pub fn away_from(candidates: &'s CompactionCandidates) -> Self {
         Goal {
             tier: TierId::FAST,
-            away_from: Some(sparse),
+            away_from: Some(candidates),
         }
     }
 
@@ -29,7 +29,7 @@ impl<'s> Goal<'s> {
     pub fn has(self, arenas: &Arenas, node: usize) -> bool {
         let (at, to) = (arenas.tier_of(node), self.tier);
         match self.away_from {
-            Some(sparse) => !sparse.contains(node),
+            Some(candidates) => !candidates.contains(node),
             None if to.is_fast() => at <= to,
             None => at >= to,
         }
@@ -38,7 +38,7 @@ impl<'s> Goal<'s> {
     /// Whether what lies beside a node, at this address, is there.
     pub fn has_beside(self, arenas: &Arenas, block: usize) -> bool {
         match self.away_from {
-            Some(sparse) => !sparse.contains(block),
+            Some(candidates) => !candidates.contains(block),
             None => arenas.tier_of(block) == self.tier,
         }
     }
@@ -51,6 +51,6 @@ impl<'s> Goal<'s> {
     /// Whether an address is where nothing is to be.
     pub fn avoids(self, address: usize) -> bool {
         self.away_from
-            .is_some_and(|sparse| sparse.contains(address))
+            .is_some_and(|candidates| candidates.contains(address))
     }
 }

@@ -17,7 +17,7 @@ use timberline_placement::{Access, Fill, LeafRef, NewNode, Placement};
 use timberline_sync::Restart;
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::shim::pause;
-use timberline_tier::lane::PerLane;
+use timberline_tier::Striped;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use self::home::{Home, Waiting};
@@ -31,19 +31,19 @@ pub struct Store<M> {
     home: Arc<Home<M>>,
     /// Of each tier.
     rooms: Box<[Room]>,
-    lanes: PerLane<Lane<M>>,
+    stripes: Striped<Stripe<M>>,
     /// Nodes moved to faster and to slower memory.
     promoted: AtomicU64,
     demoted: AtomicU64,
 }
 
 /// What a thread writes without disturbing others.
-struct Lane<M> {
+struct Stripe<M> {
     /// Accesses until the placement is told of one.
     countdown: AtomicU32,
     /// Lookups that come to a bucket of copies until one is counted.
     to_count: AtomicU32,
-    /// Records inserted less records removed by threads of this lane.
+    /// Records inserted less records removed by threads of this stripe.
     records: AtomicI64,
     /// The same for leaves, where a map counts them.
     leaves: AtomicI64,
@@ -63,7 +63,7 @@ impl<M> Deref for Store<M> {
 impl<M: Memory> Store<M> {
     /// A store without nodes.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
-        let lane = || Lane {
+        let stripe = || Stripe {
             countdown: AtomicU32::new(1),
             to_count: AtomicU32::new(1),
             records: AtomicI64::new(0),
@@ -74,7 +74,7 @@ impl<M: Memory> Store<M> {
         Store {
             home: Arc::new(Home { memory, placement }),
             rooms: (0..tiers).map(|_| Room::default()).collect(),
-            lanes: PerLane::new(lane),
+            stripes: Striped::new(stripe),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
         }
@@ -112,7 +112,7 @@ impl<M: Memory> Store<M> {
         if seeded::has(Bug::FreedAtOnce) {
             return free(self);
         }
-        self.lanes.assigned().waiting.add(&self.home, guard, free);
+        self.stripes.assigned().waiting.add(&self.home, guard, free);
         // A full bag waits for its thread to fill another: where memory is short, others need it now.
         if self.is_short() {
             guard.flush();
@@ -140,9 +140,9 @@ impl<M: Memory> Store<M> {
     #[cold]
     pub fn reclaimed(&self) -> bool {
         let retired = || {
-            self.lanes
+            self.stripes
                 .iter()
-                .map(|lane| lane.waiting.count())
+                .map(|stripe| stripe.waiting.count())
                 .sum::<usize>()
         };
         let before = retired();
@@ -187,13 +187,13 @@ impl<M: Memory> Store<M> {
     /// called next.
     #[inline(always)]
     pub fn report_is_due(&self) -> bool {
-        M::TIERED && is_down(&self.lanes.mine().countdown)
+        M::TIERED && is_down(&self.stripes.mine().countdown)
     }
 
     /// Whether it is this thread's turn to count that a copy of a record was of use, or would have been: one lookup in `every`.
     #[inline(always)]
     pub fn counts_use(&self, every: u32) -> bool {
-        let to_count = &self.lanes.mine().to_count;
+        let to_count = &self.stripes.mine().to_count;
         let is_due = is_down(to_count);
         if is_due {
             to_count.store(every, Relaxed);
@@ -211,7 +211,7 @@ impl<M: Memory> Store<M> {
         with_leaf: impl FnOnce(&dyn Fn(LeafRef<'_>) -> u32) -> Result<u32, Restart>,
     ) {
         let pass = with_leaf(&|leaf| self.placement.touched(leaf, access));
-        let countdown = &self.lanes.assigned().countdown;
+        let countdown = &self.stripes.assigned().countdown;
         countdown.store(pass.unwrap_or(1).max(1), Relaxed);
     }
 
@@ -220,30 +220,39 @@ impl<M: Memory> Store<M> {
     #[inline(never)]
     pub fn report_copy(&self, page: usize) {
         let pass = self.placement.copy_touched(page);
-        self.lanes.assigned().countdown.store(pass.max(1), Relaxed);
+        self.stripes
+            .assigned()
+            .countdown
+            .store(pass.max(1), Relaxed);
     }
 
     /// Counts records that came or went.
     pub fn count(&self, change: i64) {
-        self.lanes.assigned().records.fetch_add(change, Relaxed);
+        self.stripes.assigned().records.fetch_add(change, Relaxed);
     }
 
     /// How many records there are; exact when nobody writes.
     pub fn records(&self) -> usize {
-        let records = self.lanes.iter().map(|lane| lane.records.load(Relaxed));
+        let records = self
+            .stripes
+            .iter()
+            .map(|stripe| stripe.records.load(Relaxed));
         records.sum::<i64>().max(0) as usize
     }
 
     /// Counts leaves that came or went, if a placement may ask how many there are.
     pub fn count_leaves(&self, change: i64) {
         if M::TIERED {
-            self.lanes.assigned().leaves.fetch_add(change, Relaxed);
+            self.stripes.assigned().leaves.fetch_add(change, Relaxed);
         }
     }
 
     /// How many leaves there are, for a map that counts them; exact when nobody writes.
     pub fn leaves(&self) -> usize {
-        let leaves = self.lanes.iter().map(|lane| lane.leaves.load(Relaxed));
+        let leaves = self
+            .stripes
+            .iter()
+            .map(|stripe| stripe.leaves.load(Relaxed));
         leaves.sum::<i64>().max(0) as usize
     }
 
@@ -288,7 +297,7 @@ impl<M: Memory> Store<M> {
 fn is_down(countdown: &AtomicU32) -> bool {
     let left = countdown.load(Relaxed).wrapping_sub(1);
     countdown.store(left, Relaxed);
-    // Threads that share a lane may take it below zero.
+    // Threads that share a stripe may take it below zero.
     left as i32 <= 0
 }
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use timberline_sync::epoch;
-use timberline_tier::{Sparse, TierId};
+use timberline_tier::{CompactionCandidates, TierId};
 
 use super::rest::Rest;
 use crate::{KeyBytes, Placed};
@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// See the [module's text](self).
 pub struct Compaction {
     /// What is being emptied; nowhere: nothing is.
-    sparse: Sparse,
+    candidates: CompactionCandidates,
     /// Leaves below this fence were visited.
     next: KeyBytes,
     /// From one look at what could be won to the next.
@@ -39,7 +39,7 @@ pub struct Compaction {
 impl Default for Compaction {
     fn default() -> Self {
         Compaction {
-            sparse: Sparse::NOWHERE,
+            candidates: CompactionCandidates::NONE,
             next: KeyBytes::default(),
             rest: Rest::new(PAUSE, LONGEST_PAUSE),
             worth: WORTH,
@@ -50,16 +50,16 @@ impl Default for Compaction {
 impl Compaction {
     /// Whether one is going on.
     pub fn is_active(&self) -> bool {
-        !self.sparse.is_empty()
+        !self.candidates.is_empty()
     }
 
     /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth it. Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
         if !self.is_active() && stranded && self.rest.is_over(now) {
-            let sparse = tree.sparse();
-            let is_worth_it = sparse.bytes() >= tree.fill(TierId::FAST).limit / self.worth;
-            if is_worth_it && !sparse.is_empty() {
-                (self.sparse, self.next) = (sparse, KeyBytes::default());
+            let candidates = tree.compaction_candidates();
+            let is_worth_it = candidates.bytes() >= tree.fill(TierId::FAST).limit / self.worth;
+            if is_worth_it && !candidates.is_empty() {
+                (self.candidates, self.next) = (candidates, KeyBytes::default());
                 self.worth = WORTH;
                 self.rest.shorten();
             } else {
@@ -85,12 +85,12 @@ impl Compaction {
             leaves.push(fence);
             ControlFlow::Continue(())
         });
-        let renew = |leaf: &KeyBytes| tree.renew_path(leaf, &self.sparse);
+        let renew = |leaf: &KeyBytes| tree.relocate_path(leaf, &self.candidates);
         let moved = leaves.iter().map(renew).sum();
         epoch::collect();
         match behind {
             Some(fence) => self.next = fence,
-            None => self.sparse = Sparse::NOWHERE,
+            None => self.candidates = CompactionCandidates::NONE,
         }
         moved
     }
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn looks_in_vain_become_rare() {
-        // All of its nodes have one size: nothing is ever sparse.
+        // All of its nodes have one size: there are never any candidates.
         let tree = FakeTree::uniform(2, 4, 5);
         let mut compaction = Compaction::default();
         let mut looks = Vec::new();

@@ -31,7 +31,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex};
 
-use timberline_tier::lane::PerLane;
+use timberline_tier::Striped;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::draws;
@@ -117,7 +117,7 @@ pub struct Timberline {
     floor: AtomicU16,
     /// How many more leaves may be made in fast memory before the worker looks again.
     allowance: AtomicI64,
-    seen: PerLane<Seen>,
+    seen: Striped<Seen>,
     /// As many pages of copies, the first ones, are there long enough to tell what pages are worth.
     mature: AtomicUsize,
     broken: NodeQueue,
@@ -146,7 +146,7 @@ impl Timberline {
             interval: AtomicU32::new((config.densest / scale.denser).max(1)),
             floor: AtomicU16::new(SAMPLE),
             allowance: AtomicI64::new(allowance as i64),
-            seen: PerLane::default(),
+            seen: Striped::default(),
             mature: AtomicUsize::new(0),
             broken: NodeQueue::default(),
             look: Mutex::default(),

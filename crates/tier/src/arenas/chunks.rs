@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::bits::Bits;
 use super::classes::{CLASSES, size_of_class};
-use super::lanes::batch;
+use super::thread_caches::batch;
 use super::vacant::Vacant;
 use crate::os::PAGE;
 
@@ -198,7 +198,7 @@ impl Chunks {
 
     /// Chooses anew the chunks that are to become empty, as `(offset, bytes)`: of each class those with the least in use, if
     /// that is at most half of their slots, as long as it has room in the others; and some more, as threads keep slots of these.
-    pub fn choose_sparse(&mut self) -> Vec<(usize, usize)> {
+    pub fn choose_candidates(&mut self) -> Vec<(usize, usize)> {
         let mut chosen = Vec::new();
         let full = |chunk: &&mut Chunk| chunk.free == 0;
         for chunk in self.chunks.iter_mut().flatten().filter(full) {
@@ -299,7 +299,7 @@ mod tests {
         }
         // In the others are 214 free slots for 64, but not for 50 more without 78 of them and 64 that threads may keep.
         let at = |chunk: usize| (chunk << 14, 16 << 10);
-        assert_eq!(chunks.choose_sparse(), [at(1), at(2)]);
+        assert_eq!(chunks.choose_candidates(), [at(1), at(2)]);
         let taken = chunks.take(class, 214);
         let stays = |slot: &usize| [1, 2].contains(&(slot >> 14));
         assert!(!taken.iter().any(stays), "others are asked first");
@@ -313,7 +313,7 @@ mod tests {
         }
         let committed: Vec<_> = chunks.committed().collect();
         assert_eq!(committed, [0, 2, 3, 4, 5, 6].map(at));
-        assert_eq!(chunks.choose_sparse(), [at(2)], "chosen anew");
+        assert_eq!(chunks.choose_candidates(), [at(2)], "chosen anew");
     }
 
     #[test]

@@ -37,9 +37,9 @@ fn what_lies_in_sparse_chunks_can_leave_them() {
         free(&arenas, slot, 24);
     }
     assert!(arenas.allocate(TierId::FAST, 512).is_err(), "no room");
-    let sparse = arenas.sparse(TierId::FAST);
-    assert!(sparse.bytes() > 900 << 10, "{}", sparse.bytes());
-    let inside = |slot: &NonNull<u8>| sparse.contains(slot.as_ptr().addr());
+    let candidates = arenas.compaction_candidates(TierId::FAST);
+    assert!(candidates.bytes() > 900 << 10, "{}", candidates.bytes());
+    let inside = |slot: &NonNull<u8>| candidates.contains(slot.as_ptr().addr());
     let mut moved = Vec::new();
     for slot in staying {
         if inside(&slot) {
@@ -51,7 +51,11 @@ fn what_lies_in_sparse_chunks_can_leave_them() {
     }
     assert!(!moved.iter().any(inside));
     let room = fill(&arenas, TierId::FAST, 512);
-    assert!(room.len() * 512 >= sparse.bytes(), "{} slots", room.len());
+    assert!(
+        room.len() * 512 >= candidates.bytes(),
+        "{} slots",
+        room.len()
+    );
     for slot in room {
         free(&arenas, slot, 512);
     }
@@ -60,7 +64,7 @@ fn what_lies_in_sparse_chunks_can_leave_them() {
     }
     arenas.trim();
     assert_eq!(arenas.budget(TierId::FAST).used(), 0);
-    assert!(arenas.sparse(TierId::FAST).is_empty());
+    assert!(arenas.compaction_candidates(TierId::FAST).is_empty());
 }
 
 #[test]

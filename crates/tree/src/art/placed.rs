@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch;
-use timberline_tier::{Memory, Sparse, TierId};
+use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
 use super::tree::Tree;
@@ -122,11 +122,11 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         self.relocate(node, Goal::tier(TierId::SLOW), &epoch::pin())
     }
 
-    fn sparse(&self) -> Sparse {
-        self.store.arenas().sparse(TierId::FAST)
+    fn compaction_candidates(&self) -> CompactionCandidates {
+        self.store.arenas().compaction_candidates(TierId::FAST)
     }
 
-    fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
+    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
         self.renew(&NodeKey::leaf(leaf.clone()), Goal::away_from(away_from))
     }
 

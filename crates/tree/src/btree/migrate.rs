@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
 use timberline_sync::epoch::{self, Guard};
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Memory, Sparse, TierId};
+use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::blocks::{Blocks, all_at, bytes_beside};
 use super::grow::Fresh;
@@ -325,20 +325,20 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         self.relocate(At::named(node), Goal::tier(TierId::SLOW), &epoch::pin())
     }
 
-    fn sparse(&self) -> Sparse {
+    fn compaction_candidates(&self) -> CompactionCandidates {
         match P::BLOCKS {
-            true => self.memory().arenas().sparse(TierId::FAST),
+            true => self.memory().arenas().compaction_candidates(TierId::FAST),
             // Nodes of one size have each other's room.
-            false => Sparse::NOWHERE,
+            false => CompactionCandidates::NONE,
         }
     }
 
-    fn renew_path(&self, leaf: &KeyBytes, away_from: &Sparse) -> usize {
+    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
         let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
         let guard = epoch::pin();
         let at = At::named(&name);
-        let sparse = |link: Link| goal.avoids(link.address());
-        let mut nodes = self.retry(|| self.on_path(at, sparse, &guard));
+        let candidates = |link: Link| goal.avoids(link.address());
+        let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
         if !nodes.contains(&at) {
             // What lies beside the leaf may be there.
             nodes.push(at);

@@ -27,7 +27,7 @@ impl<M: Memory> Home<M> {
     }
 }
 
-/// The home of nodes that threads of one lane retired, each of which holds it. Counted lane by lane: a single count would be
+/// The home of nodes that threads of one stripe retired, each of which holds it. Counted stripe by stripe: a single count would be
 /// written by all threads, and the line that it is in is read by all.
 pub struct Waiting<M>(OnceLock<Arc<Held<M>>>);
 

@@ -143,7 +143,7 @@ impl Op {
             }
             Op::Renew(key) => {
                 let placed = map.placed();
-                placed.renew_path(&leaf_of(map, key).key, &placed.sparse());
+                placed.relocate_path(&leaf_of(map, key).key, &placed.compaction_candidates());
                 Answer::Nothing
             }
             Op::Demote(key, steps) => {

@@ -76,24 +76,26 @@ pub fn scattered_nodes_move_together<T: TestMap>() {
         check::used(&map) == check::in_nodes(&map)
     });
 
-    let (sparse, used) = (placed.sparse(), arenas.used(TierId::FAST));
-    if sparse.is_empty() {
+    let (candidates, used) = (placed.compaction_candidates(), arenas.used(TierId::FAST));
+    if candidates.is_empty() {
         assert_eq!(T::SIZES, 1, "all nodes have each other's room");
         return;
     }
     let committed = arenas.budget(TierId::FAST).used();
     let before = leaves(&*placed);
     // Paths lead to slow leaves, too; these stay where they are.
-    let renewed = names.keys().map(|leaf| placed.renew_path(leaf, &sparse));
+    let renewed = names
+        .keys()
+        .map(|leaf| placed.relocate_path(leaf, &candidates));
     assert!(renewed.sum::<usize>() > 0);
     let is_fast = |&(address, _): &(usize, u16)| arenas.tier_of(address).is_fast();
     let after = leaves(&*placed);
     assert!(before.values().map(is_fast).eq(after.values().map(is_fast)));
-    let inside = |&(address, _): &(usize, u16)| sparse.contains(address);
+    let inside = |&(address, _): &(usize, u16)| candidates.contains(address);
     assert!(!after.values().any(inside));
     check::reclaim_until("what was emptied", || {
         arenas.trim();
-        arenas.budget(TierId::FAST).used() + sparse.bytes() <= committed
+        arenas.budget(TierId::FAST).used() + candidates.bytes() <= committed
     });
     assert_eq!(arenas.used(TierId::FAST), used);
     check::same(&map, &model);

@@ -1,23 +1,25 @@
-//! Places that little lies in: chunks that would be gone if that went elsewhere.
+//! Compaction candidates: nearly empty chunks, whose memory comes back once their last slots are
+//! moved to other chunks.
 
 use std::ops::Range;
 
-/// Addresses of chunks whose slots in use have room in other chunks of their class. What stays in them keeps memory from
-/// slots of other sizes. Found by [`Arenas::sparse`](crate::Arenas::sparse).
+/// Addresses of chunks whose slots in use have room in other chunks of their class. As long as
+/// anything stays in them, slots of other sizes cannot have their memory. Chosen by
+/// [`Arenas::compaction_candidates`](crate::Arenas::compaction_candidates).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sparse {
+pub struct CompactionCandidates {
     /// In order.
     ranges: Vec<Range<usize>>,
 }
 
-impl Sparse {
-    /// Nowhere.
-    pub const NOWHERE: Sparse = Sparse { ranges: Vec::new() };
+impl CompactionCandidates {
+    /// None.
+    pub const NONE: CompactionCandidates = CompactionCandidates { ranges: Vec::new() };
 
     pub(super) fn new(ranges: impl Iterator<Item = Range<usize>>) -> Self {
         let mut ranges: Vec<_> = ranges.collect();
         ranges.sort_unstable_by_key(|range| range.start);
-        Sparse { ranges }
+        CompactionCandidates { ranges }
     }
 
     /// Whether an address is in one of the chunks. O(log chunks).
@@ -32,7 +34,7 @@ impl Sparse {
         self.ranges.is_empty()
     }
 
-    /// Bytes that come free when nothing is left in them.
+    /// Bytes that come back when nothing is left in them.
     pub fn bytes(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
     }
@@ -44,10 +46,10 @@ mod tests {
 
     #[test]
     fn addresses_are_looked_up_by_range() {
-        let sparse = Sparse::new([50..60, 10..20, 20..30].into_iter());
-        let inside = (0..70).filter(|&address| sparse.contains(address));
+        let candidates = CompactionCandidates::new([50..60, 10..20, 20..30].into_iter());
+        let inside = (0..70).filter(|&address| candidates.contains(address));
         assert!(inside.eq((10..30).chain(50..60)));
-        assert_eq!(sparse.bytes(), 30);
-        assert!(!Sparse::NOWHERE.contains(0) && Sparse::NOWHERE.is_empty());
+        assert_eq!(candidates.bytes(), 30);
+        assert!(!CompactionCandidates::NONE.contains(0) && CompactionCandidates::NONE.is_empty());
     }
 }
