@@ -19,7 +19,8 @@ use super::contender::{Contender, Sizes};
 use super::form::Form;
 use super::index::{Index, PlacedIndex};
 use super::indexes::Words;
-use super::plan::{Budget, PAGED, PLACEMENTS, Plan, placements};
+use super::plan::{Budget, Plan, placements};
+use super::table::{self, Grain, TABLE};
 use super::{PageCosts, What};
 use crate::substrate::Substrate;
 use crate::workload::{KeySpace, Rng, Workload, Zipf};
@@ -44,7 +45,8 @@ pub struct Instrument {
 
 /// All placements of emulated memory.
 pub fn emulated_placements() -> impl Iterator<Item = &'static str> {
-    PLACEMENTS.into_iter().chain(PAGED)
+    let is_emulated = |row: &table::Row| row.grain() != Grain::Kernel;
+    TABLE.into_iter().filter(is_emulated).map(|row| row.name)
 }
 
 impl Instrument {
@@ -147,7 +149,8 @@ fn loaded(
         line_ns: 0.0,
     };
     let memory = |arenas| Emulated::new(arenas, Profile::new("same", vec![same]), base);
-    let contender = Contender::<Map>::new(name, sizes, plan, memory, &Form::default())?;
+    let row = table::row(name).ok_or_else(|| format!("there is no placement `{name}`"))?;
+    let contender = Contender::<Map>::new(row, sizes, plan, memory, &Form::default())?;
     contender.map.memory().charge(false);
     // In order, so that the nodes are the same under every placement: otherwise a full leaf shares
     // records with the neighbour that is in its tier.
