@@ -72,7 +72,8 @@ pub fn target_dir(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
 }
 
-/// Builds the program `timberline`, and says where it is. In the development profile, as the tests use it, it is built anyway.
+/// Builds the program `timberline`, and says where it is. In the development profile, as the tests
+/// use it, it is built anyway.
 pub fn timberline(root: &Path, release: bool, features: &[&str]) -> Result<PathBuf, String> {
     let mut arguments = vec!["build", "-p", "timberline-cli"];
     arguments.extend(release.then_some("--release"));

@@ -1,8 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer looks for bytes that break a map or a parser, in `fuzz/`, which is laid out for cargo-fuzz too and
-//! needs it not.
+//! `cargo xtask fuzz`: libFuzzer looks for bytes that break a map or a parser, in `fuzz/`, which is
+//! laid out for cargo-fuzz too and needs it not.
 //!
-//! Built with AddressSanitizer, so that a read of a freed node is a find like a wrong answer. What was found interesting is kept
-//! in the target folder, and is where the next run begins, with the seeds in `fuzz/seeds`.
+//! Built with AddressSanitizer, so that a read of a freed node is a find like a wrong answer. What
+//! was found interesting is kept in the target folder, and is where the next run begins, with the
+//! seeds in `fuzz/seeds`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use std::process::{Command, Stdio};
 use crate::sanitize::toolchain::Toolchain;
 use crate::{Failure, exec};
 
-/// What cargo-fuzz tells the compiler: AddressSanitizer, and counters and comparisons for libFuzzer to see.
+/// What cargo-fuzz tells the compiler: AddressSanitizer, and counters and comparisons for libFuzzer
+/// to see.
 const FLAGS: &str = "-Zsanitizer=address --cfg asan --cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
@@ -165,7 +167,8 @@ impl Fuzzer<'_> {
         command
             .arg(format!("-max_total_time={seconds}"))
             .arg(format!("-artifact_prefix={}/", finds.display()))
-            // An input is as long as it may be from the beginning: short lists of operations make no tree.
+            // An input is as long as it may be from the beginning: short lists of operations make
+            // no tree.
             .args([
                 "-max_len=2048",
                 "-len_control=0",

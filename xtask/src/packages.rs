@@ -1,10 +1,11 @@
 //! Programs as packages of Debian, which apt fetches into the target folder.
 //!
-//! apt runs with folders of its own and an empty list of installed packages, so it fetches all that a program needs, down to the C
-//! library; nothing is installed. The mirror is the one that this machine's apt is configured with, asked for another release.
+//! apt runs with folders of its own and an empty list of installed packages, so it fetches all that
+//! a program needs, down to the C library; nothing is installed. The mirror is the one that this
+//! machine's apt is configured with, asked for another release.
 //!
-//! Invariants: what is unpacked was checked by apt against the archive's signature; `/etc/apt`, `/var/lib/apt` and `/boot` are
-//! not written to; nothing is fetched that is there already.
+//! Invariants: what is unpacked was checked by apt against the archive's signature; `/etc/apt`,
+//! `/var/lib/apt` and `/boot` are not written to; nothing is fetched that is there already.
 
 use std::cell::Cell;
 use std::fs;
@@ -49,7 +50,8 @@ impl Packages {
         })
     }
 
-    /// The root below which programs are with all that they need, as the folder `name`, fetched unless they are there.
+    /// The root below which programs are with all that they need, as the folder `name`, fetched
+    /// unless they are there.
     pub fn programs(&self, name: &str, suite: &str, packages: &[&str]) -> Result<PathBuf, String> {
         self.unpacked(name, |apt, archives| {
             let mut install = self.apt("apt-get", apt);
@@ -63,7 +65,8 @@ impl Packages {
         })
     }
 
-    /// One package of a suite without what it needs, as the folder `name`, fetched unless it is there. Its name is what `alias` depends on.
+    /// One package of a suite without what it needs, as the folder `name`, fetched unless it is
+    /// there. Its name is what `alias` depends on.
     pub fn newest(&self, name: &str, suite: &str, alias: &str) -> Result<PathBuf, String> {
         self.unpacked(name, |apt, archives| {
             let package = self.first_dependency(apt, suite, alias)?;
@@ -89,7 +92,8 @@ impl Packages {
             .ok_or_else(|| format!("the mirror has no {alias} in {suite}"))
     }
 
-    /// The folder `name` with all that `fetch` puts into a folder of packages. It is there as a whole, or not at all.
+    /// The folder `name` with all that `fetch` puts into a folder of packages. It is there as a
+    /// whole, or not at all.
     fn unpacked(
         &self,
         name: &str,

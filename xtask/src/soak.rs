@@ -1,10 +1,12 @@
-//! `cargo xtask soak`: every test over many seeds and in the circumstances that tests tend to depend on.
+//! `cargo xtask soak`: every test over many seeds and in the circumstances that tests tend to
+//! depend on.
 //!
-//! For each seed, each test binary runs all its tests at once: on all cores, on one core, beside busy loops, and with each
-//! narrower SIMD search. Then each test runs alone in a process of its own, in one of these settings in turn.
+//! For each seed, each test binary runs all its tests at once: on all cores, on one core, beside
+//! busy loops, and with each narrower SIMD search. Then each test runs alone in a process of its
+//! own, in one of these settings in turn.
 //!
-//! Invariants: the binaries that `cargo test` builds are run as cargo runs them, in their package's folder. Every failure is
-//! printed with the command that repeats it. Nothing stops the other runs.
+//! Invariants: the binaries that `cargo test` builds are run as cargo runs them, in their package's
+//! folder. Every failure is printed with the command that repeats it. Nothing stops the other runs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Steps of a gate: all run, in order, and a summary says at the end what became of each.
 //!
-//! Invariant: a step that fails stops no other; the summary's last line names every one that failed.
+//! Invariant: a step that fails stops no other; the summary's last line names every one that
+//! failed.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: the checks that must pass before a change goes in.
 //!
-//! Invariants: cheap checks come first. Without `--all`, the steps need Rust and git only, and fetch nothing but
-//! crates. With it, a step that needs a program this machine lacks is skipped and says why.
+//! Invariants: cheap checks come first. Without `--all`, the steps need Rust and git only, and
+//! fetch nothing but crates. With it, a step that needs a program this machine lacks is skipped and
+//! says why.
 
 use std::path::Path;
 

@@ -73,6 +73,10 @@ pub struct Workers {
 impl Workers {
     /// Starts a thread for each worker. An error means that the system refused a thread; those
     /// already started are stopped again.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one clock, which workers are told"
+    )]
     pub fn start(workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             start: Instant::now(),

@@ -1,4 +1,5 @@
-//! Chromium without a screen, as a package of Debian in the target folder, run with the libraries from there.
+//! Chromium without a screen, as a package of Debian in the target folder, run with the libraries
+//! from there.
 
 use std::fs;
 use std::io::Write;
@@ -8,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::packages::{Packages, SUITE};
 
-/// Starts the program that lies below its own folder, with the loader and the libraries from there. Chromium starts
-/// itself by this again for its other processes.
+/// Starts the program that lies below its own folder, with the loader and the libraries from there.
+/// Chromium starts itself by this again for its other processes.
 const LAUNCHER: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 libraries=$here/lib/x86_64-linux-gnu:$here/usr/lib/x86_64-linux-gnu
@@ -40,7 +41,8 @@ impl Chromium {
         Ok(Chromium { launcher, profile })
     }
 
-    /// Starts it with a new profile. It listens to commands on its standard input and answers on its standard output.
+    /// Starts it with a new profile. It listens to commands on its standard input and answers on
+    /// its standard output.
     pub fn start(&self) -> Result<Child, String> {
         // What an earlier run left behind; a profile that can't be removed is said by the browser.
         let _ = fs::remove_dir_all(&self.profile);
@@ -67,7 +69,8 @@ impl Chromium {
     }
 }
 
-/// Puts the launcher beside what was unpacked, and the loader where Chromium takes itself to be: it looks for its files beside it.
+/// Puts the launcher beside what was unpacked, and the loader where Chromium takes itself to be: it
+/// looks for its files beside it.
 fn prepare(root: &Path, launcher: &Path) -> std::io::Result<()> {
     fs::copy(
         root.join("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),

@@ -1,6 +1,8 @@
-//! Talks with a browser in the DevTools protocol, over its standard input and output: messages of JSON, each ended by a zero byte.
+//! Talks with a browser in the DevTools protocol, over its standard input and output: messages of
+//! JSON, each ended by a zero byte.
 //!
-//! Only as much JSON is read as our own questions are answered with: a string, an identifier, whether an event is an error.
+//! Only as much JSON is read as our own questions are answered with: a string, an identifier,
+//! whether an event is an error.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin};
@@ -8,7 +10,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// For how long an answer is waited for. A browser that is alive answers within moments, however busy the machine is.
+/// For how long an answer is waited for. A browser that is alive answers within moments, however
+/// busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A page in a browser, which ends with it.
@@ -113,7 +116,8 @@ impl Drop for Page {
     }
 }
 
-/// What an event says, if it is an error: of the console, the log (a file that isn't there, a policy that is broken), or an exception.
+/// What an event says, if it is an error: of the console, the log (a file that isn't there, a
+/// policy that is broken), or an exception.
 fn error_in(event: &str) -> Option<String> {
     let is = |part: &str| event.contains(part);
     let is_error = is(r#""method":"Runtime.exceptionThrown""#)

@@ -1,8 +1,9 @@
-//! `cargo xtask browser`: all pages in a real browser. The reports of `bench` and `eval` are made and looked at;
-//! a live run is started, its page loaded, and looked at as it changes.
+//! `cargo xtask browser`: all pages in a real browser. The reports of `bench` and `eval` are made
+//! and looked at; a live run is started, its page loaded, and looked at as it changes.
 //!
-//! Invariants: nothing is installed, and all that is fetched or written lies in the target folder; nothing is asserted about
-//! how long anything takes; where no browser can be had, nothing is taken for checked.
+//! Invariants: nothing is installed, and all that is fetched or written lies in the target folder;
+//! nothing is asserted about how long anything takes; where no browser can be had, nothing is taken
+//! for checked.
 
 mod chromium;
 mod devtools;
@@ -110,7 +111,8 @@ fn lacking() -> String {
     format!("lacking('{PLACEMENTS}')")
 }
 
-/// Looks at the page as it changes, by itself, by choice, with the window, and with the colours that are preferred.
+/// Looks at the page as it changes, by itself, by choice, with the window, and with the colours
+/// that are preferred.
 fn look(page: &mut Page) -> Result<(), String> {
     for part in PARTS {
         let now = format!("one('{part}').innerHTML");
@@ -143,7 +145,8 @@ fn look(page: &mut Page) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a part of the page away, which has to be found: by what is lacking, and by the exception that follows.
+/// Takes a part of the page away, which has to be found: by what is lacking, and by the exception
+/// that follows.
 fn find_planted_bug(page: &mut Page) -> Result<(), String> {
     page.evaluate("one('#budget').remove(), ''")?;
     wait(page, &lacking(), |it| it.contains("the budget"))?;

@@ -1,8 +1,8 @@
 //! `cargo xtask model`: has TLC check the specification in `model/`, and that it still finds the
 //! seeded bugs.
 //!
-//! Invariants: a seeded bug that isn't found is a failure like an invariant that doesn't hold; where
-//! Java or Maven is missing, nothing is taken for checked.
+//! Invariants: a seeded bug that isn't found is a failure like an invariant that doesn't hold;
+//! where Java or Maven is missing, nothing is taken for checked.
 
 mod config;
 mod tlc;

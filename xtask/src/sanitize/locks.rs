@@ -1,7 +1,7 @@
 //! Tells ThreadSanitizer what the standard library's locks order: `std_locks.c` says why, and how.
 //!
-//! Invariant: where a function is not found, nothing is linked, and the command says which one; a check that would report what is no
-//! race is worth nothing.
+//! Invariant: where a function is not found, nothing is linked, and the command says which one; a
+//! check that would report what is no race is worth nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,8 @@ use std::process::Command;
 use super::toolchain::Toolchain;
 use crate::exec;
 
-/// What `std_locks.c` calls a function, and parts of its symbol in this order, the last one at its end.
+/// What `std_locks.c` calls a function, and parts of its symbol in this order, the last one at its
+/// end.
 const FUNCTIONS: [(&str, &[&str]); 7] = [
     ("MUTEX_LOCK", &["5mutex5futex", "5Mutex14lock_contended"]),
     ("RWLOCK_READ", &["6rwlock5futex", "6RwLock14read_contended"]),
@@ -29,7 +30,8 @@ const FUNCTIONS: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Compiles the functions, and returns the compiler flags that put them in place. An error says what is missing.
+/// Compiles the functions, and returns the compiler flags that put them in place. An error says
+/// what is missing.
 pub fn flags(root: &Path, toolchain: &Toolchain) -> Result<String, String> {
     let is_shared_std = |name: &str| name.starts_with("libstd-") && name.ends_with(".so");
     let library = toolchain

@@ -1,8 +1,8 @@
-//! `cargo xtask sanitize`: the tests under AddressSanitizer, ThreadSanitizer and Miri, as far as the toolchain has them, and a bug
-//! planted for each, which it has to find.
+//! `cargo xtask sanitize`: the tests under AddressSanitizer, ThreadSanitizer and Miri, as far as
+//! the toolchain has them, and a bug planted for each, which it has to find.
 //!
-//! Each has a target folder of its own, as its flags are for every crate. What is lacking is skipped with its reason, unless it was
-//! asked for by its name.
+//! Each has a target folder of its own, as its flags are for every crate. What is lacking is
+//! skipped with its reason, unless it was asked for by its name.
 
 mod locks;
 pub mod toolchain;
@@ -15,13 +15,15 @@ use crate::{Failure, exec};
 use toolchain::Toolchain;
 
 const ADDRESS: &str = "-Zsanitizer=address --cfg asan";
-/// Generic code of the standard library is compiled again with each crate, so that ThreadSanitizer sees it.
+/// Generic code of the standard library is compiled again with each crate, so that ThreadSanitizer
+/// sees it.
 const THREAD: &str =
     "-Zsanitizer=thread --cfg tsan -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no";
 
 /// The rooms whose code is below the maps, or the maps'.
 const ROOMS: [&str; 4] = ["sync", "tier", "placement", "tree"];
-/// Of the maps' tests, those with threads, by parts of their names: ThreadSanitizer sees nothing in others.
+/// Of the maps' tests, those with threads, by parts of their names: ThreadSanitizer sees nothing in
+/// others.
 const THREADED: [&str; 16] = [
     "threads",
     "meet",

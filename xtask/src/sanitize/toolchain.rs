@@ -1,7 +1,8 @@
 //! The installed compiler, as far as instrumented builds need it.
 //!
-//! Sanitizers are unstable options, so a stable compiler is told to take them (`RUSTC_BOOTSTRAP`). What it links to comes with it; what
-//! does not is the standard library's source, so that stays as it was compiled: without instrumentation.
+//! Sanitizers are unstable options, so a stable compiler is told to take them (`RUSTC_BOOTSTRAP`).
+//! What it links to comes with it; what does not is the standard library's source, so that stays as
+//! it was compiled: without instrumentation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,8 @@ impl Toolchain {
         })
     }
 
-    /// Whether a sanitizer's runtime is installed, by the short name that its file has (`asan`). An error says what is missing.
+    /// Whether a sanitizer's runtime is installed, by the short name that its file has (`asan`). An
+    /// error says what is missing.
     pub fn has_runtime(&self, name: &str) -> Result<(), String> {
         let end = format!("_rt.{name}.a");
         match self.library(|file| file.ends_with(&end)) {
@@ -61,8 +63,8 @@ impl Toolchain {
         { paths }.find(|path| name(path).is_some_and(|name| is_it(&name)))
     }
 
-    /// A cargo command for this host with these compiler flags, and a target folder of its own below the usual one.
-    /// (With the target named, build scripts go without the flags.)
+    /// A cargo command for this host with these compiler flags, and a target folder of its own
+    /// below the usual one. (With the target named, build scripts go without the flags.)
     pub fn cargo(&self, root: &Path, folder: &str, flags: &str, args: &[&str]) -> Command {
         let mut command = exec::cargo(root, &args[..1]);
         command

@@ -1,6 +1,5 @@
 //! Nothing of one machine in the repository: no absolute path of its owner, no package mirror.
 
-use super::lex;
 use super::tree::{Finding, Tree};
 
 /// Folders that exist on somebody's machine and on nobody else's. Spelled in two halves, so that
@@ -44,7 +43,7 @@ pub fn paths(tree: &Tree, findings: &mut Vec<Finding>) {
 fn names_folder(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();
-        !before.is_some_and(|c| lex::is_word(c) || ".-~}*".contains(c))
+        !before.is_some_and(|c| c.is_alphanumeric() || "_.-~}*".contains(c))
     })
 }
 

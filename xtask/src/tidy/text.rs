@@ -1,6 +1,5 @@
 //! The text of a file: how it opens, that nothing in it is unfinished, that it has no stray space.
 
-use super::lex;
 use super::tree::{Finding, Source, Tree};
 
 /// Words that mark unfinished work, in prose as in code. Spelled in two halves, so that this file
@@ -10,9 +9,6 @@ const MARKERS: [&str; 3] = [
     concat!("FIX", "ME"),
     concat!("XX", "X"),
 ];
-
-/// Macros that mark unfinished work or a debugging session.
-const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 /// Every Rust file opens by saying what it is for.
 pub fn opening(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -27,48 +23,56 @@ pub fn opening(tree: &Tree, findings: &mut Vec<Finding>) {
     }
 }
 
-/// No unfinished work, no debugging left behind, no test ignored without its reason.
+/// No unfinished work. Macros of that kind, and tests ignored without a reason, are for clippy.
 pub fn unfinished(tree: &Tree, findings: &mut Vec<Finding>) {
     for source in tree.sources().filter(|source| is_ours(source)) {
         for (number, line) in source.lines() {
-            for word in lex::words(line).filter(|word| MARKERS.contains(word)) {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            for word in words.filter(|word| MARKERS.contains(word)) {
                 findings.push(source.error(number, format!("{word} marks unfinished work")));
-            }
-        }
-        for (number, code) in source.code_lines() {
-            for name in MACROS.into_iter().filter(|name| calls_macro(code, name)) {
-                findings.push(source.error(number, format!("{name}! must not stay")));
-            }
-            if ignores_silently(code) {
-                findings.push(source.error(number, "#[ignore] needs a reason"));
-            }
-        }
-        // Masking hides the reason's text, so an empty one is looked for in the source.
-        for (number, line) in source.lines() {
-            let squeezed: String = line.split_whitespace().collect();
-            if source.is_rust() && squeezed.starts_with("#[ignore=\"\"") {
-                findings.push(source.error(number, "#[ignore] needs a reason"));
             }
         }
     }
 }
 
-fn calls_macro(code: &str, name: &str) -> bool {
-    code.match_indices(name).any(|(at, _)| {
-        let before = code[..at].chars().next_back();
-        code[at + name.len()..].starts_with('!') && !before.is_some_and(lex::is_word)
-    })
-}
+/// The most columns of prose: comments in Rust, and Markdown beside tables, links and code.
+const COLUMNS: usize = 100;
 
-/// An attribute that says `ignore`, alone or under `cfg_attr`, without `= "reason"`.
-fn ignores_silently(code: &str) -> bool {
-    let code = code.trim_start();
-    code.starts_with("#[")
-        && code.match_indices("ignore").any(|(at, word)| {
-            let before = code[..at].trim_end().chars().next_back();
-            let after = code[at + word.len()..].trim_start().chars().next();
-            matches!(before, Some('[' | ',')) && matches!(after, Some(']' | ')' | ','))
-        })
+/// Where lines of prose are longer still.
+const TOO_WIDE: &[&str] = &[
+    "crates/bench-peers/",
+    "crates/bench/",
+    "crates/cli/",
+    "crates/placement/",
+    "crates/research/",
+    "crates/sync/",
+    "crates/tier/",
+    "crates/tree/",
+    "docs/records/",
+    "fuzz/",
+];
+
+/// No long lines of prose. rustfmt sees to the code.
+pub fn columns(tree: &Tree, findings: &mut Vec<Finding>) {
+    let is_known = |path: &str| TOO_WIDE.iter().any(|folder| path.starts_with(folder));
+    for source in tree.sources().filter(|source| !is_known(&source.path)) {
+        let mut is_code = false;
+        for (number, whole) in source.lines() {
+            let line = whole.trim_start();
+            let prose = match source.is_markdown() {
+                true => {
+                    is_code ^= line.starts_with("```");
+                    !is_code && !line.starts_with('|') && !line.contains("](")
+                }
+                false => source.is_rust() && line.starts_with("//") && !line[2..].contains("://"),
+            };
+            let width = whole.chars().count();
+            if prose && width > COLUMNS {
+                let message = format!("{width} columns, the most is {COLUMNS}");
+                findings.push(source.error(number, message));
+            }
+        }
+    }
 }
 
 /// No space before a line's end, no tab in Rust.
@@ -124,35 +128,17 @@ mod tests {
     }
 
     #[test]
-    fn macros_of_unfinished_work_are_found_in_code_only() {
-        for name in MACROS {
-            let text = format!("//! A.\nfn f() {{ {name}!(1) }}\n");
-            let expected = format!("a.rs:2: {name}! must not stay");
-            assert_eq!(findings(unfinished, &[("a.rs", &text)]), [expected]);
-            let prose =
-                format!("//! {name}!(x) is not for us.\nfn my_{name}() {{ my_{name}!() }}\n");
-            assert_eq!(findings(unfinished, &[("a.rs", &prose)]), [""; 0]);
-        }
-    }
-
-    #[test]
-    fn tests_ignored_without_a_reason_are_found() {
-        for attribute in [
-            "#[ignore]",
-            "#[test] #[ignore]",
-            "#[cfg_attr(loom, ignore)]",
-            "#[ignore = \"\"]",
-        ] {
-            let text = format!("//! A.\n    {attribute}\nfn f() {{}}\n");
-            assert_eq!(
-                findings(unfinished, &[("a.rs", &text)]),
-                ["a.rs:2: #[ignore] needs a reason"],
-                "{attribute}"
-            );
-        }
-        let fine = "//! A.\n#[ignore = \"takes an hour\"]\n#[cfg_attr(loom, ignore = \"slow\")]\n\
-                    fn ignore() { ignore() }\n";
-        assert_eq!(findings(unfinished, &[("a.rs", fine)]), [""; 0]);
+    fn wide_lines_of_prose_are_found() {
+        let wide = "wide ".repeat(20);
+        let text = format!("//! {wide}\nlet x = \"{wide}\";\n    // {wide}\n// http://{wide}\n");
+        let expected = [
+            "a.rs:1: 104 columns, the most is 100",
+            "a.rs:3: 107 columns, the most is 100",
+        ];
+        assert_eq!(findings(columns, &[("a.rs", &text)]), expected);
+        let text = format!("{wide}é\n| {wide} |\n[{wide}](a)\n```\n{wide}.\n```\n{wide}\n");
+        let expected = ["a.md:1: 101 columns, the most is 100"];
+        assert_eq!(findings(columns, &[("a.md", &text)]), expected);
     }
 
     #[test]

@@ -7,8 +7,6 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use super::lex;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     Error,
@@ -44,19 +42,12 @@ impl fmt::Display for Finding {
 pub struct Source {
     pub path: String,
     pub text: String,
-    /// For Rust, the text with comments and literals blanked, line for line; otherwise empty.
-    pub code: String,
 }
 
 impl Source {
     pub fn new(path: &str, text: String) -> Self {
         let path = path.to_string();
-        let code = if path.ends_with(".rs") {
-            lex::mask(&text)
-        } else {
-            String::new()
-        };
-        Source { path, text, code }
+        Source { path, text }
     }
 
     pub fn is_rust(&self) -> bool {
@@ -70,11 +61,6 @@ impl Source {
     /// The lines of the text, numbered from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
-    }
-
-    /// The lines of [`Source::code`], numbered from 1.
-    pub fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        (1..).zip(self.code.lines())
     }
 
     pub fn error(&self, line: usize, message: impl Into<String>) -> Finding {

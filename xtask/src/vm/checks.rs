@@ -76,7 +76,8 @@ pub fn expander(serial: &Serial) -> Findings {
     findings
 }
 
-/// A machine whose kernel takes both nodes for one tier: ours are ranked by what firmware says, all the same.
+/// A machine whose kernel takes both nodes for one tier: ours are ranked by what firmware says, all
+/// the same.
 pub fn one_kernel_tier(serial: &Serial) -> Findings {
     let mut findings = Findings::default();
     findings.part(serial, "tiers", |findings, tiers| {
@@ -110,8 +111,8 @@ pub fn placement(serial: &Serial) -> Findings {
     findings
 }
 
-/// The kernel promoted pages, `counter` of the figures over time says so, and all settings are as before, also after a run that was
-/// interrupted.
+/// The kernel promoted pages, `counter` of the figures over time says so, and all settings are as
+/// before, also after a run that was interrupted.
 fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str, counter: &str) {
     findings.part(serial, name, |findings, section| {
         // The first is of the end, the others are of the samples over time.
@@ -149,7 +150,8 @@ fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str, counter:
     }
 }
 
-/// The kernel's settings are in section `after` as they were before. Returns the two sections that tell.
+/// The kernel's settings are in section `after` as they were before. Returns the two sections that
+/// tell.
 fn settings<'a>(
     findings: &mut Findings,
     serial: &'a Serial,

@@ -1,5 +1,6 @@
-//! `cargo xtask vm --count`: which share of a map's missing lines comes from fast memory, whoever placed them: our placements, or the
-//! kernel. Counted by the plugin on a real kernel, and beside it what the emulator counts for the placements that it knows.
+//! `cargo xtask vm --count`: which share of a map's missing lines comes from fast memory, whoever
+//! placed them: our placements, or the kernel. Counted by the plugin on a real kernel, and beside
+//! it what the emulator counts for the placements that it knows.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! The guest's files: an archive of the format that the kernel unpacks at boot (cpio, `newc`; the kernel's
-//! `Documentation/driver-api/early-userspace/buffer-format.rst`), written here so that no program is needed.
+//! The guest's files: an archive of the format that the kernel unpacks at boot (cpio, `newc`; the
+//! kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`), written here so that no
+//! program is needed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -59,7 +60,8 @@ impl Initramfs {
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8]) {
         self.entries += 1;
         let (links, length, name) = (1, contents.len() as u32, path.len() as u32 + 1);
-        // inode, mode, owner, group, links, time, length, four device numbers, length of the name, checksum
+        // inode, mode, owner, group, links, time, length, four device numbers, length of the name,
+        // checksum
         let fields = [
             self.entries,
             mode,

@@ -95,7 +95,8 @@ impl Qemu {
 pub enum Engine {
     /// Two cores, as fast as it goes.
     Fast,
-    /// One core whose clock counts instructions, four nanoseconds each, so that a run can be repeated; watched by this plugin.
+    /// One core whose clock counts instructions, four nanoseconds each, so that a run can be
+    /// repeated; watched by this plugin.
     Counting(String),
 }
 

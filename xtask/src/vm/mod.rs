@@ -1,8 +1,9 @@
-//! `cargo xtask vm`: boots Linux on machines with two kinds of memory, which QEMU emulates, and has our programs show there that
-//! discovery, placement and the kernel agree.
+//! `cargo xtask vm`: boots Linux on machines with two kinds of memory, which QEMU emulates, and has
+//! our programs show there that discovery, placement and the kernel agree.
 //!
-//! Invariants: nothing is installed, and all that is fetched or written lies in the target folder; no check is of a time, which an
-//! emulated machine can't tell; where QEMU can't be had, nothing is taken for checked.
+//! Invariants: nothing is installed, and all that is fetched or written lies in the target folder;
+//! no check is of a time, which an emulated machine can't tell; where QEMU can't be had, nothing is
+//! taken for checked.
 
 mod checks;
 mod count;

@@ -57,7 +57,8 @@ impl Plugin {
         Ok(Plugin { library, out })
     }
 
-    /// What QEMU is given. `slow` is where the slow node begins, and `cache` the modelled cache's size in bytes.
+    /// What QEMU is given. `slow` is where the slow node begins, and `cache` the modelled cache's
+    /// size in bytes.
     pub fn argument(&self, slow: u64, cache: u64) -> String {
         let (library, out) = (self.library.display(), self.out.display());
         format!("{library},out={out},slow={slow},cache={cache}")

@@ -1,4 +1,5 @@
-//! What a guest wrote to its serial line: a section for each command it ran, with the command's exit status.
+//! What a guest wrote to its serial line: a section for each command it ran, with the command's
+//! exit status.
 
 /// The output of one command.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,7 +66,8 @@ impl Serial {
 }
 
 impl Section {
-    /// The values of a name in JSON with a value on each line, in order; `null` and lists are left out.
+    /// The values of a name in JSON with a value on each line, in order; `null` and lists are left
+    /// out.
     pub fn values(&self, name: &str) -> Vec<&str> {
         let key = format!("\"{name}\":");
         let lines = self.text.lines();
@@ -92,7 +94,8 @@ impl Section {
         values.next().map(str::trim)
     }
 
-    /// The part that begins with the line whose `name` is `value`, up to the next line of that name.
+    /// The part that begins with the line whose `name` is `value`, up to the next line of that
+    /// name.
     pub fn part(&self, name: &str, value: &str) -> Section {
         let key = format!("\"{name}\":");
         let mut within = false;

@@ -14,7 +14,8 @@ const HIGH: &str = "0x100000000";
 pub enum Topology {
     /// A NUMA node without CPUs, with its speed in the firmware's HMAT.
     Hmat,
-    /// The same, set aside by the firmware for special purposes, as CXL memory is; a driver hands it out.
+    /// The same, set aside by the firmware for special purposes, as CXL memory is; a driver hands
+    /// it out.
     SoftReserved,
     /// A CXL expander that no firmware configured.
     Cxl,

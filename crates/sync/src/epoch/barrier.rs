@@ -60,6 +60,7 @@ mod kernel {
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "it is about no memory of a tier")]
     fn membarrier(command: libc::c_int) -> bool {
         // SAFETY: the call takes two integers (no flags) and touches no memory of ours.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
