@@ -119,25 +119,15 @@ fn nobody_has_to_listen_to_the_end() {
     assert_eq!(refused.wait().unwrap().code(), Some(2));
 }
 
-#[test]
-fn an_interrupted_evaluation_goes_on_where_it_was() {
-    let scratch = Scratch::new();
-    let args = ["stalls", "16c", "23"];
-    let kept = || -> Vec<PathBuf> {
-        let Ok(files) = std::fs::read_dir(scratch.path("out/runs")) else {
-            return Vec::new();
-        };
-        let paths = files.map(|file| file.unwrap().path());
-        let is_kept = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
-        paths.filter(is_kept).collect()
-    };
-    let mut first = eval(&scratch, &args);
+/// The files of the runs that an evaluation finished before it was interrupted.
+fn interrupted(scratch: &Scratch, args: &[&str]) -> Vec<PathBuf> {
+    let mut first = eval(scratch, args);
     let mut first = first
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while kept().is_empty() && first.try_wait().unwrap().is_none() {
+    while kept(scratch).is_empty() && first.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let interrupt = ["-INT", &first.id().to_string()];
@@ -149,18 +139,44 @@ fn an_interrupted_evaluation_goes_on_where_it_was() {
             .success()
     );
     let output = first.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("Interrupted") && stdout(&output).contains("eval.html"));
+    let before = kept(scratch);
+    if before.len() < 3 {
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).contains("Interrupted"));
+    }
+    assert!(stdout(&output).contains("eval.html"));
     assert!(stderr(&output).contains("figure 23 can't be made"));
-    let before = kept();
-    assert!((1..3).contains(&before.len()), "{before:?}");
+    before
+}
+
+/// The files of finished runs.
+fn kept(scratch: &Scratch) -> Vec<PathBuf> {
+    let Ok(files) = std::fs::read_dir(scratch.path("out/runs")) else {
+        return Vec::new();
+    };
+    let paths = files.map(|file| file.unwrap().path());
+    let is_kept = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+    paths.filter(is_kept).collect()
+}
+
+#[test]
+fn an_interrupted_evaluation_goes_on_where_it_was() {
+    let args = ["stalls", "16c", "23"];
+    // On a busy machine all runs may be over before the signal comes: then again.
+    let (scratch, before) = std::iter::repeat_with(Scratch::new)
+        .find_map(|scratch| {
+            let before = interrupted(&scratch, &args);
+            (before.len() < 3).then_some((scratch, before))
+        })
+        .unwrap();
+    assert!(!before.is_empty());
     let read = |path: &PathBuf| std::fs::read(path).unwrap();
     let texts: Vec<_> = before.iter().map(read).collect();
 
     let again = eval(&scratch, &args).output().unwrap();
     let line = format!("3 runs, {} of them kept", before.len());
     assert!(stderr(&again).contains(&line), "{}", stderr(&again));
-    assert_eq!(kept().len(), 3);
+    assert_eq!(kept(&scratch).len(), 3);
     let after: Vec<_> = before.iter().map(read).collect();
     assert_eq!(after, texts, "nothing is measured twice");
     let json = std::fs::read(scratch.path("out/eval.json")).unwrap();
