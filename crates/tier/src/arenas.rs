@@ -39,6 +39,9 @@ mod poison;
 mod thread_caches;
 mod vacant;
 
+/// A tier with less free memory than this, beyond as much again as is used, keeps it.
+const MIN_SLACK: usize = 256 << 10;
+
 struct Tier {
     span: Range<usize>,
     /// The NUMA nodes its memory comes from; empty: any.
@@ -46,8 +49,8 @@ struct Tier {
     budget: Budget,
     chunks: Mutex<Chunks>,
     caches: ThreadCaches,
-    /// Whether there are compaction candidates: no thread caches slots of those.
-    empties: AtomicBool,
+    /// Whether some slots go straight back to their chunks, because no thread may cache them.
+    bypass: AtomicBool,
     faults: Faults,
 }
 
@@ -124,7 +127,7 @@ impl Arenas {
                 budget: Budget::new(tier.limit),
                 chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
                 caches: ThreadCaches::default(),
-                empties: AtomicBool::new(false),
+                bypass: AtomicBool::new(false),
                 faults: Faults::default(),
             });
             start += bytes;
@@ -182,11 +185,12 @@ impl Arenas {
         let class = class_of(size);
         poison::hide(address..address + slot_size(size));
         let offset = address - this.span.start;
-        if this.empties.load(Relaxed) && lock(&this.chunks).leaves(offset) {
+        if this.bypass.load(Relaxed) && lock(&this.chunks).bypasses(offset) {
             this.caches.pass(class);
             self.put(this, class, &[address]);
         } else if this.caches.push(class, address) {
             self.put(this, class, &this.caches.shed(class));
+            self.drain_if_slack(this);
         }
     }
 
@@ -286,7 +290,7 @@ impl Arenas {
         self.flush(this);
         let mut chunks = lock(&this.chunks);
         let chosen = chunks.choose_candidates();
-        this.empties.store(chunks.any_leaves(), Relaxed);
+        this.bypass.store(chunks.any_bypass(), Relaxed);
         drop(chunks);
         let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
         CompactionCandidates::new(chosen.into_iter().map(range))
@@ -418,6 +422,7 @@ impl Arenas {
                 return None;
             }
             chunks.add(class, offset, bytes);
+            tier.bypass.store(chunks.any_bypass(), Relaxed);
             return Some(());
         }
         None
@@ -440,7 +445,21 @@ impl Arenas {
                 self.give_back(tier, offset, bytes);
             }
         }
-        tier.empties.store(chunks.any_leaves(), Relaxed);
+        tier.bypass.store(chunks.any_bypass(), Relaxed);
+    }
+
+    /// Where most of what is committed is free, empties the thread caches and lets slots bypass
+    /// them: a cached slot keeps its whole chunk committed.
+    #[cold]
+    fn drain_if_slack(&self, tier: &Tier) {
+        let slack = tier.budget.used().saturating_sub(2 * tier.caches.used());
+        let mut chunks = lock(&tier.chunks);
+        if slack < MIN_SLACK || !chunks.begin_drain() {
+            return;
+        }
+        tier.bypass.store(true, Relaxed);
+        drop(chunks);
+        self.flush(tier);
     }
 
     fn flush(&self, tier: &Tier) {

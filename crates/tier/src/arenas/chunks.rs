@@ -58,6 +58,8 @@ pub struct Chunks {
     pages: [usize; CLASSES],
     /// How many chunks are to become empty.
     leaving: usize,
+    /// Whether no thread caches slots of any chunk, until one more chunk is needed.
+    draining: bool,
 }
 
 impl Chunks {
@@ -73,6 +75,7 @@ impl Chunks {
             partial: std::array::from_fn(|_| BTreeSet::new()),
             pages: [0; CLASSES],
             leaving: 0,
+            draining: false,
         }
     }
 
@@ -128,6 +131,7 @@ impl Chunks {
 
     /// Memory is committed at reserved addresses: makes it a chunk for slots of `class`.
     pub fn add(&mut self, class: usize, offset: usize, bytes: usize) {
+        self.draining = false;
         let slots = bytes / size_of_class(class);
         let (first, pages) = ((offset / PAGE) as u32, (bytes / PAGE) as u32);
         let chunk = Some(Chunk {
@@ -226,16 +230,22 @@ impl Chunks {
         chosen
     }
 
-    /// Whether any chunk is to become empty and is not yet.
-    pub fn any_leaves(&self) -> bool {
-        self.leaving > 0
+    /// From now on slots of all chunks bypass the thread caches, until one more chunk is needed.
+    /// Returns whether that is new.
+    pub fn begin_drain(&mut self) -> bool {
+        !std::mem::replace(&mut self.draining, true)
     }
 
-    /// Whether a slot lies in a chunk that is to become empty.
-    pub fn leaves(&self, offset: usize) -> bool {
+    /// Whether slots of any chunk bypass the thread caches.
+    pub fn any_bypass(&self) -> bool {
+        self.leaving > 0 || self.draining
+    }
+
+    /// Whether a slot goes straight back to its chunk, because that is to become empty.
+    pub fn bypasses(&self, offset: usize) -> bool {
         let index = self.chunk_at[offset / PAGE].checked_sub(1);
         let chunk = index.and_then(|index| self.chunks[index as usize].as_ref());
-        chunk.is_some_and(|chunk| chunk.leaves)
+        self.draining || chunk.is_some_and(|chunk| chunk.leaves)
     }
 
     /// The chunks, as `(offset, bytes)`.

@@ -28,7 +28,7 @@ fn the_address_tells_the_tier() {
 
 /// Nobody keeps a slot of a chunk that is to become empty, and nobody is handed one as long as there are others.
 #[test]
-fn what_lies_in_sparse_chunks_can_leave_them() {
+fn what_lies_in_compaction_candidates_can_leave_them() {
     let arenas = small(1 << 20, 1 << 20);
     let mut slots = fill(&arenas, TierId::FAST, 24);
     let staying = slots.iter().copied().step_by(20).collect::<Vec<_>>();
@@ -267,6 +267,28 @@ fn slots_kept_by_another_thread_are_found_when_memory_is_short() {
         });
     });
     assert_eq!(fill(&arenas, TierId::FAST, 4096).len(), 16);
+}
+
+/// Each of a few cached slots used to keep a chunk: 2 MiB for a map of one record.
+#[test]
+fn an_emptied_tier_gives_its_memory_back() {
+    let arenas = small(2 << 20, 2 << 20);
+    for round in 0..3 {
+        let slots = fill(&arenas, TierId::FAST, 1024);
+        let full = arenas.budget(TierId::FAST).used();
+        // All but the first, so that neighbours are given back far apart.
+        for step in 1..slots.len() {
+            free(&arenas, slots[1 + (step * 619) % (slots.len() - 1)], 1024);
+        }
+        let left = arenas.budget(TierId::FAST).used();
+        assert!(full > 1 << 20 && left <= MIN_SLACK, "round {round}: {left}");
+        // Caches are of use again as soon as memory is needed.
+        let again = fill(&arenas, TierId::FAST, 1024);
+        assert_eq!(again.len(), slots.len() - 1);
+        again.into_iter().for_each(|slot| free(&arenas, slot, 1024));
+        free(&arenas, slots[0], 1024);
+        assert_eq!(arenas.used(TierId::FAST), 0);
+    }
 }
 
 #[test]
