@@ -96,12 +96,12 @@ impl Instrument {
         Ok(instrument)
     }
 
-    /// Prefetches lines that no scan reads, as lookups do that start over. Nothing may cost more
-    /// for it.
+    /// Prefetches nodes that no scan reads: one a level, as a lookup leaves that starts over at the
+    /// leaf. What follows must not cost more for it.
     pub fn leave_prefetches(&self) {
         let memory = self.contender.map.memory();
         let end = memory.arenas().range_of(TierId::SLOW).end;
-        (1..=16).for_each(|node| memory.prefetch(end - node * 1024, 1024));
+        (1..=4).for_each(|node| memory.prefetch(end - node * 1024, 1024));
     }
 
     /// Makes the same scans with charging on. Returns how many lines they were charged.
