@@ -112,9 +112,7 @@ fn main() -> ExitCode {
     inserts(&map, &order);
     let load_ns = start.elapsed().as_nanos() as f64 / records as f64;
     let mut random = Rng::new(1, 0);
-    let _held = std::env::var("HOLD")
-        .is_ok()
-        .then(timberline_sync::epoch::pin);
+    let _held = std::env::var("HOLD").is_ok().then(|| map.domain().pin());
     let zipf = Zipf::new(records, 0.99);
     let mut nanos = vec![Vec::new(); OPERATIONS.len()];
     for _ in 0..rounds {

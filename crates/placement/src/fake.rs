@@ -170,6 +170,9 @@ impl Placed for FakeTree {
         BYTES
     }
 
+    /// Memory is free at once.
+    fn reclaim(&self) {}
+
     fn fill(&self, tier: TierId) -> Fill {
         let limit = if tier.is_fast() {
             self.fast_limit * BYTES

@@ -7,7 +7,7 @@
 //!
 //! **Locks.** A tree calls [`Placement::leaf_split`], [`Placement::leaf_moved`] and
 //! [`Placement::boundary_broken`] while it holds nodes' locks, and [`Placement::leaf_freed`] from within any
-//! [`pin`](timberline_sync::epoch::pin) of any thread. So these must be brief and call nothing of [`Placed`]; and a
+//! operation of any thread, at its begin or end. So these must be brief and call nothing of [`Placed`]; and a
 //! placement must hold none of the locks they take while it pins or calls [`Placed`].
 //!
 //! **Panics.** A placement that panics ends the operation that called it, and no more: a tree calls it before the first change of a
@@ -171,6 +171,10 @@ pub trait Placed: Send + Sync {
 
     /// How full a tier is.
     fn fill(&self, tier: TierId) -> Fill;
+
+    /// Frees the memory of nodes that moved or emptied, as far as no thread can see them any more. The calling thread must not be
+    /// within a visit, or it holds back what it waits for.
+    fn reclaim(&self);
 
     /// Visits all leaves in key order. A leaf that splits or moves meanwhile is seen once or twice.
     fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);

@@ -167,7 +167,7 @@ fn await_memory(tree: &dyn Placed) {
     const MOMENT: Duration = Duration::from_millis(1);
     let (mut least, mut nothing_came) = (usize::MAX, 0);
     while least > 0 && nothing_came < NOTHING_CAME {
-        timberline_sync::epoch::collect();
+        tree.reclaim();
         let used = tree.fill(TierId::FAST).used;
         if used < least {
             (least, nothing_came) = (used, 0);

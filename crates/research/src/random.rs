@@ -16,7 +16,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use timberline_sync::epoch;
 use timberline_tier::Striped;
 use timberline_tier::TierId;
 
@@ -141,7 +140,7 @@ impl Shuffler {
             demote_idle(tree, parent);
         }
         // It fills fast memory until it is freed.
-        epoch::collect();
+        tree.reclaim();
         true
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fill, LeafRef, NewNode, Placement};
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::{Domain, Guard};
 use timberline_sync::shim::pause;
 use timberline_tier::Striped;
 use timberline_tier::{Memory, OutOfMemory, TierId};
@@ -29,6 +29,8 @@ use crate::value::{Change, ValueBlock};
 /// The home of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
     home: Arc<Home<M>>,
+    /// Not part of the home, which waits in it.
+    domain: Domain,
     /// Of each tier.
     rooms: Box<[Room]>,
     stripes: Striped<Stripe<M>>,
@@ -61,8 +63,8 @@ impl<M> Deref for Store<M> {
 }
 
 impl<M: Memory> Store<M> {
-    /// A store without nodes.
-    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Self {
+    /// A store without nodes, whose retired ones wait in `domain`.
+    pub fn new(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Self {
         let stripe = || Stripe {
             countdown: AtomicU32::new(1),
             to_count: AtomicU32::new(1),
@@ -73,11 +75,23 @@ impl<M: Memory> Store<M> {
         let tiers = memory.arenas().tiers();
         Store {
             home: Arc::new(Home { memory, placement }),
+            domain,
             rooms: (0..tiers).map(|_| Room::default()).collect(),
             stripes: Striped::new(stripe),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
         }
+    }
+
+    /// The domain in which retired nodes wait.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Pins the calling thread: as long as it has the guard, no node that it can reach is freed.
+    #[inline(always)]
+    pub fn pin(&self) -> Guard<'_> {
+        self.domain.pin()
     }
 
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
@@ -109,13 +123,15 @@ impl<M: Memory> Store<M> {
 
     /// Runs `free` once nobody can look at a node any more that is unlinked and retired.
     pub fn reclaim(&self, guard: &Guard, free: impl FnOnce(&Home<M>) + Send + 'static) {
+        debug_assert!(guard.is_of(&self.domain), "a guard of this map");
         if seeded::has(Bug::FreedAtOnce) {
             return free(self);
         }
         self.stripes.assigned().waiting.add(&self.home, guard, free);
-        // A full bag waits for its thread to fill another: where memory is short, others need it now.
+        // A full bag waits for its thread to fill another: where memory is short, others need it now. But the caller
+        // has locked nodes, which what is called then may need.
         if self.is_short() {
-            guard.flush();
+            guard.flush_at_end();
         }
     }
 
@@ -148,7 +164,7 @@ impl<M: Memory> Store<M> {
         let before = retired();
         before > 0
             && (0..64).any(|attempt| {
-                epoch::pin().flush();
+                self.pin().flush();
                 let freed = retired() < before;
                 if !freed {
                     pause(attempt);
@@ -289,6 +305,13 @@ impl<M: Memory> Store<M> {
         let arenas = self.arenas();
         let committed = |tier: usize| arenas.budget(TierId(tier as u8)).used();
         (committed(0), (1..arenas.tiers()).map(committed).sum())
+    }
+}
+
+impl<M> Drop for Store<M> {
+    /// What is left is freed when the domain ends; where other maps share it, what can be freed by now is.
+    fn drop(&mut self) {
+        self.domain.collect();
     }
 }
 

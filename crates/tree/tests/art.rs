@@ -268,7 +268,7 @@ fn fast_memory_is_of_use(seed: u64) {
         }
         clockwork.run_for(&*map.placed(), Duration::from_millis(20));
         if round % 20 == 0 {
-            check::reclaim_until("retired nodes", || {
+            check::reclaim_until(&*map.placed(), "retired nodes", || {
                 used(0) + used(1) == map.stats().bytes_in_nodes
             });
             // Other tests hold back what moves leave behind, and so the moves that it would have room for.

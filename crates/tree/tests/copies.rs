@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use suite::check::reclaim_until;
 use suite::rooms;
 use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement};
-use timberline_sync::epoch;
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
 use timberline_tree::BTree;
 use timberline_tree::btree::NODE_1K;
@@ -179,8 +178,10 @@ fn records_of_fast_leaves_have_no_copies() {
         "pages took the room of all nodes"
     );
     assert!(placed.drop_record_page() && placed.drop_record_page());
-    epoch::collect();
-    reclaim_until("a page", || placed.promote_node(&leaf) != Move::Full);
+    placed.reclaim();
+    reclaim_until(&*map.placed(), "a page", || {
+        placed.promote_node(&leaf) != Move::Full
+    });
     assert_eq!(get(&map, &watching, 30), (Some(!10), false));
     map.update(30, 7).unwrap();
     assert_eq!(placed.demote(&leaf), Move::Moved(1));
@@ -267,7 +268,7 @@ fn pages_come_and_go() {
         for key in 0..RECORDS {
             assert_eq!(get(&map, &watching, 3 * key), (Some(!key), false));
         }
-        suite::check::reclaim_until("pages", || {
+        suite::check::reclaim_until(&*map.placed(), "pages", || {
             let used = arenas.used(TierId::FAST) + arenas.used(TierId::SLOW);
             used == map.stats().bytes_in_nodes
         });
@@ -304,7 +305,7 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     fill(&*placed);
     // Room for leaves that come.
     assert!((0..8).all(|_| placed.drop_record_page()));
-    epoch::collect();
+    placed.reclaim();
     let get = |key| {
         let before = watching.copies.load(Relaxed);
         let value = map.get(key);
@@ -322,7 +323,7 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
         assert_eq!(get(key), (Some(round), is_copied));
         match round % 4 {
             0 => assert_eq!(map.remove(key), Some(round)),
-            1 => reclaim_until("room for the leaf", || {
+            1 => reclaim_until(&*map.placed(), "room for the leaf", || {
                 placed.promote_node(&leaf) != Move::Full
             }),
             2 => _ = map.update(key, round).unwrap(),

@@ -222,7 +222,7 @@ fn layers_come_and_go_beside_each_other() {
         (1, Some((b"/in/common/0/and".to_vec(), 7)))
     );
     let used = || (0..2).map(|tier| map.memory().arenas().used(timberline_tier::TierId(tier)));
-    check::reclaim_until("layers of no map", || {
+    check::reclaim_until(&*map.placed(), "layers of no map", || {
         used().sum::<usize>() == map.stats().bytes_in_nodes
     });
     map.clear();

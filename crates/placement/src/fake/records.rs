@@ -184,6 +184,9 @@ impl Placed for FakeRecords {
         SHAPES[0].1
     }
 
+    /// Memory is free at once.
+    fn reclaim(&self) {}
+
     fn fill(&self, tier: TierId) -> Fill {
         let used = self.used.load(Relaxed);
         match tier.is_fast() {

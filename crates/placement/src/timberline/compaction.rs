@@ -7,7 +7,6 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use timberline_sync::epoch;
 use timberline_tier::{CompactionCandidates, TierId};
 
 use super::rest::Rest;
@@ -87,7 +86,7 @@ impl Compaction {
         });
         let renew = |leaf: &KeyBytes| tree.relocate_path(leaf, &self.candidates);
         let moved = leaves.iter().map(renew).sum();
-        epoch::collect();
+        tree.reclaim();
         match behind {
             Some(fence) => self.next = fence,
             None => self.candidates = CompactionCandidates::NONE,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use timberline_sync::epoch;
 use timberline_tier::TierId;
 
 use super::clock::Clock;
@@ -156,7 +155,7 @@ impl Mover {
     /// Gives back pages of copies, and asks their memory back.
     fn give_back(&self, tree: &dyn Placed, pages: usize) {
         if (0..pages).filter(|_| tree.drop_record_page()).count() > 0 {
-            epoch::collect();
+            tree.reclaim();
         }
     }
 
@@ -235,7 +234,7 @@ impl Mover {
                 demote_idle(tree, parent);
             }
         }
-        epoch::collect();
+        tree.reclaim();
     }
 
     /// Demotes a leaf. Returns its name if it is slow now.
@@ -285,7 +284,7 @@ impl Mover {
                 demoted += 1;
             }
         }
-        epoch::collect();
+        tree.reclaim();
     }
 
     /// Makes fast again what has fast children; where fast memory has no room even after the coldest leaves left it,
@@ -299,7 +298,7 @@ impl Mover {
             self.give_back(tree, plan.pages);
             let victims = self.watch.victims(tree, &plan);
             self.demote_all(tree, &victims);
-            epoch::collect();
+            tree.reclaim();
             true
         });
     }

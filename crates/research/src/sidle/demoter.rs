@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use timberline_sync::epoch;
-
 use super::{Round, Sidle, fast_usage};
 use timberline_placement::workers::{Next, Waker, Worker};
 use timberline_placement::{Move, NodeKey, Placed, boundary};
@@ -96,7 +94,7 @@ impl Worker for Demoter {
             }
         }
         // What left fast memory fills it until it is freed; usage is judged after that.
-        epoch::collect();
+        tree.reclaim();
         self.stop_in_time(tree);
         if !sidle.demotions.is_empty() {
             return Next::After(Duration::ZERO);

@@ -1,23 +1,27 @@
 //! Reclamation: memory that readers may still look at is freed only after all of them have gone.
 //!
-//! Readers [`pin`] before they take their first pointer and keep no pointer beyond the [`Guard`]. Whoever
-//! unlinks a node hands the freeing of it to [`Guard::defer`], which runs it once every thread that was pinned then
-//! has unpinned. Every operation pins, so [`pin`] costs a dozen instructions and no barrier: epochs (Fraser:
-//! "Practical lock-freedom", 2004) with the barrier moved to those who reclaim (`barrier.rs`; the same trade as in
-//! Desnoyers et al.: "User-level implementations of read-copy update", 2012).
+//! Readers [`pin`](Domain::pin) a [`Domain`] before they take their first pointer and keep no pointer beyond the
+//! [`Guard`]. Whoever unlinks a node hands the freeing of it to [`Guard::defer`], which runs it once every thread that
+//! was pinned then has unpinned. Every operation pins, so pinning costs a dozen instructions and no barrier: epochs
+//! (Fraser: "Practical lock-freedom", 2004) with the barrier moved to those who reclaim (`barrier.rs`; the same trade
+//! as in Desnoyers et al.: "User-level implementations of read-copy update", 2012).
+//!
+//! Each map has a domain of its own, unless it was told to share another's. So a reader that stays long, or a guard that
+//! was forgotten, holds back the memory of one map.
 //!
 //! # The protocol
 //!
-//! There is one global epoch, and a slot for each thread.
+//! A domain has an epoch, and a slot for each thread. A thread has the same *index* in all domains, by which its slot
+//! is found (`slots.rs`, `thread.rs`).
 //!
-//! **To pin:** load the global epoch, store it in the thread's slot, cross the *light* barrier. **To unpin:** store
+//! **To pin:** load the domain's epoch, store it in the thread's slot, cross the *light* barrier. **To unpin:** store
 //! zero in the slot (`Release`).
 //!
 //! **To retire** a node: make it unreachable, then put the call that frees it into the thread's bag. A full bag is
-//! *sealed* when the thread unpins: under the lock of the garbage it is marked with the global epoch.
+//! *sealed* when the thread unpins: under the lock of the garbage it is marked with the domain's epoch.
 //!
-//! **To advance** the epoch from e to e + 1: under that lock, cross the *heavy* barrier, then see that every slot holds zero
-//! or e. **To free** a bag marked e: wait until the global epoch is e + 2.
+//! **To advance** the epoch from e to e + 1: under that lock, cross the *heavy* barrier, then see that every slot holds
+//! zero or e. **To free** a bag marked e: wait until the domain's epoch is e + 2.
 //!
 //! # Why it works
 //!
@@ -31,9 +35,12 @@
 //!   look at the slot (`Acquire`) sees, or sees one after it, as all stores to slots are `Release`: what R read
 //!   happened before A2, and so before the freeing.
 //!
-//! R may have loaded a global epoch that is *stale*. This changes nothing above: either an advance sees it in R's slot, and
-//! gives up until R has left, or R comes after the heavy barrier. Nor can R be *early*: who loads e + 1 loads what A1
-//! stored after its heavy barrier, so heavy comes first.
+//! R may have loaded an epoch that is *stale*. This changes nothing above: either an advance sees it in R's slot, and
+//! gives up until R has left, or R comes after the heavy barrier. Nor can R be *early*: a reader that loads e + 1 loads
+//! what A1 stored after its heavy barrier, so heavy comes first.
+//!
+//! R's slot may be in a bucket that R made just before. The pointer to the bucket is stored before the slot, so an
+//! advance that has to see the slot sees the bucket.
 //!
 //! One advance is not enough, as readers of the node may be in e after it; after the second, they are gone. So there are
 //! three kinds of garbage at a time: of this epoch, of the one before, and what is free.
@@ -42,37 +49,42 @@
 //!
 //! # When calls are made
 //!
-//! In [`pin`], if the thread's last bag got full and it was not pinned already, and in [`Guard::flush`]; by whichever
-//! thread comes first. They are made with no lock of this module held, and pinned: they may pin, defer, and drop anything.
+//! - When a thread pins that was not pinned already, if its last bag got full: some of those that have waited long enough.
+//! - In [`Guard::flush`]: all of those. [`Guard::flush_at_end`] puts that off until the thread unpins.
+//! - When the last handle of the domain is dropped: all that are left.
+//!
+//! They are made by whichever thread comes first, with no lock of this module held, and pinned: they may pin, defer, and
+//! drop anything. A thread that pins or unpins holds no node of the map: guards outlive what was reached by them. So a
+//! call may read and write the map that it was deferred by. A call that panics ends the operation that happened to make
+//! it; the others wait for the next time.
+//!
 //! A bag waits until it is full. Whoever counts on getting memory back (a full tier, a worker that just demoted) calls
-//! [`collect`]. A thread that ends seals what it has.
+//! [`Domain::collect`]. A thread that ends seals what it has. If it is still pinned then, [`Domain::stuck`] counts it.
 
-// The models do without what only `local` calls.
+// The models do without what only threads of the system need.
 #[cfg_attr(loom, allow(dead_code))]
 mod barrier;
 #[cfg_attr(loom, allow(dead_code))]
-mod deferred;
+mod core;
 #[cfg_attr(loom, allow(dead_code))]
+mod deferred;
+#[cfg(not(loom))]
 mod domain;
 #[cfg(not(loom))]
-mod local;
+mod guard;
+mod index;
+#[cfg_attr(loom, allow(dead_code))]
+mod slot;
+#[cfg_attr(loom, allow(dead_code))]
+mod slots;
+#[cfg(not(loom))]
+mod thread;
 
 #[cfg(not(loom))]
-pub use local::{Guard, is_pinned, pin};
+pub use self::{domain::Domain, guard::Guard};
 
 #[cfg(all(test, loom))]
-pub(crate) use {barrier::light, deferred::Deferred, domain::Domain};
-
-/// Frees what can be freed by now. The calling thread must not be pinned, or it holds back what it waits for.
-///
-/// Garbage is freed when the epoch has moved on twice since it was made, and one call of `flush` moves it on
-/// once at most.
-#[cfg(not(loom))]
-pub fn collect() {
-    for _ in 0..3 {
-        pin().flush();
-    }
-}
+pub(crate) use self::{barrier::light, core::Core, deferred::Deferred, index::Indices};
 
 #[cfg(all(test, not(loom)))]
 mod tests;

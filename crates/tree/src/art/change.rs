@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::descent::Hit;
@@ -24,7 +24,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Option<T>, InsertError> {
         let key = key.as_ref();
         self.store.reclaiming(&mut change, |change| {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             self.retry(|| {
                 let before = match self.find(key, &guard) {
                     None | Some(Hit::InRow(_, _, None)) => return Ok(Ok(None)),

@@ -40,7 +40,7 @@ pub(super) enum Hit<'t> {
 /// Looks for the place of a key's record. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
 pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
     tree: &'t Tree<M, R>,
-    guard: &'t Guard,
+    guard: &'t Guard<'t>,
     key: B,
     next: Next<'t, R>,
     restarts: u32,
@@ -58,7 +58,7 @@ enum Next<'t, R> {
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M, R, WHEN> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard) -> Self {
+    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard<'t>) -> Self {
         Descent {
             tree,
             guard,
@@ -193,7 +193,7 @@ pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Lookup<'t, B, M, R, WHEN> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard) -> Self {
+    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard<'t>) -> Self {
         Lookup(Descent::new(tree, key, guard))
     }
 }

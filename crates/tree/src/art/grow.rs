@@ -8,7 +8,7 @@
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
 use super::descent::Hit;
@@ -60,7 +60,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut out: impl FnMut(u64) -> T,
     ) -> Result<Option<T>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             // Where the record is, or a row with its place, there is nothing to build.
             let there = match self.find(key, &guard) {
                 Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard).map(|put| put.map(Some)),

@@ -8,6 +8,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
 use super::node::{Near, Reach};
@@ -79,13 +80,31 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// # Errors
     /// The arenas are larger than links reach.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, ArtError> {
+        Self::in_domain(Domain::new(), memory, placement)
+    }
+
+    /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn in_domain(
+        domain: Domain,
+        memory: M,
+        placement: Arc<dyn Placement>,
+    ) -> Result<Self, ArtError> {
         let bytes = memory.arenas().range().len();
         if bytes > R::SPAN {
             let reach = R::SPAN;
             return Err(ArtError::TooFar { bytes, reach });
         }
         Ok(Art {
-            tree: Arc::new(Tree::new(memory, placement, V::Kept::IN_BLOCKS, K::LEN)),
+            tree: Arc::new(Tree::new(
+                memory,
+                placement,
+                domain,
+                V::Kept::IN_BLOCKS,
+                K::LEN,
+            )),
             typed: PhantomData,
         })
     }
@@ -400,6 +419,13 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     /// The memory that the nodes live in.
     pub fn memory(&self) -> &M {
         self.tree.memory()
+    }
+
+    /// The epoch domain of the map: memory of what is removed or moved comes back once all threads that were
+    /// [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each map has its own, unless it was made
+    /// [in one](Self::in_domain) that it shares with others.
+    pub fn domain(&self) -> &Domain {
+        self.tree.store.domain()
     }
 
     /// The tree as a placement's workers see it.

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{Move, NodeKey};
 use timberline_sync::Restart;
-use timberline_sync::epoch;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
@@ -41,7 +40,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn follow<'g>(
         &'g self,
         name: &NodeKey,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
         mut pass: impl FnMut(&OnPath<'g, R>) -> bool,
     ) -> Result<Option<Found<'g, R>>, Restart> {
         let root = self.root.read()?;
@@ -193,7 +192,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Copies a pack or a row into a slot of its own size.
-    fn copy_shared<'g>(&self, old: &LockedTip<'_>, to: Link, guard: &'g Guard) -> LockedTip<'g> {
+    fn copy_shared<'g>(
+        &self,
+        old: &LockedTip<'_>,
+        to: Link,
+        guard: &'g Guard<'g>,
+    ) -> LockedTip<'g> {
         let heat = old.tip().heat().load(Relaxed);
         match old {
             LockedTip::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
@@ -211,7 +215,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// What covers a key, if anything does.
-    pub fn tip_of<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Option<Tip<'g>> {
+    pub fn tip_of<'g>(&'g self, key: &[u8], guard: &'g Guard<'g>) -> Option<Tip<'g>> {
         let name = NodeKey::leaf(key.into());
         match self.retry(|| self.follow(&name, guard, |_| true))? {
             Found::Tip(_, tip) => Some(tip),
@@ -220,7 +224,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Writes a locked leaf's key and a value into a slot of its own size.
-    fn copy_leaf<'g>(&'g self, leaf: Leaf<'_>, value: u64, to: Link, guard: &'g Guard) -> Leaf<'g> {
+    fn copy_leaf<'g>(
+        &'g self,
+        leaf: Leaf<'_>,
+        value: u64,
+        to: Link,
+        guard: &'g Guard<'g>,
+    ) -> Leaf<'g> {
         let address = to.address(self.base);
         self.memory().charge_access(leaf.address(), leaf.bytes());
         self.memory().charge_access(address, leaf.bytes());
@@ -270,7 +280,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut moved = 0;
         loop {
             // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let slow = |link| !self.is_fast(link);
             let path = self.retry(|| self.on_path(name, slow, &guard));
             let slow = match path.as_deref() {
@@ -316,7 +326,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Moves what is elsewhere on the way to a leaf, itself included, to where it is to go in the same tier. Returns how many nodes moved.
     pub fn renew(&self, leaf: &NodeKey, goal: Goal<'_>) -> usize {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let sparse = |link: Link| goal.avoids(link.address(self.base));
         let Ok(mut nodes) = self.retry(|| self.on_path(leaf, sparse, &guard)) else {
             return 0;

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
-use timberline_sync::epoch;
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
@@ -26,7 +25,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) {
         let (mut last, mut first) = (from.to_vec(), true);
         loop {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let start = match first {
                 true => Start::at(&last),
                 false => Start::after(&last),
@@ -76,7 +75,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     }
 
     fn level_of(&self, node: &NodeKey) -> u8 {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let above = self.retry(|| self.nodes_above(node, &guard));
         u8::try_from(above).unwrap_or(u8::MAX)
     }
@@ -89,9 +88,13 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     }
 
     fn bytes_of(&self, node: &NodeKey) -> usize {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         self.retry(|| self.size_of(node, &guard))
             .unwrap_or_default()
+    }
+
+    fn reclaim(&self) {
+        self.store.domain().collect();
     }
 
     fn fill(&self, tier: TierId) -> Fill {
@@ -107,7 +110,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         self.retry(|| self.draw_fast_inner(draw, &guard))
     }
 
@@ -119,7 +122,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         if self.store.arenas().tiers() < 2 {
             return Move::There;
         }
-        self.relocate(node, Goal::tier(TierId::SLOW), &epoch::pin())
+        self.relocate(node, Goal::tier(TierId::SLOW), &self.store.pin())
     }
 
     fn compaction_candidates(&self) -> CompactionCandidates {
@@ -135,7 +138,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         let mut waiting = vec![(node.clone(), node.height == 0)];
         while let Some((node, is_bare)) = waiting.pop() {
             if !is_bare {
-                let guard = epoch::pin();
+                let guard = self.store.pin();
                 let below = self.retry(|| self.fast_children(&node, &guard));
                 waiting.push((node, true));
                 waiting.extend(below.into_iter().map(|child| {
@@ -160,7 +163,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     }
 
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         self.retry(|| self.node_above(node, &guard))
     }
 
@@ -171,7 +174,7 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
         }
         let look = arenas.look(address);
         // What is read may be anything, until what covers this key turns out to lie there.
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let lies_there = |key: &[u8]| {
             let tip = self.tip_of(key, &guard)?;
             (tip.address() == address).then(|| KeyBytes::from(&*tip.key()))

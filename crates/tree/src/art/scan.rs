@@ -5,7 +5,6 @@
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
-use timberline_sync::epoch;
 use timberline_tier::Memory;
 
 use super::node::{Link, Pack, ROW_DEPTH, ROW_HEAD, Reach, Record, Row, Tip, TipKey, value_offset};
@@ -51,7 +50,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if limit == 0 {
             return 0;
         }
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let mut walker = Walker::new(self, way, start, &guard);
         let mut ring = [Link::NONE; 2 * AHEAD];
         // Links walked to and passed, records shown, and the last of these.

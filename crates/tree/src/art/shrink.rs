@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{
@@ -47,12 +47,16 @@ fn lock_last<'g>(tip: Tip<'g>, key: &[u8]) -> Result<(LockedTip<'g>, u64), Resta
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Removes a record. Returns what `out` makes of its value.
     pub fn remove<T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let value = self.retry(|| self.try_remove(key, &guard))?;
         Some(out(value))
     }
 
-    fn try_remove<'g>(&'g self, key: &'g [u8], guard: &'g Guard) -> Result<Option<u64>, Restart> {
+    fn try_remove<'g>(
+        &'g self,
+        key: &'g [u8],
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<u64>, Restart> {
         let root = self.root.read()?;
         let mut parent = Parent::Root(root);
         let mut link = root.get(Root::link)?;

@@ -4,7 +4,7 @@
 //! through from there on, so a tree whose nodes only move is counted as it is.
 
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, slot_size};
 
 use super::node::{AT_END, LAST, Link, Position, Reach};
@@ -33,9 +33,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             slow_bytes,
             promoted,
             demoted,
+            stuck_threads: self.store.domain().stuck(),
             ..Stats::default()
         };
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let mut path = Vec::new();
         let top = self.top();
         if !top.is_none() {

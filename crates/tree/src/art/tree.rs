@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, LeafRef, NodeKey, Placement};
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::{Domain, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, TierId};
 
@@ -114,12 +114,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn new(
         memory: M,
         placement: Arc<dyn Placement>,
+        domain: Domain,
         in_blocks: bool,
         key_len: Option<usize>,
     ) -> Self {
         let base = Base::of(memory.arenas());
         Tree {
-            store: Store::new(memory, placement),
+            store: Store::new(memory, placement, domain),
             root: Versioned::new(Root {
                 link: AtomicU64::new(Link::NONE.to_word()),
             }),
@@ -164,7 +165,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &'g self,
         link: Link,
         parent: &Parent<'g, R>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Inner<'g, R>, Restart> {
         let node = link.node(self.base, guard).read()?;
         parent.validate()?;
@@ -173,25 +174,25 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The leaf at a validated link.
     #[inline(always)]
-    pub fn leaf_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Leaf<'g> {
+    pub fn leaf_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Leaf<'g> {
         link.leaf(self.base, guard)
     }
 
     /// The pack at a validated link.
     #[inline(always)]
-    pub fn pack_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Pack<'g> {
+    pub fn pack_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Pack<'g> {
         link.pack(self.base, guard)
     }
 
     /// The row at a validated link.
     #[inline(always)]
-    pub fn row_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Row<'g> {
+    pub fn row_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Row<'g> {
         link.row(self.base, guard)
     }
 
     /// What holds records at a validated link; `None` for an inner node.
     #[inline(always)]
-    pub fn tip_at<'g>(&'g self, link: Link, guard: &'g Guard) -> Option<Tip<'g>> {
+    pub fn tip_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Option<Tip<'g>> {
         link.tip(self.base, guard)
     }
 
@@ -271,14 +272,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The record of a key, or its place in a row; `None` if there is neither.
     #[inline(always)]
-    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard) -> Option<Hit<'g>> {
+    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard<'g>) -> Option<Hit<'g>> {
         traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
     }
 
     /// What `out` makes of the value of a key.
     #[inline(always)]
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
     }
 
@@ -289,7 +290,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         depth: usize,
         found: impl FnMut(usize, Option<u64>),
     ) {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
         if H::IN_BLOCKS {
             let lookups = lookups.map(|lookup| Fetched::new(self.memory(), lookup));
@@ -300,7 +301,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
         match H::IN_BLOCKS {
             true => Yielding(Fetched::new(self.memory(), lookup)).await,
@@ -351,7 +352,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn key_below<'g>(
         &'g self,
         mut inner: Inner<'g, R>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<TipKey<'g>, Restart> {
         loop {
             let link = inner.node.get(Body::first)?;
@@ -360,13 +361,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             inner = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
         }
-    }
-}
-
-impl<M: Memory, R: Reach> Drop for Tree<M, R> {
-    /// What waits for the epoch keeps the arenas mapped. What other threads hold back stays until they pin again.
-    fn drop(&mut self) {
-        epoch::collect();
     }
 }
 

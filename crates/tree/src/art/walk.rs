@@ -49,7 +49,7 @@ struct Frame<'g, R> {
 /// A walk over what holds records.
 pub(super) struct Walker<'g, M: Memory, R: Reach> {
     tree: &'g Tree<M, R>,
-    guard: &'g Guard,
+    guard: &'g Guard<'g>,
     way: Way,
     /// Whether slow nodes, and all below them, are passed over.
     fast_only: bool,
@@ -64,7 +64,7 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
 }
 
 impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
-    pub fn new(tree: &'g Tree<M, R>, way: Way, from: Start<'g>, guard: &'g Guard) -> Self {
+    pub fn new(tree: &'g Tree<M, R>, way: Way, from: Start<'g>, guard: &'g Guard<'g>) -> Self {
         Walker {
             tree,
             guard,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory};
 
 use super::payload::Values;
@@ -81,7 +81,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             let Some(&(key, _)) = batch.front() else {
                 break;
             };
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let taken = self.retry(|| self.fill_leaf(&mut batch, &guard));
             loaded += taken;
             if taken == 0

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use timberline_placement::{Access, Placement};
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, TierId};
 
@@ -56,7 +56,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Where a copy of a record would be.
     #[inline(always)]
-    pub(super) fn bucket_of<'g>(&self, key: u64, guard: &'g Guard) -> Option<&'g Bucket> {
+    pub(super) fn bucket_of<'g>(&self, key: u64, guard: &'g Guard<'g>) -> Option<&'g Bucket> {
         self.copies()?.bucket(key, guard)
     }
 
@@ -153,13 +153,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Makes one more, of a free slot in fast memory, if there is one.
     pub(super) fn add_page_of_copies(&self) -> bool {
         let slot = || self.store.allocate_in(TierId::FAST, Self::BYTES).ok();
-        let add = |cache: &RecordCache| cache.add(self.memory().arenas(), slot, &epoch::pin());
+        let add = |cache: &RecordCache| cache.add(self.memory().arenas(), slot, &self.store.pin());
         self.copies().is_some_and(add)
     }
 
     /// Gives one back, if there is one.
     pub(super) fn drop_page_of_copies(&self) -> bool {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let page = self.copies().and_then(|cache| cache.take(&guard));
         if let Some(page) = page {
             let bytes = Self::BYTES;

@@ -51,7 +51,7 @@ pub(super) struct Descent<
     tree: &'t Tree<M, WORDS, Values<H>>,
     root: &'t Versioned<Root>,
     lanes: L,
-    guard: &'t Guard,
+    guard: &'t Guard<'t>,
     key: u64,
     /// The last node, its child that covers the key, and the child's height. `None` at the start.
     below: Option<(Snapshot<'t, Body<WORDS>>, Link, u8)>,
@@ -77,7 +77,12 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const WHEN: bool, const WHAT: b
     };
 
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(
+        tree: &'t Tree<M, WORDS, Values<H>>,
+        key: u64,
+        guard: &'t Guard<'t>,
+        lanes: L,
+    ) -> Self {
         Descent {
             tree,
             root: &tree.root,
@@ -213,7 +218,12 @@ pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> {
 
 impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, H, L> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(
+        tree: &'t Tree<M, WORDS, Values<H>>,
+        key: u64,
+        guard: &'t Guard<'t>,
+        lanes: L,
+    ) -> Self {
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
             copy: Copy::NotAsked,
@@ -310,7 +320,7 @@ impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes> Traversal for Lookup<'_, 
 pub(super) struct Leaf<'t, M: Memory, const WORDS: usize, H: Keep> {
     pub tree: &'t Tree<M, WORDS, Values<H>>,
     pub key: u64,
-    pub guard: &'t Guard,
+    pub guard: &'t Guard<'t>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Keep> Leaf<'t, M, WORDS, H> {
@@ -383,7 +393,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool> Work
 pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
     pub tree: &'t Tree<M, WORDS, Values<H>>,
     pub key: u64,
-    pub guard: &'t Guard,
+    pub guard: &'t Guard<'t>,
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Get<'_, M, WORDS, H> {

@@ -8,7 +8,7 @@
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
 use timberline_placement::{Access, NewNode};
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
@@ -87,7 +87,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         mut out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             loop {
                 match self.retry(|| self.put(key, change, &mut out, &guard))? {
                     Put::Done(before) => return Ok(before),
@@ -328,7 +328,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }: Place<'g, WORDS>,
         [right, root]: [Option<Fresh<'_, M, WORDS>>; 2],
         blocks: Blocks<'_, M>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<(), Restart> {
         let parent = parent.upgrade()?;
         let left = node.upgrade()?;

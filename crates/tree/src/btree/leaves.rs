@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use timberline_placement::{KeyBytes, LeafRef, NodeKey};
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
@@ -72,7 +72,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 visit(leaf)
             };
             // One pin a parent: the epoch is not held back by a long scan.
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let flow = self.batch(rest, which, &mut visit, &mut todo, &guard);
             if flow.is_break() {
                 return;
@@ -156,7 +156,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn leaves_below_parent<'g>(
         &'g self,
         at: At<'g>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Option<Children>, Restart> {
         let Some(Place {
             at: found,

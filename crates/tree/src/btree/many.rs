@@ -1,7 +1,6 @@
 //! Many lookups that overlap, so that the memory's latencies do not add up: in a ring of a given depth, or as
 //! futures that an executor interleaves. Both run the lookup of [`descent`](super::descent).
 
-use timberline_sync::epoch;
 use timberline_tier::Memory;
 
 use super::descent::Lookup;
@@ -30,7 +29,7 @@ where
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) {
-        let guard = epoch::pin();
+        let guard = self.tree.store.pin();
         let look_up = |key| Lookup::new(self.tree, key, &guard, lanes);
         if H::IN_BLOCKS {
             let memory = self.tree.memory();
@@ -59,7 +58,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let lookup = Lookup::new(self, key, &guard, self.search);
         match H::IN_BLOCKS {
             true => Yielding(Fetched::new(self.memory(), lookup)).await,

@@ -7,6 +7,7 @@ use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
 use super::payload::Values;
@@ -53,8 +54,20 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// # Errors
     /// No memory for the first node.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        Self::in_domain(Domain::new(), memory, placement)
+    }
+
+    /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn in_domain(
+        domain: Domain,
+        memory: M,
+        placement: Arc<dyn Placement>,
+    ) -> Result<Self, Full> {
         Ok(BTree {
-            tree: Arc::new(Tree::new(memory, placement)?),
+            tree: Arc::new(Tree::new(memory, placement, domain)?),
             typed: PhantomData,
         })
     }
@@ -349,6 +362,13 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
     /// The memory that the nodes live in.
     pub fn memory(&self) -> &M {
         self.tree.memory()
+    }
+
+    /// The epoch domain of the map: memory of what is removed or moved comes back once all threads that were
+    /// [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each map has its own, unless it was made
+    /// [in one](Self::in_domain) that it shares with others.
+    pub fn domain(&self) -> &Domain {
+        self.tree.store.domain()
     }
 
     /// The tree as a placement's workers see it.

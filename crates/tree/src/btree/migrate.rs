@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
@@ -187,7 +187,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         &'g self,
         at: At<'g>,
         wanted: impl Fn(Link) -> bool,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Vec<At<'g>>, Restart> {
         let mut nodes = Vec::new();
         let mut pass = |at, link| {
@@ -250,7 +250,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         if !P::LINKS {
             return (self.levels() - 1).saturating_sub(node.height);
         }
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let found = self.retry(|| self.find(At::named(node), &guard));
         found.map_or(0, |place| place.level)
     }
@@ -268,12 +268,16 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         if !P::BLOCKS || node.height > 0 {
             return Self::BYTES;
         }
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let beside = self.retry(|| match self.find(At::named(node), &guard)? {
             Some(place) if place.at.height == 0 => bytes_beside::<P, WORDS>(&place.node),
             _ => Ok(0),
         });
         Self::BYTES + beside
+    }
+
+    fn reclaim(&self) {
+        self.store.domain().collect();
     }
 
     fn fill(&self, tier: TierId) -> Fill {
@@ -289,7 +293,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         self.retry(|| self.draw_fast_inner(draw, &guard))
     }
 
@@ -297,7 +301,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         let mut moved = 0;
         loop {
             // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let slow = |link| !self.is_fast(link);
             let at = At::named(node);
             let path = self.retry(|| self.on_path(at, slow, &guard));
@@ -322,7 +326,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         if self.memory().arenas().tiers() < 2 {
             return Move::There;
         }
-        self.relocate(At::named(node), Goal::tier(TierId::SLOW), &epoch::pin())
+        self.relocate(At::named(node), Goal::tier(TierId::SLOW), &self.store.pin())
     }
 
     fn compaction_candidates(&self) -> CompactionCandidates {
@@ -335,7 +339,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
 
     fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
         let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let at = At::named(&name);
         let candidates = |link: Link| goal.avoids(link.address());
         let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
@@ -356,7 +360,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         let mut todo = vec![node.clone()];
         while let Some(node) = todo.last() {
             let below = {
-                let guard = epoch::pin();
+                let guard = self.store.pin();
                 self.retry(|| self.fast_children(At::named(node), &guard))
             };
             if !below.is_empty() {
@@ -393,7 +397,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
     }
 
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         self.retry(|| {
             let Some(Place { at, parent, .. }) = self.find(At::named(node), &guard)? else {
                 return Ok(None);
@@ -415,7 +419,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         if !range.contains(&address) || !(address - range.start).is_multiple_of(Self::BYTES) {
             return None;
         }
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let look = arenas.look(address);
         if look.end < address + Self::BYTES {
             return None;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::Body;
@@ -74,7 +74,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         entries: &mut Vec<Entry>,
         take: impl FnMut(Entry),
     ) -> (u64, u64) {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let fences = self.retry(|| {
             let leaf = self.leaf(key, &guard);
             let fences = leaf.get(|body| self.copy(body, span, usize::MAX, entries))?;
@@ -112,7 +112,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         limit: usize,
         mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> usize {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let mut records = Vec::with_capacity(Self::CAPACITY);
         let mut span = Span {
             first: from,
@@ -142,7 +142,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         span: Span,
         limit: usize,
         records: &mut Vec<Entry>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<(u64, u64), Restart> {
         let leaf = match path.take() {
             Some(Parent::Node(parent))

@@ -7,7 +7,7 @@
 //! children below a slow node.
 
 use timberline_placement::Access;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
@@ -24,7 +24,7 @@ const NOTHING: Next<'static> = [None, None];
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// Removes a record. Returns what `out` makes of its value.
     pub fn remove<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let (value, left) = self.retry(|| self.take(key, &guard))?;
         if left < Self::UNDERFULL {
             self.shrink(At::leaf(key), &guard);
@@ -57,7 +57,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     const MERGED: usize = Self::CAPACITY - Self::CAPACITY / 4;
 
     /// Merges an underfull node, and then whatever became underfull, or got a neighbour, by that.
-    pub fn shrink<'g>(&'g self, mut place: At<'g>, guard: &'g Guard) {
+    pub fn shrink<'g>(&'g self, mut place: At<'g>, guard: &'g Guard<'g>) {
         loop {
             let [parent, seam] = self.retry(|| self.try_shrink(place, guard));
             if let Some(seam) = seam {
@@ -71,7 +71,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Returns the nodes to look at next.
-    fn try_shrink<'g>(&'g self, at: At<'g>, guard: &'g Guard) -> Result<Next<'g>, Restart> {
+    fn try_shrink<'g>(&'g self, at: At<'g>, guard: &'g Guard<'g>) -> Result<Next<'g>, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(NOTHING);
         };
@@ -152,7 +152,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn drop_level<'g>(
         &'g self,
         place: Place<'g, WORDS>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Next<'g>, Restart> {
         let parent = place.parent.upgrade()?;
         let root = place.node.upgrade()?;
@@ -167,7 +167,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn drop_layer<'g>(
         &'g self,
         place: Place<'g, WORDS>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Next<'g>, Restart> {
         let HeldParent::Leaf(above, entry) = place.parent.upgrade()? else {
             unreachable!("a layer hangs below a leaf")

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_sync::Restart;
-use timberline_sync::epoch;
 use timberline_tier::Memory;
 
 use super::blocks::bytes_beside;
@@ -47,6 +46,9 @@ pub struct Stats {
     /// Nodes that are fast although their parent is not. 0 when the tree is quiet, for placements that keep the
     /// single boundary.
     pub above_boundary: usize,
+    /// Threads that ended while they were pinned in the map's epoch domain: one that forgot a guard, or a future of
+    /// `get_async`. From then on no memory comes back as long as the map lives.
+    pub stuck_threads: usize,
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -61,6 +63,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             slow_bytes,
             promoted,
             demoted,
+            stuck_threads: self.store.domain().stuck(),
             ..Stats::default()
         };
         // What lies beside nodes is added at once, nodes when they are counted.
@@ -91,7 +94,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         todo: &mut Vec<(Vec<u8>, usize)>,
     ) {
         let fast = |link| self.is_fast(link);
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let root = self.retry(|| {
             let leaf = At {
                 path,
@@ -124,7 +127,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         for height in (1..=top).rev() {
             let mut key = 0;
             loop {
-                let guard = epoch::pin();
+                let guard = self.store.pin();
                 let at = At { path, key, height };
                 let parent = self.retry(|| self.find(at, &guard)).map(|place| place.link);
                 let listed = self.retry(|| self.children(at, &guard));
@@ -157,7 +160,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     ) {
         let mut key = 0;
         loop {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let at = At {
                 path,
                 key,

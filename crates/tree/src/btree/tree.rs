@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, KeyBytes, LeafRef, NewNode, NodeKey, Placement};
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::{Domain, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId, hint};
 
@@ -193,7 +193,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub const BYTES: usize = Body::<WORDS>::BYTES;
 
     /// An empty tree.
-    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, OutOfMemory> {
+    pub fn new(
+        memory: M,
+        placement: Arc<dyn Placement>,
+        domain: Domain,
+    ) -> Result<Self, OutOfMemory> {
         let cache = match M::TIERED && P::CACHED {
             true => copies::cache(memory.arenas(), Self::BYTES, &*placement),
             false => None,
@@ -203,7 +207,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             None => usize::MAX,
         };
         let tree = Tree {
-            store: Store::new(memory, placement),
+            store: Store::new(memory, placement, domain),
             cache,
             copied_from,
             root: Versioned::new(Root {
@@ -221,9 +225,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             parent: TierId::FAST,
             twin: TierId::FAST,
         };
-        let guard = epoch::pin();
         let root = tree.allocate(new)?;
+        let guard = tree.store.pin();
         root.node::<WORDS>(&guard).claim().reset(0, 0, 0, u64::MAX);
+        drop(guard);
         tree.root.claim().set(root, 0);
         Ok(tree)
     }
@@ -261,7 +266,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub fn find<'g>(
         &'g self,
         at: At<'g>,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Option<Place<'g, WORDS>>, Restart> {
         self.find_passing(at, |_, _| {}, guard)
     }
@@ -272,7 +277,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         &'g self,
         at: At<'g>,
         mut pass: impl FnMut(At<'g>, Link),
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Option<Place<'g, WORDS>>, Restart> {
         let root = self.root.read()?;
         let (mut link, mut height) = root.get(|root| (root.node(), root.height()))?;
@@ -517,7 +522,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// The leaf that covers `key`.
     #[inline(always)]
-    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard) -> Snapshot<'g, Body<WORDS>> {
+    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> Snapshot<'g, Body<WORDS>> {
         self.leaf_near(key, guard).0
     }
 
@@ -526,7 +531,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     pub fn leaf_near<'g>(
         &'g self,
         key: u64,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> (Snapshot<'g, Body<WORDS>>, Share) {
         self.search.run(Leaf {
             tree: self,
@@ -540,7 +545,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     pub fn slot<'g, const SHIFTS: bool>(
         &'g self,
         key: u64,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Slot<'g, WORDS>, Restart> {
         let tree = self;
         let leaf = Leaf { tree, key, guard };
@@ -550,7 +555,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// What `out` makes of the value of a key.
     #[inline(always)]
     pub fn get<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = &epoch::pin();
+        let guard = &self.store.pin();
         let found = self.search.run(Get {
             tree: self,
             key,
@@ -577,7 +582,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     pub fn record<'g>(
         &'g self,
         key: u64,
-        guard: &'g Guard,
+        guard: &'g Guard<'g>,
     ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
         let Slot { leaf, found, .. } = self.slot::<false>(key, guard)?;
         Ok(found.ok().map(|index| (leaf, index)))
@@ -591,7 +596,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         mut out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             self.retry(|| self.try_modify(key, change, &mut out, &guard))
         })
     }
@@ -626,13 +631,6 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             None => held.unchanged(),
         }
         Ok(Ok(Some(out(before))))
-    }
-}
-
-impl<M: Memory, const WORDS: usize, P: Payload> Drop for Tree<M, WORDS, P> {
-    /// What waits for the epoch keeps the arenas mapped. What other threads hold back stays until they pin again.
-    fn drop(&mut self) {
-        epoch::collect();
     }
 }
 

@@ -34,13 +34,13 @@ impl Page {
 
     /// One of its buckets; the page is `bytes` long.
     #[inline(always)]
-    pub fn bucket(self, index: usize, bytes: usize, pinned: &Guard) -> &Bucket {
+    pub fn bucket<'g>(self, index: usize, bytes: usize, pinned: &'g Guard<'g>) -> &'g Bucket {
         &self.buckets(bytes, pinned)[index]
     }
 
     /// All of its buckets, alive as long as the thread stays pinned.
     #[inline(always)]
-    pub fn buckets(self, bytes: usize, _pinned: &Guard) -> &[Bucket] {
+    pub fn buckets<'g>(self, bytes: usize, _pinned: &'g Guard<'g>) -> &'g [Bucket] {
         // SAFETY: a page is made of a slot of a tree's arenas of this size, aligned to a line, or is an address that came out of a
         // directory, which holds such slots only. Arenas stay mapped while the tree or a deferred free needs them, and a slot is not
         // reused while a thread is pinned that may have found it in the directory. All fields are atomics, for which any words will do.

@@ -58,7 +58,7 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATE
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     lanes: L,
-    guard: &'t Guard,
+    guard: &'t Guard<'t>,
     depth: usize,
     level: u8,
     below: Option<Below<'t, WORDS>>,
@@ -69,7 +69,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     Descent<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard<'t>, lanes: L) -> Self {
         Descent {
             tree,
             key,
@@ -268,7 +268,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     Lookup<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard, lanes: L) -> Self {
+    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard<'t>, lanes: L) -> Self {
         Lookup {
             descent: Descent::new(tree, key, guard, lanes),
             record: None,
@@ -332,7 +332,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
 pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Keep> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
-    pub guard: &'t Guard,
+    pub guard: &'t Guard<'t>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Locate<'t, M, WORDS, H> {
@@ -349,7 +349,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Locate<'t, M, WORDS, H
 pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
-    pub guard: &'t Guard,
+    pub guard: &'t Guard<'t>,
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {

@@ -8,6 +8,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
 use super::range::Range;
@@ -55,8 +56,20 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     /// # Errors
     /// No memory for the first node.
     pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        Self::in_domain(Domain::new(), memory, placement)
+    }
+
+    /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn in_domain(
+        domain: Domain,
+        memory: M,
+        placement: Arc<dyn Placement>,
+    ) -> Result<Self, Full> {
         Ok(Masstree {
-            tree: Arc::new(Tree::new(memory, placement)?),
+            tree: Arc::new(Tree::new(memory, placement, domain)?),
             typed: PhantomData,
         })
     }
@@ -384,6 +397,13 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     /// The memory that the nodes live in.
     pub fn memory(&self) -> &M {
         self.tree.memory()
+    }
+
+    /// The epoch domain of the map: memory of what is removed or moved comes back once all threads that were
+    /// [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each map has its own, unless it was made
+    /// [in one](Self::in_domain) that it shares with others.
+    pub fn domain(&self) -> &Domain {
+        self.tree.store.domain()
     }
 
     /// The trie as a placement's workers see it: border nodes are its leaves.

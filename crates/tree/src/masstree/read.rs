@@ -1,6 +1,5 @@
 //! Lookups: one alone, many in a ring of a given depth, or as a future. All run the one of [`descent`](super::descent).
 
-use timberline_sync::epoch;
 use timberline_tier::Memory;
 
 use super::Tree;
@@ -28,7 +27,7 @@ where
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) {
-        let guard = epoch::pin();
+        let guard = self.tree.store.pin();
         let look_up = |key| Lookup::<_, _, _, true, _>::new(self.tree, key, &guard, lanes);
         if H::IN_BLOCKS {
             let memory = self.tree.memory();
@@ -43,7 +42,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// What `out` makes of the value of a key.
     #[inline]
     pub fn get<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = &epoch::pin();
+        let guard = &self.store.pin();
         let found = self.search.run(Get {
             tree: self,
             key,
@@ -69,7 +68,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let lookup = Lookup::<_, _, _, true, _>::new(self, key, &guard, self.search);
         match H::IN_BLOCKS {
             true => Yielding(Fetched::new(self.memory(), lookup)).await,

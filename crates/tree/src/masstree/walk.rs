@@ -7,7 +7,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
@@ -37,7 +37,7 @@ struct Frame<'g, const WORDS: usize> {
 /// A walk that no writer disturbed so far.
 struct Walk<'g, M: Memory, const WORDS: usize, H: Keep> {
     tree: &'g Tree<M, WORDS, H>,
-    guard: &'g Guard,
+    guard: &'g Guard<'g>,
     way: Way,
     frames: Vec<Frame<'g, WORDS>>,
     /// The entries of all frames, in the order of the walk.
@@ -81,7 +81,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
         if limit == 0 {
             return 0;
         }
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let mut walk = Walk {
             tree: self,
             guard: &guard,

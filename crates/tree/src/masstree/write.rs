@@ -5,7 +5,7 @@
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
-use timberline_sync::epoch::{self, Guard};
+use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::Tree;
@@ -55,7 +55,7 @@ impl Home {
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
-    fn spot<'g>(&'g self, key: &'g [u8], guard: &'g Guard) -> Spot<'g, WORDS> {
+    fn spot<'g>(&'g self, key: &'g [u8], guard: &'g Guard<'g>) -> Spot<'g, WORDS> {
         self.search.run(Locate {
             tree: self,
             key,
@@ -93,7 +93,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         mut out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
-            self.put_pinned(key, change, &mut out, &epoch::pin())
+            self.put_pinned(key, change, &mut out, &self.store.pin())
         })
     }
 
@@ -224,7 +224,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         mut out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
-            let guard = epoch::pin();
+            let guard = self.store.pin();
             let changed = self.retry(|| {
                 let spot = self.spot(key, &guard);
                 match self.home(key, &spot) {
@@ -252,7 +252,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 
     /// Removes a record. Returns what `out` makes of its value.
     pub fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = epoch::pin();
+        let guard = self.store.pin();
         let (value, left, depth, word) = self.retry(|| {
             let spot = self.spot(key, &guard);
             let Some((held, home)) = self.hold(key, &spot)? else {

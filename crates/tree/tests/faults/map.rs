@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use timberline_placement::{HeatIn, NodeKey, Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::{Art, BTree, BulkError, InsertError, Masstree, Stats, Value};
 
@@ -28,6 +29,7 @@ pub trait Map: Sized + Send + Sync + 'static {
         NodeKey::leaf(key.into())
     }
     fn arenas(&self) -> &Arenas;
+    fn domain(&self) -> &Domain;
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
     fn len(&self) -> usize;
@@ -142,6 +144,9 @@ macro_rules! every_operation {
 
             fn arenas(&self) -> &Arenas {
                 self.memory().arenas()
+            }
+            fn domain(&self) -> &Domain {
+                self.domain()
             }
             fn placed(&self) -> Arc<dyn Placed> {
                 <$map>::placed(self)

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use timberline_sync::epoch;
 use timberline_tier::{OutOfMemory, TierId};
 use timberline_tree::{BulkError, InsertError};
 
@@ -322,7 +321,7 @@ pub fn nothing_leaked(map: &impl Map) {
     let arenas = map.arenas();
     let used = |tier: usize| arenas.used(TierId(tier as u8));
     let leaked = || {
-        epoch::pin().flush();
+        map.placed().reclaim();
         let used: usize = (0..arenas.tiers()).map(used).sum();
         used as isize - map.stats().bytes_in_nodes as isize
     };

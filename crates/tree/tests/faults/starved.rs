@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use allocation_counter::measure;
 use timberline_placement::Placed;
 use timberline_placement::workers::{Next, Worker, Workers};
-use timberline_sync::epoch;
+use timberline_sync::epoch::Domain;
 use timberline_tier::Arenas;
 
 use crate::map::{Key, Map};
@@ -195,6 +195,7 @@ pub fn a_clock_that_jumps_misleads_no_worker<T: Map>() {
 
 /// Loses its core in the middle of a walk over the leaves, pinned.
 struct Sleepy {
+    domain: Domain,
     asleep: mpsc::Sender<()>,
     awake: mpsc::Receiver<()>,
 }
@@ -206,7 +207,7 @@ impl Worker for Sleepy {
 
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
         tree.each_leaf(&mut |_| {
-            let _pinned = epoch::pin();
+            let _pinned = self.domain.pin();
             self.asleep.send(()).unwrap();
             let _ = self.awake.recv();
             ControlFlow::Break(())
@@ -223,7 +224,11 @@ pub fn a_worker_that_stands_still_holds_up_memory_only<T: Map>() {
     ask_both(&Op::Insert(T::key(0), 1), &map, &mut model);
     let (asleep, sleeps) = mpsc::channel();
     let (wake, awake) = mpsc::channel();
-    let sleepy = Box::new(Sleepy { asleep, awake });
+    let sleepy = Box::new(Sleepy {
+        domain: map.domain().clone(),
+        asleep,
+        awake,
+    });
     let mut workers = Workers::start(vec![sleepy], map.placed()).unwrap();
     // Goes first if this test fails, and so wakes the worker.
     let wake = wake;
@@ -249,7 +254,7 @@ pub fn a_worker_that_stands_still_holds_up_memory_only<T: Map>() {
     wake.send(()).unwrap();
     workers.stop();
     assert_eq!(workers.panicked(), None);
-    check::reclaim_until("room for a record", || {
+    check::reclaim_until(&*map.placed(), "room for a record", || {
         let (key, value) = (T::key(1), 32);
         let inserted = map.insert(&key, value).is_ok();
         if inserted {

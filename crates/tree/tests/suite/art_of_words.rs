@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::art::Reach;
 use timberline_tree::{Art, BulkError, Full, Stats};
@@ -29,6 +30,9 @@ impl<R: Reach> TestMap for Map<R> {
     }
     fn arenas(&self) -> &Arenas {
         self.0.memory().arenas()
+    }
+    fn domain(&self) -> &Domain {
+        self.0.domain()
     }
     fn placed(&self) -> Arc<dyn Placed> {
         self.0.placed()

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use timberline_placement::{Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::{BTree, BulkError, Full, Stats};
 
@@ -23,6 +24,9 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
     }
     fn arenas(&self) -> &Arenas {
         self.memory().arenas()
+    }
+    fn domain(&self) -> &Domain {
+        self.domain()
     }
     fn placed(&self) -> Arc<dyn Placed> {
         self.placed()

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use timberline_sync::epoch;
 use timberline_tier::TierId;
 
 use super::map::ByteMap;
@@ -152,7 +151,7 @@ pub fn apply<T: ByteMap>(map: &T, model: &mut Model, op: &Op) {
             model.clear();
         }
         Op::Promote(_) | Op::Demote(..) | Op::DemoteSubtree(..) => op.move_node(map),
-        Op::Reclaim => epoch::pin().flush(),
+        Op::Reclaim => map.placed().reclaim(),
     }
 }
 
@@ -196,8 +195,12 @@ pub fn ends_well<T: ByteMap>(map: &T, model: &Model, placing: &Placing) {
             .map(|tier| arenas.used(TierId(tier as u8)))
             .sum::<usize>()
     };
-    check::reclaim_until("nodes of no map", || used() == map.stats().bytes_in_nodes);
+    check::reclaim_until(&*map.placed(), "nodes of no map", || {
+        used() == map.stats().bytes_in_nodes
+    });
     map.clear();
     assert_eq!((map.len(), all(map).next()), (0, None));
-    check::reclaim_until("all nodes", || used() == map.stats().bytes_in_nodes);
+    check::reclaim_until(&*map.placed(), "all nodes", || {
+        used() == map.stats().bytes_in_nodes
+    });
 }

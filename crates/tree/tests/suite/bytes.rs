@@ -6,7 +6,6 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_sync::epoch;
 use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::{InsertError, MAX_KEY};
 
@@ -266,7 +265,7 @@ fn beside<T: ByteMap>(map: &T, work: impl FnOnce()) {
             while !stop.load(Relaxed) {
                 migrate(map, &mut draw);
                 if draw.once_in(16) {
-                    epoch::pin().flush();
+                    map.placed().reclaim();
                 }
             }
         });

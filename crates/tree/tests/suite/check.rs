@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use timberline_sync::epoch;
+use timberline_placement::Placed;
 use timberline_tier::TierId;
 
 use super::TestMap;
@@ -94,11 +94,11 @@ pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     panic!("never came: {what}");
 }
 
-/// Reclaims until `done`. Other tests of the process hold the epoch back at times, so this may take
+/// Reclaims until `done`. Threads may still be pinned in the map, or about to end, so this may take
 /// many rounds, but not for ever.
-pub fn reclaim_until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn reclaim_until(placed: &dyn Placed, what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..20_000 {
-        epoch::pin().flush();
+        placed.reclaim();
         if done() {
             return;
         }
@@ -122,7 +122,9 @@ pub fn in_nodes(map: &impl TestMap) -> usize {
 
 /// After reclamation, what is used is what the map consists of: nothing leaked.
 pub fn nothing_leaked(map: &impl TestMap) {
-    reclaim_until("nodes of no map", || used(map) == in_nodes(map));
+    reclaim_until(&*map.placed(), "nodes of no map", || {
+        used(map) == in_nodes(map)
+    });
 }
 
 /// Nothing is left but an empty root, if that, once everything is removed, and `trim` gives the rest back.
@@ -133,7 +135,9 @@ pub fn comes_back<T: TestMap>(map: &T) {
     assert_eq!(stats.levels.len(), 1, "an empty map is one leaf: {stats:?}");
     let root = stats.levels[0];
     assert_eq!(root.fast + root.slow, T::EMPTY_NODES, "{stats:?}");
-    reclaim_until("all but the root", || used(map) == stats.bytes_in_nodes);
+    reclaim_until(&*map.placed(), "all but the root", || {
+        used(map) == stats.bytes_in_nodes
+    });
     let arenas = map.arenas();
     let tables = arenas.budget(TierId::FAST).limit() - arenas.usable(TierId::FAST);
     // A thread that reclaims may still be on its way with a slot that is no longer counted as used.

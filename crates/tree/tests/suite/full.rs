@@ -118,7 +118,7 @@ pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
         check::same(&map, &model);
 
         // And there is room again, as soon as nobody looks at the merged nodes any more.
-        check::reclaim_until("room for the refused record", || {
+        check::reclaim_until(&*map.placed(), "room for the refused record", || {
             map.insert(refused, 1).is_ok()
         });
         model.insert(refused, 1);

@@ -4,6 +4,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::Arenas;
 use timberline_tree::{BulkError, Full, InsertError, Stats};
 
@@ -52,6 +53,7 @@ pub trait TestMap: Sized + Send + Sync {
         KeyBytes::from(fence).word()
     }
     fn arenas(&self) -> &Arenas;
+    fn domain(&self) -> &Domain;
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
 

@@ -4,6 +4,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::{BulkError, ByteKey, Full, Masstree, Stats};
 
@@ -67,6 +68,9 @@ impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
     }
     fn arenas(&self) -> &Arenas {
         self.0.memory().arenas()
+    }
+    fn domain(&self) -> &Domain {
+        self.0.domain()
     }
     fn placed(&self) -> Arc<dyn Placed> {
         self.0.placed()

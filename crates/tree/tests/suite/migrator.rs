@@ -4,8 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_sync::epoch;
-
 use super::draw::Draw;
 use super::{TestMap, names};
 
@@ -38,7 +36,7 @@ fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop
         let at = key(draw);
         step_at(map, draw, at);
         if draw.once_in(16) {
-            epoch::pin().flush();
+            map.placed().reclaim();
         }
         if draw.once_in(256) {
             map.placed().each_leaf(&mut |_| ControlFlow::Continue(()));
@@ -52,7 +50,7 @@ fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop
         let at = key(draw);
         step_at(map, draw, at);
         // What left fast memory is in the way until nobody is pinned who may have seen it, and others must run for that.
-        epoch::pin().flush();
+        map.placed().reclaim();
         std::thread::yield_now();
     }
 }
@@ -89,7 +87,7 @@ pub fn beside_at<R>(
         moving.wait();
         let done = work();
         // What this thread replaced in fast memory waits with it, and could be in the way of all that is to go there.
-        epoch::pin().flush();
+        map.placed().reclaim();
         done
     })
 }

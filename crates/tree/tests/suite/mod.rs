@@ -59,6 +59,7 @@ macro_rules! suite_for {
                 full::any_budget_down_to_nothing_is_kept,
                 reclaim::churn_gives_everything_back,
                 reclaim::memory_stays_bounded_under_churn,
+                reclaim::calls_may_use_the_map_when_memory_is_short,
                 bulk::a_bulk_load_is_a_run_of_inserts,
                 bulk::an_unsorted_bulk_load_says_where,
                 bulk::a_bulk_load_may_read_its_own_map,

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_placement::{KeyBytes, Move, NodeKey, Placed};
-use timberline_sync::epoch;
 use timberline_tier::TierId;
 
 use super::draw::seed;
@@ -39,7 +38,7 @@ pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
     });
 
     // As long as this thread is pinned, no address is used again.
-    let pinned = epoch::pin();
+    let pinned = map.domain().pin();
     let before = leaves(&*placed);
     for fence in before.keys() {
         assert!(matches!(placed.promote_path(fence.clone()), Move::Moved(_)));
@@ -72,7 +71,7 @@ pub fn scattered_nodes_move_together<T: TestMap>() {
     for (_, fence) in names.keys().enumerate().filter(|it| !staying(it)) {
         placed.demote(&NodeKey::leaf(fence.clone()));
     }
-    check::reclaim_until("retired nodes", || {
+    check::reclaim_until(&*map.placed(), "retired nodes", || {
         check::used(&map) == check::in_nodes(&map)
     });
 
@@ -93,7 +92,7 @@ pub fn scattered_nodes_move_together<T: TestMap>() {
     assert!(before.values().map(is_fast).eq(after.values().map(is_fast)));
     let inside = |&(address, _): &(usize, u16)| candidates.contains(address);
     assert!(!after.values().any(inside));
-    check::reclaim_until("what was emptied", || {
+    check::reclaim_until(&*map.placed(), "what was emptied", || {
         arenas.trim();
         arenas.budget(TierId::FAST).used() + candidates.bytes() <= committed
     });

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, RangeBounds};
 
-use timberline_sync::epoch;
-
 use super::map::Bounds;
 use super::{TestMap, names};
 
@@ -139,6 +137,6 @@ pub fn apply<T: TestMap>(map: &T, model: &mut BTreeMap<u64, u64>, op: &Op) {
             let (leaf, placed) = (T::leaf_of(key), map.placed());
             placed.demote_subtree(&names::above(&*placed, leaf, height));
         }
-        Op::Reclaim => epoch::pin().flush(),
+        Op::Reclaim => map.placed().reclaim(),
     }
 }

@@ -1,5 +1,8 @@
 //! Memory comes back: nodes that merged, moved or emptied are freed, once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use super::draw::{Draw, seed};
 use super::{TestMap, check, effort, migrator, placing, rooms};
 
@@ -65,4 +68,36 @@ pub fn memory_stays_bounded_under_churn<T: TestMap>() {
     assert!(now <= 2 * needed, "{needed} bytes of nodes became {now}");
     check::structure(&map, &placing);
     check::comes_back(&map);
+}
+
+/// Memory that is short brings deferred calls on, in whichever operation retires a node: but not before it has unlocked what
+/// the calls read and write.
+pub fn calls_may_use_the_map_when_memory_is_short<T: TestMap + 'static>() {
+    const RUN: u64 = 300;
+    let placing = placing::all_slow(seed());
+    let arenas = rooms::two(rooms::CHUNK, 8 * rooms::CHUNK);
+    let map = Arc::new(T::make(arenas, placing.placement.clone()).unwrap());
+    let filled = (0..).take_while(|&key| map.insert(key, key).is_ok());
+    let filled = filled.count() as u64;
+    assert!(filled > 4 * RUN, "{filled}");
+    let called = Arc::new(AtomicU64::new(0));
+    let mut draw = Draw::new(seed(), 0);
+    for _ in 0..20 {
+        let first = draw.below(filled - RUN);
+        for key in first..first + RUN {
+            let (weak, called) = (Arc::downgrade(&map), called.clone());
+            map.domain().pin().defer(move || {
+                // The one who makes the calls when the map ends has no map.
+                if let Some(map) = weak.upgrade() {
+                    (key..key + 8).for_each(|key| _ = map.update(key, key));
+                    called.fetch_add(1, Relaxed);
+                }
+            });
+            map.remove(key);
+        }
+        // In a full map, not all of them find room again.
+        (first..first + RUN).for_each(|key| _ = map.insert(key, key));
+    }
+    assert!(called.load(Relaxed) > RUN, "{called:?}");
+    check::nothing_leaked(&*map);
 }

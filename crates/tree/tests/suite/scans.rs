@@ -76,7 +76,7 @@ fn churn(map: &impl TestMap, mut draw: Draw, stop: &AtomicBool) {
                 let insert = || map.insert(key, value(key)).is_ok();
                 if !insert() {
                     // Scans, and other tests, hold back what was removed.
-                    check::reclaim_until("room", insert);
+                    check::reclaim_until(&*map.placed(), "room", insert);
                 }
             } else {
                 map.remove(key);

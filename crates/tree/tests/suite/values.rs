@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Move, NodeKey, Placed, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, TierId};
 use timberline_tree::{BulkError, Full, InsertError, MAX_VALUE, Stats};
 
@@ -29,6 +30,7 @@ pub trait ValueMap: Sized + Send + Sync {
         NodeKey::of_word(key, 0)
     }
     fn arenas(&self) -> &Arenas;
+    fn domain(&self) -> &Domain;
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
 
@@ -78,6 +80,9 @@ macro_rules! value_map {
 
             fn arenas(&self) -> &Arenas {
                 <$map>::memory(self).arenas()
+            }
+            fn domain(&self) -> &timberline_sync::epoch::Domain {
+                <$map>::domain(self)
             }
             fn placed(&self) -> Arc<dyn Placed> {
                 <$map>::placed(self)
@@ -187,6 +192,9 @@ impl<T: ValueMap> TestMap for Encoded<T> {
     }
     fn arenas(&self) -> &Arenas {
         self.0.arenas()
+    }
+    fn domain(&self) -> &Domain {
+        self.0.domain()
     }
     fn placed(&self) -> Arc<dyn Placed> {
         self.0.placed()
@@ -638,13 +646,13 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
     };
     promote();
     // A trie's names of layers stay slow.
-    check::reclaim_until("what was slow", || slow(&map) < LEN);
+    check::reclaim_until(&*map.placed(), "what was slow", || slow(&map) < LEN);
     assert_eq!(fast(&map) + slow(&map), all, "strings went along");
     assert!(placed.node_bytes() >= LEN / 2, "{}", placed.node_bytes());
     same(strings, &model);
     let root = names::root(&*placed);
     assert!(matches!(placed.demote_subtree(&root), Move::Moved(_)));
-    check::reclaim_until("what was fast", || fast(&map) == 0);
+    check::reclaim_until(&*map.placed(), "what was fast", || fast(&map) == 0);
     assert_eq!(check::used(&map), all);
 
     // As many allocations as a path takes, each of which fails once: what does not move in full does not move at all.
@@ -661,7 +669,7 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
             break;
         }
         let _ = placed.demote_subtree(&root);
-        check::reclaim_until("what was fast", || fast(&map) == 0);
+        check::reclaim_until(&*map.placed(), "what was fast", || fast(&map) == 0);
     }
     assert!(failed > 1, "{failed}");
     let _ = placed.demote_subtree(&root);

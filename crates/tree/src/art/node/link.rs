@@ -209,7 +209,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to no records.
     #[inline(always)]
-    pub fn node<R: Reach>(self, base: Base, _pinned: &Guard) -> &Node<R> {
+    pub fn node<'g, R: Reach>(self, base: Base, _pinned: &'g Guard<'g>) -> &'g Node<R> {
         debug_assert!(!self.is_none() && !self.is_tip());
         let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
         // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are claimed as such before they
@@ -222,7 +222,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to a leaf.
     #[inline(always)]
-    pub fn leaf(self, base: Base, _pinned: &Guard) -> Leaf<'_> {
+    pub fn leaf<'g>(self, base: Base, _pinned: &'g Guard<'g>) -> Leaf<'g> {
         debug_assert!(self.is_leaf());
         let address = base.0 + (self.0 - LEAF) as usize;
         // SAFETY: as for `node`; a leaf is written before it is linked.
@@ -233,7 +233,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to a pack.
     #[inline(always)]
-    pub fn pack(self, base: Base, _pinned: &Guard) -> Pack<'_> {
+    pub fn pack<'g>(self, base: Base, _pinned: &'g Guard<'g>) -> Pack<'g> {
         debug_assert!(self.is_pack());
         let address = base.0 + (self.0 - PACK) as usize;
         // SAFETY: as for `node`; a pack is written before it is linked.
@@ -244,7 +244,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to a row.
     #[inline(always)]
-    pub fn row(self, base: Base, _pinned: &Guard) -> Row<'_> {
+    pub fn row<'g>(self, base: Base, _pinned: &'g Guard<'g>) -> Row<'g> {
         debug_assert!(self.is_row());
         let address = base.0 + (self.0 - ROW) as usize;
         // SAFETY: as for `node`; a row is written before it is linked.
@@ -255,7 +255,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads somewhere.
     #[inline(always)]
-    pub fn tip(self, base: Base, pinned: &Guard) -> Option<Tip<'_>> {
+    pub fn tip<'g>(self, base: Base, pinned: &'g Guard<'g>) -> Option<Tip<'g>> {
         if self.is_leaf() {
             return Some(Tip::Leaf(self.leaf(base, pinned)));
         }
@@ -266,11 +266,11 @@ impl Link {
     }
 
     /// Makes an inner node of a slot that nobody else knows.
-    pub fn claim<R: Reach>(
+    pub fn claim<'g, R: Reach>(
         self,
         base: Base,
-        pinned: &Guard,
-    ) -> timberline_sync::Exclusive<'_, Body<R>> {
+        pinned: &'g Guard<'g>,
+    ) -> timberline_sync::Exclusive<'g, Body<R>> {
         self.forget_versions(base);
         self.node(base, pinned).claim()
     }
@@ -282,7 +282,7 @@ impl Link {
         key: &[u8; 8],
         room: Room,
         heat: u16,
-        pinned: &'g Guard,
+        pinned: &'g Guard<'g>,
     ) -> LockedRow<'g> {
         self.forget_versions(base);
         self.row(base, pinned).write(key, room, heat)
@@ -294,7 +294,7 @@ impl Link {
         base: Base,
         records: &[Record],
         heat: u16,
-        pinned: &'g Guard,
+        pinned: &'g Guard<'g>,
     ) -> LockedPack<'g> {
         self.forget_versions(base);
         self.pack(base, pinned).write(records, heat)

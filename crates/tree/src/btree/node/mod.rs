@@ -100,7 +100,7 @@ impl Link {
     ///
     /// A link comes from a validated read, which makes it a node's of this tree at that time.
     #[inline(always)]
-    pub fn node<const WORDS: usize>(self, _pinned: &Guard) -> &Node<WORDS> {
+    pub fn node<'g, const WORDS: usize>(self, _pinned: &'g Guard<'g>) -> &'g Node<WORDS> {
         // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
         // aligned to 64 bytes), validated before they leave the node they were read from (or, in
         // `fence_at`, checked to be such a slot, whatever lies there now), and arenas stay mapped while a tree or a deferred free needs them. A slot is not reused

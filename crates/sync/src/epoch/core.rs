@@ -1,0 +1,141 @@
+//! What the threads of a domain share: its epoch, a slot for each thread, and the garbage that waits.
+//!
+//! Invariants:
+//! - The epoch only grows, by one at a time, and only under the lock of the garbage. It never passes a slot's
+//!   epoch by more than one as long as that slot is visibly pinned.
+//! - A bag carries the epoch that the domain was in when it was sealed, and bags lie in the order of their epochs.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use crossbeam_utils::CachePadded;
+
+use super::barrier;
+use super::slot::{Bag, FIRST_EPOCH, Slot};
+use super::slots::Slots;
+use crate::shim::{AtomicU64, Mutex, MutexGuard};
+
+/// Epochs from sealing to freeing.
+const GRACE: u64 = 2;
+
+/// A bag that nothing is added to any more.
+struct Sealed {
+    /// The domain's epoch when it was sealed, which was after the last of it was unlinked.
+    epoch: u64,
+    bag: Bag,
+}
+
+/// Garbage that waits, and the right to move the epoch.
+pub struct Garbage<'a> {
+    core: &'a Core,
+    sealed: MutexGuard<'a, VecDeque<Sealed>>,
+}
+
+/// What the threads of a domain share. The slots come first, so that a slot is found by one addition.
+#[repr(C)]
+pub struct Core {
+    pub slots: Slots,
+    epoch: CachePadded<AtomicU64>,
+    sealed: Mutex<VecDeque<Sealed>>,
+    /// Threads that ended while they were pinned.
+    pub stuck: AtomicUsize,
+}
+
+impl Core {
+    pub fn new() -> Self {
+        Core {
+            slots: Slots::new(),
+            epoch: CachePadded::new(AtomicU64::new(FIRST_EPOCH)),
+            sealed: Mutex::new(VecDeque::new()),
+            stuck: AtomicUsize::new(0),
+        }
+    }
+
+    /// Says that the slot's thread is pinned. A barrier must follow before anything shared is read.
+    #[inline(always)]
+    pub fn enter(&self, slot: &Slot) {
+        // Relaxed, for a stale epoch holds the others back, which is never wrong.
+        slot.enter(self.epoch.load(Relaxed));
+    }
+
+    /// Locks the garbage. No call is made under this lock, so it is held briefly.
+    pub fn garbage(&self) -> Garbage<'_> {
+        Garbage {
+            core: self,
+            sealed: self.sealed.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Locks the garbage unless another thread is at it.
+    pub fn try_garbage(&self) -> Option<Garbage<'_>> {
+        let sealed = self.sealed.try_lock().ok()?;
+        Some(Garbage { core: self, sealed })
+    }
+}
+
+impl Drop for Core {
+    /// Makes the calls that are left: nobody can pin any more, nor hold a guard.
+    fn drop(&mut self) {
+        let sealed = std::mem::take(&mut *self.garbage().sealed);
+        // SAFETY: nobody else knows the domain any more.
+        let bags = self
+            .slots
+            .iter()
+            .map(|slot| unsafe { slot.mine() }.bag().take());
+        for call in sealed
+            .into_iter()
+            .map(|sealed| sealed.bag)
+            .chain(bags)
+            .flatten()
+        {
+            // Told of by the panic hook alone: the others are made whatever becomes of this one, and the domain ends in the middle
+            // of anything.
+            let _ = catch_unwind(AssertUnwindSafe(|| call.call()));
+        }
+    }
+}
+
+impl Garbage<'_> {
+    /// Puts a bag where every thread can free it.
+    pub fn seal(&mut self, bag: Bag) {
+        if !bag.is_empty() {
+            let epoch = self.epoch();
+            self.sealed.push_back(Sealed { epoch, bag });
+        }
+    }
+
+    /// Moves the epoch on by one, if something waits for that and no pinned thread is behind.
+    pub fn advance(&mut self) {
+        let epoch = self.epoch();
+        let awaited = self
+            .sealed
+            .back()
+            .is_some_and(|newest| newest.epoch + GRACE > epoch);
+        // The first look saves the barrier where it would be for nothing; only the second proves anything.
+        if awaited && !self.is_held_back(epoch) && barrier::heavy() && !self.is_held_back(epoch) {
+            self.core.epoch.store(epoch + 1, Release);
+        }
+    }
+
+    /// Takes the oldest bag, if nobody can see anything of it any more.
+    pub fn take_free(&mut self) -> Option<Bag> {
+        let oldest = self.sealed.front()?.epoch;
+        (oldest + GRACE <= self.epoch())
+            .then(|| self.sealed.pop_front().map(|sealed| sealed.bag))?
+    }
+
+    /// Exact, as it changes under this lock only.
+    fn epoch(&self) -> u64 {
+        self.core.epoch.load(Relaxed)
+    }
+
+    /// Whether a thread is visibly pinned in an earlier epoch.
+    fn is_held_back(&self, epoch: u64) -> bool {
+        let mut pinned = self.core.slots.iter().filter_map(Slot::pinned);
+        pinned.any(|pinned| pinned != epoch)
+    }
+}

@@ -1,0 +1,180 @@
+//! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has yet to seal.
+//!
+//! Others read [`Slot::pinned`]; all else belongs to the thread whose slot it is, which reaches it through [`Mine`].
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::core::Core;
+use super::deferred::Deferred;
+use crate::shim::AtomicU64;
+
+/// Calls that wait together.
+pub type Bag = Vec<Deferred>;
+
+/// In [`Slot::epoch`]: the thread is not pinned, and its state is zero.
+const IDLE: u64 = 0;
+/// The thread is not pinned, and its state is not zero: there is something to do when it pins next.
+const UNPINNED: u64 = 1;
+/// Epochs begin here.
+pub const FIRST_EPOCH: u64 = 2;
+
+/// Bits of a slot's state below the flags: how many guards there are beside the first.
+pub const NESTED: u32 = (1 << 26) - 1;
+/// No thread has the slot.
+pub const IS_FREE: u32 = 1 << 26;
+/// The kernel offers no barrier, so the thread crosses one itself.
+pub const IS_FENCED: u32 = 1 << 27;
+/// A bag got full.
+pub const IS_DUE: u32 = 1 << 28;
+/// The domain is to be flushed as soon as the thread is not pinned any more.
+pub const FLUSHES: u32 = 1 << 29;
+/// The thread's destructors run: it keeps the slot only as long as it is pinned.
+pub const ENDS: u32 = 1 << 30;
+/// It ended while it was pinned, and counts as stuck.
+pub const IS_STUCK: u32 = 1 << 31;
+
+/// A thread's place in a domain.
+pub struct Slot {
+    epoch: AtomicU64,
+    /// Zero is the common case: the thread has the slot, one guard at most, and nothing else to do.
+    state: Cell<u32>,
+    core: Cell<*const Core>,
+    bag: Cell<Bag>,
+}
+
+// SAFETY: the cells are touched by the thread that has the slot alone (`Slot::mine` is unsafe for that reason), and the
+// slot passes from one thread to the next under a lock. All else is atomic.
+unsafe impl Sync for Slot {}
+// SAFETY: as above; the pointer leads to the domain that the slot is part of.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    pub fn new() -> Self {
+        Slot {
+            epoch: AtomicU64::new(UNPINNED),
+            state: Cell::new(IS_FREE),
+            core: Cell::new(ptr::null()),
+            bag: Cell::new(Bag::new()),
+        }
+    }
+
+    /// The epoch that its thread is visibly pinned in. What threads did that are seen to have left it happened before this.
+    pub fn pinned(&self) -> Option<u64> {
+        let epoch = self.epoch.load(Acquire);
+        (epoch >= FIRST_EPOCH).then_some(epoch)
+    }
+
+    /// Says that the thread is pinned in an epoch.
+    #[inline(always)]
+    pub fn enter(&self, epoch: u64) {
+        // Release, as this store may be all that a reclaimer sees of the thread's having left before.
+        self.epoch.store(epoch, Release);
+    }
+
+    /// Says that the thread is not pinned any more. No access from before this can come after it.
+    #[inline(always)]
+    pub fn leave(&self) {
+        self.epoch.store(IDLE, Release);
+    }
+
+    /// The slot as its thread sees it.
+    ///
+    /// # Safety
+    /// The calling thread has the slot's index (or is the only one that knows the domain); or the slot is that of index 0, and
+    /// nothing is done with it but to ask whether it is idle.
+    #[inline(always)]
+    pub unsafe fn mine(&self) -> Mine<'_> {
+        Mine {
+            slot: self,
+            not_send: PhantomData,
+        }
+    }
+}
+
+/// The calling thread's slot in a domain.
+#[derive(Clone, Copy)]
+pub struct Mine<'d> {
+    slot: &'d Slot,
+    /// It belongs to its thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'d> Mine<'d> {
+    /// Whether the thread has the slot, is not pinned, and has nothing else to do.
+    #[inline(always)]
+    pub fn is_idle(self) -> bool {
+        self.slot.epoch.load(Relaxed) == IDLE
+    }
+
+    /// Zero: whoever unpins need only leave.
+    #[inline(always)]
+    pub fn state(self) -> u32 {
+        self.slot.state.get()
+    }
+
+    /// Counts a guard beside the first, or one less.
+    pub fn set_state(self, state: u32) {
+        self.slot.state.set(state);
+        if !self.is_pinned() {
+            let epoch = if state == 0 { IDLE } else { UNPINNED };
+            self.slot.epoch.store(epoch, Release);
+        }
+    }
+
+    pub fn is_pinned(self) -> bool {
+        self.slot.epoch.load(Relaxed) >= FIRST_EPOCH
+    }
+
+    pub fn has(self, flag: u32) -> bool {
+        self.state() & flag != 0
+    }
+
+    pub fn raise(self, flag: u32) {
+        self.set_state(self.state() | flag);
+    }
+
+    pub fn lower(self, flag: u32) {
+        self.set_state(self.state() & !flag);
+    }
+
+    /// As [`Slot::leave`], whatever the state is.
+    pub fn leave(self) {
+        self.slot.leave();
+        self.set_state(self.state());
+    }
+
+    /// What others see of it.
+    #[inline(always)]
+    pub fn slot(self) -> &'d Slot {
+        self.slot
+    }
+
+    /// Makes the slot, which is free, the calling thread's.
+    pub fn take(self, core: &'d Core, flags: u32) {
+        debug_assert_eq!(self.state(), IS_FREE);
+        self.slot.core.set(core);
+        self.set_state(flags);
+    }
+
+    /// Leaves the slot to the thread that gets its index next. The bag is empty.
+    pub fn give_up(self) {
+        debug_assert!(!self.is_pinned() && self.state() & NESTED == 0);
+        self.set_state(IS_FREE);
+    }
+
+    /// The domain that it is part of.
+    pub fn core(self) -> &'d Core {
+        debug_assert!(!self.has(IS_FREE));
+        // SAFETY: `take` was handed the domain that the slot is part of: it lives as long as the slot does, and the slot for `'d`.
+        unsafe { &*self.slot.core.get() }
+    }
+
+    /// Calls that the thread has deferred and not sealed.
+    pub fn bag(self) -> &'d Cell<Bag> {
+        &self.slot.bag
+    }
+}
