@@ -1,5 +1,5 @@
 //! Which node size is best depends on where the nodes are: the experiment of seed
-//! `002_b4f9f6415070cba5.txt` §5.4–5.5 on emulated memory.
+//! Weisgut et al. §5.4–5.5 on emulated memory.
 //!
 //! `cargo run --release -p timberline-bench --example node_size_tiers [records [profile [rounds]]]`
 //!

@@ -1,4 +1,4 @@
-//! `timberline eval`: the figures of the seeds, rebuilt on this machine, beside what was published.
+//! `timberline eval`: the published figures, rebuilt on this machine beside the published values.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct Args {
     /// Request threads, likewise [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Measure this map wherever the seed has one of its own: btree, art, masstree
+    /// Measure this map instead of each paper's own: btree, art, masstree
     #[arg(long, value_name = "NAME")]
     index: Option<String>,
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma

@@ -1,6 +1,6 @@
 //! Placements that decide once, when a node is made, and never move it: the yardsticks that
 //! moving ones are held against, and what people do without them
-//! (`000_72010f975d9cbb45.txt` §2.2, §2.3).
+//! (SIDLE §2.2, §2.3).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,4 +1,4 @@
-//! `random`: moves nodes as often as others do, and to no purpose (`000_72010f975d9cbb45.txt` §6.1, "Compared Systems": on each node access,
+//! `random`: moves nodes as often as others do, and to no purpose (SIDLE §6.1, "Compared Systems": on each node access,
 //! promote the current node with a probability of 1 % and demote a random one). What a placement wins over it, its choice of nodes wins.
 //!
 //! Invariants: every move keeps the single boundary; an access is chosen with a probability of 1 %, whatever was chosen before.

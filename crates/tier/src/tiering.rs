@@ -1,7 +1,7 @@
 //! The kernel's own tiering: which of its ways to move pages between NUMA nodes are on. Set for as long as a value lives, and then as before.
 //!
 //! Linux `Documentation/admin-guide/sysctl/kernel.rst` (`numa_balancing`), `ABI/testing/sysfs-kernel-mm-numa` and
-//! `admin-guide/mm/damon/usage.rst`; the schemes for DAMON are those of seed `003_31389b7892963000.txt`.
+//! `admin-guide/mm/damon/usage.rst`; the schemes for DAMON are those of Taneja.
 //!
 //! Invariants: a file is read before it is written; what was read is written back, in the opposite order, when the value goes or when
 //! a later file can't be written. A process that is killed restores nothing.

@@ -11,7 +11,7 @@
 //!   not use it, or the user left it out; its [`Ranking`] says which;
 //! - what is optional and unreadable becomes a note, never a guess that looks like a reading.
 //!
-//! Testbeds like those of `000_72010f975d9cbb45.txt` §5 (a CPU-less CXL node beside DRAM) are what
+//! Testbeds like those of SIDLE §5 (a CPU-less CXL node beside DRAM) are what
 //! the ranking has to get right without being told.
 
 mod cgroup;

@@ -14,7 +14,7 @@
 //! of states, each at its own node, where a finished one is replaced at once; so lookups of different
 //! lengths, and ones that start over, keep nobody waiting. That one source serves the plain and the interleaved
 //! way is the idea of coroutines for index joins (Psaropoulos, Legler, May, Ailamaki, PVLDB 11(2), 2017).
-//! Yielding after each prefetch is how seed `004_5d045c5d1aff9643.txt` §3 runs key-value stores on memory of
+//! Yielding after each prefetch is how Bando et al. (§3) run key-value stores on memory of
 //! microseconds: with latency L and P prefetches in flight, at best one node is had every L/P.
 //!
 //! Nothing here allocates.

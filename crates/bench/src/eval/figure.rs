@@ -48,7 +48,7 @@ pub struct Figure {
     pub id: &'static str,
     /// What it shows.
     pub title: &'static str,
-    /// Where it was published, by the seed's file name; empty for our own.
+    /// The paper and figure it was published in (`docs/papers.md`); empty for our own.
     pub source: &'static str,
     /// How ours is made, and where it has to differ.
     pub about: &'static str,
@@ -118,7 +118,7 @@ pub mod tests {
         Figure {
             id: "99a",
             title: "a test",
-            source: "000_72010f975d9cbb45.txt, Figure 99(a)",
+            source: "SIDLE, Figure 99(a)",
             about: "as small as can be",
             views: vec![View::Bars(Quantity::OVER_BASELINE)],
             runs: vec![

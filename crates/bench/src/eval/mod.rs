@@ -1,4 +1,4 @@
-//! The evaluation: every figure of the seeds that is about placement, rebuilt, beside what was published.
+//! The evaluation: every published figure about placement, rebuilt beside the published values.
 //!
 //! A [`Figure`] names the [`Run`]s it is drawn from and the [`Claim`]s that were published with it. A run is a [`Setting`], and its results
 //! lie on a [`Shelf`] under it, so that the figures share runs and an evaluation that was cut short goes on where it was. The

@@ -177,7 +177,7 @@ fn fast_use(outcome: &Outcome) -> Option<f64> {
 }
 
 impl Quantity {
-    /// Throughput over weighted interleaving: what the seed calls its improvement over the baseline.
+    /// Throughput over weighted interleaving: what SIDLE calls its improvement over the baseline.
     pub const OVER_BASELINE: Quantity = Quantity {
         measure: Measure::Throughput,
         over: Over::Placements(&["interleave"]),

@@ -1,6 +1,6 @@
 //! The hotspot: most requests go to one contiguous region of the records, and the region can move.
 //!
-//! Seed `000_72010f975d9cbb45.txt` §6.1: 90 % of the requests on 5 % of contiguous keys. The other 10 % go to
+//! SIDLE §6.1: 90 % of the requests on 5 % of contiguous keys. The other 10 % go to
 //! the records outside the region, evenly.
 //!
 //! Where the region is depends on the seed and on an epoch, a counter that whoever drives the run

@@ -11,7 +11,7 @@
 //! - Every key that is read, updated or scanned from is loaded, or was inserted earlier by the same stream.
 //! - Making a request allocates nothing, divides nothing and writes nothing shared.
 //!
-//! The compositions are those of seed `000_72010f975d9cbb45.txt`, Table 1 and §6.1; distributions cite
+//! The compositions are those of SIDLE, Table 1 and §6.1; distributions cite
 //! their papers where they are made.
 
 mod distribution;

@@ -2,7 +2,7 @@
 //! on within each part.
 //!
 //! From Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly Generating Billion-Record
-//! Synthetic Databases", SIGMOD 1994, §3.3. Seed `003_31389b7892963000.txt` uses it with h from 0.2 down to
+//! Synthetic Databases", SIGMOD 1994, §3.3. Taneja uses it with h from 0.2 down to
 //! 0.001.
 
 use super::rng::Rng;

@@ -1,6 +1,6 @@
 //! The workloads by name: which mix of operations over which distribution.
 //!
-//! Seed `000_72010f975d9cbb45.txt`, Table 1; the YCSB letters are those of Cooper et al., SoCC 2010.
+//! SIDLE, Table 1; the YCSB letters are those of Cooper et al., SoCC 2010.
 
 use std::fmt;
 

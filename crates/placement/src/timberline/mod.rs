@@ -1,4 +1,4 @@
-//! `timberline`: our placement. SIDLE's skeleton (`000_72010f975d9cbb45.txt` §4) with the parts replaced that
+//! `timberline`: our placement. SIDLE's framework (Zhao et al., PVLDB 2026, §4) with the parts replaced that
 //! measurement showed to cost or to lose something:
 //!
 //! | SIDLE | here | why |

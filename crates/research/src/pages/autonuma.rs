@@ -1,6 +1,6 @@
 //! `autonuma`: NUMA balancing in memory-tiering mode, `numa_balancing=2` with `demotion_enabled` (Linux, `kernel/sched/fair.c`; Huang Ying's
 //! commits `33024536bafd` hot page selection with hint page fault latency, `c6833e10008f` rate limit, `c959924b0dc5` threshold adjusted
-//! automatically), as `003_31389b7892963000.txt` §2.2.1 ran it.
+//! automatically), as Taneja (§2.2.1) ran it.
 //!
 //! Modelled:
 //! - Slow pages are armed for hint faults. The time from then to the fault is the *hint fault latency*: where it is shorter than the hot

@@ -1,5 +1,5 @@
 //! The cooler: halves every leaf's heat, so that what counts is recent
-//! (`000_72010f975d9cbb45.txt` §4.2.3).
+//! (SIDLE §4.2.3).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The demotion executor: Algorithm 1 (`000_72010f975d9cbb45.txt` §4.2.2), and the mending of
+//! The demotion executor: Algorithm 1 (SIDLE §4.2.2), and the mending of
 //! boundaries that a full fast tier broke.
 //!
 //! Invariant: a node is tried only after all of its children that were queued before it, for the

@@ -1,4 +1,4 @@
-//! How many leaves are how hot, and the thresholds that follow (`000_72010f975d9cbb45.txt` §4.2.3).
+//! How many leaves are how hot, and the thresholds that follow (SIDLE §4.2.3).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! The placement `sidle`, as published: `000_72010f975d9cbb45.txt` §4, its five workers, its defaults.
+//! `sidle`: SIDLE as published (Zhao, Dong, Wu, Chen: "SIDLE: Tree-structure Aware Indexes for
+//! CXL-based Heterogeneous Memory", PVLDB 19(7), 2026), §4: its five workers, its defaults.
 //!
 //! The foreground places new nodes by layer and counts accesses in leaves, without a lock. The
 //! workers do the rest: the *trigger* scans the leaves and queues hot slow ones and cold fast ones,

@@ -1,5 +1,5 @@
 //! The four parameters that the watermark steers, and its three ways to change them
-//! (`000_72010f975d9cbb45.txt` §4.3, Figure 13).
+//! (SIDLE §4.3, Figure 13).
 //!
 //! Invariant: all four change at once, for they are one atomic word.
 

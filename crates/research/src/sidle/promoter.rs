@@ -1,5 +1,5 @@
 //! The promotion executor: brings hot leaves to fast memory with their whole paths
-//! (`000_72010f975d9cbb45.txt` §4.2.1).
+//! (SIDLE §4.2.1).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

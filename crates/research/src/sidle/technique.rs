@@ -1,5 +1,5 @@
 //! What SIDLE is made of, technique by technique, to see what each is worth: the ablation of Figure 19
-//! (`000_72010f975d9cbb45.txt` §6.5.1).
+//! (SIDLE §6.5.1).
 //!
 //! Each step adds a technique to those before it, in the paper's order:
 //!

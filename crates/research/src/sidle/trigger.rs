@@ -1,5 +1,5 @@
 //! The migration trigger: scans all leaves, counts their heat, queues those that should move
-//! (`000_72010f975d9cbb45.txt` §4.2.4).
+//! (SIDLE §4.2.4).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The watermark maintainer: keeps the fill of fast memory between two watermarks by steering
-//! allocation and migration (`000_72010f975d9cbb45.txt` §4.3, Figure 13).
+//! allocation and migration (SIDLE §4.3, Figure 13).
 //!
 //! The published loop under strain blocks until demotions are done. Here each turn of that loop is a
 //! step: the demoter wakes this worker when the round is over, and between rounds it can be

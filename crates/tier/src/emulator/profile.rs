@@ -2,10 +2,10 @@
 //!
 //! | profile | latency | bandwidth | source |
 //! |---|---|---|---|
-//! | `cxl` | 2.1× | 0.6× | `000_72010f975d9cbb45.txt` §2, Figure 1(c) |
-//! | `cxl-fpga` | 4.5× | 0.15× (40 of 260 GB/s) | `002_b4f9f6415070cba5.txt` §4.2, §4.4, §5.2 |
-//! | `us1` … `us10` | 1 … 10 µs | as tier 0 | `004_5d045c5d1aff9643.txt` Table 1, §4 |
-//! | `rdma` | 2 µs | 100 Gbit/s | `001_c510e0a2a55a6531.txt` §3, §7.1 |
+//! | `cxl` | 2.1× | 0.6× | SIDLE §2, Figure 1(c) |
+//! | `cxl-fpga` | 4.5× | 0.15× (40 of 260 GB/s) | Weisgut et al. §4.2, §4.4, §5.2 |
+//! | `us1` … `us10` | 1 … 10 µs | as tier 0 | Bando et al. Table 1, §4 |
+//! | `rdma` | 2 µs | 100 Gbit/s | DEX §3, §7.1 |
 //!
 //! The microsecond profiles leave bandwidth alone because their source provides enough devices for
 //! it not to count, and allow 10 prefetches in flight, the source's depth P.

@@ -1,4 +1,4 @@
-//! What the kernel moved between NUMA nodes: its own counters, of the whole machine, as seed `003_31389b7892963000.txt` reads them.
+//! What the kernel moved between NUMA nodes: its own counters, of the whole machine, as Taneja reads them.
 //!
 //! Invariant: what a kernel does not count is `None`, never 0.
 

@@ -1,5 +1,5 @@
 //! Masstree: a trie of B+trees, for keys that are strings of bytes (Mao, Kohler, Morris: "Cache Craftiness for Fast Multicore Key-Value
-//! Storage", EuroSys 2012; on tiers of memory: seed `000_72010f975d9cbb45.txt` §5–6).
+//! Storage", EuroSys 2012; across tiers: SIDLE §5–6).
 //!
 //! Each layer of the trie is a [B+tree](crate::btree) of words, cut from the keys seven bytes at a time (`slice.rs`); what keys have in common
 //! is stored once, and a comparison is one of words. All layers are one forest: `btree` splits, merges, moves and searches their nodes,

@@ -30,8 +30,8 @@ fn ablation(scale: &Scale) -> Figure {
     figure(
         "19",
         "What each technique contributes",
-        "000_72010f975d9cbb45.txt, Figure 19",
-        "Techniques are added in the seed's order; sidle+watermark is SIDLE as a whole.",
+        "SIDLE, Figure 19",
+        "Techniques are added in the paper's order; sidle+watermark is SIDLE as a whole.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         runs.collect(),
         vec![
@@ -71,7 +71,7 @@ fn fill(scale: &Scale) -> Figure {
     figure(
         "20",
         "Fast memory in use over time",
-        "000_72010f975d9cbb45.txt, Figure 20",
+        "SIDLE, Figure 20",
         "The runs of 14a. There, use is to stay between the watermarks once it is stable.",
         &[
             View::UseOverTime,
@@ -113,7 +113,7 @@ fn watermarks(scale: &Scale) -> Figure {
     figure(
         "21",
         "Ranges of the watermarks",
-        "000_72010f975d9cbb45.txt, Figure 21",
+        "SIDLE, Figure 21",
         "The improvement over the baseline, over that of the first range, the default.",
         &[View::Bars(over_first)],
         runs.collect(),
@@ -162,7 +162,7 @@ fn workers(scale: &Scale) -> Figure {
     figure(
         "t3",
         "CPU time of the workers",
-        "000_72010f975d9cbb45.txt, Table 3",
+        "SIDLE, Table 3",
         "The runs of 15b. There, 28 threads make requests and each worker has a core of its own; here all share the cores.",
         &[View::Bars(share)],
         runs,

@@ -38,8 +38,8 @@ fn skew(scale: &Scale) -> Figure {
     figure(
         "17a",
         "Zipfian coefficients",
-        "000_72010f975d9cbb45.txt, Figure 17(a)",
-        "Panels are workloads. The seed does not give its index or mixes; Masstree here.",
+        "SIDLE, Figure 17(a)",
+        "Panels are workloads. The paper does not give its index or mixes; Masstree here.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         runs.collect(),
         claims.collect(),
@@ -70,7 +70,7 @@ fn sizes(scale: &Scale) -> Figure {
     figure(
         "17b",
         "Sizes of keys and values",
-        "000_72010f975d9cbb45.txt, Figure 17(b)",
+        "SIDLE, Figure 17(b)",
         "YCSB-C; of large records only as many as take 400 MiB. Values above 8 bytes lie in blocks beside the leaves.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         keys.chain(values).collect(),
@@ -134,7 +134,7 @@ fn urls(scale: &Scale) -> Figure {
         ..figure(
             "17c",
             "URLs for keys",
-            "000_72010f975d9cbb45.txt, Figure 17(c)",
+            "SIDLE, Figure 17(c)",
             "400 M URLs of MemeTracker there, the lines of a file here (with numbers behind them once all are taken).",
             &[View::Bars(Quantity::OVER_BASELINE)],
             runs,

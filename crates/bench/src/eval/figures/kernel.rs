@@ -1,4 +1,4 @@
-//! The other seed's: what the kernel's tiering does for an index, by skew and by the ratio of fast to slow memory.
+//! Taneja's: what the kernel's tiering does for an index, by skew and by the ratio of fast to slow memory.
 
 use super::{Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
 use crate::eval::setting::Setting;
@@ -50,7 +50,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
     vec![figure(
         "pibench",
         "What the kernel's tiering does for a B+tree",
-        "003_31389b7892963000.txt, §4.3 and Figures 9 to 12",
+        "Taneja: Understanding Index Structures for Tiered Memory, §4.3 and Figures 9 to 12",
         "PiBench on a B+tree of a billion keys there, with kernels on remote memory; here models of both kernels on emulated memory, \
          from slow memory on. Its baseline leaves pages where they are: interleave here. MEMBIND0 and 1 are all-fast and all-slow. \
          On a machine of two kinds of memory, `timberline bench --native --kernel-tiering` does it with the kernel itself.",

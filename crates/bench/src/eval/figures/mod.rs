@@ -18,7 +18,7 @@ use super::figure::{Figure, Run, View};
 use super::quantity::{Measure, Over, Quantity};
 use super::setting::Setting;
 
-/// The systems that the seed compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for Mass-L and PAC-L.
+/// The systems that the paper compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for Mass-L and PAC-L.
 const COMPARED: [&str; 10] = [
     "all-fast",
     "interleave",

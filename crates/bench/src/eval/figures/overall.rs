@@ -6,7 +6,7 @@ use super::{
 };
 use crate::eval::setting::Setting;
 
-/// The composition of a workload, as the seed calls it.
+/// The composition of a workload, as the paper calls it.
 const NAMED: [(&str, &str); 10] = [
     ("hs-a", "Update Heavy"),
     ("hs-b", "Read Mostly"),
@@ -20,13 +20,13 @@ const NAMED: [(&str, &str); 10] = [
     ("ycsb-f", "RMW"),
 ];
 
-/// The seed's name of a workload.
+/// The paper's name of a workload.
 pub fn name(workload: &str) -> &'static str {
     let mut named = NAMED.iter().filter(|(it, _)| *it == workload);
     named.next().map_or("", |(_, name)| name)
 }
 
-/// The microbenchmark's runs; the seed gives all systems what its Prophet needs, a tenth.
+/// The microbenchmark's runs; the paper gives all systems what its Prophet needs, a tenth.
 pub fn micro(scale: &Scale) -> Vec<super::Run> {
     let workloads = scale.pick(&["hs-a", "hs-b", "hs-c", "hs-d"], &["hs-a", "hs-c"]);
     let setting = |workload: &&str| {
@@ -62,7 +62,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
         figure(
             "14a",
             "Microbenchmark: throughput over the baseline",
-            "000_72010f975d9cbb45.txt, Figure 14(a)",
+            "SIDLE, Figure 14(a)",
             "S-Masstree there, Masstree here; 10 % fast memory. The baseline is interleave, SIDLE-Prophet is oracle, Mass-L is inner-fast.",
             &[View::Bars(Quantity::OVER_BASELINE)],
             micro(scale),
@@ -100,8 +100,8 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
         figure(
             "14b",
             "Microbenchmark, Update Heavy: latency",
-            "000_72010f975d9cbb45.txt, Figure 14(b)",
-            "All requests together; the seed tells reads from writes.",
+            "SIDLE, Figure 14(b)",
+            "All requests together; the paper separates reads from writes.",
             &[
                 View::Bars(Quantity::plain(Measure::P50)),
                 View::Bars(Quantity::plain(Measure::P90)),
@@ -131,8 +131,8 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
         figure(
             "15a",
             "Macrobenchmark, S-ART: throughput over the baseline",
-            "000_72010f975d9cbb45.txt, Figure 15(a)",
-            "20 % fast memory. The seed's ART has no scans; ours has, and they are left out here all the same.",
+            "SIDLE, Figure 15(a)",
+            "20 % fast memory. The paper's ART has no scans; ours has, and they are left out here all the same.",
             &[View::Bars(Quantity::OVER_BASELINE)],
             macros(
                 scale,
@@ -159,7 +159,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
         figure(
             "15b",
             "Macrobenchmark, S-Masstree: throughput over the baseline",
-            "000_72010f975d9cbb45.txt, Figure 15(b)",
+            "SIDLE, Figure 15(b)",
             "20 % fast memory.",
             &[View::Bars(Quantity::OVER_BASELINE)],
             macros(

@@ -10,7 +10,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
             scale,
             "23",
             "Traces, S-ART",
-            "000_72010f975d9cbb45.txt, Figure 23",
+            "SIDLE, Figure 23",
             "art",
             [
                 ("S-ART over the baseline, up to", 1.903),
@@ -21,7 +21,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
             scale,
             "24",
             "Traces, S-Masstree",
-            "000_72010f975d9cbb45.txt, Figure 24",
+            "SIDLE, Figure 24",
             "masstree",
             [
                 ("S-Masstree over the baseline, up to", 1.387),
@@ -49,7 +49,7 @@ fn tpcc(scale: &Scale) -> Figure {
     figure(
         "22",
         "The accesses of TPC-C",
-        "000_72010f975d9cbb45.txt, Figure 22",
+        "SIDLE, Figure 22",
         "There a database runs TPC-C; here one map is asked what its transactions ask of their indexes, without transactions.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         runs.collect(),

@@ -25,7 +25,7 @@ fn threads(scale: &Scale) -> Figure {
     figure(
         "18a",
         "Threads",
-        "000_72010f975d9cbb45.txt, Figure 18(a)",
+        "SIDLE, Figure 18(a)",
         "Throughput over that of one thread: 28.6 to 38.1 at 48 threads there. Here up to the threads that the evaluation has, \
          and the workers run on the same cores.",
         &[View::Bars(Quantity {
@@ -52,7 +52,7 @@ fn records(scale: &Scale) -> Figure {
     figure(
         "18b",
         "Records",
-        "000_72010f975d9cbb45.txt, Figure 18(b)",
+        "SIDLE, Figure 18(b)",
         "S-ART at 50 % fast memory; 10 M to 4 billion records there.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         runs.collect(),

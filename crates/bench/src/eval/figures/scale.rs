@@ -11,7 +11,7 @@ pub struct Scale {
     pub records: u64,
     /// Request threads, likewise.
     pub threads: usize,
-    /// The map that stands for all of the seeds'; each figure's own if none.
+    /// The map that replaces all of the papers'; each figure's own if none.
     pub index: Option<String>,
     /// Emulated slow memory.
     pub profile: String,

@@ -22,7 +22,7 @@ fn dynamic(scale: &Scale) -> Figure {
     figure(
         "16a",
         "The hot region moves",
-        "000_72010f975d9cbb45.txt, Figure 16(a)",
+        "SIDLE, Figure 16(a)",
         "Every 10 s here (3 in a quick evaluation), every 60 there. Recovered is what was regained before the shift.",
         &[
             View::ThroughputOverTime,
@@ -81,7 +81,7 @@ fn intervals(scale: &Scale) -> Figure {
     figure(
         "16b",
         "Intervals of the workers",
-        "000_72010f975d9cbb45.txt, Figure 16(b)",
+        "SIDLE, Figure 16(b)",
         "From one look of the migration trigger to the next; the cooler rests four times as long. The improvement over the baseline, over its mean.",
         &[View::Bars(over_mean)],
         runs.collect(),
@@ -155,7 +155,7 @@ fn budgets(scale: &Scale) -> Figure {
     figure(
         "16c",
         "Size of fast memory",
-        "000_72010f975d9cbb45.txt, Figure 16(c)",
+        "SIDLE, Figure 16(c)",
         "Throughput over that of all-fast. Panels are workloads; the budget is a share of the map's bytes.",
         &[View::Bars(over_all_fast)],
         runs,

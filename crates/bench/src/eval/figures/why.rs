@@ -2,7 +2,7 @@
 
 /// SIDLE is behind.
 pub const WORKERS: &str = "SIDLE's five workers have cores of their own there, and share them with the requests here: what they take is about \
-    what the seed says (Table 3: 1.5 to 3 % of 28 threads, so most of a core), and on two cores that is up to a quarter of all CPU time (t3), \
+    what the paper says (Table 3: 1.5 to 3 % of 28 threads, so most of a core), and on two cores that is up to a quarter of all CPU time (t3), \
     more than a better place for nodes wins back. By counts, which workers do not touch, its fast share is close to timberline's.";
 
 /// Random is not far behind, or ahead.

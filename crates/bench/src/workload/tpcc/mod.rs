@@ -1,6 +1,6 @@
 //! `tpcc`: the accesses to indexes that the five transactions of TPC-C make, on one ordered map.
 //!
-//! After "TPC Benchmark C, Standard Specification, Revision 5.11"; clauses below are its. Figure 22 of seed `000_72010f975d9cbb45.txt` runs
+//! After "TPC Benchmark C, Standard Specification, Revision 5.11"; clauses below are its. SIDLE's Figure 22 runs
 //! TPC-C in a database (Silo), an index a table. **This is no database**: there are no transactions, no isolation, no columns and no
 //! think times, and nothing here may be called a TPC-C result. It is the pattern of the accesses: which records are hot (warehouses,
 //! districts, the customers and items that NURand prefers), which are written once and never read again, and where the map grows.

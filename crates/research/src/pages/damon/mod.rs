@@ -1,5 +1,5 @@
 //! `damon`: data access monitoring with the actions `migrate_hot` and `migrate_cold` (Park et al., *Profiling Dynamic Data Access Patterns with
-//! Controlled Overhead and Quality*, Middleware 2019; Linux, `mm/damon`), set up as `003_31389b7892963000.txt` §2.2.2, Listing 2, ran it.
+//! Controlled Overhead and Quality*, Middleware 2019; Linux, `mm/damon`), set up as Taneja (§2.2.2, Listing 2) ran it.
 //!
 //! Modelled: two monitors, one over the page frames of each tier ([`Monitor`]: regions, sampling, merging, splitting, age, tuned intervals).
 //! Once a second the regions of fast memory that nobody accessed are migrated to slow memory, the oldest first, but for pages
