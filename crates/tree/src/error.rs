@@ -1,25 +1,26 @@
-//! Why a record was not taken in.
+//! Errors of inserts.
 
 use std::fmt;
 
 use timberline_tier::OutOfMemory;
 
-/// The longest key, bytes.
+/// The longest key in bytes.
 pub const MAX_KEY: usize = 65_535;
-/// The longest value, bytes.
+/// The longest value in bytes.
 pub const MAX_VALUE: usize = 65_536;
 
-/// The slow tier is used up; the map is as it was. (New nodes fall from fast to slow memory, never the other way.)
+/// The slow tier is full; the map is unchanged. (New nodes fall from fast to slow memory, never the
+/// other way.)
 pub type Full = OutOfMemory;
 
-/// Why a record was not taken in; the map is as it was.
+/// Why a record was not inserted; the map is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InsertError {
-    /// It needs memory, and there is none left.
+    /// The insert needs memory, and none is left.
     Full(Full),
-    /// The key has so many bytes, which is more than [`MAX_KEY`].
+    /// The key has this many bytes, more than [`MAX_KEY`].
     KeyTooLong(usize),
-    /// The value has so many bytes, which is more than [`MAX_VALUE`].
+    /// The value has this many bytes, more than [`MAX_VALUE`].
     ValueTooLong(usize),
 }
 

@@ -1,8 +1,10 @@
 //! Keys of the maps over byte strings.
 
-/// A key that is a string of bytes, or can be written as one: `a < b` exactly if `a.to_bytes() < b.to_bytes()`.
+/// A key that is a byte string, or can be written as one: `a < b` exactly if `a.to_bytes() <
+/// b.to_bytes()`.
 pub trait ByteKey {
-    /// How many bytes all keys have, if they have as many: [`Art`](crate::Art) keeps numbers that are neighbours together then.
+    /// The length of every key in bytes, if it is fixed: [`Art`](crate::Art) then packs
+    /// neighbouring integers.
     const LEN: Option<usize> = None;
     /// What an iterator yields.
     type Owned;
@@ -11,9 +13,9 @@ pub trait ByteKey {
     where
         Self: 'a;
 
-    /// The key as bytes; order is kept.
+    /// The key as bytes, in the same order.
     fn to_bytes(&self) -> Self::Bytes<'_>;
-    /// The key of which `bytes` were made.
+    /// The key that `bytes` were made from.
     fn from_bytes(bytes: &[u8]) -> Self::Owned;
 }
 
@@ -41,7 +43,7 @@ impl ByteKey for str {
     }
 
     fn from_bytes(bytes: &[u8]) -> String {
-        // A map of strings holds nothing but what came from strings.
+        // A map of strings holds only what came from strings.
         String::from_utf8_lossy(bytes).into_owned()
     }
 }

@@ -1,21 +1,22 @@
-//! Traversals: walks through nodes written once, and run in three ways.
+//! Traversals: walks through nodes, written once and run in three ways.
 //!
-//! A lookup in a tree spends most of its time waiting for memory. How to hide that wait is not the
-//! lookup's business, so it is written as a [`Traversal`], which does one node at a time, and
-//! whoever runs it decides what the CPU does meanwhile:
+//! A lookup in a tree spends most of its time waiting for memory. It does not decide how to hide
+//! that wait. It is a [`Traversal`], which processes one node a step, and its driver decides what
+//! the CPU does between steps:
 //!
 //! | driver | between two steps | for |
 //! |---|---|---|
-//! | [`run`] | nothing: it compiles to the loop that one would have written | one lookup on fast memory |
+//! | [`run`] | nothing: it compiles to a plain loop | one lookup on fast memory |
 //! | [`interleave`] | steps of other traversals, in a ring of a given depth | many lookups at hand |
-//! | [`Yielding`] | whatever the executor has to do | operations of many tasks on one core |
+//! | [`Yielding`] | whatever else the executor runs | operations of many tasks on one core |
 //!
-//! Interleaving is asynchronous memory access chaining (Kocberber, Falsafi, Grot, PVLDB 9(4), 2015): a ring
-//! of states, each at its own node, where a finished one is replaced at once; so lookups of different
-//! lengths, and ones that start over, keep nobody waiting. That one source serves the plain and the interleaved
-//! way is the idea of coroutines for index joins (Psaropoulos, Legler, May, Ailamaki, PVLDB 11(2), 2017).
-//! Yielding after each prefetch is how Bando et al. (§3) run key-value stores on memory of
-//! microseconds: with latency L and P prefetches in flight, at best one node is had every L/P.
+//! Interleaving is asynchronous memory access chaining (Kocberber, Falsafi, Grot, PVLDB 9(4),
+//! 2015): a ring of states, each at its own node, in which a finished one is replaced at once. So
+//! lookups of different lengths, and restarts, delay no other lookup. One source for the plain and
+//! the interleaved form is the idea of coroutines for index joins (Psaropoulos, Legler, May,
+//! Ailamaki, PVLDB 11(2), 2017). Yielding after each prefetch is how Bando et al. (§3) run
+//! key-value stores on memory with a latency of microseconds: with latency L and P prefetches in
+//! flight, at best one node arrives every L/P.
 //!
 //! Nothing here allocates.
 
@@ -25,20 +26,21 @@ use std::task::{Context, Poll};
 /// The most traversals in a ring.
 pub const MAX_DEPTH: usize = 64;
 
-/// Traversals in a ring where nobody says otherwise: a core has line buffers for about as many.
+/// The default number of traversals in a ring: about the line fill buffers of a core.
 pub const DEPTH: usize = 16;
 
 /// A walk from node to node.
 pub trait Traversal {
-    /// What it comes to.
+    /// Its result.
     type Output;
 
-    /// Does the next node.
+    /// Processes the next node.
     ///
-    /// `Pending`: there is a next one, and what a step reads of it has been asked for; the later that step, the less
-    /// it waits. Where a writer got in between, the walk starts over by itself: that is a step like another.
+    /// `Pending`: there is a next node, and what the next step reads of it has been prefetched; the
+    /// later that step, the less it waits. If a writer interfered, the walk restarts by itself, as
+    /// a step like any other.
     ///
-    /// After `Ready` it is over, and is not called again.
+    /// After `Ready` it is finished, and must not be called again.
     fn step(&mut self) -> Poll<Self::Output>;
 }
 
@@ -52,9 +54,9 @@ pub fn run<T: Traversal>(mut traversal: T) -> T::Output {
     }
 }
 
-/// Runs traversals, `depth` at a time (made to lie within 1 and [`MAX_DEPTH`]), each doing one step in turn.
-/// A finished one is replaced by the next at once. `done` gets the position (from 0) of each in `traversals`, and
-/// what it came to, in the order in which they finish.
+/// Runs traversals, `depth` at a time (clamped to 1 to [`MAX_DEPTH`]), one step each in turn. A
+/// finished one is replaced by the next at once. `done` gets the position (from 0) of each in
+/// `traversals`, and its result, in the order in which they finish.
 #[inline(always)]
 pub fn interleave<T: Traversal>(
     depth: usize,
@@ -82,7 +84,7 @@ pub fn interleave<T: Traversal>(
             Poll::Pending => at += 1,
             Poll::Ready(output) => {
                 done(*index, output);
-                // The new one's first step comes at once: nothing was asked for that it would wait for.
+                // The new one's first step runs at once: it has nothing prefetched to wait for.
                 *place = waiting.next();
                 if place.is_none() {
                     length -= 1;
@@ -93,10 +95,11 @@ pub fn interleave<T: Traversal>(
     }
 }
 
-/// A traversal as a future: each poll does one step, and yields where the next one would wait for memory.
+/// A traversal as a future: each poll runs one step, and yields where the next one would wait for
+/// memory.
 ///
-/// It is always ready for the next poll, so it wakes its task before it yields. An executor that goes round
-/// its tasks (of which there should be about as many as prefetches can be in flight) need not look at that.
+/// It is always ready for the next poll, so it wakes its task before it yields. An executor that
+/// polls its tasks in turn (about as many as prefetches can be in flight) can ignore the wakeups.
 #[derive(Debug)]
 pub struct Yielding<T>(pub T);
 
@@ -119,7 +122,7 @@ mod tests {
     use std::cell::RefCell;
     use std::task::Waker;
 
-    /// Takes `left` steps more, and notes each under its name.
+    /// Runs `left` more steps, and records each under its name.
     struct Walk<'a> {
         name: char,
         left: usize,

@@ -1,10 +1,10 @@
-//! What fits into eight bytes: keys of the maps with nodes of words.
+//! Keys of up to eight bytes, for the maps with nodes of words.
 
 /// A key of up to eight bytes: `to_word` preserves the order.
 pub trait Key: Copy + Send + Sync + 'static {
     /// The key as a word; `a < b` exactly if `a.to_word() < b.to_word()`.
     fn to_word(self) -> u64;
-    /// The key of which `word` was made.
+    /// The key that `word` was made from.
     fn from_word(word: u64) -> Self;
 }
 
@@ -26,7 +26,7 @@ macro_rules! unsigned {
 macro_rules! signed {
     ($($int:ty),*) => {$(
         impl Key for $int {
-            // Flipping the sign bit puts the negative half below the other.
+            // Flipping the sign bit sorts negative numbers first.
             #[inline(always)]
             fn to_word(self) -> u64 {
                 (self as i64 as u64) ^ (1 << 63)

@@ -4,9 +4,10 @@
 //!  0  version        8  counts, 3 × u8        16  keys, 3 × u64        40  values, 3 × u64
 //! ```
 //!
-//! A copy's count says how often it was of use lately, at least 1; 0 is no copy. A record that has none competes with the one of
-//! least use: each time it asks in vain that loses a count, and with the last one its place. So what is asked for most stays, whatever
-//! comes in between (after Misra and Gries: "Finding repeated elements", Science of Computer Programming 2(2), 1982, who lower all counts).
+//! A copy's count says how often it was hit lately, at least 1; 0 means no copy. A record without a
+//! copy competes with the least used one: each miss decrements that count, and at 0 replaces the
+//! copy. So the hottest records stay, whatever cold traffic passes (after Misra and Gries: "Finding
+//! Repeated Elements", Science of Computer Programming 2(2), 1982, who decrement all counts).
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -15,13 +16,14 @@ use timberline_sync::Versioned;
 /// Copies in a bucket.
 pub const WAYS: usize = 3;
 
-/// The most that a count goes up to: then a hot record's bucket is written to no more, and one that cooled is soon replaced.
+/// The maximum of a count: a hot record's bucket is then no longer written, and one that cooled is
+/// soon replaced.
 const MOST: u8 = 15;
 
-/// A bucket behind its lock; a line long.
+/// A bucket behind its lock; one cache line.
 pub type Bucket = Versioned<Body>;
 
-/// What the lock guards.
+/// The data that the lock guards.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Body {
@@ -37,7 +39,7 @@ pub const BYTES: usize = {
 };
 
 impl Body {
-    /// The place of a record's copy.
+    /// The index of a record's copy.
     #[inline(always)]
     pub fn find(&self, key: u64) -> Option<usize> {
         (0..WAYS).find(|&way| self.keys[way].load(Relaxed) == key && self.count(way) > 0)
@@ -54,12 +56,12 @@ impl Body {
         self.counts[way].load(Relaxed)
     }
 
-    /// Whether a copy's use need not be counted any more.
+    /// Whether a hit of this copy need no longer be counted.
     pub fn is_at_most(&self, way: usize) -> bool {
         self.count(way.min(WAYS - 1)) >= MOST
     }
 
-    // What follows writes, and is reached through an `Exclusive` only.
+    // The functions below write, and are reached through an `Exclusive` only.
 
     /// Makes this an empty bucket.
     pub fn reset(&self) {
@@ -68,13 +70,13 @@ impl Body {
         }
     }
 
-    /// Counts one more use of a copy.
+    /// Counts one more hit of a copy.
     pub fn count_use(&self, way: usize) {
         let count = (self.count(way) + 1).min(MOST);
         self.counts[way].store(count, Relaxed);
     }
 
-    /// A record without a copy asks for a place. Returns whether it got one.
+    /// A record without a copy competes for a place. Returns whether it got one.
     pub fn offer(&self, key: u64, value: u64) -> bool {
         let least = (0..WAYS).min_by_key(|&way| self.count(way));
         let way = least.expect("there are ways");
@@ -94,7 +96,7 @@ impl Body {
         self.values[way].store(value, Relaxed);
     }
 
-    /// Takes a copy away.
+    /// Removes a copy.
     pub fn clear(&self, way: usize) {
         self.counts[way].store(0, Relaxed);
     }

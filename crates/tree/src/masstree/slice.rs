@@ -1,4 +1,5 @@
-//! Keys as words: a layer is a B+tree over slices of seven bytes, and an eighth that says how many of them are the key's.
+//! Keys as words: a layer is a B+tree over slices of seven bytes, with an eighth byte for the
+//! length.
 //!
 //! ```text
 //! 63                                  8 7        0
@@ -6,23 +7,24 @@
 //! | on top; zeros where it has ended    | 8: there is more of it
 //! ```
 //!
-//! Words are ordered as the strings they are cut from: a string comes before its extensions, and a zero
-//! byte is not nothing. What an entry of a border node leads to:
+//! Words sort like the strings they are cut from: a string comes before its extensions, and a zero
+//! byte is a byte. The payload of a border node's entry:
 //!
 //! | the slice | payload |
 //! |---|---|
 //! | 0..=7 | the value |
-//! | 8 | address of a record, its low bits 0: the rest of the one key that begins so, and its value |
+//! | 8 | address of a record, low bits 0: the rest of the only key with this prefix, and a value |
 //! | 8 | address of a node, low bits 1: the root of the layer for what follows the slice |
-//! | 8 | address of a skip, low bits 2: what all keys of the layer have next, and the layer's root |
+//! | 8 | address of a skip, low bits 2: the bytes that all keys below have next, and the root |
 //!
-//! A skip is a multiple of seven bytes long, so a layer's depth is, too; it stands for layers of one entry each.
+//! A skip is a multiple of seven bytes long, so a layer's depth is, too. It replaces a chain of
+//! layers with one entry each.
 
 use crate::btree::node::{Block, Link};
 
 /// Bytes of a key in a slice.
 pub(crate) const SLICE: usize = 7;
-/// The length that says that there is more.
+/// The length that says that the key continues.
 const MORE: u64 = 8;
 
 const KIND: u64 = 3;
@@ -41,14 +43,14 @@ pub(crate) fn slice(key: &[u8], depth: usize) -> u64 {
     u64::from_be_bytes(bytes) | rest.len() as u64
 }
 
-/// The slice of seven bytes that have something below them.
+/// The slice of seven bytes that have a continuation.
 pub(crate) fn slice_of_many(bytes: &[u8]) -> u64 {
     let mut slice = [MORE as u8; 8];
     slice[..SLICE].copy_from_slice(&bytes[..SLICE]);
     u64::from_be_bytes(slice)
 }
 
-/// Whether there is more of the key.
+/// Whether the key continues.
 #[inline(always)]
 pub(crate) fn has_more(slice: u64) -> bool {
     slice & 0xff >= MORE
@@ -60,14 +62,14 @@ pub(crate) fn push_bytes(slice: u64, to: &mut Vec<u8>) {
     to.extend_from_slice(&slice.to_be_bytes()[..len]);
 }
 
-/// The slices of a string of whole ones, as bytes: what names a layer, and keeps the order of names.
+/// The slices of a string of whole slices, as bytes: the name of a layer, in the order of names.
 pub(crate) fn path(bytes: &[u8]) -> Vec<u8> {
     debug_assert!(bytes.len().is_multiple_of(SLICE));
     let slices = bytes.chunks_exact(SLICE).map(slice_of_many);
     slices.flat_map(u64::to_be_bytes).collect()
 }
 
-/// What the payload of a slice with more behind it leads to.
+/// What the payload of a continued slice refers to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lead {
     Record(Block),

@@ -1,4 +1,4 @@
-//! What nodes need where they lie, alive until the last of them is freed.
+//! The memory and placement of nodes, alive until the last node is freed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -14,21 +14,22 @@ pub struct Home<M> {
 }
 
 impl<M: Memory> Home<M> {
-    /// The arenas that nodes lie in.
+    /// The arenas that hold the nodes.
     #[inline(always)]
     pub fn arenas(&self) -> &Arenas {
         self.memory.arenas()
     }
 
-    /// Tells the placement that a former leaf is about to be free. That happens in whichever thread pins next, in the middle of
-    /// anything, so a panic would hit somebody who knows nothing of it; it ends here, told of by the panic hook alone.
+    /// Tells the placement that a former leaf is about to be freed. This runs in whichever thread
+    /// pins next, so a panic would hit an unrelated operation. It ends here; only the panic hook
+    /// reports it.
     pub fn forget_leaf(&self, address: usize) {
         let _ = catch_unwind(AssertUnwindSafe(|| self.placement.leaf_freed(address)));
     }
 }
 
-/// The home of nodes that threads of one stripe retired, each of which holds it. Counted stripe by stripe: a single count would be
-/// written by all threads, and the line that it is in is read by all.
+/// Shared state of the nodes that threads of one lane retired; each such node holds it. It is
+/// counted by lane: all threads would write a single count, and all read the line it is in.
 pub struct Waiting<M>(OnceLock<Arc<Held<M>>>);
 
 #[repr(align(128))]
@@ -41,7 +42,7 @@ impl<M> Default for Waiting<M> {
 }
 
 impl<M: Memory> Waiting<M> {
-    /// Has `free` run once nobody can look at a node any more that is unlinked and retired.
+    /// Runs `free` once no thread can reach a node any more that was unlinked and retired.
     pub fn add(
         &self,
         home: &Arc<Home<M>>,
@@ -52,7 +53,7 @@ impl<M: Memory> Waiting<M> {
         guard.defer(move || free(&held.0));
     }
 
-    /// How many nodes are not freed yet.
+    /// The number of retired nodes that are not freed yet.
     pub fn count(&self) -> usize {
         let held = self.0.get();
         held.map_or(0, |held| Arc::strong_count(held) - 1)

@@ -1,22 +1,24 @@
-//! How much a tier holds: by its limit, and by what it held when it had no room for a node.
+//! A tier's effective capacity: its limit, or what it held when an allocation last failed.
 //!
-//! Where nodes have several sizes, or blocks beside them, free slots of one size are no room for another. So a tier that was full is as large as
-//! what it held then. That is believed less as nodes leave it, for what leaves together may give back whole chunks; once as much has left
-//! as the tier holds, it is not believed at all. While nodes leave, a look counts for nothing: who looks after each would find room that is not
-//! there. But where nobody has anything to move away, looks must do in the end, or what failed once would for ever.
+//! With nodes of several sizes, or with blocks, free slots of one size do not help another. So a
+//! tier that was full has the capacity that it held then. The estimate recovers as nodes leave the
+//! tier, since their chunks may come free, and is back at the limit once as much has left as the
+//! tier holds. While nodes leave, calls alone do not raise it: a caller that asks after each node
+//! would see free memory that is not there. If nothing leaves, calls must raise it, or one failure
+//! would stop all moves for ever.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A look after which nothing left makes the room that is not believed in smaller by one part in so many.
+/// A call since which nothing left reduces the missing capacity by one part in this many.
 const LOOKS: usize = 512;
 
-/// What is known of one tier's room. Races make it a little older or newer, no more.
+/// The state of one tier. Races make it slightly older or newer, no more.
 pub struct Room {
-    /// Bytes in slots when there was last no room for one more.
+    /// Bytes in slots when an allocation last failed.
     full_at: AtomicUsize,
-    /// Bytes of nodes that moved elsewhere since.
+    /// Bytes of nodes that left since.
     left: AtomicUsize,
-    /// As much of that as there was at the last look.
+    /// That count at the last call.
     seen: AtomicUsize,
 }
 
@@ -32,18 +34,19 @@ impl Default for Room {
 }
 
 impl Room {
-    /// There was no room, with so many bytes in slots.
+    /// An allocation failed, with this many bytes in slots.
     pub fn ran_out(&self, used: usize) {
         self.full_at.store(used, Relaxed);
         self.left.store(0, Relaxed);
     }
 
-    /// A node of so many bytes moved to another tier.
+    /// A node of this many bytes moved to another tier.
     pub fn left(&self, bytes: usize) {
         self.left.fetch_add(bytes, Relaxed);
     }
 
-    /// What the tier holds, `used` to `usable` bytes. `vacant` ones are in no chunk yet, which is room for any size, whatever was refused.
+    /// The tier's fill, `used` of `usable` bytes. `vacant` bytes are in no chunk yet, so they are
+    /// free for any size, whatever allocation failed.
     pub fn limit(&self, used: usize, usable: usize, vacant: usize) -> usize {
         let full_at = self.full_at.load(Relaxed).max(used + vacant).min(usable);
         let left = self.left.load(Relaxed);
@@ -107,7 +110,7 @@ mod tests {
         let room = Room::default();
         room.ran_out(800);
         assert_eq!(room.limit(100, 1000, 750), 850, "chunks came free");
-        // Counts of threads can be ahead of what is committed.
+        // Counters of threads can be ahead of the committed bytes.
         assert_eq!(room.limit(1001, 1000, 0), 1000);
     }
 }

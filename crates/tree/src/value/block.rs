@@ -1,13 +1,13 @@
-//! A string of bytes in a slot of an arena, and the word that leads there.
+//! A byte string in an arena slot, and the word that refers to it.
 //!
 //! ```text
 //! 63                                      17 16        0
 //! | the slot's address without its low 3 bits | length in bytes: 1 ..= 65,536 |
 //! ```
 //!
-//! The empty string is the word 0 and takes no slot. There is no header: who holds the word knows the length. Bytes are written once, as
-//! atomic words, for the sake of those who take the slot for that of a node which was there before
-//! (`fence_at`); they find out by the way to it.
+//! The empty string is the word 0 and takes no slot. There is no header: the word has the length.
+//! Bytes are written once, as atomic words, because a reader may take the slot for that of a node
+//! that was there before (`fence_at`); its descent then corrects it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ const ALIGNED: u32 = 3;
 
 const _: () = assert!(MAX_VALUE < 1 << LENGTH);
 
-/// Where a string lies.
+/// The location of a string.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValueBlock {
     address: usize,
@@ -40,7 +40,7 @@ impl ValueBlock {
         slot_size(len)
     }
 
-    /// The block that a word leads to; none for the empty string.
+    /// The block that a word refers to; none for the empty string.
     #[inline(always)]
     pub fn of(word: u64) -> Option<ValueBlock> {
         let len = (word & ((1 << LENGTH) - 1)) as usize;
@@ -48,12 +48,12 @@ impl ValueBlock {
         (len > 0).then_some(ValueBlock { address, len })
     }
 
-    /// What leads to it.
+    /// The word that refers to it.
     pub fn word(self) -> u64 {
         (self.address as u64 >> ALIGNED) << LENGTH | self.len as u64
     }
 
-    /// Writes a string into a slot that was allocated for this length and that nobody knows yet.
+    /// Writes a string into a slot that was allocated for this length and is not shared yet.
     pub fn write(slot: NonNull<u8>, bytes: &[u8]) -> ValueBlock {
         let block = ValueBlock {
             address: slot.as_ptr() as usize,
@@ -74,21 +74,22 @@ impl ValueBlock {
 
     fn store(self, index: usize, word: u64) {
         debug_assert!(8 * index < self.len);
-        // SAFETY: slots are aligned to eight bytes and a multiple of eight long, so the word lies in this one, which only `write` stores
-        // to; arenas stay mapped.
+        // SAFETY: slots are aligned to eight bytes and a multiple of eight long, so the word lies
+        // in this one, which only `write` stores to; arenas stay mapped.
         let place = unsafe { &*((self.address + 8 * index) as *const AtomicU64) };
         place.store(word, Relaxed);
     }
 
-    /// Gives the slot back. Nobody can look at the block any more.
+    /// Frees the slot. No thread can reach the block any more.
     pub fn free(self, arenas: &Arenas) {
         let slot = NonNull::new(self.address as *mut u8).expect("no block lies at 0");
-        // SAFETY: words of blocks are made by `write`, in a slot for this length; a block is freed once: by whoever did not link it, or by
-        // the one who unlinked it, when the epoch says that all others are gone.
+        // SAFETY: words of blocks are made by `write`, in a slot for this length; a block is freed
+        // once: by whoever did not link it, or by the one who unlinked it, when the epoch says that
+        // all others are gone.
         unsafe { arenas.free(slot, Self::slot_for(self.len)) };
     }
 
-    /// Gives back a slot in which no copy of this was made.
+    /// Frees a slot in which no copy of this was made.
     pub fn discard_copy(self, slot: NonNull<u8>, arenas: &Arenas) {
         let address = slot.as_ptr() as usize;
         ValueBlock { address, ..self }.free(arenas);
@@ -103,17 +104,18 @@ impl ValueBlock {
         Self::slot_for(self.len)
     }
 
-    /// The string, which a thread begins to read: it is there as long as the thread stays pinned, which is as long as anybody here
-    /// keeps it.
+    /// Starts reading the string: it stays valid as long as the thread stays pinned, which is as
+    /// long as any caller here keeps it.
     #[inline(always)]
     pub fn read<'g>(self, memory: &impl Memory) -> &'g [u8] {
         memory.charge_access(self.address, self.len);
-        // SAFETY: words of blocks come out of leaves by validated reads, or from under their locks; a block is not freed while a thread is
-        // pinned that may have seen its word. `write` made it this long, and nobody writes to it again.
+        // SAFETY: words of blocks come out of leaves by validated reads, or from under their locks;
+        // a block is not freed while a thread is pinned that may have seen its word. `write` made
+        // it this long, and nobody writes to it again.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) }
     }
 
-    /// Asks for what [`read`](Self::read) reads.
+    /// Prefetches what [`read`](Self::read) reads.
     #[inline(always)]
     pub fn prefetch(self, memory: &impl Memory) {
         memory.prefetch(self.address, self.len);

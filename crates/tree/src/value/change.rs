@@ -1,7 +1,7 @@
-//! What an operation makes of a record's value.
+//! Changes of a record's value.
 //!
-//! Whatever needs memory, or may take long, is done before a lock is taken, for the value that was seen then; if that is another one
-//! once the leaf is locked, the attempt fails and is made again.
+//! Whatever allocates, or may take long, runs before a lock is taken, for the value that was read
+//! then. If the value differs once the leaf is locked, the attempt fails and is repeated.
 
 use timberline_tier::{Memory, TierId};
 
@@ -9,23 +9,25 @@ use super::block::ValueBlock;
 use crate::store::Store;
 use crate::{InsertError, MAX_VALUE};
 
-/// Makes a value's word of the one before; `None` is no record.
+/// Makes a value's word from the previous one; `None` is no record.
 pub trait Change {
-    /// Whether [`prepare`](Self::prepare) does anything. Where not, code for it is compiled out.
+    /// Whether [`prepare`](Self::prepare) does anything. If not, its callers' code is compiled out.
     const PREPARES: bool;
 
-    /// Gets ready for a record with this word, in a leaf in this tier. May be called again, for others.
+    /// Prepares for a record with this word, in a leaf in this tier. May be called again, for
+    /// others.
     fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), InsertError>;
 
-    /// The word that takes the place of the one it was prepared for; `None` leaves things as they are. The leaf is locked, and
-    /// takes the word.
+    /// The word that replaces the one it was prepared for; `None` changes nothing. The leaf is
+    /// locked, and takes the word.
     fn change(&mut self, before: Option<u64>) -> Option<u64>;
 
-    /// Frees what was prepared: the thread is not pinned any more, and words it saw may be used again.
+    /// Frees what was prepared: the thread is not pinned any more, and words that it saw may be
+    /// reused.
     fn forget(&mut self);
 }
 
-/// Words are made of words, under the lock.
+/// Makes words from words, under the lock.
 impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     const PREPARES: bool = false;
 
@@ -43,7 +45,7 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     fn forget(&mut self) {}
 }
 
-/// Makes a block of what `make` hands over, if anything; freed if no leaf takes it.
+/// Makes a block of what `make` returns, if anything; it is freed if no leaf takes it.
 pub(crate) struct NewBlock<'s, M: Memory, F> {
     store: &'s Store<M>,
     make: F,

@@ -1,4 +1,4 @@
-//! A copy of a value's block, for a leaf that goes to another tier.
+//! A copy of a value's block, for a leaf that moves to another tier.
 
 use std::ptr::NonNull;
 
@@ -8,7 +8,7 @@ use super::block::ValueBlock;
 use crate::goal::Goal;
 use crate::store::Store;
 
-/// Room for a copy; freed if none is made.
+/// An allocated slot for a copy; freed if no copy is made.
 pub(crate) struct ValueCopy<'s, M: Memory> {
     store: &'s Store<M>,
     old: ValueBlock,
@@ -16,7 +16,8 @@ pub(crate) struct ValueCopy<'s, M: Memory> {
 }
 
 impl<'s, M: Memory> ValueCopy<'s, M> {
-    /// Room exactly there for what a word leads to. None is needed for the empty string, and for what is there already.
+    /// Allocates in exactly that tier for the block of a word. The empty string needs none, nor
+    /// does a block that is there already.
     pub fn new(
         store: &'s Store<M>,
         word: u64,
@@ -30,7 +31,7 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
         Ok(Some(ValueCopy { store, old, slot }))
     }
 
-    /// The same, or in the next slower tier that has some.
+    /// The same, or in the next slower tier with a free slot.
     pub fn new_or_fall(
         store: &'s Store<M>,
         word: u64,
@@ -44,7 +45,7 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
         }
     }
 
-    /// Makes the copy. Returns the word that leads there.
+    /// Makes the copy. Returns the word that refers to it.
     pub fn make(mut self) -> u64 {
         let slot = self.slot.take().expect("made once");
         self.old.copy_to(slot, &self.store.memory).word()

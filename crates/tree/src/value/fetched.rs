@@ -1,4 +1,4 @@
-//! Lookups that go one step further: the block that the value lies in is asked for, too, before it is read.
+//! Lookups with one more step: they prefetch the value's block before they read it.
 
 use std::task::Poll;
 
@@ -7,11 +7,11 @@ use timberline_tier::Memory;
 use super::block::ValueBlock;
 use crate::traverse::Traversal;
 
-/// A lookup of a word, and then of what the word leads to.
+/// A lookup of a word, and then of the block that it refers to.
 pub(crate) struct Fetched<'t, M, T> {
     memory: &'t M,
     lookup: T,
-    /// What was found, once its block was asked for.
+    /// The word found, once its block was prefetched.
     found: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The two ways to keep a value: in the leaf, or in a block beside it.
+//! The two value representations: in the leaf, or in a block beside it.
 
 use timberline_tier::Memory;
 
@@ -8,49 +8,50 @@ use super::{Value, lent};
 use crate::InsertError;
 use crate::store::Store;
 
-/// How values are kept: [`Word`] or [`Bytes`], and no other way.
+/// How values are stored: [`Word`] or [`Bytes`], and no other way.
 pub trait Kept: inner::Keep {}
 
 impl<K: inner::Keep> Kept for K {}
 
-/// Eight bytes in the leaf; what a map keeps is a `u64`.
+/// Eight bytes in the leaf; a map stores a `u64`.
 #[derive(Clone, Copy, Debug)]
 pub struct Word;
 
-/// A string of up to 65,536 bytes in a block of its own; what a map keeps is a `&[u8]`. The empty one needs no block.
+/// A string of up to 65,536 bytes in a block of its own; a map stores a `&[u8]`. The empty one
+/// needs no block.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes;
 
 pub(crate) mod inner {
     use super::*;
 
-    /// What maps need to know of how a value is kept. Not to be implemented elsewhere.
+    /// What maps need to know of a representation. Sealed.
     pub trait Keep: Send + Sync + 'static {
-        /// Whether words of leaves lead to blocks.
+        /// Whether leaves' words refer to blocks.
         const IN_BLOCKS: bool;
-        /// What is kept.
+        /// The stored form.
         type Form<'a>: Copy;
 
         /// Whether it is short enough.
         fn check(value: Self::Form<'_>) -> Result<(), InsertError>;
 
-        /// What a validated word leads to, for a thread that stays pinned.
+        /// The value that a validated word refers to, for a thread that stays pinned.
         fn open<'g>(memory: &impl Memory, word: u64) -> Self::Form<'g>;
 
         /// Whether two are equal.
         fn same(one: Self::Form<'_>, two: Self::Form<'_>) -> bool;
 
-        /// The word that is all there is to keep of a value; `None` for those in blocks.
+        /// The word, if it is all there is to store of a value; `None` for those in blocks.
         fn word(value: Self::Form<'_>) -> Option<u64>;
 
-        /// Replaces what is there by `value`, if `when` says so.
+        /// Replaces the present value by `value`, if `when` returns true.
         fn setting<M: Memory>(
             store: &Store<M>,
             value: Self::Form<'_>,
             when: impl FnMut(Option<Self::Form<'_>>) -> bool,
         ) -> impl Change;
 
-        /// Replaces what is there by what `make` makes of it, and leaves that in `after`.
+        /// Replaces the present value by what `make` returns for it, and leaves that in `after`.
         fn making<V: Value<Kept = Self>, M: Memory>(
             store: &Store<M>,
             after: &mut Option<V>,

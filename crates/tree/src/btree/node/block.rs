@@ -1,16 +1,17 @@
-//! A block: a word and a string of bytes in a slot of its own.
+//! A block: a word and a byte string in a slot of its own.
 //!
 //! ```text
 //!  0  length << 32 | RETIRED        8  word        16  bytes
 //! ```
 //!
-//! In a Masstree three things are blocks. A *record* holds a key's bytes behind its last slice, and its value. A *skip* holds the bytes
-//! that all keys of a layer share, and the layer's root. A *name* holds the path to a layer, for those who know a node by its address
-//! only.
+//! In a Masstree three things are blocks. A *record* holds a key's bytes behind its last slice, and
+//! its value. A *skip* holds the bytes that all keys of a layer share, and the layer's root. A
+//! *name* holds the path to a layer, for callers that know only a node's address.
 //!
-//! Bytes are written once, before anybody can see the block. The word is guarded by the version of the
-//! border node that leads to the block. The first word looks like the version of a retired node, so whoever takes the slot
-//! for one turns away; everything is written as atomic words for the sake of those.
+//! Bytes are written once, before the block is linked. The word is guarded by the version of the
+//! border node that refers to the block. The first word looks like the version of a retired node,
+//! so a reader that takes the slot for a node turns away. Everything is written as atomic words
+//! because of such readers.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -18,14 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_tier::{Arenas, MAX_SLOT, slot_size};
 
-/// What the version of a retired node has set.
+/// The bits set in the version of a retired node.
 const RETIRED: u64 = 2;
 /// Bytes in front of the string.
 const HEADER: usize = 16;
-/// Names lie at multiples of this, so that four bytes tell where.
+/// Names lie at multiples of this, so that four bytes can refer to them.
 const NAME_GRAIN: usize = 64;
 
-/// Where a block lies.
+/// The location of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block(u64);
 
@@ -43,13 +44,13 @@ impl Block {
         slot_size((HEADER + len).next_multiple_of(NAME_GRAIN))
     }
 
-    /// The name that was called so; 0 is nobody's.
+    /// The name with this number; 0 is no name.
     pub fn named(arenas: &Arenas, number: u32) -> Option<Block> {
         let offset = (number as usize).checked_sub(1)? * NAME_GRAIN;
         Some(Block((arenas.range().start + offset) as u64))
     }
 
-    /// What to call a name: `None` for one too far from where the arenas begin (256 GiB).
+    /// The number of a name: `None` for one too far from the start of the arenas (256 GiB).
     pub fn number(slot: NonNull<u8>, arenas: &Arenas) -> Option<u32> {
         let offset = slot.as_ptr() as usize - arenas.range().start;
         debug_assert!(offset.is_multiple_of(NAME_GRAIN));
@@ -61,7 +62,8 @@ impl Block {
         Block(address)
     }
 
-    /// Makes a block in a slot that was allocated for a string of this length and that nobody knows yet.
+    /// Makes a block in a slot that was allocated for a string of this length and is not shared
+    /// yet.
     pub fn write(slot: NonNull<u8>, word: u64, parts: &[&[u8]]) -> Block {
         let block = Block(slot.as_ptr() as u64);
         let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -87,16 +89,16 @@ impl Block {
         Block::write(slot, self.word(), &[self.bytes()])
     }
 
-    /// Gives the slot back. Nobody can look at the block any more.
+    /// Frees the slot. No thread can reach the block any more.
     pub fn free(self, bytes: usize, arenas: &Arenas) {
         let slot = NonNull::new(self.0 as *mut u8).expect("no block lies at 0");
         Self::discard(slot, bytes, arenas);
     }
 
-    /// Gives back a slot in which no block was made.
+    /// Frees a slot in which no block was made.
     pub fn discard(slot: NonNull<u8>, bytes: usize, arenas: &Arenas) {
-        // SAFETY: blocks are made in slots of this size, and freed once: by whoever failed to link one, or by the one
-        // who unlinked it, when the epoch says that all others are gone.
+        // SAFETY: blocks are made in slots of this size, and freed once: by whoever failed to link
+        // one, or by the one who unlinked it, when the epoch says that all others are gone.
         unsafe { arenas.free(slot, bytes) };
     }
 
@@ -109,7 +111,7 @@ impl Block {
         Self::slot_for(self.len())
     }
 
-    /// Bytes that a reader of it all touches.
+    /// Bytes that a reader of all of it touches.
     pub fn used(self) -> usize {
         HEADER + self.len()
     }
@@ -127,16 +129,17 @@ impl Block {
         self.field(1).store(word, Relaxed);
     }
 
-    /// The string. Like a node that a validated link leads to, it is there as long as the thread stays pinned,
-    /// which is as long as anybody here keeps it.
+    /// The string. Like a node behind a validated link, it stays valid as long as the thread stays
+    /// pinned, which is as long as any caller here keeps it.
     pub fn bytes<'g>(self) -> &'g [u8] {
-        // SAFETY: blocks are known from validated payloads of border nodes, and from nodes that are reached so; they are
-        // not reused while a thread is pinned that may have seen them. `write` made them this long, and nobody
-        // writes the bytes again.
+        // SAFETY: blocks are known from validated payloads of border nodes, and from nodes that are
+        // reached so; they are not reused while a thread is pinned that may have seen them. `write`
+        // made them this long, and nobody writes the bytes again.
         unsafe { std::slice::from_raw_parts((self.0 as usize + HEADER) as *const u8, self.len()) }
     }
 
-    /// What `bytes` would be at an address of which nothing is known, if it is not longer than fits before `end`. It may be anything.
+    /// What `bytes` would be at an address of which nothing is known, if it is not longer than fits
+    /// before `end`. It may be anything.
     pub fn guess(address: usize, end: usize) -> Option<Vec<u8>> {
         let len = (address + HEADER <= end).then(|| Block(address as u64).len())?;
         if len > Self::LONGEST || address + HEADER + len.next_multiple_of(8) > end {
@@ -151,8 +154,9 @@ impl Block {
     }
 
     fn field<'g>(self, index: usize) -> &'g AtomicU64 {
-        // SAFETY: a block lies in a slot, which is aligned to 64 bytes, and the indices above are within it (`guess`: within the arenas, which
-        // stay mapped); as a node's words do, these stay there while the thread is pinned.
+        // SAFETY: a block lies in a slot, which is aligned to 64 bytes, and the indices above are
+        // within it (`guess`: within the arenas, which stay mapped); as a node's words do, these
+        // stay there while the thread is pinned.
         unsafe { &*((self.0 as usize + 8 * index) as *const AtomicU64) }
     }
 }

@@ -1,10 +1,11 @@
-//! Guessing where in a leaf a key is, before the leaf is touched.
+//! Predicting where in a leaf a key is, before the leaf is touched.
 //!
-//! A parent knows between which keys a child lies. If the keys in between are spread evenly (hashes, random
-//! numbers, numbers in a row), the key's share of that range tells its place among them, so that three parts of the
-//! leaf are asked for at once: the header, the key's neighbourhood, and the value's. That is one wait instead of
-//! two, for half of the lines. This is interpolation search (Peterson, IBM J. Res. Dev. 1(2), 1957), of one
-//! step. Where it misses, the search goes through all keys: the guess costs time then, never the answer.
+//! A parent knows the key range of a child. If its keys are spread evenly (hashes, random numbers,
+//! consecutive numbers), the key's relative position in the range predicts its slot. So three parts
+//! of the leaf are prefetched at once: the header, the lines around the key, and the lines around
+//! the value. That is one wait instead of two, for half of the lines. This is one step of
+//! interpolation search (Peterson, IBM J. Res. Dev. 1(2), 1957). If the prediction misses, the
+//! search scans all keys: a bad prediction costs time, never the answer.
 
 use super::{Body, HEADER};
 use crate::btree::node::search::WINDOW;
@@ -15,18 +16,18 @@ const LINE: usize = 64;
 const LINE_WORDS: usize = LINE / 8;
 const HEADER_WORDS: usize = HEADER / 8;
 
-/// A key's part of a range of keys, in units of 2⁻³².
+/// A key's relative position in a key range, in units of 2⁻³².
 #[derive(Clone, Copy, Debug)]
 pub struct Share(u32);
 
 impl Share {
-    /// Of a range that nobody told.
+    /// For an unknown range.
     pub const NONE: Share = Share(0);
 
-    /// The part of `lower..=upper` that lies below `key`. For a key outside, anything.
+    /// The fraction of `lower..=upper` that lies below `key`. For a key outside, anything.
     #[inline(always)]
     pub fn of(key: u64, lower: u64, upper: u64) -> Share {
-        // As much as is needed for 32 bits of range, of which the upper one is set.
+        // As many bits as a range of 32 bits needs, the top one set.
         let range = upper.wrapping_sub(lower);
         let shift = (range | 1).leading_zeros();
         let range = (range << shift) >> 32;
@@ -34,15 +35,15 @@ impl Share {
         Share(((below << 32) / (range + 1)) as u32)
     }
 
-    /// The place of the key among `count` that are spread evenly; less than `count`, or 0.
+    /// The slot of the key among `count` evenly spread keys; less than `count`, or 0.
     #[inline(always)]
     pub fn slot(self, count: usize) -> usize {
         ((u64::from(self.0) * count as u64) >> 32) as usize
     }
 }
 
-/// What is asked for of a leaf: a first line and a number of lines, for keys and for payloads. The header's line
-/// comes with them.
+/// The lines of a leaf to prefetch: a first line and a number of lines, for keys and for payloads.
+/// The header's line is always included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lines {
     pub keys: usize,
@@ -50,7 +51,8 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of keys: those of the window, and one to each side, for a leaf is fuller or emptier than most.
+    /// Lines of keys: those of the window, and one to each side, since leaves differ in how full
+    /// they are.
     pub const KEYS: usize = 4;
     /// Lines of payloads.
     pub const PAYLOADS: usize = 3;
@@ -62,7 +64,7 @@ impl Lines {
         1 | keys | self.payload_bits()
     }
 
-    /// Those of payloads, and those of all keys of a node.
+    /// The lines of payloads, and those of all keys of a node.
     #[inline(always)]
     pub fn inner_bits<const WORDS: usize>(self) -> u64 {
         let keys = (HEADER + 8 * Body::<WORDS>::CAPACITY).div_ceil(LINE);
@@ -76,17 +78,18 @@ impl Lines {
 }
 
 impl<const WORDS: usize> Body<WORDS> {
-    /// Whether guessing saves anything: smaller nodes are asked for as a whole.
+    /// Whether prediction saves anything: smaller nodes are prefetched as a whole.
     pub const GUESSED: bool = Self::CAPACITY >= 2 * WINDOW - 2 && Self::BYTES <= 64 * LINE;
 
-    /// Entries of a leaf as far as its parent knows. Ascending input leaves leaves full, random inserts with
-    /// redistribution about 13/16 full: of both, this is less than a line of entries away.
+    /// Entries of a leaf as far as its parent knows. Ascending input leaves leaves full, random
+    /// inserts with redistribution about 13/16 full: this is within a line of entries of both.
     const TYPICAL: usize = Self::CAPACITY * 7 / 8;
 
-    /// The lines of a leaf of keys in `lower..=upper` that a search for the key with this share will likely read.
+    /// The lines of a leaf of keys in `lower..=upper` that a search for the key at this position
+    /// will likely read.
     #[inline(always)]
     pub fn guess(share: Share, lower: u64, upper: u64) -> Lines {
-        // Keys in a row: there are not more than fit in between.
+        // Consecutive keys: there are no more than fit in the range.
         let most = upper.wrapping_sub(lower).min(Self::TYPICAL as u64 - 1) + 1;
         let slot = share.slot(most as usize);
         let key_line = slot / LINE_WORDS;
@@ -97,8 +100,8 @@ impl<const WORDS: usize> Body<WORDS> {
         }
     }
 
-    /// Whether all was asked for that a search for the key with this share will read of this leaf, now that its count
-    /// is known.
+    /// Whether everything was prefetched that a search for the key will read of this leaf, now that
+    /// its count is known.
     #[inline(always)]
     pub fn was_guessed(&self, share: Share) -> bool {
         let asked = Self::guess(share, self.lower(), self.upper());
@@ -106,14 +109,14 @@ impl<const WORDS: usize> Body<WORDS> {
         let first = HEADER_WORDS + Self::window(slot);
         let keys = first / LINE_WORDS..=(first + WINDOW - 1) / LINE_WORDS;
         let payload = (HEADER_WORDS + Self::CAPACITY + slot) / LINE_WORDS;
-        // The header's line, which has keys too, is always asked for.
+        // The header's line, which has keys too, is always prefetched.
         asked.keys <= (*keys.start()).max(1)
             && *keys.end() < asked.keys + Lines::KEYS
             && (asked.payloads..asked.payloads + Lines::PAYLOADS).contains(&payload)
     }
 
-    /// The first key of the window to search for a key expected at `slot`: it spans two lines, with at least half a
-    /// line to each side of the key.
+    /// The first key of the window to search for a key expected at `slot`: it spans two lines, with
+    /// at least half a line to each side of the key.
     #[inline(always)]
     pub fn window(slot: usize) -> usize {
         let line = slot / LINE_WORDS * LINE_WORDS;
