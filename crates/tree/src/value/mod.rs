@@ -1,18 +1,19 @@
-//! What maps lead to: words in the node, or strings of bytes in blocks beside it.
+//! Values of maps: words in the node, or byte strings in blocks beside it.
 //!
-//! A string is an immutable block: written before the leaf leads to it, replaced as a whole, and the old one handed to the epoch. So whoever
-//! read the leaf's word under a validated version reads the string without further checks as long as the thread is pinned, and no copy is
-//! made to look at it.
+//! A string is an immutable block: written before the leaf refers to it, replaced as a whole, and
+//! then retired to the epoch. So a reader of the leaf's word under a validated version reads the
+//! string without further checks while its thread is pinned, and copies nothing.
 //!
-//! A block lies in the tier of its leaf, or in a slower one where that was full, and moves when the leaf moves.
+//! A block lies in the tier of its leaf, or in a slower one if that was full, and moves with the
+//! leaf.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `block.rs` | a string in a slot of an arena |
-//! | `change.rs` | what an operation makes of a value, prepared before any lock is taken |
+//! | `change.rs` | changes of a value, prepared before any lock is taken |
 //! | `copy.rs` | a copy of a block in another tier |
-//! | `fetched.rs` | lookups that have the block asked for, too |
-//! | `kept.rs` | the two ways to keep a value |
+//! | `fetched.rs` | lookups that also prefetch the block |
+//! | `kept.rs` | the two value representations |
 
 mod block;
 mod change;
@@ -29,11 +30,12 @@ pub use kept::{Bytes, Kept, Word};
 
 use timberline_tier::Memory;
 
-/// What a map keeps of a value: a word for [`Word`], `&[u8]` for [`Bytes`].
+/// The stored form of a value: a word for [`Word`], `&[u8]` for [`Bytes`].
 pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 
-/// A value of a map: up to eight bytes, which lie in the leaf, or a string of up to [`MAX_VALUE`](crate::MAX_VALUE) bytes, which
-/// lies beside the leaf in the same kind of memory, and moves with it.
+/// A value of a map: up to eight bytes, which lie in the leaf, or a string of up to
+/// [`MAX_VALUE`](crate::MAX_VALUE) bytes, which lies beside the leaf in the same tier, and moves
+/// with it.
 ///
 /// Integers and `f64` are words; `Vec<u8>` and `Box<[u8]>` are strings, which are lent as `&[u8]`:
 ///
@@ -56,7 +58,7 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A type of one's own says how it is written as one of the two:
+/// Your own type chooses one of the two representations:
 ///
 /// ```
 /// use timberline_tree::{Form, Value, Word};
@@ -85,26 +87,27 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 pub trait Value: Sized + Send + Sync + 'static {
     /// A value that is lent: itself, or a reference to what the map has.
     type Ref<'a>: Copy;
-    /// How it is kept: [`Word`] or [`Bytes`].
+    /// Its representation: [`Word`] or [`Bytes`].
     type Kept: Kept;
 
     /// Lends the value.
     fn lend(&self) -> Self::Ref<'_>;
-    /// A value of one's own.
+    /// An owned value.
     fn own(value: Self::Ref<'_>) -> Self;
-    /// The value as the map keeps it: a `u64`, or `&[u8]`.
+    /// The value as the map stores it: a `u64`, or `&[u8]`.
     fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self>;
-    /// The value of which `kept` was made.
+    /// The value that `kept` was made from.
     fn from_kept(kept: Form<'_, Self>) -> Self::Ref<'_>;
 }
 
-/// The value that a map's word leads to. The word is validated, and the thread stays pinned.
+/// The value that a map's word refers to. The word is validated, and the thread stays pinned.
 #[inline(always)]
 pub(crate) fn lent<'g, V: Value>(memory: &impl Memory, word: u64) -> V::Ref<'g> {
     V::from_kept(V::Kept::open(memory, word))
 }
 
-/// A copy of the value that a map's word leads to. The word is validated, and the thread is pinned.
+/// A copy of the value that a map's word refers to. The word is validated, and the thread is
+/// pinned.
 #[inline(always)]
 pub(crate) fn owned<V: Value>(memory: &impl Memory, word: u64) -> V {
     V::own(lent::<V>(memory, word))

@@ -2,17 +2,19 @@
 //!
 //! # What may be read without a version
 //!
-//! A leaf is reached through a link that was validated in its parent, so it was linked at that moment. From then on it needs
-//! no version: its key never changes, and its value is one word. What is read of a leaf that was unlinked in between is still right:
-//! who unlinks it (to remove it, or to move it) holds its lock and marks it obsolete, and nobody changes an obsolete leaf, so
-//! the value that it keeps was the record's at the moment it was unlinked, which lies within the read.
+//! A reader reaches a leaf through a link that it validated in the parent, so the leaf was linked
+//! at that moment. From then on it needs no version: the leaf's key never changes, and its value is
+//! one word. If the leaf is unlinked meanwhile, what is read is still right: the thread that
+//! unlinks it (to remove or move it) holds its lock and marks it obsolete, and an obsolete leaf
+//! never changes. So its value was the record's when it was unlinked, which lies within the read.
 //!
-//! Who changes a value holds the leaf's lock (one bit) and no other. The lock orders changes with each other and with
-//! the leaf's removal or move; an obsolete leaf cannot be locked, so a change that comes too late starts over and finds
-//! the record where it is now.
+//! A writer of a value holds the leaf's lock (one bit) and no other. The lock orders writes with
+//! each other and with the leaf's removal or move. An obsolete leaf cannot be locked, so a late
+//! writer restarts and finds the record where it is now.
 //!
-//! Where values lie in blocks, the same holds for these: a value's word is read after the thread is pinned, from a leaf that was linked then,
-//! and the block is retired after the word was replaced, or the leaf unlinked. The word is published as the block is complete.
+//! The same holds for values in blocks: a value's word is read after the thread is pinned, from a
+//! leaf that was linked then, and the block is retired after the word was replaced or the leaf
+//! unlinked. The word is published after the block is complete.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
@@ -48,7 +50,7 @@ impl<'g> Leaf<'g> {
     /// The leaf at this address.
     ///
     /// # Safety
-    /// A leaf was written there, and the memory is not used again for `'g`.
+    /// A leaf was written there, and the memory is not reused for `'g`.
     #[inline(always)]
     pub(super) unsafe fn at(address: usize) -> Leaf<'g> {
         let head = std::ptr::with_exposed_provenance::<Head>(address);
@@ -57,7 +59,7 @@ impl<'g> Leaf<'g> {
         Leaf { head }
     }
 
-    /// Makes a leaf of a slot that nobody else knows, and is long enough for this key.
+    /// Makes a leaf in a slot that is not shared yet and is long enough for this key.
     pub fn write(address: usize, key: &[u8], value: u64, heat: u16) {
         // SAFETY: the slot is the caller's and large enough for a head.
         let leaf = unsafe { Leaf::at(address) };
@@ -75,8 +77,8 @@ impl<'g> Leaf<'g> {
         }
     }
 
-    /// What would be the key of a leaf at `address`, if there is one: any memory of the arenas will do, whatever is in it. `end` is where
-    /// readable memory ends.
+    /// The key of a leaf at `address`, if there is one there: any arena memory may be passed,
+    /// whatever it holds. `end` is the end of readable memory.
     pub fn probe(address: usize, end: usize, key: &mut Vec<u8>) -> bool {
         key.clear();
         if !address.is_multiple_of(8) || address + size_of::<Head>() > end {
@@ -107,8 +109,8 @@ impl<'g> Leaf<'g> {
     pub fn key(self) -> &'g [u8] {
         let len = self.head.len.load(Relaxed) as usize;
         let start = std::ptr::from_ref(self.head).addr() + size_of::<Head>();
-        // SAFETY: written before the leaf was linked, and not changed as long as it is alive. Bytes of an atomic's memory that
-        // nobody writes.
+        // SAFETY: written before the leaf was linked, and not changed as long as it is alive. Bytes
+        // of an atomic's memory that nobody writes.
         unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(start), len) }
     }
 
@@ -118,18 +120,18 @@ impl<'g> Leaf<'g> {
         self.head.value.load(Acquire)
     }
 
-    /// Sets the value of a leaf that nobody else can know yet.
+    /// Sets the value of a leaf that is not shared yet.
     #[inline(always)]
     pub fn set_first(self, value: u64) {
         self.head.value.store(value, Relaxed);
     }
 
-    /// Two bytes for a placement's heat.
+    /// Two bytes of heat for a placement.
     pub fn heat(self) -> &'g AtomicU16 {
         &self.head.heat
     }
 
-    /// Where it lies.
+    /// Its address.
     #[inline(always)]
     pub fn address(self) -> usize {
         std::ptr::from_ref(self.head).addr()
@@ -176,7 +178,7 @@ impl<'g> Leaf<'g> {
     }
 }
 
-/// The only one who may change a leaf's value; unlocks when dropped.
+/// The exclusive right to change a leaf's value; unlocks when dropped.
 #[derive(Debug)]
 pub struct LockedLeaf<'g> {
     leaf: Leaf<'g>,
@@ -188,7 +190,7 @@ impl<'g> LockedLeaf<'g> {
         self.leaf
     }
 
-    /// Replaces the value. Returns the one before.
+    /// Replaces the value. Returns the previous one.
     #[inline(always)]
     pub fn replace(&self, value: u64) -> u64 {
         let before = self.leaf.value();

@@ -1,32 +1,33 @@
-//! A pack: two or three records whose paths have not parted yet, in one cache line.
+//! A pack: two or three records whose paths have not diverged yet, in one cache line.
 //!
 //! ```text
 //!  0  version        8  heat u16 · count u16        16  keys[3]        40  values[3]        64 bytes
 //! ```
 //!
-//! With single leaves, a third of random records hang below nodes of two or three, which cost each a miss more, and half
-//! of the leaf's memory again. Keys are numbers, which are ordered as their bytes, ascending. Whatever key leads to a pack belongs
-//! into it, so its records have in common what the path has, at least.
+//! With single leaves, a third of random records hang below nodes of two or three, which cost one
+//! more miss each, and half of the leaf's memory again. Keys are numbers, ordered as their bytes,
+//! ascending. Every key that leads to a pack belongs into it, so its records share at least the
+//! path as their prefix.
 //!
-//! The version guards all but the heat. Any key that is read without a version begins with the pack's path: only such keys are ever
-//! written.
+//! The version guards everything but the heat. A key that is read without a version still begins
+//! with the pack's path: only such keys are ever written.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
 
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
-/// The most records.
+/// The maximum number of records.
 pub const PACKED: usize = 3;
-/// Bytes of a pack, which is aligned to as many.
+/// Bytes of a pack, and its alignment.
 pub const PACK_BYTES: usize = size_of::<Versioned<Few>>();
 
 const _: () = assert!(PACK_BYTES == 64);
 
-/// Where the first key is.
+/// The offset of the first key.
 const KEYS: usize = 16;
 
-/// What lies at a pack's start, and may be used without a version.
+/// The start of a pack, which may be read without a version.
 #[repr(C)]
 #[derive(Debug)]
 struct Head {
@@ -34,7 +35,7 @@ struct Head {
     heat: AtomicU16,
 }
 
-/// What a pack's version guards.
+/// The data that a pack's version guards.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Few {
@@ -58,7 +59,7 @@ impl<'g> Pack<'g> {
     /// The pack at this address.
     ///
     /// # Safety
-    /// A pack was written there, and the memory is not used again for `'g`.
+    /// A pack was written there, and the memory is not reused for `'g`.
     #[inline(always)]
     pub(super) unsafe fn at(address: usize) -> Pack<'g> {
         let records = std::ptr::with_exposed_provenance::<Versioned<Few>>(address);
@@ -67,7 +68,7 @@ impl<'g> Pack<'g> {
         Pack { records }
     }
 
-    /// Makes a pack of records, which ascend by key. The caller alone has the memory.
+    /// Makes a pack of records in ascending order of keys. The memory is not shared yet.
     pub(super) fn write(self, records: &[Record], heat: u16) -> LockedPack<'g> {
         let held = self.records.claim();
         held.heat.store(heat, Relaxed);
@@ -75,8 +76,8 @@ impl<'g> Pack<'g> {
         LockedPack { pack: self, held }
     }
 
-    /// What would be the first key of a pack at `address`, if there is one: any memory of the arenas will do, whatever is in
-    /// it. `end` is where readable memory ends.
+    /// The first key of a pack at `address`, if there is one there: any arena memory may be passed,
+    /// whatever it holds. `end` is the end of readable memory.
     pub fn probe(address: usize, end: usize) -> Option<u64> {
         if !address.is_multiple_of(PACK_BYTES) || address + PACK_BYTES > end {
             return None;
@@ -87,7 +88,7 @@ impl<'g> Pack<'g> {
         Some(first.load(Relaxed))
     }
 
-    /// A key that leads here: the first one, or what it was or is about to be.
+    /// A key that leads here: the first one, or its previous or next value.
     #[inline(always)]
     pub fn key(self) -> u64 {
         let first = std::ptr::with_exposed_provenance::<AtomicU64>(self.address() + KEYS);
@@ -96,14 +97,14 @@ impl<'g> Pack<'g> {
         first.load(Relaxed)
     }
 
-    /// Two bytes for a placement's heat.
+    /// Two bytes of heat for a placement.
     pub fn heat(self) -> &'g AtomicU16 {
         // SAFETY: the first bytes are laid out like this.
         let head: &'g Head = unsafe { &*std::ptr::from_ref(self.records).cast() };
         &head.heat
     }
 
-    /// Where it lies.
+    /// Its address.
     #[inline(always)]
     pub fn address(self) -> usize {
         std::ptr::from_ref(self.records).addr()
@@ -123,7 +124,7 @@ impl<'g> Pack<'g> {
         self.records.read()
     }
 
-    /// What it holds, or held at last: like a leaf's, that does not change any more.
+    /// Its contents, or its last ones: like a leaf's, they do not change any more.
     #[inline(always)]
     pub fn last(self) -> Held {
         loop {
@@ -170,16 +171,17 @@ impl std::ops::Deref for Held {
 }
 
 impl Few {
-    /// How many there are.
+    /// The number of records.
     #[inline(always)]
     pub fn count(&self) -> usize {
         usize::from(self.count.load(Relaxed)).min(PACKED)
     }
 
-    /// Where the value of a key is, if there is a record.
+    /// The index of a key's value, if there is a record.
     #[inline(always)]
     fn cell(&self, key: u64) -> Option<&AtomicU64> {
-        // Nothing foretells which one it is, so all are compared without a branch. Behind the last there may be anything.
+        // The branch would be unpredictable, so all keys are compared without one. Slots behind the
+        // last may hold anything.
         let [one, two, three] = self.keys.each_ref().map(|it| it.load(Relaxed) == key);
         let found = u32::from(one) | u32::from(two) << 1 | u32::from(three) << 2;
         let found = found & ((1 << self.count()) - 1);
@@ -192,7 +194,7 @@ impl Few {
         Some(self.cell(key)?.load(Relaxed))
     }
 
-    /// All of them, in order.
+    /// All records, in order.
     #[inline(always)]
     pub fn all(&self) -> Held {
         let record = |at: usize| (self.keys[at].load(Relaxed), self.values[at].load(Relaxed));
@@ -211,7 +213,7 @@ impl Few {
     }
 }
 
-/// The only one who may change a pack; unlocks when dropped.
+/// The exclusive right to change a pack; unlocks when dropped.
 #[derive(Debug)]
 pub struct LockedPack<'g> {
     pack: Pack<'g>,
@@ -224,18 +226,18 @@ impl<'g> LockedPack<'g> {
         self.pack
     }
 
-    /// What it holds.
+    /// Its contents.
     pub fn records(&self) -> &Few {
         &self.held
     }
 
-    /// Where the value of a key is, to replace it, if there is a record.
+    /// The value of a key, to be replaced, if there is a record.
     #[inline(always)]
     pub fn place(&self, key: u64) -> Option<&AtomicU64> {
         self.held.cell(key)
     }
 
-    /// Inserts a record that is not there, and for which there is room.
+    /// Inserts a record that is not present, and for which there is a slot.
     #[inline]
     pub fn insert(&self, key: u64, value: u64) {
         let all = self.held.all();
@@ -246,7 +248,7 @@ impl<'g> LockedPack<'g> {
         self.held.put(&records[..=all.len()]);
     }
 
-    /// Removes a record that is there; another one stays.
+    /// Removes a record that is present; another one remains.
     pub fn remove(&self, key: u64) {
         let all = self.held.all();
         let mut left = all.iter().copied().filter(|&(other, _)| other != key);
@@ -254,7 +256,7 @@ impl<'g> LockedPack<'g> {
         self.held.put(&left[..all.len() - 1]);
     }
 
-    /// Unlocks; as if nothing had happened, if nothing was `changed`.
+    /// Unlocks; with the old version, if nothing was `changed`.
     #[inline(always)]
     pub fn unlock(self, changed: bool) {
         if !changed {

@@ -1,16 +1,16 @@
-//! A row: records of neighbouring keys, which differ in their last byte only, in one leaf.
+//! A row: records of neighbouring keys, which differ only in their last byte, in one leaf.
 //!
 //! ```text
 //!  0  version        8  least key        16  greatest key       24  heat u16 · count u16 · room u16
 //! 32  which of 256 are there             64  values[room]               192, 448 or 2112 bytes
 //! ```
 //!
-//! Where many neighbours are there, a leaf for each costs a miss, and up to three times the memory. A row of room for 256 has a place for each
-//! key, so its header and a value can be asked for at once. Smaller ones hold their values side by side, in order: what
-//! is there tells where.
+//! Where neighbours are dense, a leaf for each costs a miss, and up to three times the memory. A
+//! row for 256 has a place for each key, so its header and a value can be prefetched together.
+//! Smaller rows hold their values contiguously, in order; the presence bits locate them.
 //!
-//! The keys that a row covers never change, nor does its room. All else is guarded by the version, as an inner node is. Rows hold words
-//! only, and keys of eight bytes.
+//! The keys that a row covers never change, nor does its capacity. The version guards everything
+//! else, as in an inner node. Rows hold only words, with keys of eight bytes.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
@@ -19,29 +19,29 @@ use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
 /// Keys that a row covers.
 const KEYS: usize = 256;
-/// How many bytes all its keys begin with.
+/// The length of the prefix that all its keys share.
 pub const ROW_DEPTH: usize = 7;
-/// The bytes before the values. Rows are aligned to as many.
+/// The bytes before the values; also a row's alignment.
 pub const ROW_HEAD: usize = 64;
 
 const _: () = assert!(ROW_HEAD == size_of::<Versioned<Records>>());
 
-/// How many records a row has room for.
+/// A row's capacity in records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room(u16);
 
 impl Room {
-    /// What a row begins with.
+    /// The capacity of a new row.
     pub const LEAST: Room = Room(16);
     const MIDDLE: Room = Room(48);
     const ALL: Room = Room(KEYS as u16);
 
-    /// Bytes of a row with this room.
+    /// Bytes of a row with this capacity.
     pub const fn bytes(self) -> usize {
         ROW_HEAD + 8 * self.0 as usize
     }
 
-    /// The next larger one. There is always one for who needs it.
+    /// The next larger capacity. Callers that need one never have the largest.
     pub fn larger(self) -> Room {
         match self {
             Room::LEAST => Room::MIDDLE,
@@ -49,7 +49,7 @@ impl Room {
         }
     }
 
-    /// The next smaller one; `None`: not a row any more.
+    /// The next smaller capacity; `None`: a row no longer.
     pub fn smaller(self) -> Option<Room> {
         match self {
             Room::LEAST => None,
@@ -58,7 +58,8 @@ impl Room {
         }
     }
 
-    /// With so many records left, less room is enough; some fewer than that holds, so that rows do not change back and forth.
+    /// At this many records a smaller row suffices; it is less than that row holds, so that rows do
+    /// not alternate between the two.
     pub fn is_too_much_for(self, records: usize) -> bool {
         records
             <= match self {
@@ -69,7 +70,7 @@ impl Room {
     }
 }
 
-/// What lies at a row's start, and may be used without a version.
+/// The start of a row, which may be read without a version.
 #[repr(C)]
 #[derive(Debug)]
 struct Head {
@@ -81,7 +82,7 @@ struct Head {
     room: u16,
 }
 
-/// What a row's version guards. The values follow.
+/// The data that a row's version guards. The values follow.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Records {
@@ -94,7 +95,7 @@ pub struct Records {
     there: [AtomicU64; KEYS / 64],
 }
 
-/// Where a key's value is in a row with a place for each key.
+/// The index of a key's value in a row with a place for each key.
 #[inline(always)]
 pub const fn value_offset(byte: u8) -> usize {
     ROW_HEAD + 8 * byte as usize
@@ -110,7 +111,7 @@ impl<'g> Row<'g> {
     /// The row at this address.
     ///
     /// # Safety
-    /// A row was written there, and the memory is not used again for `'g`.
+    /// A row was written there, and the memory is not reused for `'g`.
     #[inline(always)]
     pub(super) unsafe fn at(address: usize) -> Row<'g> {
         let records = std::ptr::with_exposed_provenance::<Versioned<Records>>(address);
@@ -119,7 +120,8 @@ impl<'g> Row<'g> {
         Row { records }
     }
 
-    /// Makes an empty row for the keys that differ from `key` in their last byte only. The caller alone has the memory.
+    /// Makes an empty row for the keys that differ from `key` only in their last byte. The memory
+    /// is not shared yet.
     pub(super) fn write(self, key: &[u8; 8], room: Room, heat: u16) -> LockedRow<'g> {
         let held = self.records.claim();
         let ending_in = |byte| {
@@ -136,8 +138,8 @@ impl<'g> Row<'g> {
         LockedRow { row: self, held }
     }
 
-    /// What would be the least key of a row at `address`, if there is one: any memory of the arenas will do, whatever is in
-    /// it. `end` is where readable memory ends.
+    /// The least key of a row at `address`, if there is one there: any arena memory may be passed,
+    /// whatever it holds. `end` is the end of readable memory.
     pub fn probe(address: usize, end: usize) -> Option<[u8; 8]> {
         if !address.is_multiple_of(ROW_HEAD) || address + ROW_HEAD > end {
             return None;
@@ -149,8 +151,8 @@ impl<'g> Row<'g> {
     }
 
     fn head(self) -> &'g Head {
-        // SAFETY: the first bytes are laid out like this, and the keys among them are written before the row is linked, and not
-        // changed as long as it is alive.
+        // SAFETY: the first bytes are laid out like this, and the keys among them are written
+        // before the row is linked, and not changed as long as it is alive.
         unsafe { &*std::ptr::from_ref(self.records).cast() }
     }
 
@@ -166,7 +168,7 @@ impl<'g> Row<'g> {
         &self.head().greatest
     }
 
-    /// Whether it covers a key: where its record is, if it is there.
+    /// The index of a key's record in the row, if the row covers the key.
     #[inline(always)]
     pub fn place_of(self, key: &[u8]) -> Option<u8> {
         let key = u64::from_be_bytes(key.try_into().ok()?);
@@ -174,18 +176,18 @@ impl<'g> Row<'g> {
         same.then_some(key as u8)
     }
 
-    /// Two bytes for a placement's heat.
+    /// Two bytes of heat for a placement.
     pub fn heat(self) -> &'g AtomicU16 {
         &self.head().heat
     }
 
-    /// How many records it has room for.
+    /// Its capacity in records.
     #[inline(always)]
     pub fn room(self) -> Room {
         Room(self.head().room)
     }
 
-    /// Where it lies.
+    /// Its address.
     #[inline(always)]
     pub fn address(self) -> usize {
         std::ptr::from_ref(self.records).addr()
@@ -205,7 +207,7 @@ impl<'g> Row<'g> {
         self.records.read()
     }
 
-    /// Begins to read what it holds, or held at last: like a leaf's, that does not change any more.
+    /// Starts reading its contents, or its last ones: like a leaf's, they do not change any more.
     pub fn read_last(self) -> Snapshot<'g, Records> {
         self.records.read_last()
     }
@@ -232,13 +234,13 @@ impl<'g> Row<'g> {
 }
 
 impl Records {
-    /// How many there are.
+    /// The number of records.
     #[inline(always)]
     pub fn count(&self) -> usize {
         usize::from(self.count.load(Relaxed))
     }
 
-    /// Whether there is no room for another record.
+    /// Whether it is full.
     pub fn is_full(&self) -> bool {
         self.count.load(Relaxed) >= self.room.load(Relaxed)
     }
@@ -247,11 +249,12 @@ impl Records {
     fn values(&self) -> &[AtomicU64] {
         let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + ROW_HEAD;
         let values = std::ptr::with_exposed_provenance::<AtomicU64>(address);
-        // SAFETY: a row's slot has so many values behind its header, and its room does not change as long as it is alive.
+        // SAFETY: a row's slot has so many values behind its header, and its room does not change
+        // as long as it is alive.
         unsafe { std::slice::from_raw_parts(values, usize::from(self.room.load(Relaxed))) }
     }
 
-    /// How many there are before a place.
+    /// The number of records before a place.
     fn rank(&self, at: u8) -> usize {
         let group = usize::from(at) / 64;
         let before = self.there[..group].iter();
@@ -260,7 +263,7 @@ impl Records {
         (before + below.count_ones()) as usize
     }
 
-    /// Which of so many values is a place's.
+    /// The index of a place's value in a row of this many values.
     #[inline(always)]
     fn index(&self, values: usize, at: u8) -> usize {
         match values < KEYS {
@@ -269,7 +272,7 @@ impl Records {
         }
     }
 
-    /// Where the value of a place is, if there is a record.
+    /// The value of a place, if there is a record.
     #[inline(always)]
     fn cell(&self, at: u8) -> Option<&AtomicU64> {
         let there = self.there[usize::from(at) / 64].load(Relaxed) >> (at % 64) & 1;
@@ -287,7 +290,8 @@ impl Records {
         Some(self.cell(at)?.load(Relaxed))
     }
 
-    /// Copies those of 64 places that are wanted and taken. Returns which; their values go each to its place.
+    /// Copies those of 64 places that are wanted and present. Returns which; each value goes to its
+    /// own place.
     #[inline(always)]
     pub fn copy_group(&self, group: u8, wanted: u64, values: &mut [u64; 64]) -> u64 {
         let there = self.there[usize::from(group) % 4].load(Relaxed);
@@ -311,7 +315,7 @@ impl Records {
         there & wanted
     }
 
-    /// Shows all records in order.
+    /// Passes all records in order to the visitor.
     pub fn each(&self, mut show: impl FnMut(u8, u64)) {
         for group in 0..4 {
             let mut values = [0; 64];
@@ -325,7 +329,7 @@ impl Records {
     }
 }
 
-/// The only one who may change a row; unlocks when dropped.
+/// The exclusive right to change a row; unlocks when dropped.
 #[derive(Debug)]
 pub struct LockedRow<'g> {
     row: Row<'g>,
@@ -338,19 +342,19 @@ impl<'g> LockedRow<'g> {
         self.row
     }
 
-    /// What it holds.
+    /// Its contents.
     #[inline(always)]
     pub fn records(&self) -> &Records {
         &self.held
     }
 
-    /// Where the value of a place is, to replace it, if there is a record.
+    /// The value of a place, to be replaced, if there is a record.
     #[inline(always)]
     pub fn place(&self, at: u8) -> Option<&AtomicU64> {
         self.held.cell(at)
     }
 
-    /// Inserts or replaces a record, for which there is room.
+    /// Inserts or replaces a record, for which there is a slot.
     pub fn set(&self, at: u8, value: u64) {
         let there = &self.held.there[usize::from(at) / 64];
         let (bits, bit) = (there.load(Relaxed), 1 << (at % 64));
@@ -369,7 +373,7 @@ impl<'g> LockedRow<'g> {
         values[index].store(value, Relaxed);
     }
 
-    /// Removes a record that is there.
+    /// Removes a record that is present.
     pub fn remove(&self, at: u8) {
         let there = &self.held.there[usize::from(at) / 64];
         let (values, count) = (self.held.values(), self.held.count());
@@ -383,12 +387,12 @@ impl<'g> LockedRow<'g> {
         self.held.count.store(count as u16 - 1, Relaxed);
     }
 
-    /// Adds all records of another row; there is room.
+    /// Adds all records of another row; there is capacity for them.
     pub fn take_over(&self, other: &Records) {
         other.each(|at, value| self.set(at, value));
     }
 
-    /// Unlocks; as if nothing had happened, if nothing was `changed`.
+    /// Unlocks; with the old version, if nothing was `changed`.
     #[inline(always)]
     pub fn unlock(self, changed: bool) {
         if !changed {

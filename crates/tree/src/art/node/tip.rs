@@ -1,4 +1,4 @@
-//! What a path ends at: a leaf of one record, a pack of a few, or a row of many.
+//! Terminal nodes of paths: a leaf of one record, a pack of a few, or a row of many.
 
 use std::ops::Deref;
 use std::sync::atomic::AtomicU16;
@@ -7,7 +7,7 @@ use super::leaf::{Leaf, LockedLeaf};
 use super::pack::{LockedPack, PACK_BYTES, Pack};
 use super::row::{LockedRow, Row};
 
-/// A key, lent by the leaf that holds it, or a number that was a key when it was read.
+/// A key: borrowed from the leaf that holds it, or a number that was a key when it was read.
 #[derive(Clone, Copy, Debug)]
 pub enum TipKey<'g> {
     Lent(&'g [u8]),
@@ -44,7 +44,8 @@ pub enum Tip<'g> {
 }
 
 impl<'g> Tip<'g> {
-    /// Its name: a key that leads to it. A leaf's own, the least in a pack, the least that a row covers.
+    /// Its name: a key that leads to it. A leaf's own, the least in a pack, the least that a row
+    /// covers.
     #[inline(always)]
     pub fn key(self) -> TipKey<'g> {
         match self {
@@ -54,7 +55,7 @@ impl<'g> Tip<'g> {
         }
     }
 
-    /// The greatest key that it holds, or may hold.
+    /// The greatest key that it holds, or can hold.
     pub fn greatest(self) -> TipKey<'g> {
         match self {
             Tip::Leaf(leaf) => TipKey::Lent(leaf.key()),
@@ -75,7 +76,7 @@ impl<'g> Tip<'g> {
         }
     }
 
-    /// Two bytes for a placement's heat.
+    /// Two bytes of heat for a placement.
     pub fn heat(self) -> &'g AtomicU16 {
         match self {
             Tip::Leaf(leaf) => leaf.heat(),
@@ -84,7 +85,7 @@ impl<'g> Tip<'g> {
         }
     }
 
-    /// Where it lies.
+    /// Its address.
     #[inline(always)]
     pub fn address(self) -> usize {
         match self {
@@ -94,7 +95,7 @@ impl<'g> Tip<'g> {
         }
     }
 
-    /// Its bytes.
+    /// Its size in bytes.
     #[inline(always)]
     pub fn bytes(self) -> usize {
         match self {
@@ -126,7 +127,7 @@ impl<'g> Tip<'g> {
     }
 }
 
-/// A tip that nobody else may change; unlocks when dropped.
+/// The exclusive right to change a terminal node; unlocks when dropped.
 #[derive(Debug)]
 pub enum LockedTip<'g> {
     Leaf(LockedLeaf<'g>),
@@ -135,7 +136,7 @@ pub enum LockedTip<'g> {
 }
 
 impl<'g> LockedTip<'g> {
-    /// What is locked.
+    /// The locked node.
     pub fn tip(&self) -> Tip<'g> {
         match self {
             LockedTip::Leaf(locked) => Tip::Leaf(locked.leaf()),
@@ -144,7 +145,7 @@ impl<'g> LockedTip<'g> {
         }
     }
 
-    /// The value of a key, if this is its record and no other is here.
+    /// The value of a key, if this is its record and the only one here.
     pub fn last_of(&self, key: &[u8]) -> Option<u64> {
         let (value, count) = match self {
             LockedTip::Leaf(locked) => (Some(locked.leaf().value()), 1),
@@ -160,7 +161,7 @@ impl<'g> LockedTip<'g> {
         value.filter(|_| count == 1)
     }
 
-    /// Unlocks for good: it is unlinked.
+    /// Unlocks for good: the node is unlinked.
     pub fn retire(self) {
         match self {
             LockedTip::Leaf(locked) => locked.retire(),
@@ -170,7 +171,7 @@ impl<'g> LockedTip<'g> {
     }
 }
 
-/// A key of eight bytes as a number, which is ordered as it is.
+/// A key of eight bytes as a number, in the same order.
 #[inline(always)]
 pub fn number(key: &[u8]) -> u64 {
     key.try_into().map_or(0, u64::from_be_bytes)
