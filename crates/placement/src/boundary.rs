@@ -2,7 +2,7 @@
 //! where nothing below needs an inner node to be fast.
 
 use crate::queue::NodeQueue;
-use crate::{Move, NodeKey, Placed};
+use crate::{Move, NodeKey, Placed, Relocate};
 
 /// What mending moved.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,11 @@ pub struct Mended {
 
 /// Makes the queued nodes, slow above fast ones, fast again or, for want of room, what is below them slow. `make_room` is
 /// asked for room before that, and says whether there may be some now.
-pub fn mend(broken: &NodeQueue, tree: &dyn Placed, mut make_room: impl FnMut() -> bool) -> Mended {
+pub fn mend(
+    broken: &NodeQueue,
+    tree: &dyn Relocate,
+    mut make_room: impl FnMut() -> bool,
+) -> Mended {
     let mut mended = Mended::default();
     while let Some(node) = broken.pop() {
         let mut outcome = tree.promote_node(&node);
@@ -26,10 +30,10 @@ pub fn mend(broken: &NodeQueue, tree: &dyn Placed, mut make_room: impl FnMut() -
         }
         match outcome {
             Move::Moved(nodes) => mended.promoted += nodes,
-            Move::There | Move::Stale | Move::Blocked => {}
+            Move::AlreadyThere | Move::Stale | Move::Blocked => {}
             Move::Full => match tree.demote_subtree(&node) {
                 Move::Moved(nodes) => mended.demoted += nodes,
-                Move::There | Move::Stale | Move::Blocked => {}
+                Move::AlreadyThere | Move::Stale | Move::Blocked => {}
                 Move::Full => {
                     broken.push(node);
                     return mended;

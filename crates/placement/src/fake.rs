@@ -14,7 +14,9 @@ use std::time::Duration;
 use timberline_tier::TierId;
 
 use crate::workers::{Next, Waker, Worker, lock};
-use crate::{Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
+use crate::{
+    Compaction, Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placed, RecordCache, Relocate, Walk,
+};
 
 #[cfg(test)]
 pub use records::FakeRecords;
@@ -157,7 +159,7 @@ impl FakeTree {
     }
 }
 
-impl Placed for FakeTree {
+impl Walk for FakeTree {
     fn levels(&self) -> u8 {
         lock(&self.state).tiers.len() as u8
     }
@@ -169,9 +171,6 @@ impl Placed for FakeTree {
     fn node_bytes(&self) -> usize {
         BYTES
     }
-
-    /// Memory is free at once.
-    fn reclaim(&self) {}
 
     fn fill(&self, tier: TierId) -> Fill {
         let limit = if tier.is_fast() {
@@ -191,76 +190,6 @@ impl Placed for FakeTree {
                 return;
             }
         }
-    }
-
-    fn promote_node(&self, node: &NodeKey) -> Move {
-        if !self.exists(node) {
-            return Move::Stale;
-        }
-        let mut moved = 0;
-        for height in (node.height..self.levels()).rev() {
-            let step = NodeKey::of_word(node.key.word(), height);
-            if self.tier(&step).is_fast() {
-                continue;
-            }
-            if self.used(TierId::FAST) == self.fast_limit {
-                return Move::Full;
-            }
-            self.move_to(&step, TierId::FAST);
-            moved += 1;
-        }
-        if moved > 0 {
-            Move::Moved(moved)
-        } else {
-            Move::There
-        }
-    }
-
-    fn demote(&self, node: &NodeKey) -> Move {
-        if !self.exists(node) {
-            Move::Stale
-        } else if !self.tier(node).is_fast() {
-            Move::There
-        } else if self.has_fast_child(node) {
-            Move::Blocked
-        } else {
-            self.move_to(node, TierId::SLOW);
-            Move::Moved(1)
-        }
-    }
-
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
-        if !self.exists(node) {
-            return Move::Stale;
-        }
-        let mut moved = 0;
-        for height in 0..=node.height {
-            let first = self.index(node) * self.fanout.pow((node.height - height).into());
-            let count = self.fanout.pow((node.height - height).into());
-            let width = STRIDE * self.fanout.pow(height.into()) as u64;
-            for index in first..first + count {
-                let below = NodeKey::of_word(index as u64 * width, height);
-                // Set before checking: the fast nodes above these are slow already or on their way.
-                if self.tier(&below).is_fast() {
-                    self.set_tier(&below, TierId::SLOW);
-                    lock(&self.state).moves.push((below, TierId::SLOW));
-                    moved += 1;
-                }
-            }
-        }
-        if moved > 0 {
-            Move::Moved(moved)
-        } else {
-            Move::There
-        }
-    }
-
-    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
-        let height = node.height + 1;
-        let parent = NodeKey::of_word(node.key.word(), height);
-        let width = STRIDE * self.fanout.pow(height.into()) as u64;
-        self.exists(&parent)
-            .then(|| NodeKey::of_word(self.index(&parent) as u64 * width, height))
     }
 
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
@@ -291,6 +220,89 @@ impl Placed for FakeTree {
         Some(NodeKey::of_word(index as u64 * width, lowest as u8))
     }
 
+    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
+        let height = node.height + 1;
+        let parent = NodeKey::of_word(node.key.word(), height);
+        let width = STRIDE * self.fanout.pow(height.into()) as u64;
+        self.exists(&parent)
+            .then(|| NodeKey::of_word(self.index(&parent) as u64 * width, height))
+    }
+
+    fn fence_at(&self, address: usize) -> Option<KeyBytes> {
+        (address < self.heats.len()).then(|| Self::leaf(address).key)
+    }
+}
+
+impl Relocate for FakeTree {
+    /// Memory is free at once.
+    fn reclaim(&self) {}
+
+    fn promote_node(&self, node: &NodeKey) -> Move {
+        if !self.exists(node) {
+            return Move::Stale;
+        }
+        let mut moved = 0;
+        for height in (node.height..self.levels()).rev() {
+            let step = NodeKey::of_word(node.key.word(), height);
+            if self.tier(&step).is_fast() {
+                continue;
+            }
+            if self.used(TierId::FAST) == self.fast_limit {
+                return Move::Full;
+            }
+            self.move_to(&step, TierId::FAST);
+            moved += 1;
+        }
+        if moved > 0 {
+            Move::Moved(moved)
+        } else {
+            Move::AlreadyThere
+        }
+    }
+
+    fn demote(&self, node: &NodeKey) -> Move {
+        if !self.exists(node) {
+            Move::Stale
+        } else if !self.tier(node).is_fast() {
+            Move::AlreadyThere
+        } else if self.has_fast_child(node) {
+            Move::Blocked
+        } else {
+            self.move_to(node, TierId::SLOW);
+            Move::Moved(1)
+        }
+    }
+
+    fn demote_subtree(&self, node: &NodeKey) -> Move {
+        if !self.exists(node) {
+            return Move::Stale;
+        }
+        let mut moved = 0;
+        for height in 0..=node.height {
+            let first = self.index(node) * self.fanout.pow((node.height - height).into());
+            let count = self.fanout.pow((node.height - height).into());
+            let width = STRIDE * self.fanout.pow(height.into()) as u64;
+            for index in first..first + count {
+                let below = NodeKey::of_word(index as u64 * width, height);
+                // Set before checking: the fast nodes above these are slow already or on their way.
+                if self.tier(&below).is_fast() {
+                    self.set_tier(&below, TierId::SLOW);
+                    lock(&self.state).moves.push((below, TierId::SLOW));
+                    moved += 1;
+                }
+            }
+        }
+        if moved > 0 {
+            Move::Moved(moved)
+        } else {
+            Move::AlreadyThere
+        }
+    }
+}
+
+impl Compaction for FakeTree {}
+
+impl RecordCache for FakeTree {
     fn record_pages(&self) -> (usize, usize) {
         (lock(&self.state).pages, self.most_pages)
     }
@@ -307,10 +319,6 @@ impl Placed for FakeTree {
         let is_there = *pages > 0;
         *pages -= usize::from(is_there);
         is_there
-    }
-
-    fn fence_at(&self, address: usize) -> Option<KeyBytes> {
-        (address < self.heats.len()).then(|| Self::leaf(address).key)
     }
 }
 

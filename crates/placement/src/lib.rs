@@ -7,6 +7,7 @@ pub mod draws;
 pub mod fake;
 mod name;
 mod one_tier;
+mod placed;
 mod queue;
 mod seam;
 mod timberline;
@@ -14,7 +15,8 @@ mod view;
 pub mod workers;
 
 pub use name::{Fence, KeyBytes, NodeKey};
-pub use seam::{Access, Fill, LeafRef, Move, NewNode, Placed, Placement, SELDOM};
+pub use placed::{Compaction, Fill, Move, Placed, RecordCache, Relocate, Walk};
+pub use seam::{Access, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, Placement};
 
 pub use one_tier::{AllFast, AllSlow};
 pub use queue::NodeQueue;

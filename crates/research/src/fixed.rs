@@ -109,7 +109,7 @@ mod tests {
             height,
             level: 3 - height,
             parent,
-            twin: parent,
+            split_from: parent,
         }
     }
 

@@ -19,7 +19,9 @@ use timberline_tier::TierId;
 
 use timberline_placement::NodeQueue;
 use timberline_placement::workers::lock;
-use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM};
+use timberline_placement::{
+    Access, LeafRef, MAX_SAMPLE_INTERVAL, Move, NewNode, NodeKey, Placed, Placement,
+};
 
 use crate::table::{Kind, Made, Make, Row, Style};
 
@@ -52,9 +54,9 @@ pub struct Oracle {
 }
 
 impl Placement for Oracle {
-    fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
+    fn on_access(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         if !self.counting.load(Relaxed) {
-            return SELDOM;
+            return MAX_SAMPLE_INTERVAL;
         }
         if access != Access::Insert {
             *lock(self.counts.assigned())
@@ -67,7 +69,7 @@ impl Placement for Oracle {
     /// While loading, inner nodes are fast and leaves slow; the halves of a split stay together.
     fn place(&self, node: NewNode) -> TierId {
         match node.height {
-            0 => node.twin.max(node.parent),
+            0 => node.split_from.max(node.parent),
             _ => node.parent,
         }
     }
@@ -78,7 +80,7 @@ impl Placement for Oracle {
 }
 
 impl Oracle {
-    /// From now on, counts every access to a leaf. (A thread that was told to let accesses pass does so before: at most [`SELDOM`].)
+    /// From now on, counts every access to a leaf. (A thread that was told to let accesses pass does so before: at most [`MAX_SAMPLE_INTERVAL`].)
     pub fn begin_counting(&self) {
         self.counting.store(true, Relaxed);
     }
@@ -191,7 +193,7 @@ fn promote(tree: &dyn Placed, ranked: &[Ranked], reserve: usize) -> usize {
             break;
         }
         match tree.promote_node(node) {
-            Move::Moved(_) | Move::There => leaves += usize::from(*is_leaf),
+            Move::Moved(_) | Move::AlreadyThere => leaves += usize::from(*is_leaf),
             Move::Stale | Move::Blocked => {}
             Move::Full => refused += 1,
         }

@@ -24,7 +24,7 @@ use timberline_placement::boundary::{self, demote_idle};
 use timberline_placement::draws::{Draws, SharedDraws};
 use timberline_placement::workers::{Next, Waker, Worker};
 use timberline_placement::{
-    Access, KeyBytes, LeafRef, Move, NewNode, NodeKey, Placed, Placement, SELDOM,
+    Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, Move, NewNode, NodeKey, Placed, Placement,
 };
 
 use crate::table::{Kind, Made, Make, Row, Style};
@@ -93,7 +93,7 @@ impl Placement for Random {
         node.parent
     }
 
-    fn touched(&self, leaf: LeafRef<'_>, _: Access) -> u32 {
+    fn on_access(&self, leaf: LeafRef<'_>, _: Access) -> u32 {
         if !leaf.tier.is_fast() {
             self.promotions.push(NodeKey::leaf(leaf.fence.to_bytes()));
             self.wake.wake();
@@ -110,7 +110,7 @@ impl Placement for Random {
 /// How many accesses on the next chosen one is, for a draw from `[0, 1)`: geometrically distributed.
 fn gap(draw: f64) -> u32 {
     let passed = (1.0 - draw).ln() / (1.0 - CHANCE).ln();
-    (1.0 + passed.floor()).min(SELDOM.into()) as u32
+    (1.0 + passed.floor()).min(MAX_SAMPLE_INTERVAL.into()) as u32
 }
 
 /// Promotes what was chosen, and demotes what a draw says.
@@ -190,12 +190,13 @@ impl Worker for Shuffler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use timberline_placement::Walk;
     use timberline_placement::fake::{Clockwork, FakeTree};
 
     const NOW: Duration = Duration::ZERO;
 
     fn touch(policy: &Random, tree: &FakeTree, leaf: usize) -> u32 {
-        tree.with_leaf(leaf, |leaf| policy.touched(leaf, Access::Reuse))
+        tree.with_leaf(leaf, |leaf| policy.on_access(leaf, Access::Reuse))
     }
 
     #[test]

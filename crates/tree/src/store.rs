@@ -226,7 +226,7 @@ impl<M: Memory> Store<M> {
         access: Access,
         with_leaf: impl FnOnce(&dyn Fn(LeafRef<'_>) -> u32) -> Result<u32, Restart>,
     ) {
-        let pass = with_leaf(&|leaf| self.placement.touched(leaf, access));
+        let pass = with_leaf(&|leaf| self.placement.on_access(leaf, access));
         let countdown = &self.stripes.assigned().countdown;
         countdown.store(pass.unwrap_or(1).max(1), Relaxed);
     }
@@ -235,7 +235,7 @@ impl<M: Memory> Store<M> {
     #[cold]
     #[inline(never)]
     pub fn report_copy(&self, page: usize) {
-        let pass = self.placement.copy_touched(page);
+        let pass = self.placement.on_copy_access(page);
         self.stripes
             .assigned()
             .countdown

@@ -36,7 +36,7 @@ impl Placement for Watching {
         }
     }
 
-    fn touched(&self, _: LeafRef<'_>, access: Access) -> u32 {
+    fn on_access(&self, _: LeafRef<'_>, access: Access) -> u32 {
         if let Access::Rewrite { .. } = access {
             self.rewrites.fetch_add(1, Relaxed);
         }
@@ -47,7 +47,7 @@ impl Placement for Watching {
         nodes
     }
 
-    fn copy_touched(&self, _: usize) -> u32 {
+    fn on_copy_access(&self, _: usize) -> u32 {
         self.copies.fetch_add(1, Relaxed);
         1
     }
@@ -221,7 +221,11 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
             false => in_leaf(full).next_back(),
         };
         let taken = NodeKey::of_word(taken.unwrap(), 0);
-        assert_eq!(placed.promote_node(&taken), Move::There, "with a record");
+        assert_eq!(
+            placed.promote_node(&taken),
+            Move::AlreadyThere,
+            "with a record"
+        );
 
         for key in in_leaf(full) {
             assert!(map.update(key, key + 7).unwrap().is_some());

@@ -135,9 +135,12 @@ fn one_boundary_goes_through_all_layers() {
         let host = draw.below(30);
         let leaf = leaf_of(format!("https://host-{host}.org/some/path/page-0007/end").as_bytes());
         let moved = placed.promote_node(&leaf);
-        assert!(matches!(moved, Move::Moved(_) | Move::There), "{moved:?}");
+        assert!(
+            matches!(moved, Move::Moved(_) | Move::AlreadyThere),
+            "{moved:?}"
+        );
         assert_eq!(map.stats().above_boundary, 0);
-        assert_eq!(placed.promote_node(&leaf), Move::There);
+        assert_eq!(placed.promote_node(&leaf), Move::AlreadyThere);
         for above in std::iter::successors(placed.parent_of(&leaf), |it| placed.parent_of(it)) {
             assert_eq!(placed.demote(&above), Move::Blocked, "{above:?}");
             assert!(placed.level_of(&above) < placed.level_of(&leaf));
@@ -171,7 +174,7 @@ fn one_boundary_goes_through_all_layers() {
             (true, true) => continue,
             (true, false) => Move::Blocked,
             (false, true) => panic!("{fence:?} is not fast"),
-            (false, false) => Move::There,
+            (false, false) => Move::AlreadyThere,
         };
         assert_eq!(placed.demote(&NodeKey::leaf(fence.clone())), demoted);
     }

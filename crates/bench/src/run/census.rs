@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placement, SELDOM};
+use timberline_placement::{Access, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement};
 use timberline_tier::TierId;
 use timberline_tier::emulator::PAGE;
 
@@ -28,9 +28,9 @@ impl Placement for Census {
         TierId::FAST
     }
 
-    fn touched(&self, leaf: LeafRef<'_>, _: Access) -> u32 {
+    fn on_access(&self, leaf: LeafRef<'_>, _: Access) -> u32 {
         if !self.counting.load(Relaxed) {
-            return SELDOM;
+            return MAX_SAMPLE_INTERVAL;
         }
         self.reports.fetch_add(1, Relaxed);
         let mut last = self.last.lock().expect("nothing panics while it is held");
@@ -95,7 +95,7 @@ impl Census {
     /// Makes an access until it is reported: a thread that was told to let some pass does so first.
     fn is_reported(&self, access: impl Fn() -> Option<u64>) -> bool {
         let before = self.reports.load(Relaxed);
-        (0..=SELDOM).any(|_| {
+        (0..=MAX_SAMPLE_INTERVAL).any(|_| {
             access();
             self.reports.load(Relaxed) > before
         })

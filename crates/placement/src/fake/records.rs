@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
 
 use timberline_tier::TierId;
 
-use crate::{Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placed, Placement};
+use crate::{
+    Compaction, Fence, Fill, KeyBytes, LeafRef, Move, NodeKey, Placement, RecordCache, Relocate,
+    Walk,
+};
 
 /// Leaves below a node of each height, and its bytes. The last height is the root's.
 const SHAPES: [(usize, usize); 4] = [(1, 24), (16, 96), (2048, 1056), (usize::MAX, 2080)];
@@ -129,7 +132,7 @@ impl FakeRecords {
         let (node, bytes) = (self.node(height, leaf), SHAPES[height].1);
         let above = (height + 1 < SHAPES.len()).then(|| self.node(height + 1, leaf));
         if node.is_fast.load(Relaxed) == tier.is_fast() {
-            return Move::There;
+            return Move::AlreadyThere;
         }
         if tier.is_fast() {
             if !self.has_room(height, bytes) {
@@ -171,7 +174,7 @@ impl FakeRecords {
     }
 }
 
-impl Placed for FakeRecords {
+impl Walk for FakeRecords {
     fn levels(&self) -> u8 {
         SHAPES.len() as u8
     }
@@ -183,9 +186,6 @@ impl Placed for FakeRecords {
     fn node_bytes(&self) -> usize {
         SHAPES[0].1
     }
-
-    /// Memory is free at once.
-    fn reclaim(&self) {}
 
     fn fill(&self, tier: TierId) -> Fill {
         let used = self.used.load(Relaxed);
@@ -231,18 +231,39 @@ impl Placed for FakeRecords {
         Some(Self::name(1, index * SHAPES[1].0))
     }
 
+    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
+        let height = usize::from(node.height) + 1;
+        (height < SHAPES.len()).then(|| Self::name(height, self.first_below(node)))
+    }
+
+    fn fence_at(&self, address: usize) -> Option<KeyBytes> {
+        let [fast, slow] = self.arenas;
+        let start = if (fast..fast + self.heats.len() * APART).contains(&address) {
+            fast
+        } else {
+            slow
+        };
+        let n = (address - start) / APART;
+        (n < self.heats.len()).then(|| Self::leaf(n))
+    }
+}
+
+impl Relocate for FakeRecords {
+    /// Memory is free at once.
+    fn reclaim(&self) {}
+
     fn promote_node(&self, node: &NodeKey) -> Move {
         let leaf = self.first_below(node);
         let mut moved = 0;
         for height in (usize::from(node.height)..SHAPES.len()).rev() {
             match self.move_to(height, leaf, TierId::FAST) {
                 Move::Moved(nodes) => moved += nodes,
-                Move::There => {}
+                Move::AlreadyThere => {}
                 other => return other,
             }
         }
         match moved {
-            0 => Move::There,
+            0 => Move::AlreadyThere,
             nodes => Move::Moved(nodes),
         }
     }
@@ -267,20 +288,8 @@ impl Placed for FakeRecords {
         }
         Move::Moved(moved)
     }
-
-    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
-        let height = usize::from(node.height) + 1;
-        (height < SHAPES.len()).then(|| Self::name(height, self.first_below(node)))
-    }
-
-    fn fence_at(&self, address: usize) -> Option<KeyBytes> {
-        let [fast, slow] = self.arenas;
-        let start = if (fast..fast + self.heats.len() * APART).contains(&address) {
-            fast
-        } else {
-            slow
-        };
-        let n = (address - start) / APART;
-        (n < self.heats.len()).then(|| Self::leaf(n))
-    }
 }
+
+impl Compaction for FakeRecords {}
+
+impl RecordCache for FakeRecords {}

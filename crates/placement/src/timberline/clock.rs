@@ -141,6 +141,7 @@ impl Watch for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Relocate;
     use crate::fake::FakeRecords;
     use crate::timberline::heat::HOTTEST;
     use crate::timberline::{HeatIn, TimberlineConfig};

@@ -98,6 +98,7 @@ impl Compaction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Walk;
     use crate::fake::FakeTree;
 
     /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every look asked for an eighth of

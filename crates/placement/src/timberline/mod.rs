@@ -37,7 +37,7 @@ use timberline_tier::{Arenas, ArenasError, TierId};
 use crate::draws;
 use crate::queue::NodeQueue;
 use crate::workers::Worker;
-use crate::{Access, KeyBytes, LeafRef, NewNode, NodeKey, Placement, SELDOM, View};
+use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
 use heat::{Heat, SAMPLE};
 use look::Look;
 use mover::Mover;
@@ -50,7 +50,7 @@ pub use heat::HeatIn;
 pub struct TimberlineConfig {
     /// Accesses a thread lets pass between two samples while little is known; a quarter of that where heat is in leaves.
     pub densest: u32,
-    /// The same once much is known; at most [`SELDOM`].
+    /// The same once much is known; at most [`MAX_SAMPLE_INTERVAL`].
     pub sparsest: u32,
     /// Samples for each fast leaf between two coolings.
     pub samples_per_cooling: u32,
@@ -168,7 +168,7 @@ impl Timberline {
         let interval = self.interval();
         let draw = draws::mix(seen.samples.load(Relaxed)) >> 32;
         let spread = ((u64::from(interval) + 1) * draw) >> 32;
-        (interval / 2 + spread as u32).clamp(1, SELDOM)
+        (interval / 2 + spread as u32).clamp(1, MAX_SAMPLE_INTERVAL)
     }
 
     /// Whether a page of copies is there long enough to tell what pages are worth.
@@ -195,18 +195,18 @@ impl Placement for Timberline {
         }
         // Half of a fast leaf is as hot as the other half. Inner nodes may use the reserve.
         let fast = match node.height {
-            0 => node.twin.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
+            0 => node.split_from.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
             // Where these take half of all memory, only above what is fast; paths come with hot leaves.
-            _ => node.twin.is_fast() || !self.scale.records,
+            _ => node.split_from.is_fast() || !self.scale.records,
         };
         if fast { TierId::FAST } else { TierId::SLOW }
     }
 
-    fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
+    fn on_access(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         if access == Access::Insert {
             // Loading data says nothing about what will be read.
             let pass = self.interval.load(Relaxed).max(self.config.densest);
-            return pass.min(SELDOM);
+            return pass.min(MAX_SAMPLE_INTERVAL);
         }
         let heat = self.heat.warm(leaf);
         let seen = self.seen.assigned();
@@ -250,7 +250,7 @@ impl Placement for Timberline {
         (nodes as f64 * self.config.copies.clamp(0.0, 1.0)) as usize
     }
 
-    fn copy_touched(&self, page: usize) -> u32 {
+    fn on_copy_access(&self, page: usize) -> u32 {
         let seen = self.seen.assigned();
         bump(&seen.samples);
         if self.is_mature(page) {
@@ -278,12 +278,12 @@ mod tests {
         let arenas = Arenas::new(&arenas).unwrap();
         let home = HeatIn::Table { node_bytes: 1024 };
         let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
-        for interval in [1, 2, 4, 6, 63, 64, SELDOM] {
+        for interval in [1, 2, 4, 6, 63, 64, MAX_SAMPLE_INTERVAL] {
             policy.interval.store(interval, Relaxed);
             let (mut access, mut seen) = (0u64, [0; 2]);
             for _ in 0..10_000 {
-                let pass = policy.copy_touched(0);
-                assert!((1..=SELDOM).contains(&pass));
+                let pass = policy.on_copy_access(0);
+                assert!((1..=MAX_SAMPLE_INTERVAL).contains(&pass));
                 access += u64::from(pass);
                 seen[access as usize % 2] += 1;
             }
@@ -310,13 +310,13 @@ mod tests {
             (HeatIn::Leaf { leaf_bytes: 24 }, slow),
         ] {
             let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
-            let place = |height, parent, twin| {
+            let place = |height, parent, split_from| {
                 let level = 3 - height;
                 policy.place(NewNode {
                     height,
                     level,
                     parent,
-                    twin,
+                    split_from,
                 })
             };
             assert_eq!(place(1, fast, slow), under_fast_beside_slow, "{home:?}");

@@ -193,7 +193,7 @@ impl Mover {
                         full = nodes > 1 && self.is_short(tree);
                     }
                     Move::Full => in_vain += 1,
-                    Move::There | Move::Stale | Move::Blocked => {}
+                    Move::AlreadyThere | Move::Stale | Move::Blocked => {}
                 }
             }
             failed += in_vain;
@@ -253,7 +253,7 @@ impl Mover {
                 name
             }
             Move::Full | Move::Blocked => None,
-            Move::There | Move::Stale => {
+            Move::AlreadyThere | Move::Stale => {
                 self.watch.demoted(victim);
                 // The table said leaf, the tree says no: a sample came in while the slot was freed. Or the leaf has
                 // another fence since; then it is still there.
@@ -360,6 +360,7 @@ mod tests {
     use crate::fake::{Clockwork, FakeTree};
     use crate::timberline::TimberlineConfig;
     use crate::{Access, LeafRef, Placement};
+    use crate::{RecordCache, Relocate, Walk};
     use std::sync::atomic::AtomicU16;
     use timberline_tier::{Arenas, ArenasConfig};
 
@@ -385,7 +386,7 @@ mod tests {
             heat: &heat,
         };
         for _ in 0..samples {
-            policy.touched(leaf, access);
+            policy.on_access(leaf, access);
         }
     }
 
@@ -469,7 +470,7 @@ mod tests {
         let mut clockwork = Clockwork::new(policy.workers());
         let mut round = |samples_of_a_page: usize, samples_of_a_leaf: usize| {
             for _ in 0..samples_of_a_page * tree.record_pages().0 {
-                policy.copy_touched(0);
+                policy.on_copy_access(0);
             }
             for leaf in 0..64 {
                 ask(&policy, &arenas, leaf, samples_of_a_leaf);
@@ -499,7 +500,7 @@ mod tests {
         let mut most = 0;
         for round in 0..80 {
             for _ in 0..50 * tree.record_pages().0 {
-                policy.copy_touched(0);
+                policy.on_copy_access(0);
                 touch(&policy, &arenas, 0, 1, Access::Rewrite { page: 0 });
             }
             ask(&policy, &arenas, round % 64, 50);

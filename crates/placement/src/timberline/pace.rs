@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::SELDOM;
+use crate::MAX_SAMPLE_INTERVAL;
 
 /// The worker's round while placement is in motion.
 pub const BRISK: Duration = Duration::from_millis(20);
@@ -39,13 +39,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing known, between these sampling intervals (which are cut to fit 1 to [`SELDOM`]); one more access passes between
+    /// Nothing known, between these sampling intervals (which are cut to fit 1 to [`MAX_SAMPLE_INTERVAL`]); one more access passes between
     /// two samples for every `thinning` samples a fast leaf.
     pub fn new(densest: u32, sparsest: u32, thinning: u64) -> Self {
-        let densest = densest.clamp(1, SELDOM);
+        let densest = densest.clamp(1, MAX_SAMPLE_INTERVAL);
         Pace {
             densest,
-            sparsest: sparsest.clamp(densest, SELDOM),
+            sparsest: sparsest.clamp(densest, MAX_SAMPLE_INTERVAL),
             thinning,
             interval: densest,
             round: BRISK,

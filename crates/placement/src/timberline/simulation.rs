@@ -12,7 +12,7 @@ use super::{HeatIn, Timberline, TimberlineConfig};
 use crate::draws::Draws;
 use crate::fake::FakeRecords;
 use crate::workers::{Next, Worker};
-use crate::{Access, Move, Placed, Placement};
+use crate::{Access, Move, Placement, Relocate, Walk};
 
 /// Which leaf is accessed how often.
 struct Popularity {
@@ -158,7 +158,7 @@ impl Simulation {
         if self.pass == 0 {
             let policy = &self.policy;
             let tree = &self.tree;
-            self.pass = tree.with_leaf(leaf, |leaf| policy.touched(leaf, Access::Reuse));
+            self.pass = tree.with_leaf(leaf, |leaf| policy.on_access(leaf, Access::Reuse));
         }
     }
 

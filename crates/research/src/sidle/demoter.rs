@@ -33,7 +33,7 @@ impl Demoter {
         }
         let moved = match tree.demote(&node) {
             Move::Moved(nodes) => nodes,
-            Move::There => 0,
+            Move::AlreadyThere => 0,
             Move::Stale | Move::Blocked => return false,
             Move::Full => {
                 // No slow memory: the next would fare no better.

@@ -77,7 +77,9 @@ use histogram::{Histogram, SharedThresholds, Thresholds};
 use params::{Params, SharedParams};
 use timberline_placement::NodeQueue;
 use timberline_placement::workers::{Waker, Worker, lock};
-use timberline_placement::{Access, LeafRef, NewNode, NodeKey, Placed, Placement, SELDOM};
+use timberline_placement::{
+    Access, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placed, Placement,
+};
 use timberline_placement::{View, powers_of_two};
 
 pub use histogram::BINS;
@@ -298,7 +300,7 @@ impl Placement for Sidle {
     fn place(&self, node: NewNode) -> TierId {
         let in_fast_layers = node.level < self.params.load().l_fast
             && (node.height > 0 || !self.leaves_begin_slow());
-        let takes_over_fast = node.height > 0 && node.twin.is_fast();
+        let takes_over_fast = node.height > 0 && node.split_from.is_fast();
         if node.parent.is_fast() && (in_fast_layers || takes_over_fast) {
             TierId::FAST
         } else {
@@ -307,9 +309,9 @@ impl Placement for Sidle {
     }
 
     /// Leaf-centric access tracking (§4.1): every access counts.
-    fn touched(&self, leaf: LeafRef<'_>, _access: Access) -> u32 {
+    fn on_access(&self, leaf: LeafRef<'_>, _access: Access) -> u32 {
         if !self.uses(Technique::Tracking) {
-            return SELDOM;
+            return MAX_SAMPLE_INTERVAL;
         }
         let hotter = |heat: u16| heat.checked_add(1);
         // It fails only where heat can rise no more.

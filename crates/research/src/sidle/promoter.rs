@@ -45,7 +45,7 @@ impl Worker for Promoter {
                 Move::Moved(nodes) => {
                     sidle.promoted.fetch_add(nodes as u64, Ordering::Relaxed);
                 }
-                Move::There | Move::Stale | Move::Blocked => {}
+                Move::AlreadyThere | Move::Stale | Move::Blocked => {}
                 Move::Full => {
                     sidle.wake_watermark.wake();
                     return Next::WhenWoken;

@@ -156,7 +156,7 @@ mod tests {
     use crate::sidle::{Sidle, SidleConfig};
     use timberline_placement::fake::{Clockwork, FakeTree};
     use timberline_placement::workers::Worker;
-    use timberline_placement::{Access, NewNode, Placed, Placement, SELDOM};
+    use timberline_placement::{Access, MAX_SAMPLE_INTERVAL, NewNode, Placement, Relocate};
 
     /// Two levels fit; the thresholds are the fixed ones.
     fn up_to(technique: Technique) -> Arc<Sidle> {
@@ -180,7 +180,7 @@ mod tests {
                     height,
                     level,
                     parent,
-                    twin: parent,
+                    split_from: parent,
                 })
             };
             assert_eq!((place(1, 1, fast), place(1, 1, slow)), (fast, slow));
@@ -198,8 +198,15 @@ mod tests {
             tree.moves();
             for (leaf, accesses) in [(1, 5), (2, 60), (3, 3_000)] {
                 for _ in 0..accesses {
-                    let pass = tree.with_leaf(leaf, |leaf| sidle.touched(leaf, Access::Reuse));
-                    assert_eq!(pass, if uses(Technique::Tracking) { 1 } else { SELDOM });
+                    let pass = tree.with_leaf(leaf, |leaf| sidle.on_access(leaf, Access::Reuse));
+                    assert_eq!(
+                        pass,
+                        if uses(Technique::Tracking) {
+                            1
+                        } else {
+                            MAX_SAMPLE_INTERVAL
+                        }
+                    );
                 }
             }
             let heats = [1, 2, 3].map(|leaf| tree.heat(leaf));

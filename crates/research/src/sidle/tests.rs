@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use super::*;
 use timberline_placement::fake::{Clockwork, FakeTree};
 use timberline_placement::workers::{Next, Workers};
+use timberline_placement::{Relocate, Walk};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -48,12 +49,12 @@ pub fn demotions(tree: &FakeTree) -> Vec<NodeKey> {
 #[test]
 fn new_nodes_go_by_layer_and_parent() {
     let sidle = sidle();
-    let place = |level, height, parent, twin| {
+    let place = |level, height, parent, split_from| {
         sidle.place(NewNode {
             height,
             level,
             parent,
-            twin,
+            split_from,
         })
     };
     let (fast, slow) = (TierId::FAST, TierId::SLOW);
@@ -75,7 +76,7 @@ fn heat_counts_every_access_saturates_and_follows_the_leaf() {
     let (sidle, tree) = (sidle(), FakeTree::uniform(2, 3, 9));
     for _ in 0..3 {
         assert_eq!(
-            tree.with_leaf(0, |leaf| sidle.touched(leaf, Access::Reuse)),
+            tree.with_leaf(0, |leaf| sidle.on_access(leaf, Access::Reuse)),
             1
         );
     }
@@ -90,7 +91,7 @@ fn heat_counts_every_access_saturates_and_follows_the_leaf() {
     assert_eq!(tree.heat(2), 2);
     tree.set_heat(0, u16::MAX - 1);
     for _ in 0..3 {
-        tree.with_leaf(0, |leaf| sidle.touched(leaf, Access::Reuse));
+        tree.with_leaf(0, |leaf| sidle.on_access(leaf, Access::Reuse));
     }
     assert_eq!(tree.heat(0), u16::MAX);
 }
@@ -363,7 +364,7 @@ fn in_the_long_run_hot_leaves_are_fast() {
                 (leaf + round as usize) % 7 / 6
             };
             (0..touches).for_each(|_| {
-                tree.with_leaf(leaf, |leaf| sidle.touched(leaf, Access::Reuse));
+                tree.with_leaf(leaf, |leaf| sidle.on_access(leaf, Access::Reuse));
             });
         }
         clockwork.run_for(&tree, Duration::from_millis(100));

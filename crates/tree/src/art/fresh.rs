@@ -34,7 +34,7 @@ pub(super) fn leaf_below(tier: TierId, level: u8) -> NewNode {
         height: 0,
         level,
         parent: tier,
-        twin: tier,
+        split_from: tier,
     }
 }
 
@@ -45,7 +45,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             height,
             level,
             parent: self.tier_of_parent(parent),
-            twin: self.tier_of(old),
+            split_from: self.tier_of(old),
         }
     }
 

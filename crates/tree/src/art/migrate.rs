@@ -102,7 +102,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Why a node below this parent stays where it is, if it does.
     fn stays(&self, parent: &Parent<'_, R>, link: Link, goal: Goal<'_>) -> Option<Move> {
         if goal.has(self.store.arenas(), link.address(self.base)) {
-            return Some(Move::There);
+            return Some(Move::AlreadyThere);
         }
         let (from, to) = (self.tier_of(link), goal.tier);
         (to < from && self.tier_of_parent(parent) > to).then_some(Move::Blocked)
@@ -120,7 +120,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if let Some(stays) = self.stays(&parent, link, goal) {
             let block = self.block_of(Tip::Leaf(leaf));
             let elsewhere = |it: &ValueBlock| goal.avoids(it.address());
-            if stays != Move::There || !block.as_ref().is_some_and(elsewhere) {
+            if stays != Move::AlreadyThere || !block.as_ref().is_some_and(elsewhere) {
                 return Ok(stays);
             }
         }
@@ -285,7 +285,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let path = self.retry(|| self.on_path(name, slow, &guard));
             let slow = match path.as_deref() {
                 Ok([slow, ..]) => slow,
-                Ok([]) if moved == 0 => return Move::There,
+                Ok([]) if moved == 0 => return Move::AlreadyThere,
                 Err(Stale) if moved == 0 => return Move::Stale,
                 Ok([]) | Err(Stale) => return Move::Moved(moved),
             };
@@ -293,7 +293,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
                 // The tree changed in between: look again.
-                Move::There | Move::Stale | Move::Blocked => {}
+                Move::AlreadyThere | Move::Stale | Move::Blocked => {}
             }
         }
     }

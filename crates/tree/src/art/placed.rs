@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
+use timberline_placement::{
+    Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk,
+};
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
@@ -69,7 +71,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-impl<M: Memory, R: Reach> Placed for Tree<M, R> {
+impl<M: Memory, R: Reach> Walk for Tree<M, R> {
     fn levels(&self) -> u8 {
         self.levels()
     }
@@ -93,10 +95,6 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
             .unwrap_or_default()
     }
 
-    fn reclaim(&self) {
-        self.store.domain().collect();
-    }
-
     fn fill(&self, tier: TierId) -> Fill {
         self.store.fill(tier)
     }
@@ -112,54 +110,6 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
         let guard = self.store.pin();
         self.retry(|| self.draw_fast_inner(draw, &guard))
-    }
-
-    fn promote_node(&self, node: &NodeKey) -> Move {
-        self.promote(node)
-    }
-
-    fn demote(&self, node: &NodeKey) -> Move {
-        if self.store.arenas().tiers() < 2 {
-            return Move::There;
-        }
-        self.relocate(node, Goal::tier(TierId::SLOW), &self.store.pin())
-    }
-
-    fn compaction_candidates(&self) -> CompactionCandidates {
-        self.store.arenas().compaction_candidates(TierId::FAST)
-    }
-
-    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
-        self.renew(&NodeKey::leaf(leaf.clone()), Goal::away_from(away_from))
-    }
-
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
-        let (mut moved, mut last) = (0, Move::There);
-        let mut waiting = vec![(node.clone(), node.height == 0)];
-        while let Some((node, is_bare)) = waiting.pop() {
-            if !is_bare {
-                let guard = self.store.pin();
-                let below = self.retry(|| self.fast_children(&node, &guard));
-                waiting.push((node, true));
-                waiting.extend(below.into_iter().map(|child| {
-                    let is_leaf = child.height == 0;
-                    (child, is_leaf)
-                }));
-                continue;
-            }
-            last = self.demote(&node);
-            match last {
-                Move::Moved(nodes) => moved += nodes,
-                Move::Full => return Move::Full,
-                // A child was promoted in between.
-                Move::Blocked => waiting.push((node, false)),
-                Move::There | Move::Stale => {}
-            }
-        }
-        match moved {
-            0 => last,
-            _ => Move::Moved(moved),
-        }
     }
 
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
@@ -186,3 +136,61 @@ impl<M: Memory, R: Reach> Placed for Tree<M, R> {
             .or_else(|| lies_there(&Pack::probe(address, look.end)?.to_be_bytes()))
     }
 }
+
+impl<M: Memory, R: Reach> Relocate for Tree<M, R> {
+    fn promote_node(&self, node: &NodeKey) -> Move {
+        self.promote(node)
+    }
+
+    fn demote(&self, node: &NodeKey) -> Move {
+        if self.store.arenas().tiers() < 2 {
+            return Move::AlreadyThere;
+        }
+        self.relocate(node, Goal::tier(TierId::SLOW), &self.store.pin())
+    }
+
+    fn demote_subtree(&self, node: &NodeKey) -> Move {
+        let (mut moved, mut last) = (0, Move::AlreadyThere);
+        let mut waiting = vec![(node.clone(), node.height == 0)];
+        while let Some((node, is_bare)) = waiting.pop() {
+            if !is_bare {
+                let guard = self.store.pin();
+                let below = self.retry(|| self.fast_children(&node, &guard));
+                waiting.push((node, true));
+                waiting.extend(below.into_iter().map(|child| {
+                    let is_leaf = child.height == 0;
+                    (child, is_leaf)
+                }));
+                continue;
+            }
+            last = self.demote(&node);
+            match last {
+                Move::Moved(nodes) => moved += nodes,
+                Move::Full => return Move::Full,
+                // A child was promoted in between.
+                Move::Blocked => waiting.push((node, false)),
+                Move::AlreadyThere | Move::Stale => {}
+            }
+        }
+        match moved {
+            0 => last,
+            _ => Move::Moved(moved),
+        }
+    }
+
+    fn reclaim(&self) {
+        self.store.domain().collect();
+    }
+}
+
+impl<M: Memory, R: Reach> Compaction for Tree<M, R> {
+    fn compaction_candidates(&self) -> CompactionCandidates {
+        self.store.arenas().compaction_candidates(TierId::FAST)
+    }
+
+    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
+        self.renew(&NodeKey::leaf(leaf.clone()), Goal::away_from(away_from))
+    }
+}
+
+impl<M: Memory, R: Reach> RecordCache for Tree<M, R> {}

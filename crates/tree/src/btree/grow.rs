@@ -289,7 +289,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             height: place.at.height,
             level: place.level,
             parent: place.parent.tier(self.memory()),
-            twin: self.memory().arenas().tier_of(place.link.address()),
+            split_from: self.memory().arenas().tier_of(place.link.address()),
         };
         if let Parent::Node(_) = place.parent {
             return Ok([Some(Fresh::new(&self.store, right)?), None]);

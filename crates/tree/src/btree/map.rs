@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
 
-use timberline_placement::{Placed, Placement};
+use timberline_placement::{Placed, Placement, Walk};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 

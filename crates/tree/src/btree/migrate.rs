@@ -13,7 +13,9 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{Fill, KeyBytes, LeafRef, Move, NodeKey, Placed};
+use timberline_placement::{
+    Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk,
+};
 use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{CompactionCandidates, Memory, TierId};
@@ -57,7 +59,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if goal.has(arenas, link.address()) {
             let stays = !with_blocks || !goal.is_within();
             if stays || all_at::<P, WORDS>(&node, goal, arenas)? {
-                return Ok(Move::There);
+                return Ok(Move::AlreadyThere);
             }
         }
         let blocked = match to.cmp(&from) {
@@ -237,7 +239,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 }
 
-impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
+impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
     /// Where there are layers, the longest path that was met since they were last counted ([`Tree::stats`]).
     fn levels(&self) -> u8 {
         if P::LINKS {
@@ -276,10 +278,6 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
         Self::BYTES + beside
     }
 
-    fn reclaim(&self) {
-        self.store.domain().collect();
-    }
-
     fn fill(&self, tier: TierId) -> Fill {
         self.store.fill(tier)
     }
@@ -295,105 +293,6 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {
         let guard = self.store.pin();
         self.retry(|| self.draw_fast_inner(draw, &guard))
-    }
-
-    fn promote_node(&self, node: &NodeKey) -> Move {
-        let mut moved = 0;
-        loop {
-            // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
-            let guard = self.store.pin();
-            let slow = |link| !self.is_fast(link);
-            let at = At::named(node);
-            let path = self.retry(|| self.on_path(at, slow, &guard));
-            let Some(&slow) = path.first() else {
-                break;
-            };
-            match self.relocate(slow, Goal::tier(TierId::FAST), &guard) {
-                Move::Moved(nodes) => moved += nodes,
-                Move::Full => return Move::Full,
-                // The tree changed in between: look again.
-                Move::There | Move::Stale | Move::Blocked => {}
-            }
-        }
-        if moved == 0 {
-            Move::There
-        } else {
-            Move::Moved(moved)
-        }
-    }
-
-    fn demote(&self, node: &NodeKey) -> Move {
-        if self.memory().arenas().tiers() < 2 {
-            return Move::There;
-        }
-        self.relocate(At::named(node), Goal::tier(TierId::SLOW), &self.store.pin())
-    }
-
-    fn compaction_candidates(&self) -> CompactionCandidates {
-        match P::BLOCKS {
-            true => self.memory().arenas().compaction_candidates(TierId::FAST),
-            // Nodes of one size have each other's room.
-            false => CompactionCandidates::NONE,
-        }
-    }
-
-    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
-        let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
-        let guard = self.store.pin();
-        let at = At::named(&name);
-        let candidates = |link: Link| goal.avoids(link.address());
-        let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
-        if !nodes.contains(&at) {
-            // What lies beside the leaf may be there.
-            nodes.push(at);
-        }
-        let moved = |&at: &At<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));
-        nodes.iter().filter(|&at| moved(at)).count()
-    }
-
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
-        let (mut moved, mut outcome) = (0, Move::There);
-        if self.memory().arenas().tiers() < 2 {
-            return outcome;
-        }
-        // Layers may lie deeper than a thread's stack.
-        let mut todo = vec![node.clone()];
-        while let Some(node) = todo.last() {
-            let below = {
-                let guard = self.store.pin();
-                self.retry(|| self.fast_children(At::named(node), &guard))
-            };
-            if !below.is_empty() {
-                todo.extend(below);
-                continue;
-            }
-            outcome = self.demote(node);
-            match outcome {
-                Move::Moved(nodes) => moved += nodes,
-                Move::Full => return Move::Full,
-                // A child was promoted in between.
-                Move::Blocked => continue,
-                Move::There | Move::Stale => {}
-            }
-            todo.pop();
-        }
-        if moved == 0 {
-            outcome
-        } else {
-            Move::Moved(moved)
-        }
-    }
-
-    fn record_pages(&self) -> (usize, usize) {
-        self.pages_of_copies()
-    }
-
-    fn add_record_page(&self) -> bool {
-        self.add_page_of_copies()
-    }
-
-    fn drop_record_page(&self) -> bool {
-        self.drop_page_of_copies()
     }
 
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
@@ -447,5 +346,114 @@ impl<M: Memory, const WORDS: usize, P: Payload> Placed for Tree<M, WORDS, P> {
             }
         }
         Some(at.name().key)
+    }
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
+    fn promote_node(&self, node: &NodeKey) -> Move {
+        let mut moved = 0;
+        loop {
+            // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
+            let guard = self.store.pin();
+            let slow = |link| !self.is_fast(link);
+            let at = At::named(node);
+            let path = self.retry(|| self.on_path(at, slow, &guard));
+            let Some(&slow) = path.first() else {
+                break;
+            };
+            match self.relocate(slow, Goal::tier(TierId::FAST), &guard) {
+                Move::Moved(nodes) => moved += nodes,
+                Move::Full => return Move::Full,
+                // The tree changed in between: look again.
+                Move::AlreadyThere | Move::Stale | Move::Blocked => {}
+            }
+        }
+        if moved == 0 {
+            Move::AlreadyThere
+        } else {
+            Move::Moved(moved)
+        }
+    }
+
+    fn demote(&self, node: &NodeKey) -> Move {
+        if self.memory().arenas().tiers() < 2 {
+            return Move::AlreadyThere;
+        }
+        self.relocate(At::named(node), Goal::tier(TierId::SLOW), &self.store.pin())
+    }
+
+    fn demote_subtree(&self, node: &NodeKey) -> Move {
+        let (mut moved, mut outcome) = (0, Move::AlreadyThere);
+        if self.memory().arenas().tiers() < 2 {
+            return outcome;
+        }
+        // Layers may lie deeper than a thread's stack.
+        let mut todo = vec![node.clone()];
+        while let Some(node) = todo.last() {
+            let below = {
+                let guard = self.store.pin();
+                self.retry(|| self.fast_children(At::named(node), &guard))
+            };
+            if !below.is_empty() {
+                todo.extend(below);
+                continue;
+            }
+            outcome = self.demote(node);
+            match outcome {
+                Move::Moved(nodes) => moved += nodes,
+                Move::Full => return Move::Full,
+                // A child was promoted in between.
+                Move::Blocked => continue,
+                Move::AlreadyThere | Move::Stale => {}
+            }
+            todo.pop();
+        }
+        if moved == 0 {
+            outcome
+        } else {
+            Move::Moved(moved)
+        }
+    }
+
+    fn reclaim(&self) {
+        self.store.domain().collect();
+    }
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P> {
+    fn compaction_candidates(&self) -> CompactionCandidates {
+        match P::BLOCKS {
+            true => self.memory().arenas().compaction_candidates(TierId::FAST),
+            // Nodes of one size have each other's room.
+            false => CompactionCandidates::NONE,
+        }
+    }
+
+    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
+        let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
+        let guard = self.store.pin();
+        let at = At::named(&name);
+        let candidates = |link: Link| goal.avoids(link.address());
+        let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
+        if !nodes.contains(&at) {
+            // What lies beside the leaf may be there.
+            nodes.push(at);
+        }
+        let moved = |&at: &At<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));
+        nodes.iter().filter(|&at| moved(at)).count()
+    }
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> RecordCache for Tree<M, WORDS, P> {
+    fn record_pages(&self) -> (usize, usize) {
+        self.pages_of_copies()
+    }
+
+    fn add_record_page(&self) -> bool {
+        self.add_page_of_copies()
+    }
+
+    fn drop_record_page(&self) -> bool {
+        self.drop_page_of_copies()
     }
 }

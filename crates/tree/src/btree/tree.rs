@@ -223,7 +223,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             height: 0,
             level: 0,
             parent: TierId::FAST,
-            twin: TierId::FAST,
+            split_from: TierId::FAST,
         };
         let root = tree.allocate(new)?;
         let guard = tree.store.pin();

@@ -166,7 +166,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             height: 0,
             level: spot.level.saturating_add(1),
             parent: above,
-            twin: above,
+            split_from: above,
         };
         let root = Fresh::new(store, new)?;
         let tier = root.tier().unwrap_or(above);

@@ -70,9 +70,9 @@ impl Placement for Shaky {
         self.inner.place(node)
     }
 
-    fn touched(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
+    fn on_access(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         self.shake();
-        let pass = self.inner.touched(leaf, access);
+        let pass = self.inner.on_access(leaf, access);
         if self.when_moving { pass } else { 1 }
     }
 

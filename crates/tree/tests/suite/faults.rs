@@ -107,7 +107,7 @@ pub fn a_failed_allocation_moves_no_node<T: TestMap>() {
     for nth in 1..=u64::from(placed.levels()) {
         assert!(matches!(
             placed.demote_subtree(&root),
-            Move::Moved(_) | Move::There
+            Move::Moved(_) | Move::AlreadyThere
         ));
         assert_eq!(fast(), 0);
         let key = draw.below(records);
@@ -121,7 +121,7 @@ pub fn a_failed_allocation_moves_no_node<T: TestMap>() {
         check::at_rest(&map, &model, &placing);
         let rest = path as usize - fast();
         assert_eq!(placed.promote_path(T::leaf_of(key).key), Move::Moved(rest));
-        assert_eq!(placed.promote_path(T::leaf_of(key).key), Move::There);
+        assert_eq!(placed.promote_path(T::leaf_of(key).key), Move::AlreadyThere);
     }
     for nth in 1..=LAST {
         for key in (0..records).step_by(7) {

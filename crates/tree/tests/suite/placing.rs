@@ -160,8 +160,8 @@ impl Shuffle {
 
 impl Placement for Shuffle {
     fn place(&self, node: NewNode) -> TierId {
-        // An inner node takes over children of its twin, which may be fast.
-        let children_may_be_fast = node.height > 0 && node.twin.is_fast();
+        // An inner node takes over children of the node it is split from, which may be fast.
+        let children_may_be_fast = node.height > 0 && node.split_from.is_fast();
         if !node.parent.is_fast() {
             return TierId::SLOW;
         }
@@ -176,7 +176,7 @@ impl Placement for Shuffle {
         (nodes / 4).min(8)
     }
 
-    fn copy_touched(&self, _: usize) -> u32 {
+    fn on_copy_access(&self, _: usize) -> u32 {
         1
     }
 

@@ -640,7 +640,7 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
         for fence in names::fences(&*placed) {
             assert!(matches!(
                 placed.promote_path(fence),
-                Move::Moved(_) | Move::There
+                Move::Moved(_) | Move::AlreadyThere
             ));
         }
     };

@@ -1,0 +1,149 @@
+//! What placements' workers see of a tree and do to it: one trait for each use. All of it may run
+//! beside any operation.
+
+use std::ops::ControlFlow;
+
+use timberline_tier::{CompactionCandidates, TierId};
+
+use crate::{KeyBytes, LeafRef, NodeKey};
+
+/// How full a tier is, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fill {
+    /// In nodes.
+    pub used: usize,
+    /// The tier's limit.
+    pub limit: usize,
+}
+
+impl Fill {
+    /// `used / limit`; 1 for a tier without room.
+    pub fn ratio(self) -> f64 {
+        if self.limit == 0 {
+            1.0
+        } else {
+            self.used as f64 / self.limit as f64
+        }
+    }
+}
+
+/// The outcome of a request to move a node, or a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Move {
+    /// This many nodes moved.
+    Moved(usize),
+    /// All of it was in the target tier.
+    AlreadyThere,
+    /// The node no longer exists.
+    Stale,
+    /// The demotion of a node with a fast child would break the single boundary.
+    Blocked,
+    /// The target tier is full; nodes that moved before stay there.
+    Full,
+}
+
+/// The shape of a tree, and its leaves.
+pub trait Walk: Send + Sync {
+    /// Levels of the tree, leaves included; at least 1. Where paths differ in length, those of the
+    /// longest.
+    fn levels(&self) -> u8;
+
+    /// The steps from the root to a node: 0 for the root.
+    fn level_of(&self, node: &NodeKey) -> u8;
+
+    /// Bytes of a node; where sizes differ, of a leaf on average.
+    fn node_bytes(&self) -> usize;
+
+    /// Bytes of this node.
+    fn bytes_of(&self, node: &NodeKey) -> usize {
+        let _ = node;
+        self.node_bytes()
+    }
+
+    /// How full a tier is.
+    fn fill(&self, tier: TierId) -> Fill;
+
+    /// Visits all leaves in key order. A leaf that splits or moves meanwhile is seen once or twice.
+    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
+
+    /// Visits the fast leaves whose fence is `from` or greater, in key order. The walk enters fast
+    /// nodes only: where the single boundary holds it finds every fast leaf, at no cost for slow
+    /// ones. It leaves out leaves with something fast below them, such as layers of a Masstree,
+    /// as these cannot be demoted.
+    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
+
+    /// A fast inner node, other than the root, without fast inner nodes below it; `draw` chooses
+    /// among several. `None` where the walk found none.
+    fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey>;
+
+    /// The parent of a node, named by the parent's lower fence; `None` for the root and above.
+    fn parent_of(&self, node: &NodeKey) -> Option<NodeKey>;
+
+    /// The lower fence of the leaf that seems to be at `address`: a hint, which may be stale.
+    /// `None` where no live leaf seems to be; a slot that was never used may look like a leaf at 0.
+    /// `address` must be that of a slot of this tree.
+    fn fence_at(&self, address: usize) -> Option<KeyBytes>;
+}
+
+/// Promotion and demotion of nodes.
+pub trait Relocate {
+    /// Moves one node and its slow ancestors to the fast tier, ancestors first, so that the single
+    /// boundary holds at every moment.
+    fn promote_node(&self, node: &NodeKey) -> Move;
+
+    /// Moves a leaf and its slow ancestors to the fast tier, like [`Self::promote_node`].
+    fn promote_path(&self, leaf: KeyBytes) -> Move {
+        self.promote_node(&NodeKey::leaf(leaf))
+    }
+
+    /// Moves one node to the slow tier, unless a child of it is fast.
+    fn demote(&self, node: &NodeKey) -> Move;
+
+    /// Demotes all fast nodes below `node`, then `node` itself.
+    fn demote_subtree(&self, node: &NodeKey) -> Move;
+
+    /// Reclaims the memory of nodes that moved, as far as no thread can see them any more. The
+    /// calling thread must not be within a visit: it would wait for itself.
+    fn reclaim(&self);
+}
+
+/// Compaction of fast memory, for trees whose nodes have several sizes.
+pub trait Compaction {
+    /// Chunks of fast memory with so few nodes that these would fit elsewhere: they withhold memory
+    /// from nodes of other sizes.
+    fn compaction_candidates(&self) -> CompactionCandidates {
+        CompactionCandidates::NONE
+    }
+
+    /// Moves the nodes on the path to a fast leaf, itself included, out of these chunks, to other
+    /// places in fast memory. Returns how many moved.
+    fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
+        let _ = (leaf, away_from);
+        0
+    }
+}
+
+/// The record cache: pages of copies of hot records whose leaves are slow. Pages are numbered from
+/// 0, and the last one is added and dropped next. Each takes as much memory as a fast leaf.
+/// Once a page has warmed up, it is about as hot as any other. A dropped page loses only copies.
+pub trait RecordCache {
+    /// How many pages there are, and how many there may be.
+    fn record_pages(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    /// Adds a page. `false` where fast memory is full, or if there are as many as there may be.
+    fn add_record_page(&self) -> bool {
+        false
+    }
+
+    /// Drops the last page, if there is one.
+    fn drop_record_page(&self) -> bool {
+        false
+    }
+}
+
+/// All that a tree offers to a placement's workers.
+pub trait Placed: Walk + Relocate + Compaction + RecordCache {}
+
+impl<T: Walk + Relocate + Compaction + RecordCache> Placed for T {}
