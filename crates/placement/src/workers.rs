@@ -1,29 +1,25 @@
-//! The threads of a placement: each runs one worker, again and again, until stopped.
+//! The workers of placements, and the threads that run them.
 //!
-//! This is the only file of the room that reads a clock: workers are handed the time, so a test
-//! steps them by hand with a time of its own. Invariants:
+//! Workers are handed the time and read no clock, so a test steps them by hand with a time of its
+//! own. Invariants:
 //!
-//! - a worker is inside at most one step at a time, and inside none between [`Workers::pause`] and
+//! - a worker is in at most one step at a time, and in none between [`Workers::pause`] and
 //!   [`Workers::resume`], nor after [`Workers::stop`];
 //! - a wake-up is never lost: one that arrives during a step starts the next step at once;
-//! - nothing sleeps blindly: stopping interrupts any wait;
-//! - a panic ends all of them, each after its current step, as what is left of a placement without one of its workers is none;
-//!   [`Workers::panicked`] tells. The tree stays as it is, and correct.
+//! - a stop interrupts any wait;
+//! - a panic ends all workers of its map, each after its current step, and none of another map: a
+//!   placement that lacks one of its workers does not work. [`Workers::panicked`] returns the
+//!   message. The tree stays as it is, and correct.
 
-mod cpu;
-mod gate;
+mod pool;
 mod waker;
 
-use std::any::Any;
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Placed;
-use cpu::CpuClock;
-use gate::Gate;
+use pool::Pool;
 
 pub use waker::Waker;
 
@@ -38,168 +34,103 @@ pub enum Next {
 
 /// One kind of background work. The first step comes at once, without a wake-up.
 pub trait Worker: Send {
-    /// The name of its thread; the system shows the first 15 bytes.
+    /// Its name in messages.
     fn name(&self) -> &'static str;
 
-    /// The handle that wakes it; asked for once, before the first step.
+    /// The handle that wakes it. It is asked for once, before the first step.
     fn waker(&self) -> Waker {
         Waker::new()
     }
 
-    /// Does a bounded piece of work. `now` is the time since the workers started. A stop or a
-    /// pause waits for the end of the step, so long work is better cut into several.
+    /// Does a bounded piece of work. `now` is the time since the workers started. A stop or a pause
+    /// waits for the end of the step, and so may workers of other maps: cut long work into several.
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next;
 }
 
-struct Shared {
-    start: Instant,
-    gate: Gate,
-    panics: Mutex<Vec<String>>,
-}
-
-struct Thread {
-    name: &'static str,
-    waker: Waker,
-    cpu: Arc<CpuClock>,
-    handle: Option<JoinHandle<()>>,
-}
-
-/// Running workers. Dropping it stops them.
+/// The running workers of one map. Dropping it stops them.
 pub struct Workers {
-    shared: Arc<Shared>,
-    threads: Vec<Thread>,
+    pool: Arc<Pool>,
+    /// Their map in the pool.
+    map: u64,
 }
 
 impl Workers {
-    /// Starts a thread for each worker. An error means that the system refused a thread; those
-    /// already started are stopped again.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one clock, which workers are told"
-    )]
+    /// Starts workers with as many threads. An error means that the system refused a thread.
     pub fn start(workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            start: Instant::now(),
-            gate: Gate::default(),
-            panics: Mutex::default(),
-        });
-        let threads = Vec::with_capacity(workers.len());
-        let mut started = Self { shared, threads };
-        for worker in workers {
-            let (name, waker) = (worker.name(), worker.waker());
-            let cpu = Arc::new(CpuClock::default());
-            let run = {
-                let (shared, waker) = (started.shared.clone(), waker.clone());
-                let (tree, cpu) = (tree.clone(), cpu.clone());
-                move || {
-                    cpu.open();
-                    shared.run(worker, &waker, &*tree);
-                    cpu.close();
-                }
-            };
-            let handle = Some(thread::Builder::new().name(name.into()).spawn(run)?);
-            started.threads.push(Thread {
-                name,
-                waker,
-                cpu,
-                handle,
-            });
-        }
-        Ok(started)
+        let name = workers.first().map_or("", |worker| worker.name());
+        let pool = Pool::new(name, workers.len())?;
+        Ok(Self::on(pool, workers, tree))
+    }
+
+    /// Starts workers on the one thread that all maps of the process share. The thread starts with
+    /// the first map and ends with the last. An error means that the system refused it.
+    pub fn shared(workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> io::Result<Self> {
+        Ok(Self::on(Pool::of_process()?, workers, tree))
+    }
+
+    fn on(pool: Arc<Pool>, workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> Self {
+        let map = pool.shared.add(workers, tree);
+        Self { pool, map }
     }
 
     /// Wakes the worker of this name; false where there is none.
     pub fn wake(&self, name: &str) -> bool {
-        let found = self.threads.iter().find(|thread| thread.name == name);
-        if let Some(thread) = found {
-            thread.waker.wake();
+        let workers = self.pool.shared.workers(self.map);
+        let found = workers.iter().find(|worker| worker.0 == name);
+        if let Some((_, waker, _)) = found {
+            waker.wake();
         }
         found.is_some()
     }
 
-    /// Returns once no worker is inside a step; none begins one before [`Self::resume`]. Must not
-    /// be called by a worker.
+    /// Returns once no worker is in a step; none begins one before [`Self::resume`]. A worker must
+    /// not call it.
     pub fn pause(&self) {
-        self.shared.gate.pause();
+        self.pool.shared.pause(self.map);
     }
 
-    /// Lets the workers go on; wake-ups of the meantime were kept.
+    /// Ends a pause; wake-ups of the meantime were kept.
     pub fn resume(&self) {
-        self.shared.gate.set(|gate| gate.paused = false);
+        self.pool.shared.resume(self.map);
     }
 
-    /// Ends all workers, each after its current step, and waits for them. They stay ended.
+    /// Ends all workers, each after its current step, and waits for them. A worker must not call it.
     pub fn stop(&mut self) {
-        self.shared.gate.set(|gate| gate.stopped = true);
-        for thread in &self.threads {
-            thread.waker.stop();
-        }
-        for thread in &mut self.threads {
-            if let Some(handle) = thread.handle.take() {
-                // A panic in a step was caught and recorded; there is no other.
-                let _ = handle.join();
-            }
-        }
+        self.pool.shared.stop(self.map);
     }
 
-    /// What each worker has used of a CPU since its start; also after [`Self::stop`]. Zero where
-    /// the system does not tell.
+    /// The CPU time of each worker's steps so far, also after [`Self::stop`].
     pub fn cpu_time(&self) -> Vec<(&'static str, Duration)> {
-        let time = |thread: &Thread| Duration::from_nanos(thread.cpu.nanoseconds());
-        let threads = self.threads.iter();
-        threads.map(|thread| (thread.name, time(thread))).collect()
+        let workers = self.pool.shared.workers(self.map).into_iter();
+        workers.map(|(name, _, cpu)| (name, cpu)).collect()
     }
 
-    /// The first worker that panicked, and its message. From then on no worker takes another step.
+    /// The first worker that panicked, and its message. No worker of this map takes another step
+    /// after that.
     pub fn panicked(&self) -> Option<String> {
-        lock(&self.shared.panics).first().cloned()
+        self.pool.shared.panicked(self.map)
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
         self.stop();
+        self.pool.shared.remove(self.map);
     }
 }
 
-impl Shared {
-    fn run(&self, mut worker: Box<dyn Worker>, waker: &Waker, tree: &dyn Placed) {
-        while self.gate.enter() {
-            let now = self.start.elapsed();
-            // Whatever a panicking worker broke is its own, or behind locks that survive it.
-            let step = panic::catch_unwind(AssertUnwindSafe(|| worker.step(tree, now)));
-            let next = step.map_err(|payload| {
-                let panic = format!("{}: {}", worker.name(), message(&*payload));
-                self.gate.set(|gate| gate.stopped = true);
-                lock(&self.panics).push(panic);
-            });
-            self.gate.leave();
-            match next {
-                Ok(next) if waker.wait(next) => {}
-                _ => return,
-            }
-        }
-    }
-}
-
-fn message(payload: &(dyn Any + Send)) -> &str {
-    let literal = payload.downcast_ref::<&str>().copied();
-    let formatted = || payload.downcast_ref::<String>().map(String::as_str);
-    literal
-        .or_else(formatted)
-        .unwrap_or("a panic without a message")
-}
-
-/// Takes a lock that a panicking worker may have left poisoned: what these locks guard is whole
-/// at every moment.
+/// Takes a lock that a panicking worker may have left poisoned: what these locks guard is whole at
+/// every moment.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::panic;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
 
     use super::*;
     use crate::fake::FakeTree;
@@ -369,5 +300,88 @@ mod tests {
         let (name, stopped) = workers.cpu_time()[0];
         assert_eq!(name, "probe");
         assert!(stopped >= running);
+    }
+
+    /// All maps of the process are here, also those of tests that run beside this one.
+    #[test]
+    fn many_maps_share_one_thread() {
+        let (report, steps) = channel();
+        let maps: Vec<_> = (0..2_000)
+            .map(|map| {
+                let report = report.clone();
+                let act = move || {
+                    let _ = report.send((map, thread::current().id()));
+                    Next::WhenWoken
+                };
+                let tree = Arc::new(FakeTree::uniform(2, 2, 9));
+                Workers::shared(vec![probe(act)], tree).unwrap()
+            })
+            .collect();
+        let mut steps_of = vec![0; maps.len()];
+        let mut threads = std::collections::HashSet::new();
+        let mut wait = |steps_of: &mut Vec<usize>| {
+            for (map, thread) in steps.iter().take(2_000) {
+                steps_of[map] += 1;
+                threads.insert(thread);
+            }
+        };
+        wait(&mut steps_of);
+        assert!(steps_of.iter().all(|&steps| steps == 1));
+        for map in &maps {
+            assert!(map.wake("probe"));
+        }
+        wait(&mut steps_of);
+        assert!(steps_of.iter().all(|&steps| steps == 2));
+        assert_eq!(threads.len(), 1);
+        assert!(!threads.contains(&thread::current().id()));
+    }
+
+    #[test]
+    fn maps_that_share_a_thread_pause_stop_and_panic_alone() {
+        let shared =
+            |worker| Workers::shared(vec![worker], Arc::new(FakeTree::uniform(2, 2, 9))).unwrap();
+        let (worker, paused_steps) = reporting(Next::After(Duration::ZERO));
+        let paused = shared(worker);
+        let (worker, idle_steps) = reporting(Next::After(HOUR));
+        let idle = shared(worker);
+        let (worker, steps) = reporting(Next::WhenWoken);
+        let lively = shared(worker);
+        let clumsy = shared(probe(|| panic::resume_unwind(Box::new("out of luck"))));
+        while clumsy.panicked().is_none() {
+            thread::yield_now();
+        }
+        for steps in [&paused_steps, &idle_steps, &steps] {
+            steps.recv().unwrap();
+        }
+        paused.pause();
+        while paused_steps.try_recv().is_ok() {}
+        drop(idle);
+        assert!(idle_steps.recv().is_err(), "the worker is gone");
+        for _ in 0..100 {
+            lively.wake("probe");
+            steps.recv().unwrap();
+        }
+        assert!(paused_steps.try_recv().is_err(), "no step while paused");
+        assert_eq!(lively.panicked(), None);
+        paused.resume();
+        paused_steps.recv().unwrap();
+        // Drops while paused do not wait, either.
+        paused.pause();
+        drop(paused);
+        drop(clumsy);
+    }
+
+    #[test]
+    fn a_wake_up_during_a_pause_is_kept() {
+        let (worker, steps) = reporting(Next::WhenWoken);
+        let workers = start(vec![worker]);
+        steps.recv().unwrap();
+        workers.pause();
+        workers.wake("probe");
+        workers.wake("probe");
+        workers.resume();
+        steps.recv().unwrap();
+        workers.pause();
+        assert!(steps.try_recv().is_err(), "two wake-ups, one step");
     }
 }

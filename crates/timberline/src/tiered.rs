@@ -114,10 +114,11 @@ map!([K: Key, V: Value] BTree<K, V>, HeatIn::Table {
 map!([K: ByteKey + ?Sized, V: Value] Art<K, V>, HeatIn::Leaf { leaf_bytes: 40 });
 map!([K: ByteKey + ?Sized, V: Value] Masstree<K, V>, HeatIn::Leaf { leaf_bytes: 256 });
 
-/// A map over two tiers, with a thread that moves its nodes. Dereferences to the map.
+/// A map over two tiers, with a worker that moves its nodes. Dereferences to the map.
 ///
-/// Dropping it stops the thread. Handles cloned from the map remain usable, but no node moves any
-/// more.
+/// The workers of all such maps share one thread, which starts with the first map and ends with the
+/// last. Dropping a map stops its worker. Handles cloned from the map remain usable, but no node
+/// moves any more.
 pub struct Tiered<T> {
     // Before the map: the worker stops while the tree is still there.
     workers: Workers,
@@ -147,7 +148,7 @@ impl<T: Map> Tiered<T> {
         let placement = Timberline::new(&arenas, T::HEAT, config.placement.clone());
         let placement = placement.map_err(|e| line(&e))?;
         let map = T::open(Native(arenas), placement.clone())?;
-        let workers = Workers::start(placement.workers(), map.placed()).map_err(|e| line(&e))?;
+        let workers = Workers::shared(placement.workers(), map.placed()).map_err(|e| line(&e))?;
         Ok(Tiered { workers, map })
     }
 

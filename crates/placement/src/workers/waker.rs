@@ -1,63 +1,59 @@
 //! How a worker is woken.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire};
+use std::sync::{Arc, Mutex};
 
-use super::{Next, lock};
+use super::lock;
+use super::pool::{Shared, TaskId};
 
-/// Wakes one worker. Clones wake the same one. Works before there are threads, too.
+/// Wakes one worker. Clones wake the same one. It works before the worker is started, too.
 #[derive(Clone, Default)]
 pub struct Waker(Arc<Signal>);
 
 #[derive(Default)]
 struct Signal {
-    flags: Mutex<Flags>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Flags {
-    woken: bool,
-    stopped: bool,
+    /// Woken since the worker's last step began.
+    woken: AtomicBool,
+    /// The worker, while it is in a pool.
+    worker: Mutex<Option<(Arc<Shared>, TaskId)>>,
 }
 
 impl Waker {
-    /// A handle that wakes nobody yet.
+    /// A handle that wakes no worker yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Makes the worker take a step soon. Several wake-ups before that step count as one.
     pub fn wake(&self) {
-        lock(&self.0.flags).woken = true;
-        self.0.changed.notify_one();
+        if self.0.woken.swap(true, AcqRel) {
+            return;
+        }
+        if let Some((pool, id)) = &*lock(&self.0.worker) {
+            pool.wake(*id);
+        }
     }
 
-    /// Whether there was a wake-up since the last step or the last call of this: for whoever
-    /// steps workers by hand.
+    /// Whether there was a wake-up since the last step or the last call of this function; for code
+    /// that calls steps itself.
     pub fn take(&self) -> bool {
-        std::mem::take(&mut lock(&self.0.flags).woken)
+        self.0.woken.swap(false, AcqRel)
     }
 
-    pub(super) fn stop(&self) {
-        lock(&self.0.flags).stopped = true;
-        self.0.changed.notify_one();
+    pub(super) fn is_woken(&self) -> bool {
+        self.0.woken.load(Acquire)
     }
 
-    /// Waits for what `next` names; false when stopped.
-    pub(super) fn wait(&self, next: Next) -> bool {
-        let flags = lock(&self.0.flags);
-        let idle = |flags: &mut Flags| !flags.woken && !flags.stopped;
-        let mut flags = match next {
-            Next::After(time) => {
-                let waited = self.0.changed.wait_timeout_while(flags, time, idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-            Next::WhenWoken => {
-                let waited = self.0.changed.wait_while(flags, idle);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            }
-        };
-        flags.woken = false;
-        !flags.stopped
+    pub(super) fn attach(&self, pool: &Arc<Shared>, id: TaskId) {
+        *lock(&self.0.worker) = Some((pool.clone(), id));
+    }
+
+    /// Unless it was attached to another pool since.
+    pub(super) fn detach(&self, pool: &Arc<Shared>, id: TaskId) {
+        let mut worker = lock(&self.0.worker);
+        let same = |(to, of): &mut (Arc<Shared>, TaskId)| Arc::ptr_eq(to, pool) && *of == id;
+        let detached = worker.take_if(same);
+        drop(worker);
+        drop(detached);
     }
 }

@@ -1,0 +1,408 @@
+//! Threads that run the workers of one map or of many.
+//!
+//! Invariants: a worker is in at most one step at a time. A wake-up is never lost: one that arrives
+//! during a step makes the next step ready. A thread without work sleeps until the earliest timer,
+//! or until it is woken. Nothing of a map (steps, workers, the tree) runs or is dropped under the
+//! lock.
+//!
+//! A pool has threads and one lock; each map adds a few entries to it and no thread or descriptor.
+
+use std::any::Any;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Next, Waker, Worker, lock};
+use crate::Placed;
+
+/// Threads, which end when the pool is dropped.
+pub struct Pool {
+    pub shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the threads of a pool, its maps and their wakers share.
+#[derive(Default)]
+pub struct Shared {
+    state: Mutex<State>,
+    /// A id is ready, a timer is new, or the pool was closed.
+    work: Condvar,
+    /// A step ended.
+    idle: Condvar,
+}
+
+/// Names a worker: its map, and its number among the map's workers.
+pub type TaskId = (u64, usize);
+
+#[derive(Default)]
+struct State {
+    maps: HashMap<u64, Map>,
+    last: u64,
+    ready: VecDeque<TaskId>,
+    timers: BTreeSet<(Instant, TaskId)>,
+    is_closed: bool,
+}
+
+/// The workers of one map.
+struct Map {
+    start: Instant,
+    /// `None` once it is stopped.
+    tree: Option<Arc<dyn Placed>>,
+    workers: Vec<Task>,
+    is_paused: bool,
+    /// Workers that are in a step.
+    inside: usize,
+    panic: Option<String>,
+}
+
+struct Task {
+    name: &'static str,
+    waker: Waker,
+    due: Due,
+    /// `None` during a step, and once the map is stopped.
+    worker: Option<Box<dyn Worker>>,
+    cpu: Duration,
+}
+
+/// When a worker's next step is due.
+#[derive(Clone, Copy)]
+enum Due {
+    /// When it is woken.
+    Never,
+    /// At this time, or when it is woken.
+    At(Instant),
+    /// Now: it is in the queue, or the map is paused.
+    Now,
+    /// A step runs.
+    Running,
+}
+
+/// A worker and a tree for a step, and when the workers started.
+type Step = (Box<dyn Worker>, Arc<dyn Placed>, Instant);
+
+/// Workers and a tree that are to be dropped without the lock.
+type Garbage = (Vec<Box<dyn Worker>>, Option<Arc<dyn Placed>>);
+
+impl Pool {
+    /// As many threads. An error means that the system refused one.
+    pub fn new(name: &str, threads: usize) -> io::Result<Arc<Pool>> {
+        let mut pool = Pool {
+            shared: Arc::default(),
+            threads: Vec::with_capacity(threads),
+        };
+        for _ in 0..threads {
+            let shared = pool.shared.clone();
+            let thread = thread::Builder::new().name(name.into());
+            pool.threads.push(thread.spawn(move || shared.run())?);
+        }
+        Ok(Arc::new(pool))
+    }
+
+    /// The pool of one thread that all maps of the process may share. It ends with the last of them.
+    pub fn of_process() -> io::Result<Arc<Pool>> {
+        static POOL: Mutex<Weak<Pool>> = Mutex::new(Weak::new());
+        let mut current = lock(&POOL);
+        if let Some(pool) = current.upgrade() {
+            return Ok(pool);
+        }
+        let pool = Pool::new("timberline", 1)?;
+        *current = Arc::downgrade(&pool);
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        lock(&self.shared.state).is_closed = true;
+        self.shared.work.notify_all();
+        for thread in self.threads.drain(..) {
+            // Panics of steps are caught; there are no others.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Adds a map, whose workers all take a first step at once.
+    pub fn add(self: &Arc<Self>, workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> u64 {
+        let task = |worker: Box<dyn Worker>| Task {
+            name: worker.name(),
+            waker: worker.waker(),
+            due: Due::Now,
+            worker: Some(worker),
+            cpu: Duration::ZERO,
+        };
+        let workers: Vec<_> = workers.into_iter().map(task).collect();
+        let wakers: Vec<_> = workers.iter().map(|task| task.waker.clone()).collect();
+        let mut state = lock(&self.state);
+        state.last += 1;
+        let map = state.last;
+        let added = Map {
+            start: clock(),
+            tree: Some(tree),
+            workers,
+            is_paused: false,
+            inside: 0,
+            panic: None,
+        };
+        state.maps.insert(map, added);
+        drop(state);
+        for (number, waker) in wakers.iter().enumerate() {
+            waker.attach(self, (map, number));
+        }
+        lock(&self.state)
+            .ready
+            .extend((0..wakers.len()).map(|number| (map, number)));
+        self.work.notify_all();
+        map
+    }
+
+    /// Makes a worker ready, unless it is in a step: the end of the step looks at its waker.
+    pub fn wake(&self, id: TaskId) {
+        if lock(&self.state).make_ready(id) {
+            self.work.notify_one();
+        }
+    }
+
+    /// Returns once no worker of a map is in a step; none begins one before [`Self::resume`].
+    pub fn pause(&self, map: u64) {
+        let mut state = lock(&self.state);
+        state.map(map).is_paused = true;
+        drop(self.wait_until_outside(state, map));
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self, map: u64) {
+        let mut state = lock(&self.state);
+        let paused = state.map(map);
+        paused.is_paused = false;
+        let due = |task: &Task| matches!(task.due, Due::Now);
+        let held: Vec<_> = (0..paused.workers.len())
+            .filter(|&at| due(&paused.workers[at]))
+            .collect();
+        state
+            .ready
+            .extend(held.into_iter().map(|number| (map, number)));
+        self.work.notify_all();
+    }
+
+    /// Ends the workers of a map, and waits for steps that run.
+    pub fn stop(self: &Arc<Self>, map: u64) {
+        let mut state = lock(&self.state);
+        let garbage = state.end(map);
+        let mut state = self.wait_until_outside(state, map);
+        let wakers: Vec<_> = state
+            .map(map)
+            .workers
+            .iter()
+            .map(|it| it.waker.clone())
+            .collect();
+        drop(state);
+        drop(garbage);
+        for (number, waker) in wakers.iter().enumerate() {
+            waker.detach(self, (map, number));
+        }
+    }
+
+    /// Forgets a map that was stopped.
+    pub fn remove(&self, map: u64) {
+        lock(&self.state).maps.remove(&map);
+    }
+
+    /// Names, wakers and CPU time of a map's workers.
+    pub fn workers(&self, map: u64) -> Vec<(&'static str, Waker, Duration)> {
+        let mut state = lock(&self.state);
+        let workers = state.map(map).workers.iter();
+        workers
+            .map(|it| (it.name, it.waker.clone(), it.cpu))
+            .collect()
+    }
+
+    /// The message of the worker of a map that panicked, if one did.
+    pub fn panicked(&self, map: u64) -> Option<String> {
+        lock(&self.state).map(map).panic.clone()
+    }
+
+    fn wait_until_outside<'s>(
+        &'s self,
+        state: MutexGuard<'s, State>,
+        map: u64,
+    ) -> MutexGuard<'s, State> {
+        let waited = self
+            .idle
+            .wait_while(state, |state| state.map(map).inside > 0);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread of the pool.
+    fn run(&self) {
+        let mut state = lock(&self.state);
+        while !state.is_closed {
+            let now = clock();
+            state.expire(now);
+            if let Some(id) = state.ready.pop_front() {
+                if let Some((worker, tree, start)) = state.begin(id) {
+                    drop(state);
+                    self.step(id, worker, tree, now.saturating_duration_since(start));
+                    state = lock(&self.state);
+                }
+                continue;
+            }
+            state = match state.timers.first() {
+                Some((at, _)) => {
+                    let time = at.saturating_duration_since(now);
+                    let waited = self.work.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => {
+                    let waited = self.work.wait(state);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+        }
+    }
+
+    fn step(&self, id: TaskId, mut worker: Box<dyn Worker>, tree: Arc<dyn Placed>, now: Duration) {
+        let before = cpu_time();
+        // State that a panicking worker broke is its own, or behind locks that survive the panic.
+        let step = panic::catch_unwind(AssertUnwindSafe(|| worker.step(&*tree, now)));
+        let cpu = cpu_time().saturating_sub(before);
+        let step = step.map_err(|payload| format!("{}: {}", worker.name(), message(&*payload)));
+        drop(tree);
+        let mut state = lock(&self.state);
+        let map = state.map(id.0);
+        map.workers[id.1].cpu += cpu;
+        let garbage = match step {
+            Ok(next) if map.tree.is_some() => {
+                map.workers[id.1].worker = Some(worker);
+                state.schedule(id, next);
+                // This thread may be busy when the timer expires.
+                self.work.notify_one();
+                None
+            }
+            Ok(_) => Some((vec![worker], None)),
+            Err(panic) => {
+                map.panic.get_or_insert(panic);
+                let (mut workers, tree) = state.end(id.0);
+                workers.push(worker);
+                Some((workers, tree))
+            }
+        };
+        if let Some(garbage) = garbage {
+            drop(state);
+            drop::<Garbage>(garbage);
+            state = lock(&self.state);
+        }
+        state.map(id.0).inside -= 1;
+        drop(state);
+        self.idle.notify_all();
+    }
+}
+
+impl State {
+    /// A map; it is there from [`Shared::add`] to [`Shared::remove`].
+    fn map(&mut self, map: u64) -> &mut Map {
+        self.maps.get_mut(&map).expect("a map of this pool")
+    }
+
+    /// Queues the workers whose time has come.
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(at, id)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            self.make_ready(id);
+        }
+    }
+
+    /// Queues a worker that waits. Returns whether it did wait.
+    fn make_ready(&mut self, id: TaskId) -> bool {
+        let Some(map) = self.maps.get_mut(&id.0) else {
+            return false;
+        };
+        let due = &mut map.workers[id.1].due;
+        match *due {
+            Due::Never => {}
+            Due::At(at) => drop(self.timers.remove(&(at, id))),
+            Due::Now | Due::Running => return false,
+        }
+        *due = Due::Now;
+        self.ready.push_back(id);
+        true
+    }
+
+    /// Takes a worker into a step, unless its map is paused or stopped.
+    fn begin(&mut self, id: TaskId) -> Option<Step> {
+        let map = self.maps.get_mut(&id.0)?;
+        if map.is_paused {
+            return None;
+        }
+        let tree = map.tree.clone()?;
+        let task = &mut map.workers[id.1];
+        if !matches!(task.due, Due::Now) {
+            // A second entry of the queue, which a pause may leave.
+            return None;
+        }
+        let worker = task.worker.take()?;
+        task.due = Due::Running;
+        task.waker.take();
+        map.inside += 1;
+        Some((worker, tree, map.start))
+    }
+
+    /// Decides when a worker whose step has ended takes the next one.
+    fn schedule(&mut self, id: TaskId, next: Next) {
+        let task = &mut self.map(id.0).workers[id.1];
+        task.due = match next {
+            Next::After(time) => clock().checked_add(time).map_or(Due::Never, Due::At),
+            Next::WhenWoken => Due::Never,
+        };
+        if task.waker.is_woken() {
+            self.make_ready(id);
+        } else if let Due::At(at) = task.due {
+            self.timers.insert((at, id));
+        }
+    }
+
+    /// Lets no worker of a map begin another step.
+    fn end(&mut self, map: u64) -> Garbage {
+        let State { maps, timers, .. } = self;
+        let ended = maps.get_mut(&map).expect("a map of this pool");
+        let take = |(number, task): (usize, &mut Task)| {
+            if let Due::At(at) = task.due {
+                timers.remove(&(at, (map, number)));
+                task.due = Due::Never;
+            }
+            task.worker.take()
+        };
+        let workers = ended.workers.iter_mut().enumerate().filter_map(take);
+        (workers.collect(), ended.tree.take())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that hands out the time"
+)]
+fn clock() -> Instant {
+    Instant::now()
+}
+
+/// The time that this thread has been on a CPU.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let literal = payload.downcast_ref::<&str>().copied();
+    let formatted = || payload.downcast_ref::<String>().map(String::as_str);
+    literal
+        .or_else(formatted)
+        .unwrap_or("a panic without a message")
+}
