@@ -48,8 +48,6 @@ const TOO_WIDE: &[&str] = &[
     "crates/sync/",
     "crates/tier/",
     "crates/tree/",
-    "docs/records/",
-    "fuzz/",
 ];
 
 /// No long lines of prose. rustfmt sees to the code.
