@@ -1,10 +1,11 @@
 //! What is asked of a map: a workload over a distribution, as one thread's requests.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Stream, Workload};
 
 /// A distribution of requests over the records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Spread {
     /// Every record is as likely.

@@ -25,21 +25,26 @@ mod result;
 mod runner;
 mod table;
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Parser;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::error::ErrorKind;
-use timberline_bench::report::{Machine, Meta, utc_date};
+use timberline_bench::report::{Meta, check_writable};
+use timberline_bench::run::count;
 use timberline_tier::topology::Topology;
 
+use crate::case::Spread;
 use crate::contenders::Side;
 use crate::keys::Lines;
-use crate::plan::{Pages, Plan};
+use crate::plan::{Pages, Plan, WORKLOADS};
 use crate::progress::Progress;
+use crate::protocol::KeyKind;
 use crate::result::Report;
 
 #[global_allocator]
@@ -54,6 +59,7 @@ struct Args {
         long,
         value_delimiter = ',',
         default_value = "all",
+        value_parser = PossibleValuesParser::new(iter::once("all").chain(WORKLOADS)),
         value_name = "NAMES"
     )]
     workload: Vec<String>,
@@ -64,7 +70,7 @@ struct Args {
         default_value = "uniform,zipf",
         value_name = "NAMES"
     )]
-    dist: Vec<String>,
+    dist: Vec<Spread>,
     /// Keys: random, dense (words of 64 bits), urls, words (byte strings)
     #[arg(
         long,
@@ -72,38 +78,40 @@ struct Args {
         default_value = "random,dense",
         value_name = "NAMES"
     )]
-    keys: Vec<String>,
+    keys: Vec<KeyKind>,
     /// Numbers of request threads, one after the other
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "1,2",
+        value_parser = up_to(1024),
         value_name = "NUMBERS"
     )]
     threads: Vec<usize>,
     /// Records to load, such as 200k or 10M
-    #[arg(long, default_value = "2M", value_name = "N")]
-    records: String,
+    #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
+    records: u64,
     /// Contenders: all, ours, peers, or their names
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "all",
+        value_parser = PossibleValuesParser::new(plan::names()),
         value_name = "NAMES"
     )]
     index: Vec<String>,
     /// Peers side by side at a time, ours beside each batch of them [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = up_to(u64::MAX), value_name = "N")]
     batch: Option<usize>,
     /// Rounds, in each of which all contenders take turns
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 5, value_parser = up_to(10_000), value_name = "N")]
     rounds: usize,
     /// Measured seconds of a contender in each round
-    #[arg(long, default_value_t = 0.5, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 0.5, value_parser = seconds, value_name = "SECONDS")]
     slice: f64,
     /// Who asks for 2 MiB pages: as-is (our arenas do, malloc does not), huge (malloc too), small (nobody)
     #[arg(long, default_value = "as-is", value_name = "PAGES")]
-    pages: String,
+    pages: Pages,
     /// The file of URLs
     #[arg(long, default_value = "../shared/data/urls.txt", value_name = "FILE")]
     urls: PathBuf,
@@ -121,49 +129,34 @@ struct Args {
     quiet: bool,
 }
 
-/// Reads `10M`, `200k`, `1000`.
-fn count(text: &str) -> Result<u64, String> {
-    let bad = || format!("--records `{text}`: give a number from 1 on, such as 10M, 200k or 5000");
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1_000),
-        None => match text.strip_suffix(['m', 'M']) {
-            Some(digits) => (digits, 1_000_000),
-            None => (text, 1),
-        },
-    };
-    let number: u64 = digits.parse().map_err(|_| bad())?;
-    number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
+/// Reads seconds from 0.01 to 3600.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().unwrap_or(f64::NAN);
+    match (0.01..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("give seconds from 0.01 to 3600".into()),
+    }
+}
+
+/// Reads a number from 1 to `most`.
+fn up_to(most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=most)
 }
 
 impl Args {
     fn plan(&self) -> Result<Plan, String> {
-        if let Some(threads) = self.threads.iter().find(|n| !(1..=1024).contains(*n)) {
-            return Err(format!("--threads {threads}: give 1 to 1024"));
-        }
-        if !(1..=10_000).contains(&self.rounds) {
-            return Err(format!("--rounds {}: give 1 to 10000", self.rounds));
-        }
-        if !(0.01..=3600.0).contains(&self.slice) {
-            return Err(format!(
-                "--slice {}: give seconds from 0.01 to 3600",
-                self.slice
-            ));
-        }
-        if self.batch == Some(0) {
-            return Err("--batch 0: give 1 or more".into());
-        }
-        let records = count(&self.records)?;
+        let records = self.records;
         if records < self.rounds as u64 {
             return Err(format!(
                 "--records {records}: give at least one for each of the {} rounds",
                 self.rounds
             ));
         }
-        let (load, cases) = plan::cases(&self.workload, &self.dist)?;
+        let (load, cases) = plan::cases(&self.workload, &self.dist);
         let plan = Plan {
             rows: plan::rows(&self.index)?,
             batch: self.batch.unwrap_or(usize::MAX),
-            keys: plan::keys(&self.keys)?,
+            keys: plan::in_order(&self.keys),
             threads: self.threads.clone(),
             load,
             cases,
@@ -173,7 +166,7 @@ impl Args {
             seed: self.seed,
             urls: self.urls.clone(),
             words: self.words.clone(),
-            pages: Pages::parse(&self.pages)?,
+            pages: self.pages,
         };
         for &keys in &plan.keys {
             if let Some(file) = plan.file(keys) {
@@ -197,21 +190,6 @@ fn available_bytes() -> u64 {
         .find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kib.map_or(u64::MAX, |kib| kib * 1024)
-}
-
-/// Finds out before a run, not after it, that its figures have nowhere to go.
-fn check_writable(path: &Path) -> Result<(), String> {
-    let is_new = !path.exists();
-    let opened = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path);
-    opened.map_err(|error| format!("can't write to {}: {error}", path.display()))?;
-    if is_new {
-        // What is left over is an empty file.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -260,9 +238,6 @@ fn run(args: &Args, plan: &Plan) -> Result<(), String> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(|error| error.to_string())?;
-    let date = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
     let mut progress = Progress::new(runner::expected_seconds(plan), args.quiet);
     let came = runner::run(plan, &mut progress, &interrupted);
     let mut notes = came.excluded;
@@ -272,21 +247,15 @@ fn run(args: &Args, plan: &Plan) -> Result<(), String> {
     }
     let versions = plan.rows.iter().filter(|row| row.side == Side::Peer);
     let versions = versions.map(|row| (row.name.to_string(), row.version.to_string()));
-    let own = (
-        "timberline".to_string(),
-        env!("CARGO_PKG_VERSION").to_string(),
-    );
+    let mut meta = Meta {
+        profile: "native".into(),
+        seed: plan.seed,
+        notes,
+        ..Meta::here(env!("CARGO_PKG_VERSION"))
+    };
+    meta.versions.extend(versions);
     let report = Report {
-        meta: Meta {
-            date: utc_date(date),
-            command: std::env::args().collect::<Vec<_>>().join(" "),
-            machine: Machine::here(),
-            profile: "native".into(),
-            seed: plan.seed,
-            versions: versions.chain([own]).collect(),
-            notes,
-            ..Meta::default()
-        },
+        meta,
         results: came.results,
     };
     print!("{}", table::render(&report.results));
@@ -320,47 +289,42 @@ fn pages_note(pages: Pages) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn counts_have_units() {
-        assert_eq!(count("10M"), Ok(10_000_000));
-        assert_eq!(count("200k"), Ok(200_000));
-        assert_eq!(count("7"), Ok(7));
-        for bad in ["", "0", "-1", "2X", "M", "99999999999999999999"] {
-            assert!(count(bad).unwrap_err().contains("10M"), "{bad}");
-        }
-    }
-
     fn refused(args: &[&str]) -> String {
         let args = [&["bench-peers"], args].concat();
         Args::try_parse_from(args).unwrap().plan().err().unwrap()
     }
 
     #[test]
-    fn what_is_not_possible_is_said_in_one_line() {
-        for (args, said) in [
-            (["--threads", "0"], "--threads 0: give 1 to 1024"),
-            (["--rounds", "0"], "--rounds 0: give 1 to 10000"),
-            (
-                ["--slice", "0"],
-                "--slice 0: give seconds from 0.01 to 3600",
-            ),
-            (["--batch", "0"], "--batch 0: give 1 or more"),
-            (
-                ["--records", "3"],
-                "--records 3: give at least one for each of the 5 rounds",
-            ),
-            (
-                ["--pages", "big"],
-                "unknown --pages `big`; possible: as-is, huge, small",
-            ),
-            (
-                ["--json", "/nonexistent/x.json"],
-                "can't write to /nonexistent/x.json: ",
-            ),
+    fn what_is_out_of_range_is_refused_with_the_range() {
+        for (option, value, said) in [
+            ("--threads", "0", "1..=1024"),
+            ("--rounds", "0", "1..=10000"),
+            ("--slice", "0", "0.01 to 3600"),
+            ("--batch", "0", "1.."),
+            ("--pages", "big", "as-is, huge, small"),
+            ("--keys", "ints", "random, dense, urls, words"),
+            ("--dist", "normal", "uniform, zipf"),
+            ("--index", "sled", "all, ours, peers, empty, btree"),
+            ("--workload", "hs-c", "load, ycsb-c"),
         ] {
-            let line = refused(&args);
-            assert!(line.starts_with(said) && !line.contains('\n'), "{line}");
+            let parsed = Args::try_parse_from(["bench-peers", option, value]);
+            let line = parsed.err().unwrap().to_string();
+            assert!(line.contains(said) && line.contains(value), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_not_possible_is_said_in_one_line() {
+        let line = refused(&["--records", "3"]);
+        assert_eq!(
+            line,
+            "--records 3: give at least one for each of the 5 rounds"
+        );
+        let line = refused(&["--json", "/nonexistent/x.json"]);
+        assert!(
+            line.starts_with("can't write to /nonexistent/x.json: "),
+            "{line}"
+        );
         let line = refused(&["--keys", "urls", "--urls", "/nonexistent/urls.txt"]);
         assert!(
             line.starts_with("can't read the keys in /nonexistent/urls.txt: ")

@@ -1,10 +1,11 @@
 //! What a run is to do, checked before anything is started.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::{Case, Spread};
-use crate::contenders::{ROWS, Row, Side, row};
+use crate::contenders::{ROWS, Row, Side};
 use crate::protocol::KeyKind;
 
 /// The workload that is loading itself.
@@ -50,7 +51,7 @@ pub struct Plan {
 }
 
 /// Who asks the kernel for 2 MiB pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pages {
     /// Everybody as they come: our arenas do, malloc does not.
     AsIs,
@@ -60,37 +61,23 @@ pub enum Pages {
     Small,
 }
 
-impl Pages {
-    /// Reads `as-is`, `huge` or `small`.
-    ///
-    /// # Errors
-    /// It is none of these.
-    pub fn parse(text: &str) -> Result<Pages, String> {
-        match text {
-            "as-is" => Ok(Pages::AsIs),
-            "huge" => Ok(Pages::Huge),
-            "small" => Ok(Pages::Small),
-            _ => Err(format!(
-                "unknown --pages `{text}`; possible: as-is, huge, small"
-            )),
-        }
-    }
+/// The names that `--index` takes.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let rows = ROWS.iter().map(|row| row.name);
+    ["all", "ours", "peers"].into_iter().chain(rows)
+}
+
+/// Each of `given` once, in the order of their type.
+pub fn in_order<T: Copy + Ord>(given: &[T]) -> Vec<T> {
+    let all: BTreeSet<T> = given.iter().copied().collect();
+    all.into_iter().collect()
 }
 
 /// The contenders of a list of names: `all`, `ours`, `peers`, or single ones. `empty` is always among them.
 ///
 /// # Errors
-/// A name that is unknown, or no map at all.
+/// No map at all.
 pub fn rows(names: &[String]) -> Result<Vec<&'static Row>, String> {
-    for name in names {
-        if row(name).is_none() && !["all", "ours", "peers"].contains(&name.as_str()) {
-            let known: Vec<_> = ROWS.iter().map(|row| row.name).collect();
-            return Err(format!(
-                "unknown index `{name}`; possible: all, ours, peers, {}",
-                known.join(", ")
-            ));
-        }
-    }
     let has = |name: &str| names.iter().any(|given| given == name);
     let chosen = ROWS.iter().filter(|row| {
         let group = match row.side {
@@ -107,80 +94,25 @@ pub fn rows(names: &[String]) -> Result<Vec<&'static Row>, String> {
     Ok(chosen)
 }
 
-/// The kinds of keys of a list of names.
-///
-/// # Errors
-/// A name that is unknown, or none.
-pub fn keys(names: &[String]) -> Result<Vec<KeyKind>, String> {
-    const ALL: [KeyKind; 4] = [
-        KeyKind::Random,
-        KeyKind::Dense,
-        KeyKind::Urls,
-        KeyKind::Words,
-    ];
-    choose("keys", names, &ALL, |kind| kind.name())
-}
-
 /// Whether loading is reported, and the cases: each workload with each spread.
-///
-/// # Errors
-/// A name that is unknown, or none.
-pub fn cases(workloads: &[String], spreads: &[String]) -> Result<(bool, Vec<Case>), String> {
-    let spreads = choose(
-        "dist",
-        spreads,
-        &[Spread::Uniform, Spread::Zipf],
-        |spread| match spread {
-            Spread::Uniform => "uniform",
-            Spread::Zipf => "zipf",
-        },
-    )?;
-    let all;
-    let workloads = if workloads == ["all"] {
-        all = WORKLOADS.map(String::from);
-        &all[..]
-    } else {
+pub fn cases(workloads: &[String], spreads: &[Spread]) -> (bool, Vec<Case>) {
+    let has = |name: &str| {
         workloads
+            .iter()
+            .any(|given| given == "all" || given == name)
     };
-    let chosen = choose("workload", workloads, &WORKLOADS, |name| name)?;
-    let cases = chosen
-        .iter()
-        .filter(|name| **name != LOAD)
-        .flat_map(|name| {
-            spreads.iter().map(|&spread| Case {
-                workload: name.to_string(),
-                spread,
-            })
-        });
-    Ok((chosen.contains(&LOAD), cases.collect()))
-}
-
-/// Those of `all` that are named, in the order of `all`.
-fn choose<T: Copy>(
-    flag: &str,
-    names: &[String],
-    all: &[T],
-    name_of: fn(T) -> &'static str,
-) -> Result<Vec<T>, String> {
-    let possible = || {
-        let names: Vec<_> = all.iter().map(|item| name_of(*item)).collect();
-        names.join(", ")
+    let spreads = in_order(spreads);
+    let cases = |workload: &'static str| {
+        let case = move |spread: &Spread| Case {
+            workload: workload.into(),
+            spread: *spread,
+        };
+        spreads.iter().map(case).collect::<Vec<_>>()
     };
-    if let Some(unknown) = names
-        .iter()
-        .find(|name| all.iter().all(|item| name_of(*item) != **name))
-    {
-        return Err(format!(
-            "unknown --{flag} `{unknown}`; possible: {}",
-            possible()
-        ));
-    }
-    let is_named = |item: &&T| names.iter().any(|name| name == name_of(**item));
-    let chosen: Vec<T> = all.iter().filter(is_named).copied().collect();
-    if chosen.is_empty() {
-        return Err(format!("no --{flag} given; possible: {}", possible()));
-    }
-    Ok(chosen)
+    let chosen = WORKLOADS
+        .into_iter()
+        .filter(|name| *name != LOAD && has(name));
+    (has(LOAD), chosen.flat_map(cases).collect())
 }
 
 impl Plan {
@@ -231,13 +163,13 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<String> {
+    fn strings(names: &[&str]) -> Vec<String> {
         names.iter().map(ToString::to_string).collect()
     }
 
     fn plan(index: &[&str], batch: usize) -> Plan {
         Plan {
-            rows: rows(&names(index)).unwrap(),
+            rows: rows(&strings(index)).unwrap(),
             batch,
             keys: vec![KeyKind::Random],
             threads: vec![1],
@@ -288,42 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named_with_what_is() {
-        let error = rows(&names(&["sled"])).err().unwrap();
-        assert!(
-            error.starts_with("unknown index `sled`; possible: all, ours, peers, empty, btree")
-        );
-        assert!(rows(&[]).is_err());
-        let error = keys(&names(&["ints"])).unwrap_err();
-        assert_eq!(
-            error,
-            "unknown --keys `ints`; possible: random, dense, urls, words"
-        );
-        let error = cases(&names(&["ycsb-c"]), &names(&["normal"])).unwrap_err();
-        assert_eq!(error, "unknown --dist `normal`; possible: uniform, zipf");
-        let error = cases(&names(&["hs-c"]), &names(&["zipf"])).unwrap_err();
-        assert!(error.starts_with("unknown --workload `hs-c`; possible: load, ycsb-c"));
-        assert!(Pages::parse("large").is_err());
-    }
-
-    #[test]
     fn workloads_that_insert_come_last() {
-        let spreads = names(&["zipf", "uniform"]);
-        let (load, cases) = cases(&names(&["ycsb-d", "load", "ycsb-a"]), &spreads).unwrap();
-        assert!(load);
-        let shown: Vec<_> = cases
+        let workloads = strings(&["ycsb-d", "load", "ycsb-a"]);
+        let (load, cases) = cases(&workloads, &[Spread::Zipf, Spread::Uniform]);
+        assert!(load && rows(&[]).is_err());
+        let shown = cases
             .iter()
-            .map(|case| format!("{} {:?}", case.workload, case.spread))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "ycsb-a Uniform",
-                "ycsb-a Zipf",
-                "ycsb-d Uniform",
-                "ycsb-d Zipf"
-            ]
-        );
+            .map(|case| (case.workload.as_str(), case.spread));
+        assert!(shown.eq([
+            ("ycsb-a", Spread::Uniform),
+            ("ycsb-a", Spread::Zipf),
+            ("ycsb-d", Spread::Uniform),
+            ("ycsb-d", Spread::Zipf),
+        ]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
 use timberline_bench::run::{
-    Budget, Form, INDEXES, Keys, Measured, PageCosts, Plan, Requests, What, emulated, native,
+    Budget, Form, INDEXES, Keys, Load, Measured, PageCosts, Plan, Requests, emulated, native,
 };
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
@@ -36,10 +36,10 @@ fn on_cxl(
     emulated(plan, &cxl(), Base::default(), progress, interrupted)
 }
 
-fn stream(name: &str, records: u64) -> What {
+fn stream(name: &str, records: u64) -> Load {
     let workload = Workload::parse(name).unwrap();
     let space = KeySpace::new(records).unwrap();
-    What::stream(workload, space, Form::default())
+    Load::stream(workload, space, Form::default())
 }
 
 /// The placements that emulated memory can have.
@@ -53,9 +53,9 @@ fn named(grain: Grain) -> Vec<&'static str> {
 }
 
 /// All of them, for moments.
-fn plan(what: Vec<What>) -> Plan {
+fn plan(loads: Vec<Load>) -> Plan {
     Plan {
-        what,
+        loads,
         indexes: vec!["btree"],
         placements: emulated_placements(),
         threads: 2,
@@ -245,7 +245,7 @@ fn the_oracle_meets_fast_memory_most() {
         .unwrap()
         .with_distribution(distribution);
     let requests = Requests::Stream { workload, space };
-    let hot = What {
+    let hot = Load {
         form: Form::default(),
         requests,
     };
@@ -267,7 +267,7 @@ fn the_oracle_meets_fast_memory_most() {
 
 #[test]
 fn records_of_any_form_are_run() {
-    let formed = |workload, keys: usize, value_bytes| What {
+    let formed = |workload, keys: usize, value_bytes| Load {
         form: Form::new(Keys::of_bytes(keys).unwrap(), value_bytes).unwrap(),
         ..stream(workload, 2_000)
     };
@@ -300,7 +300,7 @@ fn bounds_are_those_of_the_distribution() {
     let workload = workload.with_distribution(distribution);
     let requests = Requests::Stream { workload, space };
     let mut plan = plan(vec![
-        What {
+        Load {
             requests,
             ..stream("hs-a", 1)
         },
@@ -395,7 +395,7 @@ fn a_trace_is_replayed_at_its_times() {
         format!("{device},R,{},4096,{us}\n", block * 4096)
     });
     let trace = trace("blocks.alibaba", rows.collect::<String>().as_bytes());
-    let mut plan = plan(vec![What {
+    let mut plan = plan(vec![Load {
         requests: Requests::Trace {
             trace: Arc::new(trace),
             speed: Some(5.0),
@@ -422,7 +422,7 @@ fn a_trace_is_replayed_over_its_own_keys() {
         trace: Arc::new(trace),
         speed: None,
     };
-    let mut plan = plan(vec![What {
+    let mut plan = plan(vec![Load {
         form: Form::default(),
         requests,
     }]);
@@ -524,7 +524,7 @@ fn counts(workload: &str, place: Place) -> LineCounts {
         let placement = place(&arenas);
         let memory = Emulated::new(arenas, cxl(), Base::default());
         let map: BTree<u64, u64, Emulated> = BTree::new(memory, placement).unwrap();
-        let What { requests, .. } = stream(workload, 60_000);
+        let Load { requests, .. } = stream(workload, 60_000);
         let before = thread_counts();
         for key in requests.load(7, 0, 1) {
             map.insert(key, key).unwrap();

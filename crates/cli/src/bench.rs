@@ -1,13 +1,11 @@
 //! `timberline bench`: what placed memory wins back, on this machine, in one command.
 
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
-use timberline_bench::report::{Meta, Outcome, Report, table};
-use timberline_bench::run::{self, Budget, PageCosts, Plan};
+use timberline_bench::report::{Meta, Outcome, Report, check_writable, table};
+use timberline_bench::run::{self, Budget, Setting};
 use timberline_tier::emulator::Profile;
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
@@ -15,7 +13,7 @@ use timberline_tier::topology::Topology;
 use crate::live::LiveView;
 use crate::loads::Loads;
 use crate::say::{say, tell};
-use crate::setup::{available, cores, given_base, measured_base, meta};
+use crate::setup::{available, cores, given_base, measured_base};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
@@ -109,66 +107,54 @@ pub struct Args {
     quiet: bool,
 }
 
-fn seconds(name: &str, seconds: f64, least: f64) -> Result<Duration, Failure> {
-    if (least..=86_400.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err(Failure::Impossible(format!(
-            "--{name} {seconds}: give seconds from {least} to 86400"
-        )))
-    }
-}
-
 impl Args {
-    fn plan(&self, topology: &Topology) -> Result<Plan, Failure> {
-        let threads = self.threads.unwrap_or_else(cores);
-        if !(1..=1024).contains(&threads) {
-            return Err(Failure::Impossible(format!(
-                "--threads {threads}: give 1 to 1024"
-            )));
-        }
-        if !(1..=10_000).contains(&self.rounds) {
-            return Err(Failure::Impossible(format!(
-                "--rounds {}: give 1 to 10000",
-                self.rounds
-            )));
-        }
-        let mut slice = seconds("seconds", self.seconds, 0.05)?;
-        let mut warmup = seconds("warmup", self.warmup, 0.0)?;
-        let mut rounds = self.rounds;
+    /// All that was asked, on the memory of `topology`.
+    fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
+        let (mut records, mut slice_s, mut warmup_s) =
+            (self.loads.records, self.seconds, self.warmup);
+        let mut rounds = if self.shift_every.is_some() {
+            1
+        } else {
+            self.rounds
+        };
+        let mut cpu_cache = "1M";
         if self.quick {
-            slice = slice.min(Duration::from_millis(300));
-            warmup = warmup.min(Duration::from_millis(1500));
-            rounds = rounds.min(3);
+            records = records.min(200_000);
+            (slice_s, warmup_s) = (slice_s.min(0.3), warmup_s.min(1.5));
+            (rounds, cpu_cache) = (rounds.min(3), "128K");
         }
-        let interval = self.interval.map(|it| seconds("interval", it, 0.001));
-        let shift_every = self
-            .shift_every
-            .map(|every| seconds("shift-every", every, 0.5))
-            .transpose()?;
+        let cpu_cache = self.cpu_cache.as_deref().unwrap_or(cpu_cache);
         let watermarks = self.watermarks.as_deref().map(run::watermarks);
-        let cpu_cache = self.cpu_cache.as_deref();
-        let cpu_cache = cpu_cache.unwrap_or(if self.quick { "128K" } else { "1M" });
-        let node_of = |tier| match self.native {
+        let nodes_of = |tier| match self.native {
             true => topology.tier_nodes(tier).to_vec(),
             false => Vec::new(),
         };
-        Ok(Plan {
-            what: self.loads.what(threads, slice, self.quick)?,
-            indexes: run::indexes(&self.index).map_err(Failure::impossible)?,
-            placements: run::placements(&self.placements).map_err(Failure::impossible)?,
-            threads,
-            slice,
-            rounds: if shift_every.is_some() { 1 } else { rounds },
-            warmup,
+        Ok(Setting {
+            indexes: self.index.clone(),
+            requests: self.loads.requests(),
+            records,
+            key_bytes: self.loads.key_bytes,
+            value_bytes: self.loads.value_bytes,
+            threads: self.threads.unwrap_or_else(cores),
             budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
-            shift_every,
-            interval: interval.transpose()?,
-            cpu_cache: run::cpu_cache(cpu_cache).map_err(Failure::impossible)?,
+            placements: self.placements.clone(),
+            slice_s,
+            rounds,
+            warmup_s,
+            shift_every_s: self.shift_every,
+            interval_s: self.interval,
             watermarks: watermarks.transpose().map_err(Failure::impossible)?,
+            cpu_cache: run::cpu_cache(cpu_cache)
+                .map_err(Failure::impossible)?
+                .bytes(),
+            page_costs: self.page_costs.clone(),
+            profile: match self.native {
+                true => "native".into(),
+                false => self.profile.clone(),
+            },
+            nodes: [nodes_of(0), nodes_of(1)],
+            kernel_tiering: self.kernel_tiering.clone(),
             seed: self.seed,
-            nodes: [node_of(0), node_of(1)],
-            page_costs: PageCosts::parse(&self.page_costs).map_err(Failure::impossible)?,
         })
     }
 
@@ -215,13 +201,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    let plan = args.plan(&topology)?;
+    let setting = args.setting(&topology)?;
+    let plan = setting.plan().map_err(Failure::impossible)?;
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
     let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
     let given = given_base(args.base_ns)?;
     for path in args.json.iter().chain([&args.html]) {
-        check_writable(path)?;
+        check_writable(path).map_err(Failure::Impossible)?;
     }
     // Before the kernel's settings are changed, so that whoever interrupts has them restored.
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -233,7 +220,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (None, _) => None,
     };
 
-    let meta = meta();
+    let meta = Meta::here(env!("CARGO_PKG_VERSION"));
     let (base_latency_ns, results) = if args.native {
         let results = run::native(&plan, &*progress, &interrupted);
         (0.0, results)
@@ -243,8 +230,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (base.latency_ns, results)
     };
     let measured = results.map_err(Failure::Failed)?;
-    let mut notes = args.loads.notes(&plan);
-    notes.extend(plan.notes());
+    let mut notes = setting.notes(&plan);
     if interrupted.load(Relaxed) {
         notes.push("Interrupted: figures are of what was measured until then.".to_string());
     }
@@ -257,17 +243,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let meta = Meta {
-        profile: if args.native {
-            "native".into()
-        } else {
-            profile.name().to_string()
-        },
+        profile: setting.profile.clone(),
         base_latency_ns,
         emulated: !args.native,
         seed: plan.seed,
         notes,
-        speed: args.loads.speed(&plan),
+        speed: plan.speed(),
         bounds: measured.bounds,
+        setting: Some(setting),
         ..meta
     };
     let results = measured.outcomes;
@@ -281,24 +264,6 @@ fn set_tiering(tiering: KernelTiering, fast: &[u32], slow: &[u32]) -> Result<Opt
     };
     let set = tiering.set(Path::new("/"), fast, slow);
     set.map(Some).map_err(Failure::impossible)
-}
-
-/// Finds out before a run of minutes, not after it, that its figures have nowhere to go. Leaves what is
-/// there as it is.
-fn check_writable(path: &Path) -> Result<(), Failure> {
-    let is_new = !path.exists();
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|error| {
-        Failure::Impossible(format!(
-            "can't write to {}: {error}; give a file in a directory that exists and is yours",
-            path.display()
-        ))
-    })?;
-    if is_new {
-        // What is left over is an empty file.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 fn write(args: &Args, report: Report) -> Result<(), Failure> {

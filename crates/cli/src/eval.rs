@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_bench::eval::{Figure, Ground, Matrix, Scale, Shelf, Summary, all, choose, span};
+use timberline_bench::eval::{
+    Figure, Ground, Matrix, ResultCache, Scale, Summary, all, choose, span,
+};
+use timberline_bench::report::Meta;
 use timberline_bench::run;
 use timberline_tier::emulator::Profile;
 use timberline_tier::topology::Topology;
 
 use crate::say::{say, tell};
-use crate::setup::{available, cores, given_base, measured_base, meta};
-use crate::{Failure, bars, loads};
+use crate::setup::{available, cores, given_base, measured_base};
+use crate::{Failure, bars};
 
 /// Some figures have an eighth of the records, or a tenth of them fast: with fewer, placements have no room for their tables.
 const FEWEST_RECORDS: u64 = 1000;
@@ -32,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value = "timberline-eval", value_name = "FOLDER")]
     out: PathBuf,
     /// Records of a map, where a figure does not vary them [default: 2M; quick: 200k]
-    #[arg(long, value_parser = loads::count, value_name = "N")]
+    #[arg(long, value_parser = run::count, value_name = "N")]
     records: Option<u64>,
     /// Request threads, likewise [default: one a core]
     #[arg(long, value_name = "N")]
@@ -74,17 +77,7 @@ impl Args {
             Scale::default()
         };
         let threads = self.threads.unwrap_or_else(cores);
-        if !(1..=1024).contains(&threads) {
-            return Err(Failure::Impossible(format!(
-                "--threads {threads}: give 1 to 1024"
-            )));
-        }
         let rounds = self.rounds.unwrap_or(scale.rounds);
-        if !(1..=10_000).contains(&rounds) {
-            return Err(Failure::Impossible(format!(
-                "--rounds {rounds}: give 1 to 10000"
-            )));
-        }
         let records = self.records.unwrap_or(scale.records);
         if records < FEWEST_RECORDS {
             return Err(Failure::Impossible(format!(
@@ -139,14 +132,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .check(available(&topology))
         .map_err(Failure::impossible)?;
     let elsewhere = |error| Failure::Impossible(format!("{error}; give another folder by --out"));
-    let shelf = Shelf::open(&args.out.join("runs")).map_err(elsewhere)?;
+    let cache = ResultCache::open(&args.out.join("runs")).map_err(elsewhere)?;
     let all = matrix.runs();
-    let kept = matrix.take_kept(&shelf);
+    let kept = matrix.take_kept(&cache);
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
 
-    let meta = meta();
+    let meta = Meta::here(env!("CARGO_PKG_VERSION"));
     let mut summary = Summary::new(meta.clone(), figures);
     kept.into_iter().for_each(|run| summary.add(run));
     let write = |summary: &Summary| {
@@ -173,7 +166,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             summary.add(run);
             write(&summary).map_err(|error| error.to_string())
         };
-        let done = matrix.run(&ground, &shelf, &*progress, &interrupted, kept);
+        let done = matrix.run(&ground, &cache, &*progress, &interrupted, kept);
         done.map_err(Failure::Failed)?;
     }
     if interrupted.load(Relaxed) {

@@ -1,8 +1,6 @@
 //! What commands that measure find out first.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use timberline_bench::report::{Machine, Meta, Progress, utc_date};
+use timberline_bench::report::Progress;
 use timberline_tier::emulator::Base;
 use timberline_tier::topology::Topology;
 
@@ -39,16 +37,4 @@ pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
 pub fn measured_base(progress: &dyn Progress) -> Result<Base, Failure> {
     progress.phase("measuring this machine's memory", None);
     Base::measure().map_err(Failure::failed)
-}
-
-/// Here, now and by this command; the rest is for the command to fill in.
-pub fn meta() -> Meta {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Meta {
-        date: utc_date(since.map_or(0, |since| since.as_secs())),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
-        machine: Machine::here(),
-        versions: [("timberline".into(), env!("CARGO_PKG_VERSION").into())].into(),
-        ..Meta::default()
-    }
 }

@@ -1,18 +1,17 @@
-//! Our own maps: one short file each, and a row in [`crate::contenders`].
+//! Our own maps: an adapter each, and a row in [`crate::contenders`].
 
-mod art;
-mod btree;
-mod masstree;
-
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use timberline_placement::{AllFast, Placement};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Plain, TierId};
 
-use crate::index::Setting;
+use timberline_tree::{Art, BTree, Masstree};
+
+use crate::index::{Index, Scanned, Setting};
 
 /// Memory of one kind, with room for what is to come; and the placement that knows no other. No heat is kept.
-pub fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), String> {
+fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), String> {
     // A limit, not what is used: addresses are reserved, memory is committed as it is needed.
     let a_record = 128 + setting.longest_key as u64;
     let limit = (256 << 20) + setting.records * a_record;
@@ -25,6 +24,52 @@ pub fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), St
 }
 
 /// Bytes that a map's arenas have committed.
-pub fn committed(memory: &impl Memory) -> u64 {
+fn committed(memory: &impl Memory) -> u64 {
     memory.arenas().budget(TierId::FAST).used() as u64
 }
+
+/// An adapter: the map, how it takes keys, and what it calls a scan.
+macro_rules! ours {
+    ($map:ident<$key:ty>, $scan:ident, $key_of:expr) => {
+        impl Index<$key> for $map<$key, u64, Plain> {
+            fn new(setting: &Setting) -> Result<Self, String> {
+                let (memory, placement) = plain_memory(setting)?;
+                $map::new(memory, placement).map_err(|error| error.to_string())
+            }
+
+            #[inline]
+            fn insert(&self, key: &$key, value: u64) -> bool {
+                $map::insert(self, $key_of(key), value).is_ok()
+            }
+
+            #[inline]
+            fn get(&self, key: &$key) -> Option<u64> {
+                $map::get(self, $key_of(key))
+            }
+
+            #[inline]
+            fn update(&self, key: &$key, value: u64) -> bool {
+                matches!($map::update(self, $key_of(key), value), Ok(Some(_)))
+            }
+
+            #[inline]
+            fn scan(&self, from: &$key, limit: usize) -> Scanned {
+                let mut scanned = Scanned::default();
+                self.$scan($key_of(from), limit, |_, value| {
+                    scanned.take(value, limit);
+                    ControlFlow::Continue(())
+                });
+                scanned
+            }
+
+            fn committed(&self) -> u64 {
+                committed(self.memory())
+            }
+        }
+    };
+}
+
+ours!(BTree<u64>, scan, |key: &u64| *key);
+ours!(Art<u64>, scan_bytes, std::convert::identity);
+ours!(Art<[u8]>, scan_bytes, std::convert::identity);
+ours!(Masstree<[u8]>, scan_bytes, std::convert::identity);

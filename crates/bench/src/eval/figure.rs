@@ -2,8 +2,8 @@
 
 use super::claim::Claim;
 use super::quantity::Quantity;
-use super::setting::Setting;
 use crate::run::BadPlan;
+use crate::run::Setting;
 
 /// How a figure is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,14 +106,18 @@ pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, Ba
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::eval::setting::tests::tiny;
+    use crate::run::Budget;
+    use crate::run::tests::tiny;
 
     /// A figure of two panels, of two runs and one.
     pub fn figure() -> Figure {
         let run = |panel: &str, category: &str, budget| Run {
             panel: panel.into(),
             category: category.into(),
-            setting: Setting { budget, ..tiny() },
+            setting: Setting {
+                budget: Budget::Ratio(budget),
+                ..tiny()
+            },
         };
         Figure {
             id: "99a",

@@ -1,4 +1,4 @@
-//! Runs what is not on the shelf yet.
+//! Runs what is not in the result cache yet.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use timberline_tier::emulator::{Base, Profile};
 
 use super::figure::Figure;
-use super::setting::Setting;
-use super::shelf::{Kept, Shelf};
+use super::result_cache::{CachedRun, ResultCache};
 use crate::report::{Meta, Progress, Report};
 use crate::run;
+use crate::run::Setting;
 
 /// The memory that all runs are on, and where they are made.
 pub struct Ground {
@@ -41,11 +41,11 @@ impl Matrix {
         self.settings.len()
     }
 
-    /// What the shelf has of the runs; they are forgotten here, and those that are left are yet to be made.
-    pub fn take_kept(&mut self, shelf: &Shelf) -> Vec<Kept> {
+    /// What the result cache has of the runs; they are forgotten here, and those that are left are yet to be made.
+    pub fn take_kept(&mut self, cache: &ResultCache) -> Vec<CachedRun> {
         let mut taken = Vec::new();
         self.settings.retain(|setting| {
-            let kept = shelf.find(setting);
+            let kept = cache.find(setting);
             let is_left = kept.is_none();
             taken.extend(kept);
             is_left
@@ -68,7 +68,7 @@ impl Matrix {
             .try_for_each(|setting| setting.plan()?.check(available))
     }
 
-    /// Runs them, and keeps each on the shelf as soon as it is done; `kept` is handed it then. Ends early once `interrupted` is true: a run that was cut
+    /// Runs them, and keeps each in the result cache as soon as it is done; `kept` is handed it then. Ends early once `interrupted` is true: a run that was cut
     /// short is not kept.
     ///
     /// # Errors
@@ -76,10 +76,10 @@ impl Matrix {
     pub fn run(
         &self,
         ground: &Ground,
-        shelf: &Shelf,
+        cache: &ResultCache,
         progress: &dyn Progress,
         interrupted: &AtomicBool,
-        mut kept: impl FnMut(Kept) -> Result<(), String>,
+        mut kept: impl FnMut(CachedRun) -> Result<(), String>,
     ) -> Result<(), String> {
         let start = Instant::now();
         let mut pace = Pace::default();
@@ -118,8 +118,8 @@ impl Matrix {
                 results: measured.outcomes,
             };
             let setting = setting.clone();
-            let run = Kept { setting, report };
-            shelf.keep(&run).map_err(|error| error.to_string())?;
+            let run = CachedRun { setting, report };
+            cache.keep(&run).map_err(|error| error.to_string())?;
             kept(run)?;
         }
         progress.finish();
@@ -198,18 +198,18 @@ mod tests {
     fn what_is_kept_is_read_once_and_stands_wherever_it_was_asked_for() {
         let folder = format!("timberline-matrix-{}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
-        let shelf = Shelf::open(&folder).unwrap();
+        let cache = ResultCache::open(&folder).unwrap();
         let (figure, results) = (figure(), vec![Outcome::default()]);
-        let kept = Kept {
+        let kept = CachedRun {
             setting: figure.runs[0].setting.clone(),
             report: Report {
                 results,
                 ..Report::default()
             },
         };
-        shelf.keep(&kept).unwrap();
+        cache.keep(&kept).unwrap();
         let mut matrix = Matrix::of(std::slice::from_ref(&figure));
-        let taken = matrix.take_kept(&shelf);
+        let taken = matrix.take_kept(&cache);
         std::fs::remove_dir_all(folder).unwrap();
         assert_eq!((taken.len(), matrix.runs()), (1, 1));
 
@@ -222,7 +222,7 @@ mod tests {
         // The first and the third run have the same setting.
         assert_eq!(there(&summary), [true, false, true]);
         let setting = matrix.settings[0].clone();
-        summary.add(Kept { setting, ..kept });
+        summary.add(CachedRun { setting, ..kept });
         assert_eq!(there(&summary), [true; 3]);
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::claim::Verdict;
 use super::figure::{Figure, Run};
-use super::shelf::Kept;
+use super::result_cache::CachedRun;
 use super::view::{Shown, shown};
 use crate::page::{Kind, document};
 use crate::report::{Meta, Outcome, table, write_file};
@@ -26,7 +26,7 @@ pub struct Measured {
     /// What it is.
     pub figure: Figure,
     /// What is there of its runs, in their order.
-    pub runs: Vec<Option<Arc<Kept>>>,
+    pub runs: Vec<Option<Arc<CachedRun>>>,
 }
 
 impl Measured {
@@ -48,7 +48,7 @@ impl Measured {
     }
 
     /// The runs that are there.
-    pub fn kept(&self) -> impl Iterator<Item = &Kept> {
+    pub fn kept(&self) -> impl Iterator<Item = &CachedRun> {
         self.runs.iter().flatten().map(AsRef::as_ref)
     }
 
@@ -81,13 +81,13 @@ struct RunInFile<'a> {
     panel: &'a str,
     category: &'a str,
     #[serde(flatten)]
-    kept: Option<&'a Kept>,
+    kept: Option<&'a CachedRun>,
 }
 
 impl<'a> FigureInFile<'a> {
     fn of(measured: &'a Measured) -> Self {
         let Measured { figure, runs } = measured;
-        let run = |(run, kept): (&'a Run, &'a Option<Arc<Kept>>)| RunInFile {
+        let run = |(run, kept): (&'a Run, &'a Option<Arc<CachedRun>>)| RunInFile {
             panel: &run.panel,
             category: &run.category,
             kept: kept.as_deref(),
@@ -123,7 +123,7 @@ impl Summary {
     }
 
     /// Puts a result wherever its setting was asked for: figures share runs.
-    pub fn add(&mut self, kept: Kept) {
+    pub fn add(&mut self, kept: CachedRun) {
         let kept = Arc::new(kept);
         for Measured { figure, runs } in &mut self.figures {
             for (run, place) in figure.runs.iter().zip(runs) {
@@ -223,7 +223,7 @@ mod tests {
             claims: vec![claim()],
             ..figure()
         };
-        let mut kept = Kept {
+        let mut kept = CachedRun {
             setting: figure.runs[0].setting.clone(),
             report: Report {
                 results: vec![outcome("interleave", &[1.0, 1.0]), outcome("sidle", &sidle)],
@@ -290,7 +290,7 @@ mod tests {
         let summary = summary([1.5, 1.5]);
         let json = json(&summary);
         let runs = &json["figures"][0]["runs"];
-        assert_eq!(runs[0]["setting"]["index"], "btree");
+        assert_eq!(runs[0]["setting"]["indexes"][0], "btree");
         assert!(runs[1].get("report").is_none());
         let samples = |json: &Value| {
             let results = &json["figures"][0]["runs"][0]["report"]["results"];

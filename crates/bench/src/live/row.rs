@@ -1,4 +1,4 @@
-//! One map on the board: its last figures, its last half minute, its levels, its heat.
+//! One map in the live state: its last figures, its last half minute, its levels, its heat.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

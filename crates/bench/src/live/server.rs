@@ -1,4 +1,4 @@
-//! Serves the page and snapshots of the board, on the loopback address only, from threads of its own.
+//! Serves the page and snapshots of the live state, on the loopback address only, from threads of its own.
 //!
 //! A connection is one request. There is a thread for each of a bounded number of them; who comes while all are taken is not let in, so a client
 //! that is slow or asks too much holds up nobody but others like it.
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::board::Board;
 use super::http::{self, Answer};
 use super::lock;
+use super::state::State;
 use crate::page;
 
 /// Connections at a time.
@@ -22,15 +22,15 @@ const CLIENTS: usize = 16;
 ///
 /// # Errors
 /// The port is taken, or not allowed.
-pub fn start(port: u16, board: Arc<Mutex<Board>>) -> io::Result<SocketAddr> {
+pub fn start(port: u16, state: Arc<Mutex<State>>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let address = listener.local_addr()?;
     let thread = thread::Builder::new().name("live".into());
-    thread.spawn(move || listen(&listener, &board))?;
+    thread.spawn(move || listen(&listener, &state))?;
     Ok(address)
 }
 
-fn listen(listener: &TcpListener, board: &Arc<Mutex<Board>>) {
+fn listen(listener: &TcpListener, state: &Arc<Mutex<State>>) {
     let clients = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -42,10 +42,10 @@ fn listen(listener: &TcpListener, board: &Arc<Mutex<Board>>) {
             clients.fetch_sub(1, Relaxed);
             continue;
         }
-        let (board, at_work) = (Arc::clone(board), Arc::clone(&clients));
+        let (state, at_work) = (Arc::clone(state), Arc::clone(&clients));
         let thread = thread::Builder::new().name("live-client".into());
         let spawned = thread.spawn(move || {
-            answer(stream, &board);
+            answer(stream, &state);
             at_work.fetch_sub(1, Relaxed);
         });
         if spawned.is_err() {
@@ -54,17 +54,17 @@ fn listen(listener: &TcpListener, board: &Arc<Mutex<Board>>) {
     }
 }
 
-fn answer(stream: TcpStream, board: &Mutex<Board>) {
+fn answer(stream: TcpStream, state: &Mutex<State>) {
     // Whoever is gone, or too slow, does not hear.
-    let _ = http::serve(stream, |path| file(path, board));
+    let _ = http::serve(stream, |path| file(path, state));
 }
 
-fn file(path: &str, board: &Mutex<Board>) -> Option<Answer> {
+fn file(path: &str, state: &Mutex<State>) -> Option<Answer> {
     let (kind, body) = match path {
         "/" => ("text/html; charset=utf-8", page::live().into_bytes()),
         "/page.css" => ("text/css; charset=utf-8", page::STYLE.into()),
         "/page.js" => ("text/javascript; charset=utf-8", page::SCRIPT.into()),
-        "/snapshot" => ("application/json", lock(board).snapshot()),
+        "/snapshot" => ("application/json", lock(state).snapshot()),
         _ => return None,
     };
     Some(Answer {

@@ -16,19 +16,19 @@ function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-function head(board) {
-  say($("state"), board.over ? "the run is over; figures stay" : "running");
-  $("state").classList.toggle("over", board.over);
-  const part = board.total ? `, ${percent(board.done / board.total)}` : "";
-  say($("phase"), board.over ? "" : board.phase + part);
+function head(state) {
+  say($("state"), state.over ? "the run is over; figures stay" : "running");
+  $("state").classList.toggle("over", state.over);
+  const part = state.total ? `, ${percent(state.done / state.total)}` : "";
+  say($("phase"), state.over ? "" : state.phase + part);
   const bar = $("progress");
-  bar.hidden = board.over || !board.total;
-  if (board.total) {
-    bar.max = board.total;
-    bar.value = Math.min(board.done, board.total);
+  bar.hidden = state.over || !state.total;
+  if (state.total) {
+    bar.max = state.total;
+    bar.value = Math.min(state.done, state.total);
   }
-  $("emulated").hidden = !board.emulated;
-  say($("setting"), board.rows.length ? `${board.workload} on ${board.index}` : "");
+  $("emulated").hidden = !state.emulated;
+  say($("setting"), state.rows.length ? `${state.workload} on ${state.index}` : "");
 }
 
 /** What of a map is in its row of the table, after its name. */
@@ -48,13 +48,13 @@ function cells(row, has) {
 }
 
 /** A row for each map, made when the maps change and then kept, so that the keyboard's focus stays where it is. */
-function table(board) {
+function table(state) {
   const body = $("rows");
-  const names = board.rows.map((row) => row.placement);
+  const names = state.rows.map((row) => row.placement);
   const there = [...body.children].map((line) => line.dataset.placement);
-  if (names.join() !== there.join()) body.replaceChildren(...board.rows.map(line));
-  board.rows.forEach((row, nth) => {
-    const has = board.running && board.turn === nth;
+  if (names.join() !== there.join()) body.replaceChildren(...state.rows.map(line));
+  state.rows.forEach((row, nth) => {
+    const has = state.running && state.turn === nth;
     const made = body.children[nth];
     made.classList.toggle("running", has);
     cells(row, has).forEach((text, at) => say(made.children[at + 1], text));
@@ -76,21 +76,21 @@ function line(row) {
 }
 
 /** The row that was chosen; where none was, the last that keeps heat of nodes, or of anything. */
-function shown(board) {
-  const rows = board.rows;
-  if (choice === "") return rows[board.turn];
+function shown(state) {
+  const rows = state.rows;
+  if (choice === "") return rows[state.turn];
   return rows.find((row) => row.placement === choice)
     ?? rows.findLast((row) => row.heat && !row.memory.of_pages)
     ?? rows.findLast((row) => row.heat)
     ?? rows.at(-1);
 }
 
-function details(board) {
-  const row = shown(board);
+function details(state) {
+  const row = shown(state);
   if (!row) return;
   const radio = document.querySelector(`input[name=shown][value="${choice === "" ? "" : row.placement}"]`);
   if (radio) radio.checked = true;
-  const has = board.running && board.rows[board.turn] === row;
+  const has = state.running && state.rows[state.turn] === row;
   say($("shown"), row.placement + (has ? ", which has its turn" : ", as last seen"));
   levels($("levels"), row);
   say($("levels-note"), aboutLevels(row));
@@ -134,11 +134,11 @@ function aboutLevels(row) {
   return `${boundary} Green is fast; bars are as wide as the number of nodes has digits.`;
 }
 
-function show(board) {
-  head(board);
-  table(board);
-  throughput($("throughput"), board.rows);
-  details(board);
+function show(state) {
+  head(state);
+  table(state);
+  throughput($("throughput"), state.rows);
+  details(state);
 }
 
 async function snapshot() {
@@ -148,8 +148,8 @@ async function snapshot() {
 }
 
 async function ask() {
-  const board = await snapshot().catch(() => null);
-  unanswered = board ? 0 : unanswered + 1;
+  const state = await snapshot().catch(() => null);
+  unanswered = state ? 0 : unanswered + 1;
   if (unanswered === PATIENCE || (unanswered && last?.over)) {
     // The server ends with the run.
     if (last) show({ ...last, running: false, over: true });
@@ -157,9 +157,9 @@ async function ask() {
     return;
   }
   setTimeout(ask, EVERY);
-  if (board && board.version !== last?.version) {
-    last = board;
-    show(board);
+  if (state && state.version !== last?.version) {
+    last = state;
+    show(state);
   }
 }
 

@@ -19,7 +19,7 @@ mod kernel;
 mod samples;
 
 pub use compare::fill_comparisons;
-pub use machine::{Machine, utc_date};
+pub use machine::Machine;
 pub use progress::{Progress, Silent};
 pub use result::{Bounds, LevelFill, Meta, Outcome, Sample, fast_share, median};
-pub use written::{Report, write_file};
+pub use written::{Report, check_writable, write_file};

@@ -6,17 +6,25 @@
 //! smallest and largest round beside it.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use timberline_tier::tiering::KernelMoves;
 
-use super::machine::Machine;
+use super::machine::{Machine, utc_date};
+use crate::run::Setting;
+
+/// The version of [the JSON's schema](https://json-schema.org), `docs/bench.schema.json`. It grows when a field
+/// changes its meaning or goes away, not when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// Where, when and how a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
+    /// [`SCHEMA_VERSION`]; 0 in files from before there was one.
+    pub schema_version: u32,
     /// When it started, in UTC, as `YYYY-MM-DD HH:MM:SS`.
     pub date: String,
     /// The command line, as typed.
@@ -40,6 +48,23 @@ pub struct Meta {
     pub speed: Option<f64>,
     /// What placements of each grain could have reached, for each map and workload.
     pub bounds: Vec<Bounds>,
+    /// All that the command was asked; `null` where results of several runs are put together.
+    pub setting: Option<Setting>,
+}
+
+impl Meta {
+    /// Here, now, and by this command of this version; the rest is for the command to fill in.
+    pub fn here(version: &str) -> Meta {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Meta {
+            schema_version: SCHEMA_VERSION,
+            date: utc_date(since.map_or(0, |since| since.as_secs())),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            machine: Machine::here(),
+            versions: [("timberline".into(), version.into())].into(),
+            ..Meta::default()
+        }
+    }
 }
 
 /// The most that placements of a grain could have reached on one workload: which share of all accesses finds what it wants fast, if

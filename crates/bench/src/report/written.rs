@@ -1,8 +1,10 @@
 //! The report as a whole, and how it is written to files.
 //!
-//! `--json FILE` holds `{"meta": {...}, "results": [...]}`; a file with fewer fields, from an older
-//! version, still reads. The page has the same JSON in it, drawn by its script.
+//! `--json FILE` writes `{"meta": {...}, "results": [...]}`, as `docs/bench.schema.json` describes.
+//! An older file with fewer fields can still be read. The page embeds the same JSON, and its script
+//! draws it.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
@@ -45,6 +47,26 @@ impl Report {
     }
 }
 
+/// Finds out before a run of minutes, not after it, whether `path` can be written. Leaves what is there.
+///
+/// # Errors
+/// It can't be: one line.
+pub fn check_writable(path: &Path) -> Result<(), String> {
+    let is_new = !path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| {
+        format!(
+            "can't write to {}: {error}; give a file in a directory that exists and is yours",
+            path.display()
+        )
+    })?;
+    if is_new {
+        // An empty file is left over.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
 /// Writes a report to `path`. The error's text names the path.
 pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text).map_err(|error| {
@@ -57,9 +79,13 @@ pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
-    use crate::report::result::{LevelFill, Sample};
+    use crate::report::result::{Bounds, LevelFill, Sample};
     use crate::report::samples;
+    use crate::run::tests::tiny;
+    use crate::run::{Budget, RequestSetting, Setting};
 
     /// The names that DESIGN §6 promises to whoever reads the file.
     const STABLE: [&str; 22] = [
@@ -87,94 +113,99 @@ mod tests {
         "emulated",
     ];
 
-    const FURTHER: [&str; 18] = [
-        "ops_per_s_min",
-        "ops_per_s_max",
-        "rounds",
-        "regained",
-        "regained_min",
-        "regained_max",
-        "regained_to_oracle",
-        "fast_share",
-        "fast_share_bound",
-        "fast_share_to_oracle",
-        "fast_bytes_peak",
-        "fast_budget_bytes",
-        "over_budget_bytes",
-        "ratio_to_interleave",
-        "ratio_to_all_fast",
-        "ratio_to_oracle",
-        "series",
-        "levels",
-    ];
+    fn schema() -> Value {
+        serde_json::from_str(include_str!("../../../../docs/bench.schema.json")).unwrap()
+    }
+
+    /// What is wrong with `value` by a part of the schema, with where; as much of JSON Schema as ours uses.
+    fn wrong(value: &Value, part: &Value, schema: &Value, path: &str) -> Vec<String> {
+        if let Some(name) = part["$ref"].as_str() {
+            let part = schema.pointer(&name[1..]).expect("a definition");
+            return wrong(value, part, schema, path);
+        }
+        if let Some(parts) = part["anyOf"].as_array() {
+            let all = parts.iter().map(|part| wrong(value, part, schema, path));
+            return all.min_by_key(Vec::len).unwrap_or_default();
+        }
+        let types = part["type"].as_array().cloned();
+        let types = types.unwrap_or_else(|| vec![part["type"].clone()]);
+        let is = |name: &str| types.iter().any(|it| it == name);
+        match value {
+            Value::Null if is("null") => Vec::new(),
+            Value::Bool(_) if is("boolean") => Vec::new(),
+            Value::String(_) if is("string") => Vec::new(),
+            Value::Number(number) if is("number") || (is("integer") && number.is_u64()) => {
+                Vec::new()
+            }
+            Value::Array(items) if is("array") => {
+                let items = items.iter().enumerate();
+                let of = |(nth, it)| wrong(it, &part["items"], schema, &format!("{path}[{nth}]"));
+                items.flat_map(of).collect()
+            }
+            Value::Object(fields) if is("object") => {
+                let of = |(name, field): (&String, &Value)| {
+                    let path = format!("{path}.{name}");
+                    match (&part["properties"][name], &part["additionalProperties"]) {
+                        (Value::Null, Value::Bool(false)) => vec![format!("{path} is not in it")],
+                        (Value::Null, other) => wrong(field, other, schema, &path),
+                        (known, _) => wrong(field, known, schema, &path),
+                    }
+                };
+                let required = part["required"].as_array().into_iter().flatten();
+                let missing = required.filter(|it| !fields.contains_key(it.as_str().unwrap()));
+                let missing = missing.map(|it| format!("{path} has no {it}"));
+                missing.chain(fields.iter().flat_map(of)).collect()
+            }
+            other => vec![format!("{path} is {other}")],
+        }
+    }
+
+    fn findings(report: &Report) -> Vec<String> {
+        let schema = schema();
+        wrong(&serde_json::to_value(report).unwrap(), &schema, &schema, "")
+    }
 
     #[test]
-    fn every_stable_name_is_in_the_file() {
-        let json: serde_json::Value = serde_json::from_str(&samples::report().to_json()).unwrap();
-        for result in json["results"].as_array().unwrap() {
-            for name in STABLE.iter().chain(&FURTHER) {
-                assert!(result.get(name).is_some(), "no {name}");
+    fn what_is_written_matches_the_published_schema() {
+        let mut report = samples::left_to_kernel();
+        assert_eq!(findings(&report), Vec::<String>::new());
+        report.meta.bounds.push(Bounds::default());
+        let trace = RequestSetting::closed_loop(Path::new("a.csv"), None);
+        for requests in [RequestSetting::workload("hs-c", None), trace] {
+            for budget in [Budget::Ratio(0.2), Budget::Bytes(4096)] {
+                report.meta.setting = Some(Setting {
+                    requests: requests.clone(),
+                    budget,
+                    watermarks: Some((0.8, 0.9)),
+                    ..tiny()
+                });
+                assert_eq!(findings(&report), Vec::<String>::new());
             }
-        }
-        let sample = &json["results"][0]["series"][0];
-        for name in [
-            "at_s",
-            "ops_per_s",
-            "fast_share",
-            "fast_bytes",
-            "promoted",
-            "demoted",
-            "kernel",
-        ] {
-            assert!(sample.get(name).is_some(), "no {name} in a sample");
-        }
-        assert!(sample["kernel"].is_null());
-        let level = &json["results"][0]["levels"][0];
-        for name in [
-            "level",
-            "nodes_fast",
-            "nodes_slow",
-            "bytes_fast",
-            "bytes_slow",
-        ] {
-            assert!(level.get(name).is_some(), "no {name} in a level");
-        }
-        for name in [
-            "date",
-            "command",
-            "machine",
-            "profile",
-            "base_latency_ns",
-            "emulated",
-            "seed",
-        ] {
-            assert!(json["meta"].get(name).is_some(), "no {name} in meta");
-        }
-        for name in ["cpu", "cores", "memory_bytes", "kernel"] {
-            assert!(
-                json["meta"]["machine"].get(name).is_some(),
-                "no {name} in machine"
-            );
         }
     }
 
     #[test]
-    fn what_the_kernel_counts_has_the_kernels_names() {
-        let report = samples::left_to_kernel();
-        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
-        let results = json["results"].as_array().unwrap();
-        let moves = &results.last().unwrap()["series"][0]["kernel"];
-        for name in [
-            "pgpromote_success",
-            "pgdemote_kswapd",
-            "pgdemote_direct",
-            "numa_hint_faults",
-            "numa_pages_migrated",
-        ] {
-            assert!(moves[name].is_u64(), "no {name}");
-        }
-        for name in ["damon_hot_applied_bytes", "damon_cold_applied_bytes"] {
-            assert!(moves.get(name).is_some_and(|it| it.is_null()), "{name}");
+    fn what_is_not_in_the_schema_is_found() {
+        let schema = schema();
+        let mut json = serde_json::to_value(samples::report()).unwrap();
+        json["results"][1]["rounds"][0] = "fast".into();
+        json["meta"]["surprise"] = 1.into();
+        json["meta"].as_object_mut().unwrap().remove("seed");
+        let found = wrong(&json, &schema, &schema, "");
+        let expected = [
+            ".meta has no \"seed\"",
+            ".meta.surprise is not in it",
+            ".results[1].rounds[0] is \"fast\"",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn every_stable_name_is_required() {
+        let schema = schema();
+        let required = schema["$defs"]["Outcome"]["required"].as_array().unwrap();
+        for name in STABLE {
+            assert!(required.iter().any(|it| it == name), "no {name}");
         }
     }
 

@@ -9,7 +9,7 @@ use timberline_tier::TierId;
 use timberline_tier::emulator::PAGE;
 
 use super::index::PlacedIndex;
-use super::plan::What;
+use super::plan::Load;
 use crate::bound::{self, Part};
 use crate::report::Bounds;
 
@@ -53,12 +53,12 @@ impl Census {
         &self,
         map: &I,
         seed: u64,
-        what: &What,
+        load: &Load,
         fast: usize,
         interrupted: &AtomicBool,
     ) -> Option<Bounds> {
-        let accesses = what.requests.frequencies(seed)?;
-        let keys = (0..what.requests.records()).map(|id| what.requests.key(id));
+        let accesses = load.requests.frequencies(seed)?;
+        let keys = (0..load.requests.records()).map(|id| load.requests.key(id));
         let leaves = self.leaves(map, keys, &accesses, interrupted)?;
         let pages = pages(&leaves);
         let leaves: Vec<Part> = leaves.into_iter().map(|(_, leaf)| leaf).collect();
@@ -66,7 +66,7 @@ impl Census {
         let budget = fast as f64;
         Some(Bounds {
             index: I::NAME.into(),
-            workload: what.requests.name().into(),
+            workload: load.requests.name().into(),
             bound_page_fast_share: bound::fast_share(pages, budget),
             bound_leaf_fast_share: bound::fast_share(leaves, budget),
             bound_record_fast_share: bound::fast_share_of_records(

@@ -15,13 +15,13 @@ use timberline_tier::emulator::{
 use timberline_tier::{Memory, TierId};
 use timberline_tree::BTree;
 
-use super::contender::{Contender, Sizes};
 use super::form::Form;
 use super::index::{Index, PlacedIndex};
 use super::indexes::Words;
 use super::plan::{Budget, Plan, placements};
+use super::subject::{Sizes, Subject};
 use super::table::{self, Grain, TABLE};
-use super::{PageCosts, What};
+use super::{Load, PageCosts};
 use crate::substrate::Substrate;
 use crate::workload::{KeySpace, Rng, Workload, Zipf};
 
@@ -39,7 +39,7 @@ type Map = Words<BTree<u64, u64, Emulated>>;
 
 /// See the [module's text](self).
 pub struct Instrument {
-    contender: Contender<Map>,
+    subject: Subject<Map>,
     keys: Vec<u64>,
 }
 
@@ -64,34 +64,34 @@ impl Instrument {
             tree,
             fast,
             slow,
-            chunk: plan.chunk_bytes(&plan.what[0]),
+            chunk: plan.chunk_bytes(&plan.loads[0]),
             levels: 2,
         };
         let all_fast = loaded("all-fast", &sizes(guess, guess, 0), &plan, &space)?;
         let tree = all_fast.committed().0;
         let fast = plan.budget.bytes(tree);
-        let mut contender = loaded(name, &sizes(tree, fast, 2 * tree), &plan, &space)?;
+        let mut subject = loaded(name, &sizes(tree, fast, 2 * tree), &plan, &space)?;
         let mut random = Rng::new(SEED, 0);
         let zipf = Zipf::new(RECORDS, 0.99);
         let mut read = |map: &Map| {
             black_box(map.get(space.key(zipf.rank(&mut random))));
         };
-        if contender.is_oracle() {
-            contender.arrange(|map| (0..RECORDS).for_each(|_| read(map)));
+        if subject.is_oracle() {
+            subject.arrange(|map| (0..RECORDS).for_each(|_| read(map)));
         }
         set_thread_cache(CacheSize::new(CACHE).map_err(|error| error.to_string())?);
-        contender.map.memory().charge(true);
-        contender.resume(false);
+        subject.map.memory().charge(true);
+        subject.resume(false);
         let start = Instant::now();
         while start.elapsed() < WORKS_FOR {
-            (0..64).for_each(|_| read(&contender.map));
-            contender.did(64);
+            (0..64).for_each(|_| read(&subject.map));
+            subject.did(64);
         }
-        contender.pause();
+        subject.pause();
         let mut random = Rng::new(SEED, 1);
         let keys = (0..SCANS).map(|_| space.key(random.below(RECORDS)));
         let keys = keys.collect();
-        let instrument = Instrument { contender, keys };
+        let instrument = Instrument { subject, keys };
         instrument.scan_all();
         Ok(instrument)
     }
@@ -99,7 +99,7 @@ impl Instrument {
     /// Prefetches nodes that no scan reads: one a level, as a lookup leaves that starts over at the
     /// leaf. What follows must not cost more for it.
     pub fn leave_prefetches(&self) {
-        let memory = self.contender.map.memory();
+        let memory = self.subject.map.memory();
         let end = memory.arenas().range_of(TierId::SLOW).end;
         (1..=4).for_each(|node| memory.prefetch(end - node * 1024, 1024));
     }
@@ -107,7 +107,7 @@ impl Instrument {
     /// Makes the same scans with charging on. Returns how many lines they were charged.
     #[inline(never)]
     pub fn scan_charged(&self) -> u64 {
-        self.contender.map.memory().charge(true);
+        self.subject.map.memory().charge(true);
         let before = thread_counts();
         self.scan_all();
         let counts = thread_counts() - before;
@@ -117,7 +117,7 @@ impl Instrument {
     /// Makes the same scans with charging off. Returns how many lines they were charged: none.
     #[inline(never)]
     pub fn scan_uncharged(&self) -> u64 {
-        self.contender.map.memory().charge(false);
+        self.subject.map.memory().charge(false);
         let before = thread_counts();
         self.scan_all();
         let counts = thread_counts() - before;
@@ -126,7 +126,7 @@ impl Instrument {
 
     fn scan_all(&self) {
         for &key in &self.keys {
-            black_box(self.contender.map.scan(key, SCANNED));
+            black_box(self.subject.map.scan(key, SCANNED));
         }
     }
 }
@@ -137,7 +137,7 @@ fn loaded(
     sizes: &Sizes,
     plan: &Plan,
     space: &KeySpace,
-) -> Result<Contender<Map>, String> {
+) -> Result<Subject<Map>, String> {
     // Slow memory that is as fast: nothing is to be waited for.
     let same = Slowness {
         latency: Cost::Times(1.0),
@@ -150,23 +150,23 @@ fn loaded(
     };
     let memory = |arenas| Emulated::new(arenas, Profile::new("same", vec![same]), base);
     let row = table::row(name).ok_or_else(|| format!("there is no placement `{name}`"))?;
-    let contender = Contender::<Map>::new(row, sizes, plan, memory, &Form::default())?;
-    contender.map.memory().charge(false);
+    let subject = Subject::<Map>::new(row, sizes, plan, memory, &Form::default())?;
+    subject.map.memory().charge(false);
     // In order, so that the nodes are the same under every placement: otherwise a full leaf shares
     // records with the neighbour that is in its tier.
     let mut keys: Vec<u64> = (0..RECORDS).map(|id| space.key(id)).collect();
     keys.sort_unstable();
     for key in keys {
-        contender.map.insert(key, key)?;
+        subject.map.insert(key, key)?;
     }
-    contender.settle();
-    Ok(contender)
+    subject.settle();
+    Ok(subject)
 }
 
 fn plan(space: &KeySpace) -> Result<Plan, String> {
     let workload = Workload::parse("ycsb-c").map_err(|error| error.to_string())?;
     Ok(Plan {
-        what: vec![What::stream(workload, space.clone(), Form::default())],
+        loads: vec![Load::stream(workload, space.clone(), Form::default())],
         indexes: vec!["btree"],
         placements: Vec::new(),
         threads: 1,

@@ -5,26 +5,32 @@
 //! Round `i` of one placement is comparable with round `i` of another.
 
 mod census;
-mod contender;
-mod crew;
-mod entry;
 mod form;
-mod hog;
 mod index;
 mod indexes;
 pub mod instrument;
+mod measurement;
+mod memory_hog;
 mod paged;
 mod plan;
 mod recovery;
+mod request_threads;
 mod runner;
 mod schedule;
+mod setting;
 mod source;
+mod subject;
 
 pub use timberline_research::pages::PageCosts;
 pub use timberline_research::table;
 
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
-pub use plan::{BadPlan, Budget, INDEXES, Plan, What, cpu_cache, indexes, placements, watermarks};
+pub use plan::{
+    BadPlan, Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, watermarks,
+};
 pub use runner::{Measured, emulated, native};
+#[cfg(test)]
+pub(crate) use setting::tests;
+pub use setting::{RequestSetting, Setting};
 pub use source::{Requests, Source};

@@ -1,4 +1,4 @@
-//! A contender whose pages are placed, and not its nodes: its scheme, between the emulator's page map and a worker.
+//! A subject whose pages are placed, and not its nodes: its scheme, between the emulator's page map and a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

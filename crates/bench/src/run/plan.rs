@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use timberline_research::pages::PageCosts;
 use timberline_research::table::{self, Grain, Setting, TABLE};
 use timberline_tier::emulator::CacheSize;
@@ -27,7 +28,8 @@ impl fmt::Display for BadPlan {
 impl std::error::Error for BadPlan {}
 
 /// How much fast memory a placement may use.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Budget {
     /// A share of the tree's bytes.
     Ratio(f64),
@@ -91,31 +93,56 @@ impl Budget {
     }
 }
 
-/// One line of the comparison: what is asked of every map.
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Budget::Ratio(ratio) => write!(f, "{:.0} %", 100.0 * ratio),
+            Budget::Bytes(bytes) => write!(f, "{bytes} bytes"),
+        }
+    }
+}
+
+/// One line of the comparison: the same load for every map.
 #[derive(Clone)]
-pub struct What {
+pub struct Load {
     /// The requests.
     pub requests: Requests,
     /// What the records look like.
     pub form: Form,
 }
 
-impl What {
+impl Load {
     /// A workload's requests, over a key space.
-    pub fn stream(workload: Workload, space: KeySpace, form: Form) -> What {
-        What {
+    pub fn stream(workload: Workload, space: KeySpace, form: Form) -> Load {
+        Load {
             requests: Requests::Stream { workload, space },
             form,
         }
     }
 
     /// TPC-C's accesses, which have keys of their own.
-    pub fn tpcc(tpcc: Tpcc, form: Form) -> What {
-        What {
+    pub fn tpcc(tpcc: Tpcc, form: Form) -> Load {
+        Load {
             requests: Requests::Tpcc(tpcc),
             form,
         }
     }
+}
+
+/// Reads a count: `2M`, `200k`, `1000`.
+///
+/// # Errors
+/// It is none: one line.
+pub fn count(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no count: give a number from 1 on, such as 2M, 200k or 5000");
+    let (digits, unit) = match text.chars().last() {
+        Some('k' | 'K') => (&text[..text.len() - 1], 1_000),
+        Some('m' | 'M') => (&text[..text.len() - 1], 1_000_000),
+        Some('g' | 'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
 }
 
 /// Reads SIDLE's watermarks, such as `85:95`: percents of fast memory, the low one first.
@@ -154,7 +181,7 @@ pub fn cpu_cache(text: &str) -> Result<CacheSize, BadPlan> {
 #[derive(Clone)]
 pub struct Plan {
     /// The workloads, one after the other.
-    pub what: Vec<What>,
+    pub loads: Vec<Load>,
     /// The maps, one after the other: names of [`INDEXES`].
     pub indexes: Vec<&'static str>,
     /// The placements, side by side: names of [`TABLE`].
@@ -263,34 +290,42 @@ impl Plan {
         Ok(())
     }
 
+    /// The replay speed of a trace; `None` in a closed loop.
+    pub fn speed(&self) -> Option<f64> {
+        match &self.loads.first()?.requests {
+            Requests::Trace { speed, .. } => *speed,
+            Requests::Stream { .. } | Requests::Tpcc(_) => None,
+        }
+    }
+
     /// Bytes that a workload's inserts may add to a map during the run.
-    pub fn growth(&self, what: &What) -> usize {
+    pub fn growth(&self, load: &Load) -> usize {
         // Of a thread.
         const REQUESTS_A_SECOND: f64 = 3e6;
         let seconds = self.warmup.as_secs_f64() + self.slice.as_secs_f64() * self.rounds as f64;
         let requests = seconds * self.threads as f64 * REQUESTS_A_SECOND;
-        (requests * what.requests.inserts() * self.record_bytes(what) as f64) as usize
+        (requests * load.requests.inserts() * self.record_bytes(load) as f64) as usize
     }
 
     /// Bytes of a chunk of the arenas: small beside the budget, as each size of nodes leaves part of one unused, and tables are as long as the
     /// addresses that are reserved, whole chunks among them.
-    pub fn chunk_bytes(&self, what: &What) -> usize {
-        (self.tree_bytes(what) as usize / 512)
+    pub fn chunk_bytes(&self, load: &Load) -> usize {
+        (self.tree_bytes(load) as usize / 512)
             .next_power_of_two()
             .max(64 << 10)
     }
 
     /// Bytes of the largest of the maps when it is loaded, at most.
-    fn tree_bytes(&self, what: &What) -> u64 {
-        what.requests.records() * self.record_bytes(what)
+    fn tree_bytes(&self, load: &Load) -> u64 {
+        load.requests.records() * self.record_bytes(load)
     }
 
     /// Bytes that a record takes at most on average, in the largest of the maps.
-    fn record_bytes(&self, what: &What) -> u64 {
-        match (&what.form.keys, self.indexes.as_slice()) {
+    fn record_bytes(&self, load: &Load) -> u64 {
+        match (&load.form.keys, self.indexes.as_slice()) {
             // A tree of random 16-byte records is three quarters full at least.
-            (Keys::Words, ["btree"]) => 24 + what.form.block_bytes() as u64,
-            _ => 40 + what.form.bytes() as u64,
+            (Keys::Words, ["btree"]) => 24 + load.form.block_bytes() as u64,
+            _ => 40 + load.form.bytes() as u64,
         }
     }
 
@@ -300,16 +335,16 @@ impl Plan {
     /// One line with what is needed and what is there.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
         self.check_heeded()?;
-        let record = |what: &What| self.record_bytes(what);
-        let map = |what: &What| self.tree_bytes(what) + self.growth(what) as u64;
-        let largest = self.what.iter().map(map).max().unwrap_or(0);
+        let record = |load: &Load| self.record_bytes(load);
+        let map = |load: &Load| self.tree_bytes(load) + self.growth(load) as u64;
+        let largest = self.loads.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
         if self.indexes.contains(&"btree")
-            && let Some(what) = self.what.iter().find(|what| !what.form.has_word_keys())
+            && let Some(load) = self.loads.iter().find(|load| !load.form.has_word_keys())
         {
             return Err(BadPlan(format!(
                 "btree takes keys of eight bytes: for {} give --index art or masstree",
-                what.form.keys.name()
+                load.form.keys.name()
             )));
         }
         let mut kernel = self
@@ -338,7 +373,7 @@ impl Plan {
                 needed >> 20,
                 available >> 20,
                 available
-                    / self.what.iter().map(record).max().unwrap_or(1)
+                    / self.loads.iter().map(record).max().unwrap_or(1)
                     / self.placements.len() as u64,
             )));
         }
@@ -365,6 +400,16 @@ mod tests {
                 error.contains(bad) && error.contains("20%") && !error.contains('\n'),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn counts_have_units() {
+        assert_eq!(count("2M"), Ok(2_000_000));
+        assert_eq!(count("200k"), Ok(200_000));
+        assert_eq!(count("7"), Ok(7));
+        for bad in ["", "0", "-1", "2X", "99999999999999G", "M"] {
+            assert!(count(bad).unwrap_err().contains("2M"), "{bad}");
         }
     }
 

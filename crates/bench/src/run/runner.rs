@@ -8,13 +8,13 @@ use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
-use super::contender::{Contender, Sizes};
-use super::crew::rehearse;
-use super::entry::Entry;
 use super::index::PlacedIndex;
 use super::indexes::{Bytes, Words};
-use super::plan::{Plan, What};
+use super::measurement::Measurement;
+use super::plan::{Load, Plan};
+use super::request_threads::rehearse;
 use super::source::Source;
+use super::subject::{Sizes, Subject};
 use crate::report::compare::ROOF;
 use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
@@ -68,11 +68,11 @@ fn run<M: Substrate>(
 ) -> Result<Measured, String> {
     let mut measured = Measured::default();
     for &index in &plan.indexes {
-        for what in &plan.what {
+        for load in &plan.loads {
             if interrupted.load(Relaxed) {
                 break;
             }
-            let run_one = match (index, what.form.has_word_values()) {
+            let run_one = match (index, load.form.has_word_values()) {
                 ("btree", true) => run_one::<Words<BTree<u64, u64, M>>>,
                 ("btree", false) => run_one::<Words<BTree<u64, Vec<u8>, M>>>,
                 ("art", true) => run_one::<Bytes<Art<[u8], u64, M>>>,
@@ -81,7 +81,7 @@ fn run<M: Substrate>(
                 ("masstree", false) => run_one::<Bytes<Masstree<[u8], Vec<u8>, M>>>,
                 (other, _) => unreachable!("index names are checked: {other}"),
             };
-            let one = run_one(plan, what, memory, progress, interrupted)?;
+            let one = run_one(plan, load, memory, progress, interrupted)?;
             measured.outcomes.extend(one.outcomes);
             measured.bounds.extend(one.bounds);
         }
@@ -93,52 +93,55 @@ fn run<M: Substrate>(
 
 fn run_one<I: PlacedIndex>(
     plan: &Plan,
-    what: &What,
+    load: &Load,
     memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
-    let name = what.requests.name();
+    let name = load.requests.name();
     let Loaded {
         tree,
         bounds,
-        mut entries,
-    } = load_all::<I>(plan, what, memory, progress, interrupted)?;
+        mut measurements,
+    } = load_all::<I>(plan, load, memory, progress, interrupted)?;
     if interrupted.load(Relaxed) {
         // Maps that are half loaded would miss records.
         return Ok(Measured::default());
     }
     let length = plan.slice;
-    for entry in &mut entries {
-        let warmup = if entry.contender.adapts() {
+    for measurement in &mut measurements {
+        let warmup = if measurement.subject.adapts() {
             plan.warmup
         } else {
             CACHES.min(plan.warmup)
         };
-        progress.phase(&format!("{name}: warming {}", entry.contender.name), None);
-        entry.turn(plan, what, warmup, false, progress, interrupted)?;
+        progress.phase(
+            &format!("{name}: warming {}", measurement.subject.name),
+            None,
+        );
+        measurement.turn(plan, load, warmup, false, progress, interrupted)?;
     }
     for round in 1..=plan.rounds {
         // Each time in another order, so that none always follows the same one, whose data then fill the CPU's caches.
         let lane = Rng::new(plan.seed, round as u64);
-        let order = Permutation::new(entries.len() as u64, lane);
+        let order = Permutation::new(measurements.len() as u64, lane);
         for position in 0..order.len() {
             if interrupted.load(Relaxed) {
                 break;
             }
-            let entry = &mut entries[order.at(position) as usize];
-            let placement = entry.contender.name;
+            let measurement = &mut measurements[order.at(position) as usize];
+            let placement = measurement.subject.name;
             progress.phase(
                 &format!("{name}: {placement} {round}/{}", plan.rounds),
                 None,
             );
-            entry.turn(plan, what, length, true, progress, interrupted)?;
+            measurement.turn(plan, load, length, true, progress, interrupted)?;
         }
     }
     let budget = plan.budget.bytes(tree) as f64 / tree.max(1) as f64;
-    let measured = entries.into_iter().filter(Entry::is_measured);
+    let measured = measurements.into_iter().filter(Measurement::is_measured);
     let mut outcomes: Vec<Outcome> = measured
-        .map(|entry| entry.outcome(plan, what, budget))
+        .map(|measurement| measurement.outcome(plan, load, budget))
         .collect();
     if let Some(every) = plan.shift_every {
         super::recovery::fill(&mut outcomes, every);
@@ -155,21 +158,21 @@ struct Loaded<'a, I: PlacedIndex> {
     /// Bytes of the whole tree in fast memory.
     tree: usize,
     bounds: Option<Bounds>,
-    entries: Vec<Entry<'a, I>>,
+    measurements: Vec<Measurement<'a, I>>,
 }
 
-/// Loads every contender with the same records, the all-fast one first: its bytes are the tree's.
+/// Loads every subject with the same records, the all-fast one first: its bytes are the tree's.
 fn load_all<'a, I: PlacedIndex>(
     plan: &Plan,
-    what: &'a What,
+    load: &'a Load,
     memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Loaded<'a, I>, String> {
-    let records = what.requests.records() as usize;
+    let records = load.requests.records() as usize;
     // Addresses, not memory.
-    let guess = records * (96 + 2 * what.form.bytes()) + (64 << 20);
-    let chunk = plan.chunk_bytes(what);
+    let guess = records * (96 + 2 * load.form.bytes()) + (64 << 20);
+    let chunk = plan.chunk_bytes(load);
     let sizes = Sizes {
         tree: guess,
         fast: guess,
@@ -177,80 +180,81 @@ fn load_all<'a, I: PlacedIndex>(
         chunk,
         levels: u8::MAX,
     };
-    let reference: Entry<'a, I> = load(ROOF, &sizes, plan, what, memory, progress, interrupted)?;
-    let tree = reference.contender.committed().0;
+    let reference: Measurement<'a, I> =
+        load_map(ROOF, &sizes, plan, load, memory, progress, interrupted)?;
+    let tree = reference.subject.committed().0;
     let fast = plan.budget.bytes(tree);
-    let slow = tree + tree / 10 + (256 << 10) + plan.growth(what);
+    let slow = tree + tree / 10 + (256 << 10) + plan.growth(load);
     let sizes = Sizes {
         tree,
         fast,
         slow,
         chunk,
-        levels: levels_within(&reference.contender.map.stats(), fast),
+        levels: levels_within(&reference.subject.map.stats(), fast),
     };
-    progress.phase(&format!("{}: bounds", what.requests.name()), None);
-    let census = reference.contender.census.as_ref().expect("it is all fast");
-    let bounds = census.bounds(&reference.contender.map, plan.seed, what, fast, interrupted);
-    let mut entries = vec![reference];
+    progress.phase(&format!("{}: bounds", load.requests.name()), None);
+    let census = reference.subject.census.as_ref().expect("it is all fast");
+    let bounds = census.bounds(&reference.subject.map, plan.seed, load, fast, interrupted);
+    let mut measurements = vec![reference];
     for &placement in plan.placements.iter().filter(|&&name| name != ROOF) {
         if interrupted.load(Relaxed) {
             break;
         }
-        let mut entry: Entry<'a, I> =
-            load(placement, &sizes, plan, what, memory, progress, interrupted)?;
-        if entry.contender.is_oracle() && !interrupted.load(Relaxed) {
+        let mut measurement: Measurement<'a, I> =
+            load_map(placement, &sizes, plan, load, memory, progress, interrupted)?;
+        if measurement.subject.is_oracle() && !interrupted.load(Relaxed) {
             progress.phase(
-                &format!("{}: counting for {placement}", what.requests.name()),
+                &format!("{}: counting for {placement}", load.requests.name()),
                 None,
             );
             let passes = (2 * records as u64).clamp(2_000_000, 60_000_000);
-            let mut sources = sources(plan, what);
-            entry
-                .contender
+            let mut sources = sources(plan, load);
+            measurement
+                .subject
                 .arrange(|map| rehearse(map, &mut sources, plan.cpu_cache, passes, interrupted));
         }
-        entries.push(entry);
+        measurements.push(measurement);
     }
     if !plan.placements.contains(&ROOF) {
-        entries.remove(0);
+        measurements.remove(0);
     }
     // The last to come, as it takes what the others left of fast memory.
-    if let Some(entry) = entries
+    if let Some(measurement) = measurements
         .iter_mut()
-        .find(|entry| entry.contender.is_kernels())
+        .find(|measurement| measurement.subject.is_kernels())
     {
-        entry.contender.leave_to_kernel(fast)?;
+        measurement.subject.leave_to_kernel(fast)?;
     }
     Ok(Loaded {
         tree,
         bounds,
-        entries,
+        measurements,
     })
 }
 
-fn load<'a, I: PlacedIndex>(
+fn load_map<'a, I: PlacedIndex>(
     placement: &'static str,
     sizes: &Sizes,
     plan: &Plan,
-    what: &'a What,
+    load: &'a Load,
     memory: &dyn Fn(Arenas) -> I::Memory,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
-) -> Result<Entry<'a, I>, String> {
-    let records = what.requests.records();
+) -> Result<Measurement<'a, I>, String> {
+    let records = load.requests.records();
     progress.phase(
-        &format!("{}: loading {placement}", what.requests.name()),
+        &format!("{}: loading {placement}", load.requests.name()),
         Some(records),
     );
     let row = table::row(placement).expect("names are checked");
-    let contender = Contender::<I>::new(row, sizes, plan, memory, &what.form)?;
-    contender.map.memory().charge(false);
-    contender.resume(false);
+    let subject = Subject::<I>::new(row, sizes, plan, memory, &load.form)?;
+    subject.map.memory().charge(false);
+    subject.resume(false);
     let start = Instant::now();
     let threads = plan.threads;
     let loaded = |thread| -> Result<(), String> {
-        for (done, key) in what.requests.load(plan.seed, thread, threads).enumerate() {
-            contender
+        for (done, key) in load.requests.load(plan.seed, thread, threads).enumerate() {
+            subject
                 .map
                 .insert(key, key)
                 .map_err(|full| format!("loading {placement}: {full}"))?;
@@ -277,16 +281,16 @@ fn load<'a, I: PlacedIndex>(
             .into_iter()
             .try_for_each(|loader| loader.join().expect("a loader"))
     })?;
-    contender.pause();
-    contender.settle();
-    Ok(Entry::new(contender, sources(plan, what)))
+    subject.pause();
+    subject.settle();
+    Ok(Measurement::new(subject, sources(plan, load)))
 }
 
 /// The requests of all threads, from the beginning.
-fn sources<'a>(plan: &Plan, what: &'a What) -> Vec<Source<'a>> {
+fn sources<'a>(plan: &Plan, load: &'a Load) -> Vec<Source<'a>> {
     let threads = 0..plan.threads;
     threads
-        .map(|thread| what.requests.source(plan.seed, thread, plan.threads))
+        .map(|thread| load.requests.source(plan.seed, thread, plan.threads))
         .collect()
 }
 

@@ -34,7 +34,7 @@ pub trait Timetable {
 
 /// What is to be done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum Due {
     /// Make a request, which was due then.
     Make(Request, Duration),
     /// Nothing any more: a request's turn had not come when the slice ended, so long after it was due.
@@ -66,10 +66,10 @@ impl<'a, T: Timetable, C: Clock> Schedule<'a, T, C> {
 }
 
 impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
-    type Item = Turn;
+    type Item = Due;
 
     /// The next turn, when it is time for it.
-    fn next(&mut self) -> Option<Turn> {
+    fn next(&mut self) -> Option<Due> {
         let due = self.timetable.due();
         if self.ended.is_none() && self.clock.is_over() {
             self.ended = Some(self.clock.now());
@@ -77,13 +77,13 @@ impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
         if let Some(end) = self.ended {
             let waited = end.checked_sub(due)?;
             self.timetable.take();
-            return Some(Turn::Missed(waited));
+            return Some(Due::Missed(waited));
         }
         if self.clock.now() < due && !self.clock.wait_until(due) {
             // What comes later is due even later.
             return None;
         }
-        Some(Turn::Make(self.timetable.take(), due))
+        Some(Due::Make(self.timetable.take(), due))
     }
 }
 
@@ -162,13 +162,13 @@ mod tests {
         let (mut made, mut missed) = (Vec::new(), Vec::new());
         while let Some(turn) = schedule.next() {
             match turn {
-                Turn::Make(request, due) => {
+                Due::Make(request, due) => {
                     assert!(clock.now() >= due, "none is made too early");
                     let service = if request.key == 2 { stall } else { 10 * US };
                     clock.now.set(clock.now() + service);
                     made.push(schedule.since(due));
                 }
-                Turn::Missed(waited) => missed.push(waited),
+                Due::Missed(waited) => missed.push(waited),
             }
         }
         (made, missed)

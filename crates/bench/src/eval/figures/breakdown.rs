@@ -2,7 +2,7 @@
 
 use super::overall::{macros, micro, name};
 use super::{Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
-use crate::eval::setting::Setting;
+use crate::run::Setting;
 
 pub fn figures(scale: &Scale) -> Vec<Figure> {
     vec![

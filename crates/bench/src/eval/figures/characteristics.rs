@@ -1,7 +1,7 @@
 //! §6.3, what requests and records look like: skew, sizes of keys and values, URLs.
 
 use super::{Claim, FEW, Figure, Quantity, Run, Scale, View, claim, figure, run};
-use crate::eval::setting::{Load, Setting};
+use crate::run::{RequestSetting, Setting};
 
 pub fn figures(scale: &Scale) -> Vec<Figure> {
     vec![skew(scale), sizes(scale), urls(scale)]
@@ -104,12 +104,13 @@ fn urls(scale: &Scale) -> Figure {
         .pick(&["ycsb-a", "ycsb-b", "ycsb-c"], &["ycsb-c"])
         .iter();
     let of = |path: &std::path::PathBuf| {
-        let load = |name: &str| Load::Lines {
-            name: name.into(),
-            path: path.clone(),
+        let requests = |name: &str| RequestSetting::Workloads {
+            names: vec![name.into()],
+            distribution: None,
+            keys: Some(path.clone()),
         };
         let setting = |name: &&str| Setting {
-            load: load(name),
+            requests: requests(name),
             ..scale.setting("art", name, &FEW)
         };
         workloads

@@ -1,7 +1,7 @@
 //! Taneja's: what the kernel's tiering does for an index, by skew and by the ratio of fast to slow memory.
 
 use super::{Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
-use crate::eval::setting::Setting;
+use crate::run::{Budget, Setting};
 
 /// Fast to slow memory, and the budget that it means.
 const RATIOS: [(&str, f64); 4] = [
@@ -33,7 +33,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
     let runs = skews.iter().flat_map(|skew| {
         ratios.iter().map(move |(ratio, budget)| {
             let setting = Setting {
-                budget: *budget,
+                budget: Budget::Ratio(*budget),
                 ..scale.over("btree", "ycsb-b", skew, &placements)
             };
             run(skew, *ratio, setting)

@@ -16,7 +16,7 @@ pub use scale::Scale;
 use super::claim::Claim;
 use super::figure::{Figure, Run, View};
 use super::quantity::{Measure, Over, Quantity};
-use super::setting::Setting;
+use crate::run::Setting;
 
 /// The systems that the paper compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for Mass-L and PAC-L.
 const COMPARED: [&str; 10] = [

@@ -1,7 +1,7 @@
 //! Our own questions: is `timberline` ahead everywhere, how near to what is possible, and does migration stall anybody.
 
 use super::{Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
-use crate::eval::setting::Setting;
+use crate::run::{Budget, Setting};
 
 /// Every placement that could run in a machine, and three that know the true frequencies.
 const ALL: [&str; 14] = [
@@ -85,7 +85,7 @@ fn bounds(scale: &Scale) -> Figure {
         let setting = match budget {
             0.2 => scale.setting("btree", name, &all(scale)),
             _ => Setting {
-                budget,
+                budget: Budget::Ratio(budget),
                 ..scale.setting("btree", name, &placements)
             },
         };

@@ -4,7 +4,7 @@ use super::why::{RANDOM, WORKERS};
 use super::{
     COMPARED, Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run,
 };
-use crate::eval::setting::Setting;
+use crate::run::{Budget, Setting};
 
 /// The composition of a workload, as the paper calls it.
 const NAMED: [(&str, &str); 10] = [
@@ -31,7 +31,7 @@ pub fn micro(scale: &Scale) -> Vec<super::Run> {
     let workloads = scale.pick(&["hs-a", "hs-b", "hs-c", "hs-d"], &["hs-a", "hs-c"]);
     let setting = |workload: &&str| {
         let setting = Setting {
-            budget: 0.1,
+            budget: Budget::Ratio(0.1),
             ..scale.setting("masstree", workload, &COMPARED)
         };
         run("", name(workload), setting)

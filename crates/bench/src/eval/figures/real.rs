@@ -1,7 +1,7 @@
 //! §6.7 and §6.8: TPC-C's accesses, and traces.
 
 use super::{Claim, FEW, Figure, Measure, Over, Quantity, Run, Scale, View, claim, figure, run};
-use crate::eval::setting::{Load, Setting};
+use crate::run::{RequestSetting, Setting};
 
 pub fn figures(scale: &Scale) -> Vec<Figure> {
     vec![
@@ -77,12 +77,8 @@ fn traces(
     [over_baseline, over_memtis]: [(&'static str, f64); 2],
 ) -> Figure {
     let of = |path: &std::path::PathBuf| -> Run {
-        let load = Load::Trace {
-            path: path.clone(),
-            format: scale.trace_format.clone(),
-        };
         let setting = Setting {
-            load,
+            requests: RequestSetting::closed_loop(path, scale.trace_format.clone()),
             ..scale.setting(index, "ycsb-c", &PLACEMENTS)
         };
         let name = path

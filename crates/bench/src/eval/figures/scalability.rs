@@ -1,7 +1,7 @@
 //! §6.4: threads, and records.
 
 use super::{FEW, Figure, Measure, Over, Quantity, Scale, View, claim, figure, run};
-use crate::eval::setting::Setting;
+use crate::run::{Budget, Setting};
 
 pub fn figures(scale: &Scale) -> Vec<Figure> {
     vec![threads(scale), records(scale)]
@@ -44,7 +44,7 @@ fn records(scale: &Scale) -> Figure {
         let records = scale.records * times / parts;
         let setting = Setting {
             records,
-            budget: 0.5,
+            budget: Budget::Ratio(0.5),
             ..scale.setting("art", "ycsb-c", &FEW)
         };
         run("", format!("{:.2}M", records as f64 / 1e6), setting)

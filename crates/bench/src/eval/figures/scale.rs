@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::eval::setting::{Load, Setting};
+use crate::run::{Budget, RequestSetting, Setting};
 
 /// What all runs of an evaluation have in common.
 #[derive(Clone, Debug)]
@@ -75,16 +75,13 @@ impl Scale {
     /// A run of a workload on the map that a figure is about, 20 % fast.
     pub fn setting(&self, index: &str, workload: &str, placements: &[&str]) -> Setting {
         Setting {
-            index: self.index.clone().unwrap_or_else(|| index.into()),
-            load: Load::Workload {
-                name: workload.into(),
-                distribution: None,
-            },
+            indexes: vec![self.index.clone().unwrap_or_else(|| index.into())],
+            requests: RequestSetting::workload(workload, None),
             records: self.records,
             key_bytes: 8,
             value_bytes: 8,
             threads: self.threads,
-            budget: 0.2,
+            budget: Budget::Ratio(0.2),
             placements: placements.iter().map(ToString::to_string).collect(),
             slice_s: self.slice_s,
             rounds: self.rounds,
@@ -94,6 +91,9 @@ impl Scale {
             watermarks: None,
             profile: self.profile.clone(),
             cpu_cache: self.cpu_cache,
+            page_costs: String::new(),
+            nodes: Default::default(),
+            kernel_tiering: None,
             seed: self.seed,
         }
     }
@@ -107,10 +107,7 @@ impl Scale {
         placements: &[&str],
     ) -> Setting {
         Setting {
-            load: Load::Workload {
-                name: workload.into(),
-                distribution: Some(distribution.into()),
-            },
+            requests: RequestSetting::workload(workload, Some(distribution)),
             ..self.setting(index, workload, placements)
         }
     }

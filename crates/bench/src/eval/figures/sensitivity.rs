@@ -1,7 +1,7 @@
 //! §6.3: what changes with the hot region, the workers' intervals, and the size of fast memory.
 
 use super::{FEW, Figure, Measure, Over, Quantity, Run, Scale, View, claim, figure, run};
-use crate::eval::setting::Setting;
+use crate::run::{Budget, Setting};
 
 pub fn figures(scale: &Scale) -> Vec<Figure> {
     vec![dynamic(scale), intervals(scale), budgets(scale)]
@@ -108,7 +108,7 @@ fn budgets(scale: &Scale) -> Figure {
     let sweep = |workload: &'static str, budgets: &[f64]| -> Vec<Run> {
         let at = |budget: &f64| {
             let setting = Setting {
-                budget: *budget,
+                budget: Budget::Ratio(*budget),
                 ..scale.setting("masstree", workload, &placements)
             };
             run(workload, format!("{:.0} %", 100.0 * budget), setting)

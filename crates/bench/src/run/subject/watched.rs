@@ -1,14 +1,14 @@
-//! A contender, for whoever looks on while it has its turn.
+//! A subject, for whoever looks on while it has its turn.
 
 use timberline_placement::View;
 use timberline_tier::{Memory, TierId};
 
-use super::Contender;
+use super::Subject;
 use crate::report::progress::{Levels, MemoryUse, Watched};
 use crate::run::index::PlacedIndex;
 use crate::substrate::Substrate;
 
-impl<I: PlacedIndex> Watched for Contender<I> {
+impl<I: PlacedIndex> Watched for Subject<I> {
     fn index(&self) -> &'static str {
         I::NAME
     }

@@ -1,4 +1,4 @@
-//! A contender's turns, and what was measured of it in them.
+//! A subject's turns, and what was measured of it in them.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use hdrhistogram::Histogram;
 use timberline_research::table::{Grain, Tiers};
 use timberline_tier::emulator::LineCounts;
 
-use super::contender::Contender;
-use super::crew::{Glance, slice};
 use super::index::PlacedIndex;
-use super::plan::{Plan, What};
+use super::plan::{Load, Plan};
+use super::request_threads::{Glance, slice};
 use super::source::Source;
+use super::subject::Subject;
 use crate::report::progress::{Progress, Turn};
 use crate::report::{Outcome, Sample};
 use crate::substrate::Substrate;
 
-/// A contender with what was measured of it so far.
-pub struct Entry<'a, I: PlacedIndex> {
+/// A subject with what was measured of it so far.
+pub struct Measurement<'a, I: PlacedIndex> {
     /// The map.
-    pub contender: Contender<I>,
+    pub subject: Subject<I>,
     sources: Vec<Source<'a>>,
     rounds: Vec<f64>,
     seconds: f64,
@@ -36,11 +36,11 @@ pub struct Entry<'a, I: PlacedIndex> {
     unanswered: u64,
 }
 
-impl<'a, I: PlacedIndex> Entry<'a, I> {
+impl<'a, I: PlacedIndex> Measurement<'a, I> {
     /// Nothing measured yet.
-    pub fn new(contender: Contender<I>, sources: Vec<Source<'a>>) -> Self {
-        Entry {
-            contender,
+    pub fn new(subject: Subject<I>, sources: Vec<Source<'a>>) -> Self {
+        Measurement {
+            subject,
             sources,
             rounds: Vec::new(),
             seconds: 0.0,
@@ -65,14 +65,14 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
     pub fn turn(
         &mut self,
         plan: &Plan,
-        what: &What,
+        load: &Load,
         length: Duration,
         measured: bool,
         progress: &dyn Progress,
         interrupted: &AtomicBool,
     ) -> Result<(), String> {
-        let Entry {
-            contender,
+        let Measurement {
+            subject,
             sources,
             series,
             refused,
@@ -81,29 +81,29 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         let start_of_round = self.seconds;
         let mut last = Glance::default();
         let mut shifted = 0;
-        what.requests.set_hot_epoch(0);
-        let contender = &*contender;
+        load.requests.set_hot_epoch(0);
+        let subject = &*subject;
         let turn = Turn {
-            workload: what.requests.name(),
+            workload: load.requests.name(),
             measured,
-            map: contender,
+            map: subject,
         };
         let glance = |now: Glance| {
             let (fast, slow) = (now.fast - last.fast, now.slow - last.slow);
             let ops_per_s = (now.ops - last.ops) as f64 / (now.at - last.at).max(1e-9);
             let fast_share = crate::report::fast_share(fast, slow);
             progress.advance(now.ops, ops_per_s, fast_share);
-            contender.did(now.ops - last.ops);
+            subject.did(now.ops - last.ops);
             if measured || progress.looks_on() {
-                let (promoted, demoted) = contender.moves();
+                let (promoted, demoted) = subject.moves();
                 let sample = Sample {
                     at_s: start_of_round + now.at,
                     ops_per_s,
                     fast_share,
-                    fast_bytes: contender.fast_bytes() as u64,
+                    fast_bytes: subject.fast_bytes() as u64,
                     promoted,
                     demoted,
-                    kernel: contender.kernel_moves(),
+                    kernel: subject.kernel_moves(),
                 };
                 progress.turn_goes(turn, &sample);
                 series.extend(measured.then_some(sample));
@@ -112,21 +112,21 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
                 let epoch = (now.at / every.as_secs_f64()) as u64;
                 if epoch > shifted {
                     shifted = epoch;
-                    what.requests.set_hot_epoch(epoch);
+                    load.requests.set_hot_epoch(epoch);
                 }
             }
             last = now;
         };
         progress.turn_begins(turn);
-        let moves = contender.moves();
-        let (worker, cpu) = (contender.worker_seconds(), process_cpu_seconds());
-        contender.map.memory().charge(true);
-        contender.resume(measured);
+        let moves = subject.moves();
+        let (worker, cpu) = (subject.worker_seconds(), process_cpu_seconds());
+        subject.map.memory().charge(true);
+        subject.resume(measured);
         if measured {
-            contender.map.memory().measured(true);
+            subject.map.memory().measured(true);
         }
         let slice = slice(
-            &contender.map,
+            &subject.map,
             sources,
             plan.cpu_cache,
             length,
@@ -134,16 +134,16 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             glance,
         );
         if measured {
-            contender.map.memory().measured(false);
+            subject.map.memory().measured(false);
         }
-        contender.pause();
-        contender.map.memory().charge(false);
-        if let Some(panic) = contender.panicked() {
-            return Err(format!("a worker of {} panicked: {panic}", contender.name));
+        subject.pause();
+        subject.map.memory().charge(false);
+        if let Some(panic) = subject.panicked() {
+            return Err(format!("a worker of {} panicked: {panic}", subject.name));
         }
         *refused += slice.refused;
         if slice.lost > 0 {
-            let (lost, name) = (slice.lost, contender.name);
+            let (lost, name) = (slice.lost, subject.name);
             if *refused > 0 {
                 return Err(format!(
                     "{name}: memory is full and inserts were refused: give fewer --seconds, or more --records"
@@ -155,10 +155,10 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             ));
         }
         if measured {
-            let after = contender.moves();
+            let after = subject.moves();
             self.moves.0 += after.0 - moves.0;
             self.moves.1 += after.1 - moves.1;
-            self.worker_seconds += contender.worker_seconds() - worker;
+            self.worker_seconds += subject.worker_seconds() - worker;
             self.cpu_seconds += process_cpu_seconds() - cpu;
             self.rounds.push(slice.ops as f64 / slice.seconds);
             self.seconds += slice.seconds;
@@ -172,13 +172,13 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
         Ok(())
     }
 
-    pub fn outcome(self, plan: &Plan, what: &What, budget: f64) -> Outcome {
+    pub fn outcome(self, plan: &Plan, load: &Load, budget: f64) -> Outcome {
         let mut outcome = Outcome {
-            workload: what.requests.name().into(),
-            records: what.requests.records(),
+            workload: load.requests.name().into(),
+            records: load.requests.records(),
             threads: plan.threads,
             seconds: self.seconds,
-            fast_budget_ratio: match (self.contender.row.tiers, self.contender.row.grain()) {
+            fast_budget_ratio: match (self.subject.row.tiers, self.subject.row.grain()) {
                 (Tiers::Fast, _) => 1.0,
                 (Tiers::Slow, Grain::Node) => 0.0,
                 _ => budget,
@@ -198,8 +198,8 @@ impl<'a, I: PlacedIndex> Entry<'a, I> {
             fast, slow, cached, ..
         } = self.lines;
         outcome.set_lines(fast, slow, cached, self.ops);
-        self.contender.describe(&mut outcome);
-        if what.requests.move_on() {
+        self.subject.describe(&mut outcome);
+        if load.requests.move_on() {
             // What was counted before is an average over a time, and bounds only what does not move in it.
             outcome.fast_share_bound = None;
         }

@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::setting::Setting;
 use crate::report::Report;
+use crate::run::Setting;
 
 /// A folder of results.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct ResultCache {
     folder: PathBuf,
 }
 
 /// A run with its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct CachedRun {
     /// What was run.
     pub setting: Setting,
     /// What came of it.
     pub report: Report,
 }
 
-impl Shelf {
-    /// The shelf in this folder, which is made if it is not there.
+impl ResultCache {
+    /// The cache in this folder, which is made if it is not there.
     ///
     /// # Errors
     /// The folder can't be made, or nothing can be written there. The error's text names it.
-    pub fn open(folder: &Path) -> io::Result<Shelf> {
+    pub fn open(folder: &Path) -> io::Result<ResultCache> {
         let named = |error: io::Error| {
             io::Error::new(
                 error.kind(),
@@ -42,15 +42,15 @@ impl Shelf {
         let probe = folder.join("probe.unfinished");
         fs::write(&probe, "").map_err(named)?;
         fs::remove_file(&probe).map_err(named)?;
-        Ok(Shelf {
+        Ok(ResultCache {
             folder: folder.into(),
         })
     }
 
     /// What is kept of a setting. A file that can't be read, or is of another setting, is none.
-    pub fn find(&self, setting: &Setting) -> Option<Kept> {
+    pub fn find(&self, setting: &Setting) -> Option<CachedRun> {
         let text = fs::read_to_string(self.path(setting)).ok()?;
-        let kept: Kept = serde_json::from_str(&text).ok()?;
+        let kept: CachedRun = serde_json::from_str(&text).ok()?;
         (kept.setting == *setting).then_some(kept)
     }
 
@@ -58,7 +58,7 @@ impl Shelf {
     ///
     /// # Errors
     /// The file can't be written. The error's text names it.
-    pub fn keep(&self, kept: &Kept) -> io::Result<()> {
+    pub fn keep(&self, kept: &CachedRun) -> io::Result<()> {
         let path = self.path(&kept.setting);
         let named = |error: io::Error| {
             io::Error::new(
@@ -77,7 +77,8 @@ impl Shelf {
         let mut hasher = DefaultHasher::new();
         let text = serde_json::to_string(setting).expect("plain figures and strings");
         text.hash(&mut hasher);
-        let (index, workload, hash) = (&setting.index, setting.workload(), hasher.finish());
+        let (index, hash) = (setting.indexes.join("-"), hasher.finish());
+        let workload = setting.workload();
         self.folder
             .join(format!("{index}-{workload}-{hash:016x}.json"))
     }
@@ -86,44 +87,44 @@ impl Shelf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::setting::tests::tiny;
     use crate::report::Outcome;
+    use crate::run::tests::tiny;
 
     fn scratch(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("timberline-shelf-{name}-{}", std::process::id()))
+        std::env::temp_dir().join(format!("timberline-cache-{name}-{}", std::process::id()))
     }
 
     #[test]
     fn what_is_kept_is_found_under_its_setting_alone() {
         let folder = scratch("found");
-        let shelf = Shelf::open(&folder).unwrap();
+        let cache = ResultCache::open(&folder).unwrap();
         let results = vec![Outcome {
             records: 7,
             ..Outcome::default()
         }];
-        let kept = Kept {
+        let kept = CachedRun {
             setting: tiny(),
             report: Report {
                 results,
                 ..Report::default()
             },
         };
-        assert!(shelf.find(&tiny()).is_none());
-        shelf.keep(&kept).unwrap();
-        assert_eq!(shelf.find(&tiny()).unwrap().report.results[0].records, 7);
-        assert!(shelf.find(&Setting { seed: 8, ..tiny() }).is_none());
-        fs::write(shelf.path(&tiny()), "{").unwrap();
-        assert!(shelf.find(&tiny()).is_none());
+        assert!(cache.find(&tiny()).is_none());
+        cache.keep(&kept).unwrap();
+        assert_eq!(cache.find(&tiny()).unwrap().report.results[0].records, 7);
+        assert!(cache.find(&Setting { seed: 8, ..tiny() }).is_none());
+        fs::write(cache.path(&tiny()), "{").unwrap();
+        assert!(cache.find(&tiny()).is_none());
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_folder_that_can_not_be_is_named() {
-        let error = Shelf::open(Path::new("/dev/null/shelf")).unwrap_err();
+        let error = ResultCache::open(Path::new("/dev/null/cache")).unwrap_err();
         assert!(
             error
                 .to_string()
-                .starts_with("can't keep results in /dev/null/shelf:")
+                .starts_with("can't keep results in /dev/null/cache:")
         );
     }
 }

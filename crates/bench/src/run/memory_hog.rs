@@ -7,14 +7,14 @@ use timberline_tier::topology::Topology;
 use timberline_tier::{Arenas, ArenasConfig, MAX_SLOT, TierConfig, TierId};
 
 /// Free memory that is taken, for as long as this lives.
-pub struct Hog {
+pub struct MemoryHog {
     /// Most of it, where nobody moves it; none where this process may not take huge pages.
     _held: Vec<Set>,
     /// What huge pages left over. Locked, so it is not reclaimed; DAMON moves it all the same.
     _arenas: Arenas,
 }
 
-impl Hog {
+impl MemoryHog {
     /// Leaves `free` bytes free on NUMA `nodes`, which is what a map may use of them.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Hog {
         while arenas.allocate(TierId::FAST, MAX_SLOT).is_ok() {}
         let locked = arenas.lock(TierId::FAST);
         locked.map_err(|error| format!("{limit} bytes of fast memory can't be held: {error}"))?;
-        Ok(Hog {
+        Ok(MemoryHog {
             _held: held,
             _arenas: arenas,
         })

@@ -17,8 +17,8 @@ use timberline_tree::Stats;
 
 use super::census::Census;
 use super::form::Form;
-use super::hog::Hog;
 use super::index::PlacedIndex;
+use super::memory_hog::MemoryHog;
 use super::paged::PageSide;
 use super::plan::Plan;
 use crate::report::{LevelFill, Outcome};
@@ -30,7 +30,7 @@ const ORACLE_KEEPS: usize = 8;
 const ASKED: usize = 4096;
 
 /// See the [module's text](self).
-pub struct Contender<I: PlacedIndex> {
+pub struct Subject<I: PlacedIndex> {
     /// The placement's row.
     pub row: &'static Row,
     /// Its name.
@@ -51,12 +51,12 @@ pub struct Contender<I: PlacedIndex> {
     /// The NUMA nodes that its tiers are bound to.
     nodes: [Vec<u32>; 2],
     /// What keeps the kernel within the budget.
-    hog: Option<Hog>,
+    hog: Option<MemoryHog>,
     /// What counts the kernel's moves, once it is left to the kernel.
     counter: Option<MoveCounter>,
 }
 
-/// The bytes that a contender may use.
+/// The bytes that a subject may use.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     /// Bytes of the whole tree in fast memory.
@@ -71,7 +71,7 @@ pub struct Sizes {
     pub levels: u8,
 }
 
-impl<I: PlacedIndex> Contender<I> {
+impl<I: PlacedIndex> Subject<I> {
     /// An empty map, placed by the placement of this row.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl<I: PlacedIndex> Contender<I> {
             oracle,
         } = made;
         let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
-        Ok(Contender {
+        Ok(Subject {
             row,
             name,
             map,
@@ -246,7 +246,7 @@ impl<I: PlacedIndex> Contender<I> {
     pub fn leave_to_kernel(&mut self, fast: usize) -> Result<(), String> {
         let unbound = self.map.memory().arenas().unbind();
         unbound.map_err(|error| format!("the kernel does not take the map's memory: {error}"))?;
-        self.hog = Some(Hog::leave(fast, &self.nodes[0])?);
+        self.hog = Some(MemoryHog::leave(fast, &self.nodes[0])?);
         // From here on, as what the hog drives out is none of the map's.
         self.counter = Some(MoveCounter::begin(Path::new("/")));
         Ok(())
@@ -257,7 +257,7 @@ impl<I: PlacedIndex> Contender<I> {
         self.counter.as_ref().map(MoveCounter::moved)
     }
 
-    /// Lets the workers run until [`Contender::pause`], unless theirs are to rest while it is `measured`.
+    /// Lets the workers run until [`Subject::pause`], unless theirs are to rest while it is `measured`.
     pub fn resume(&self, measured: bool) {
         if !(measured && self.row.kind == Kind::Paused) {
             self.workers.resume();

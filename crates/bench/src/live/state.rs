@@ -11,7 +11,7 @@ use crate::report::progress::{Levels, Turn};
 
 /// Everything the page shows, under the names its script reads.
 #[derive(Default, Serialize)]
-pub struct Board {
+pub struct State {
     /// Rises with every change.
     version: u64,
     /// What the run is doing.
@@ -33,7 +33,7 @@ pub struct Board {
     rows: Vec<Row>,
 }
 
-impl Board {
+impl State {
     /// All of it, as JSON.
     pub fn snapshot(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and texts")

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 
 use super::index::Index;
-use super::schedule::{Clock, Schedule, Since, Turn};
+use super::schedule::{Clock, Due, Schedule, Since};
 use super::source::Source;
 use crate::workload::{Op, Request};
 
@@ -222,14 +222,14 @@ fn work_to_schedule(
     let (start, lines) = (Instant::now(), thread_counts());
     while let Some(turn) = schedule.next() {
         let latency = match turn {
-            Turn::Make(request, due) => {
+            Due::Make(request, due) => {
                 slice.execute(map, request);
                 slice.ops += 1;
                 slice.lines = thread_counts() - lines;
                 meter.show(&slice);
                 schedule.since(due)
             }
-            Turn::Missed(waited) => {
+            Due::Missed(waited) => {
                 slice.unanswered += 1;
                 waited
             }

@@ -1,0 +1,414 @@
+//! Everything that the results of a run depend on: what a command was asked, and what the JSON keeps.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use timberline_research::pages::PageCosts;
+use timberline_research::table::{self, Kind};
+use timberline_tier::emulator::CacheSize;
+
+use super::form::{Form, Keys};
+use super::plan::{BadPlan, Budget, Load, Plan, indexes, placements};
+use super::source::Requests;
+use crate::trace::Trace;
+use crate::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
+
+/// More requests a second than any map answers.
+const MOST_A_SECOND: f64 = 50e6;
+
+/// Where requests come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestSetting {
+    /// Workloads, one after the other.
+    Workloads {
+        /// Their names.
+        names: Vec<String>,
+        /// The distribution of their requests, if not their own.
+        distribution: Option<String>,
+        /// A file whose lines are the keys, instead of numbers.
+        keys: Option<PathBuf>,
+    },
+    /// A trace.
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Its format; by its name if none is given.
+        format: Option<String>,
+        /// Replay speed: 2 is twice as fast as recorded.
+        speed: Option<f64>,
+        /// Whether each request waits for the answer to the one before it, whatever the timestamps.
+        closed_loop: bool,
+    },
+}
+
+impl RequestSetting {
+    /// One workload over numbers.
+    pub fn workload(name: &str, distribution: Option<&str>) -> Self {
+        RequestSetting::Workloads {
+            names: vec![name.into()],
+            distribution: distribution.map(String::from),
+            keys: None,
+        }
+    }
+
+    /// A trace, as fast as the maps answer.
+    pub fn closed_loop(path: &Path, format: Option<String>) -> Self {
+        RequestSetting::Trace {
+            path: path.into(),
+            format,
+            speed: None,
+            closed_loop: true,
+        }
+    }
+}
+
+/// A run: maps, requests, and the placements to compare. Runs with equal settings are comparable.
+///
+/// It holds names and plain numbers, so that it can be compared, written to a file and read again;
+/// [`Setting::plan`] reads the names and opens the files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The maps, one after the other.
+    pub indexes: Vec<String>,
+    /// The requests.
+    pub requests: RequestSetting,
+    /// Records loaded before the requests; a trace has its own.
+    pub records: u64,
+    /// Bytes of a key, 8 to 128.
+    pub key_bytes: usize,
+    /// Bytes of a value, 8 to 2048.
+    pub value_bytes: usize,
+    /// Request threads.
+    pub threads: usize,
+    /// Fast memory.
+    pub budget: Budget,
+    /// The placements, side by side.
+    pub placements: Vec<String>,
+    /// Measured time of a placement in a round, s.
+    pub slice_s: f64,
+    /// Rounds.
+    pub rounds: usize,
+    /// Unmeasured time before the rounds, for placements that adapt, s.
+    pub warmup_s: f64,
+    /// Interval at which the hot region moves, s.
+    pub shift_every_s: Option<f64>,
+    /// Interval between scans of SIDLE's trigger, s; as published if `null`.
+    pub interval_s: Option<f64>,
+    /// SIDLE's watermarks, low and high; as published if `null`.
+    pub watermarks: Option<(f64, f64)>,
+    /// Size of the emulator's CPU cache, bytes a thread.
+    pub cpu_cache: usize,
+    /// Costs of page placements, ns, such as `fault=1000`; as published if empty.
+    pub page_costs: String,
+    /// The emulator's profile; `native` for real memory.
+    pub profile: String,
+    /// NUMA nodes of the fast tier and of the slow one; empty for the emulator.
+    pub nodes: [Vec<u32>; 2],
+    /// Who moves pages between NUMA nodes, if that was set for the run.
+    pub kernel_tiering: Option<String>,
+    /// Seed of all requests.
+    pub seed: u64,
+}
+
+fn line(error: impl fmt::Display) -> BadPlan {
+    BadPlan(error.to_string())
+}
+
+/// Checks a time in seconds, named by its option.
+fn seconds(option: &str, seconds: f64, least: f64) -> Result<Duration, BadPlan> {
+    if (least..=86_400.0).contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err(BadPlan(format!(
+        "--{option} {seconds}: give seconds from {least} to 86400"
+    )))
+}
+
+/// Checks a count, named by its option.
+fn within(option: &str, count: usize, most: usize) -> Result<usize, BadPlan> {
+    if (1..=most).contains(&count) {
+        return Ok(count);
+    }
+    Err(BadPlan(format!("--{option} {count}: give 1 to {most}")))
+}
+
+impl Setting {
+    /// The plan of this run.
+    ///
+    /// # Errors
+    /// An unknown name, an impossible size, an unreadable file: one line.
+    pub fn plan(&self) -> Result<Plan, BadPlan> {
+        let optional = |option, value: Option<f64>, least| {
+            let checked = value.map(|value| seconds(option, value, least));
+            checked.transpose()
+        };
+        let threads = within("threads", self.threads, 1024)?;
+        let slice = seconds("seconds", self.slice_s, 0.05)?;
+        Ok(Plan {
+            loads: self.loads(threads, slice)?,
+            indexes: indexes(&self.indexes)?,
+            placements: placements(&self.placements)?,
+            threads,
+            slice,
+            rounds: within("rounds", self.rounds, 10_000)?,
+            warmup: seconds("warmup", self.warmup_s, 0.0)?,
+            budget: self.budget,
+            shift_every: optional("shift-every", self.shift_every_s, 0.5)?,
+            interval: optional("interval", self.interval_s, 0.001)?,
+            watermarks: self.watermarks,
+            cpu_cache: CacheSize::new(self.cpu_cache).map_err(line)?,
+            seed: self.seed,
+            nodes: self.nodes.clone(),
+            page_costs: PageCosts::parse(&self.page_costs).map_err(line)?,
+        })
+    }
+
+    /// The loads of the plan, one after the other.
+    fn loads(&self, threads: usize, slice: Duration) -> Result<Vec<Load>, BadPlan> {
+        let form = |keys| Form::new(keys, self.value_bytes);
+        let numbers = || Keys::of_bytes(self.key_bytes);
+        let (names, distribution, keys) = match &self.requests {
+            RequestSetting::Trace { .. } => {
+                return Ok(vec![Load {
+                    form: form(numbers()?)?,
+                    requests: self.open_trace(threads, slice)?,
+                }]);
+            }
+            RequestSetting::Workloads {
+                names,
+                distribution,
+                keys,
+            } => (names, distribution, keys),
+        };
+        let (form, space) = match keys {
+            None => (form(numbers()?)?, KeySpace::new(self.records)),
+            Some(path) => {
+                let lines = Keys::Lines(Arc::new(Lines::read(path).map_err(BadPlan)?));
+                (form(lines)?, KeySpace::dense(self.records))
+            }
+        };
+        let space = space.map_err(line)?;
+        let spec = distribution.as_deref().map(Distribution::parse);
+        let spec = spec.transpose().map_err(line)?;
+        let load = |name: &String| {
+            if let Some(tpcc) = Tpcc::parse(name, self.records) {
+                let tpcc = tpcc.map_err(line)?;
+                let given = [
+                    ("--distribution", distribution.is_some()),
+                    ("--keys", keys.is_some()),
+                ];
+                return match given.into_iter().find(|(_, given)| *given) {
+                    None => Ok(Load::tpcc(tpcc, form.clone())),
+                    Some((option, _)) => Err(BadPlan(format!(
+                        "{} has its own keys and distribution: leave out {option}",
+                        tpcc.name()
+                    ))),
+                };
+            }
+            let workload = Workload::parse(name).map_err(line)?;
+            let workload = match spec {
+                Some(spec) => workload.with_distribution(spec),
+                None => workload,
+            };
+            Ok(Load::stream(workload, space.clone(), form.clone()))
+        };
+        names.iter().map(load).collect()
+    }
+
+    fn open_trace(&self, threads: usize, slice: Duration) -> Result<Requests, BadPlan> {
+        let RequestSetting::Trace {
+            path,
+            format,
+            speed,
+            closed_loop,
+        } = &self.requests
+        else {
+            unreachable!("asked of traces only")
+        };
+        let bad = |what: String| BadPlan(format!("{}: {what}", path.display()));
+        let trace = Trace::open_as(path, format.as_deref()).map_err(line)?;
+        if trace.len() < threads {
+            let requests = trace.len();
+            return Err(bad(format!(
+                "{requests} requests are too few for {threads} threads: lower --threads"
+            )));
+        }
+        let speed = match (closed_loop, trace.span_ns(), speed) {
+            (true, ..) | (_, None, None) => None,
+            (_, None, Some(_)) => {
+                return Err(bad(
+                    "it has no timestamps to replay at a --speed; name their column and unit, e.g. csv:time=ts,unit=us".into(),
+                ));
+            }
+            (_, Some(span), speed) => {
+                Some(checked_speed(speed.unwrap_or(1.0), &trace, span, slice).map_err(bad)?)
+            }
+        };
+        let trace = Arc::new(trace);
+        Ok(Requests::Trace { trace, speed })
+    }
+
+    /// What a reader of the results has to know about this run of `plan`.
+    pub fn notes(&self, plan: &Plan) -> Vec<String> {
+        let trace = match (&self.requests, plan.speed()) {
+            (RequestSetting::Trace { .. }, Some(speed)) => Some(format!(
+                "The trace was replayed on schedule, at {speed} times its speed; latencies count from when a request was due."
+            )),
+            (RequestSetting::Trace { closed_loop: false, .. }, None) => Some(
+                "The trace was replayed as fast as the map answers: it has no timestamps with a known unit \
+                 (--trace-format csv:time=COLUMN,unit=us)."
+                    .into(),
+            ),
+            _ => None,
+        };
+        trace.into_iter().chain(plan.notes()).collect()
+    }
+
+    /// About how long it takes, s; good enough to compare runs with each other.
+    pub fn estimate_s(&self) -> f64 {
+        // Measured on two cores: loading a record, and an oracle's rehearsal.
+        const LOAD: f64 = 1.2e-6;
+        const REHEARSAL: f64 = 2.0 * 0.6e-6;
+        let kind = |name: &String| table::row(name).map(|row| row.kind);
+        let warming = |name: &&String| matches!(kind(name), Some(Kind::Adaptive | Kind::Paused));
+        let maps = self.placements.len() as f64;
+        let oracles = self
+            .placements
+            .iter()
+            .filter(|it| kind(it) == Some(Kind::Oracle));
+        let adapting = self.placements.iter().filter(warming).count() as f64;
+        let bytes = (self.key_bytes + self.value_bytes) as f64 / 16.0;
+        self.records as f64
+            * (LOAD * (maps + 1.0) * bytes.sqrt() + REHEARSAL * oracles.count() as f64)
+            + adapting * self.warmup_s
+            + (maps - adapting) * self.warmup_s.min(0.5)
+            + maps * self.slice_s * self.rounds as f64
+    }
+
+    /// The requests in a word.
+    pub fn workload(&self) -> String {
+        match &self.requests {
+            RequestSetting::Workloads { names, .. } => names.join(", "),
+            RequestSetting::Trace { .. } => "trace".into(),
+        }
+    }
+}
+
+/// A replay speed that fills a slice with requests, and asks for no more than a map can answer.
+fn checked_speed(speed: f64, trace: &Trace, span_ns: u64, slice: Duration) -> Result<f64, String> {
+    if !(speed.is_finite() && speed > 0.0) {
+        return Err(format!("--speed {speed}: give a number above 0"));
+    }
+    let rate = trace.len() as f64 / (span_ns.max(1) as f64 / 1e9) * speed;
+    if rate > MOST_A_SECOND {
+        return Err(format!(
+            "at a speed of {speed} it makes {rate:.0} requests a second, more than any map answers: lower --speed, or give \
+             --closed-loop"
+        ));
+    }
+    let seconds = slice.as_secs_f64();
+    if rate * seconds < 100.0 {
+        return Err(format!(
+            "at a speed of {speed} it makes {rate:.3} requests a second, too few for rounds of {seconds} s: raise --speed or \
+             --seconds, or give --closed-loop"
+        ));
+    }
+    Ok(speed)
+}
+
+/// Names a run in a line.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (index, workload) = (self.indexes.join(", "), self.workload());
+        let records = self.records;
+        write!(
+            f,
+            "{workload} on {index}, {records} records, {} fast",
+            self.budget
+        )
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A run of moments.
+    pub fn tiny() -> Setting {
+        Setting {
+            indexes: vec!["btree".into()],
+            requests: RequestSetting::workload("ycsb-c", None),
+            records: 2_000,
+            key_bytes: 8,
+            value_bytes: 8,
+            threads: 1,
+            budget: Budget::Ratio(0.2),
+            placements: ["all-fast", "interleave", "timberline"]
+                .map(String::from)
+                .to_vec(),
+            slice_s: 0.05,
+            rounds: 2,
+            warmup_s: 0.0,
+            shift_every_s: None,
+            interval_s: None,
+            watermarks: None,
+            cpu_cache: 1 << 20,
+            page_costs: String::new(),
+            nodes: Default::default(),
+            kernel_tiering: None,
+            profile: "cxl".into(),
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn a_setting_is_a_plan_of_one_workload() {
+        let setting = Setting {
+            interval_s: Some(0.25),
+            watermarks: Some((0.5, 0.6)),
+            ..tiny()
+        };
+        let plan = setting.plan().unwrap();
+        assert_eq!(plan.loads.len(), 1);
+        assert_eq!(plan.placements, ["all-fast", "interleave", "timberline"]);
+        assert_eq!(plan.interval, Some(Duration::from_millis(250)));
+        assert_eq!(plan.watermarks, Some((0.5, 0.6)));
+    }
+
+    #[test]
+    fn what_is_not_possible_is_said_in_a_line() {
+        let line = |setting: Setting| setting.plan().err().unwrap().to_string();
+        let bad = [
+            line(Setting {
+                indexes: vec!["tree".into()],
+                ..tiny()
+            }),
+            line(Setting {
+                requests: RequestSetting::workload("ycsb-z", None),
+                ..tiny()
+            }),
+            line(Setting {
+                requests: RequestSetting::workload("ycsb-a", Some("flat")),
+                ..tiny()
+            }),
+            line(Setting {
+                key_bytes: 500,
+                ..tiny()
+            }),
+            line(Setting {
+                requests: RequestSetting::closed_loop(Path::new("/nonexistent.csv"), None),
+                ..tiny()
+            }),
+        ];
+        for (line, name) in
+            bad.iter()
+                .zip(["`tree`", "`ycsb-z`", "flat", "500", "/nonexistent.csv"])
+        {
+            assert!(line.contains(name) && !line.contains('\n'), "{line}");
+        }
+    }
+}
