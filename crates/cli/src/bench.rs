@@ -1,4 +1,4 @@
-//! `timberline bench`: what placed memory wins back, on this machine, in one command.
+//! `timberline bench`: compares placements side by side, in one command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ pub struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
-    /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon, memtis, caption, oracle-pages); an unknown
-    /// name is answered with all of them
+    /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon, memtis, caption, oracle-pages). oracle:
+    /// static placement from exact frequencies; adaptive ones can beat it. An unknown name lists all
     #[arg(
         long,
         value_delimiter = ',',
@@ -51,7 +51,7 @@ pub struct Args {
     /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
     #[arg(long, value_name = "NS")]
     base_ns: Option<f64>,
-    /// What the emulator takes a CPU's cache to hold, for each thread [default: 1M; quick: 128K]
+    /// Size of the emulated CPU cache of each thread [default: 1M; quick: 128K]
     #[arg(long, value_name = "BYTES")]
     cpu_cache: Option<String>,
     /// Use this machine's own memory tiers instead of the emulator
@@ -59,10 +59,10 @@ pub struct Args {
     native: bool,
     #[command(flatten)]
     nodes: Nodes,
-    /// Who moves pages between NUMA nodes meanwhile: none, autonuma, damon; afterwards all is as before [default: as it is]
+    /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default: unchanged]
     #[arg(long, value_name = "NAME")]
     kernel_tiering: Option<String>,
-    /// What the work of placements of pages costs, ns, such as `fault=1000,copy=5500` [default: as published]
+    /// Costs of page placements, ns, such as `fault=1000,copy=5500` [default: as published]
     #[arg(
         long,
         default_value = "",
@@ -76,22 +76,22 @@ pub struct Args {
     /// Rounds, in each of which all placements take turns
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Unmeasured seconds before, for placements that adapt
+    /// Unmeasured warm-up of adaptive placements, seconds
     #[arg(long, default_value_t = 4.0, value_name = "S")]
     warmup: f64,
-    /// Move the hot region every so many seconds; measures one long round
+    /// Move the hot region at this interval, seconds; measures one long round
     #[arg(long, value_name = "S")]
     shift_every: Option<f64>,
-    /// Seconds from one scan of SIDLE's migration trigger to the next; its cooler rests four times as long. Of no other placement [default: 0.5]
+    /// Interval between scans of SIDLE's migration trigger, seconds; its cooler waits four times as long. SIDLE only [default: 0.5]
     #[arg(long, value_name = "S")]
     interval: Option<f64>,
-    /// The shares of fast memory that SIDLE keeps its use between, percents, low and high. Of no other placement [default: 85:95]
+    /// SIDLE's low and high watermarks, percent of fast memory. SIDLE only [default: 85:95]
     #[arg(long, value_name = "LOW:HIGH")]
     watermarks: Option<String>,
     /// Seed of all requests
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
-    /// A fast look: 200k records and a CPU cache to match, short rounds
+    /// Quick run: 200k records, a CPU cache to match, short rounds
     #[arg(long)]
     quick: bool,
     /// Write the figures here as JSON
@@ -237,7 +237,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if measured.outcomes.is_empty() {
         let why = match interrupted.load(Relaxed) {
             true => "interrupted before anything was measured",
-            false => "nothing was measured: no request had its turn",
+            false => "nothing was measured: no request was made",
         };
         tell(why);
         return Ok(());
@@ -295,7 +295,7 @@ fn print_unanswered(results: &[Outcome]) {
     for outcome in results {
         if outcome.unanswered > 0 {
             say(format_args!(
-                "{}, {}: could not keep up; {} requests were due and had no turn",
+                "{}, {}: could not keep up; {} requests were due and not made",
                 outcome.workload, outcome.placement, outcome.unanswered
             ));
         }
@@ -306,7 +306,7 @@ fn print_bounds(results: &[Outcome]) {
     for outcome in results {
         if let Some(bound) = outcome.fast_share_bound {
             say(format_args!(
-                "{}, {}: no placement of pages within this budget has a fast share above {bound:.3}, by the counts of a rehearsal",
+                "{}, {}: no page placement within this budget can exceed a fast share of {bound:.3}, by the counts of a rehearsal",
                 outcome.workload, outcome.placement
             ));
         }

@@ -1,4 +1,4 @@
-//! `timberline eval`: the published figures, rebuilt on this machine beside the published values.
+//! `timberline eval`: published figures, rebuilt on this machine, beside the published values.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,22 +25,22 @@ const FEWEST_RECORDS: u64 = 1000;
 pub struct Args {
     /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
     figures: Vec<String>,
-    /// A look at everything in five minutes: 200k records, few points of each figure, short rounds
+    /// All figures in five minutes: 200k records, few points of each figure, short rounds
     #[arg(long)]
     quick: bool,
-    /// Show the figures, how many runs each has and about how long they take, and measure nothing
+    /// List the figures with their runs and estimated time, and measure nothing
     #[arg(long)]
     list: bool,
-    /// Keep results here, and the report: `eval.html` and `eval.json`. What is there is not measured again
+    /// Folder for results and the report (`eval.html`, `eval.json`); results that are there are reused
     #[arg(long, default_value = "timberline-eval", value_name = "FOLDER")]
     out: PathBuf,
-    /// Records of a map, where a figure does not vary them [default: 2M; quick: 200k]
+    /// Records of a map, unless the figure varies them [default: 2M; quick: 200k]
     #[arg(long, value_parser = run::count, value_name = "N")]
     records: Option<u64>,
-    /// Request threads, likewise [default: one a core]
+    /// Request threads, unless the figure varies them [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Measure this map instead of each paper's own: btree, art, masstree
+    /// Use this map in all figures: btree, art, masstree [default: each paper's own]
     #[arg(long, value_name = "NAME")]
     index: Option<String>,
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
@@ -52,13 +52,13 @@ pub struct Args {
     /// Rounds, in each of which all placements take turns [default: 5; quick: 3]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Keys for the figure of long keys: the lines of this file
+    /// Keys of the figure of long keys: the lines of this file
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
     /// A trace for the figures of traces; may be given more than once
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// How the traces are written [default: by their names], e.g. `alibaba`
+    /// Format of the traces [default: by their names], e.g. `alibaba`
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<String>,
     /// Seed of all requests

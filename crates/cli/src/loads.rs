@@ -10,7 +10,7 @@ pub struct Loads {
     /// Records to load
     #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
     pub records: u64,
-    /// Workloads to run, one after the other: hs-a…d, ycsb-a…f, tpcc (its accesses, as many warehouses as fit into --records; tpcc:W has W)
+    /// Workloads to run, one after the other: hs-a…d (hot spot: 90 % of requests go to 5 % of contiguous keys; a: half updates, b: 5 % updates, c: reads only, d: 5 % inserts), ycsb-a…f, tpcc (its index accesses, with as many warehouses as fit --records; tpcc:W for W)
     #[arg(
         long,
         value_delimiter = ',',
@@ -18,13 +18,13 @@ pub struct Loads {
         value_name = "NAMES"
     )]
     workloads: Vec<String>,
-    /// Other request distribution for all workloads, e.g. `zipfian:0.8`, `selfsimilar:0.2`, `uniform`, `hotspot:0.05:0.9`
+    /// Request distribution for all workloads, e.g. `zipfian:0.8`, `selfsimilar:0.2`, `uniform`, `hotspot:0.05:0.9`
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
-    /// Take the lines of this file for keys, with numbers behind them once all are taken [default: numbers of 64 bits]
+    /// Use the lines of this file as keys, numbered once all are used [default: 64-bit numbers]
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     keys: Option<PathBuf>,
-    /// Bytes of a key, 8 to 128; above 8 for art and masstree: the number over and over
+    /// Bytes of a key, 8 to 128; above 8 for art and masstree only: the number repeated
     #[arg(
         long,
         default_value_t = 8,
@@ -32,17 +32,17 @@ pub struct Loads {
         conflicts_with = "keys"
     )]
     pub key_bytes: usize,
-    /// Bytes of a value, 8 to 2048; above 8 they lie in blocks beside the leaves
+    /// Bytes of a value, 8 to 2048; above 8 they are stored outside the leaves
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     pub value_bytes: usize,
-    /// Replay this trace instead of a workload, at the times it tells, if it does: latencies then count from when a request was due
+    /// Replay this trace instead of a workload. Timestamped traces are replayed on schedule: latencies count from when a request was due
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// How the trace is written [default: by its name], e.g. `alibaba`, `csv:key=lbn,op=op,read=28,write=2a,time=time,unit=us`, `u32`,
+    /// Format of the trace [default: by its name], e.g. `alibaba`, `csv:key=lbn,op=op,read=28,write=2a,time=time,unit=us`, `u32`,
     /// `lines`
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<String>,
-    /// Replay the trace so many times as fast as it was [default: 1]
+    /// Replay speed: 2 is twice as fast as recorded [default: 1]
     #[arg(
         long,
         value_name = "X",
@@ -50,7 +50,7 @@ pub struct Loads {
         conflicts_with = "closed_loop"
     )]
     speed: Option<f64>,
-    /// Replay the trace as fast as the map answers, whatever times it tells
+    /// Replay the trace as fast as the map answers, and ignore its timestamps
     #[arg(long, requires = "trace")]
     closed_loop: bool,
 }

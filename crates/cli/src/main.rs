@@ -1,6 +1,6 @@
 //! The `timberline` command: see what memory a machine has, measure it, compare placements on it.
 //!
-//! Exit code 0: done. 1: a run failed. 2: something asked for is not possible; one line says what, and what is.
+//! Exit code 0: done. 1: a run failed. 2: bad input; one line says what is wrong, and what is possible.
 
 mod bars;
 mod bench;
@@ -34,7 +34,7 @@ enum Command {
     Measure(measure::Args),
     /// Compare placements side by side
     Bench(Box<bench::Args>),
-    /// Rebuild the published figures about placement, beside what was published
+    /// Rebuild published figures about placement, beside the published values
     Eval(eval::Args),
 }
 

@@ -214,7 +214,8 @@ fn a_figure_is_measured_once() {
     assert!(figure["verdicts"][0]["measured"][0].is_number());
     let page = read("eval.html");
     assert!(page.contains("timberline-paused") && page.contains("(emulated)"));
-    assert!(page.contains("<svg") && !page.contains("Not measured"));
+    let result = "\"placement\":\"timberline\"";
+    assert!(page.contains("<noscript>") && page.contains(result));
 
     let again = eval(&scratch, &["stalls"]).output().unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! A figure of a seed, and what ours is drawn from.
+//! A published figure, and the runs that ours is drawn from.
 
 use super::claim::Claim;
 use super::quantity::Quantity;
@@ -41,10 +41,10 @@ pub struct Run {
     pub setting: Setting,
 }
 
-/// A figure of a seed, or a question of our own.
+/// A published figure, or a question of our own.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it is called on the command line: the number in its seed, or a word.
+    /// What it is called on the command line: the number in its paper, or a word.
     pub id: &'static str,
     /// What it shows.
     pub title: &'static str,

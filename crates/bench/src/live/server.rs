@@ -62,7 +62,7 @@ fn answer(stream: TcpStream, state: &Mutex<State>) {
 fn file(path: &str, state: &Mutex<State>) -> Option<Answer> {
     let (kind, body) = match path {
         "/" => ("text/html; charset=utf-8", page::live().into_bytes()),
-        "/page.css" => ("text/css; charset=utf-8", page::STYLE.into()),
+        "/page.css" => ("text/css; charset=utf-8", page::style().into_bytes()),
         "/page.js" => ("text/javascript; charset=utf-8", page::SCRIPT.into()),
         "/snapshot" => ("application/json", lock(state).snapshot()),
         _ => return None,

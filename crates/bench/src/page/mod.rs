@@ -6,10 +6,26 @@
 //! the style and the script from its server, as its policy allows no inline script.
 
 use serde::Serialize;
+use timberline_research::table::TABLE;
 
 const TEMPLATE: &str = include_str!("page.html");
-/// The style sheet of all pages.
-pub const STYLE: &str = include_str!("page.css");
+/// The style sheet of all pages: what a placement looks like is told by the table of placements.
+pub fn style() -> String {
+    let mut style = String::from(include_str!("page.css"));
+    for row in &TABLE {
+        let (name, look) = (row.name.replace('+', "-"), row.style);
+        style += &format!(
+            ".p-{name} {{ --c: color-mix(in srgb, light-dark({}, {}) {}%, var(--card)); }}\n",
+            look.light, look.dark, look.strength
+        );
+        if !look.dashes.is_empty() {
+            let dashes = look.dashes;
+            style += &format!(".series.p-{name} {{ stroke-dasharray: {dashes}; }}\n");
+        }
+    }
+    style
+}
+
 /// The script of all pages: one module, whose parts are joined in this order.
 pub const SCRIPT: &str = concat!(
     include_str!("shapes.js"),
@@ -50,7 +66,7 @@ pub fn document(kind: Kind, emulated: bool, data: &impl Serialize, text: &str) -
     );
     fill(&[
         ("title", &title),
-        ("head", &format!("{POLICY}\n<style>\n{STYLE}</style>")),
+        ("head", &format!("{POLICY}\n<style>\n{}</style>", style())),
         ("kind", kind),
         ("body", &body),
         ("foot", &foot),
@@ -117,6 +133,10 @@ mod tests {
             ] {
                 assert!(!page.contains(reference), "{reference}");
             }
+            assert!(
+                page.contains(".p-sidle-layering {"),
+                "a name that CSS takes"
+            );
             assert!(page.contains("default-src 'none'") && page.contains("(emulated)</title>"));
         }
     }

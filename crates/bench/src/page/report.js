@@ -285,7 +285,7 @@ function levelsSection(groups, emulated) {
 function notesSection({ meta, results }) {
   const list = element("ul", "notes");
   for (const it of results.filter((it) => it.over_budget_bytes > 0)) {
-    const line = `over budget: ${it.placement} on ${it.workload} held ${bytes(it.over_budget_bytes)} too much fast memory`;
+    const line = `over budget: ${it.placement} on ${it.workload} used ${bytes(it.over_budget_bytes)} more fast memory than its budget`;
     list.append(element("li", "broken", line));
   }
   for (const it of results) {

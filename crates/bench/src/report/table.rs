@@ -16,18 +16,26 @@ pub fn render(report: &Report) -> String {
         return text + "nothing was measured\n";
     }
     text += &grid_with_bounds(&report.results, &report.meta.bounds);
-    text += "\nregained: share of what slow memory costs that is won back; 0 is interleave, 1 is all-fast.\n";
-    if !report.meta.bounds.is_empty() {
-        text += "bound: share of accesses that the best placement of that grain would find fast within the budget.\n";
+    text += "\nregained: share of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.\n\
+             fast share: fraction of cache misses served by fast memory.\n";
+    if report
+        .results
+        .iter()
+        .any(|it| it.workload.starts_with("hs-"))
+    {
+        text += "hs-a … hs-d: hot spot; 90 % of requests go to 5 % of contiguous keys.\n";
     }
-    text += "÷oracle: regained over that of a placement that knows the true frequencies and moves nothing.\n";
+    if !report.meta.bounds.is_empty() {
+        text += "bound: fraction of accesses in fast memory under the best placement of that grain within the budget.\n";
+    }
+    text += "÷oracle: regained over the oracle's: static placement from exact frequencies; adaptive ones can beat it.\n";
     for outcome in report
         .results
         .iter()
         .filter(|outcome| outcome.over_budget_bytes > 0)
     {
         text += &format!(
-            "OVER BUDGET: {} on {} held {} too much fast memory\n",
+            "OVER BUDGET: {} on {} used {} more fast memory than its budget\n",
             outcome.placement,
             outcome.workload,
             figures::bytes(outcome.over_budget_bytes)
@@ -231,7 +239,7 @@ mod tests {
     fn a_broken_budget_is_said() {
         let mut report = samples::report();
         report.results[0].over_budget_bytes = 4096;
-        assert!(render(&report).contains("OVER BUDGET: all-fast on hs-c held 4.00 KiB"));
+        assert!(render(&report).contains("OVER BUDGET: all-fast on hs-c used 4.00 KiB"));
     }
 
     #[test]
@@ -255,7 +263,7 @@ mod tests {
         let at = |start: &str| lines.iter().rposition(|line| line.starts_with(start));
         let bound = at("  bound: page-grained 0.45, leaf-grained 0.70, record-grained –");
         assert_eq!(bound, at("  timberline").map(|last| last + 1), "{text}");
-        assert!(text.contains("\nbound: share of accesses"));
+        assert!(text.contains("\nbound: fraction of accesses"));
     }
 
     #[test]

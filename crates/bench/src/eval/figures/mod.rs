@@ -1,4 +1,4 @@
-//! The figures, in the order of the report: our own questions, then those of each seed.
+//! The figures, in the order of the report: our own questions, then those of each paper.
 
 mod breakdown;
 mod characteristics;
