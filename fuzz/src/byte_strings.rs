@@ -55,8 +55,9 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         194 => Op::Clear,
         195..=219 => Op::Promote(key(u)?),
         220..=239 => Op::Demote(key(u)?, u.int_in_range(0..=9)?),
-        240..=249 => Op::DemoteSubtree(key(u)?, u.int_in_range(0..=9)?),
-        250.. => Op::Reclaim,
+        240..=245 => Op::DemoteSubtree(key(u)?, u.int_in_range(0..=9)?),
+        246..=251 => Op::Ask(key(u)?, u.arbitrary()?, u.arbitrary::<u16>()?.into()),
+        252.. => Op::Reclaim,
     })
 }
 

@@ -1,5 +1,9 @@
 //! The part of the suite that needs neither proptest nor the linearizability checker.
 
+#[path = "../../crates/tree/tests/suite/any_bits.rs"]
+pub mod any_bits;
+#[path = "../../crates/tree/tests/suite/asks.rs"]
+pub mod asks;
 #[path = "../../crates/tree/tests/suite/check.rs"]
 pub mod check;
 #[path = "../../crates/tree/tests/suite/clockwork.rs"]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use arbitrary::{Result, Unstructured};
 
 use crate::decode::{bound, some, turns};
+use crate::suite::any_bits::AnyBits;
 use crate::suite::ops::{Op, apply};
 use crate::suite::{TestMap, check, placing, rooms};
 
@@ -37,15 +38,16 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         194 => Op::Clear,
         195..=219 => Op::Promote(key(u)?),
         220..=239 => Op::Demote(key(u)?, u.int_in_range(0..=4)?),
-        240..=249 => Op::DemoteSubtree(key(u)?, u.int_in_range(0..=4)?),
-        250.. => Op::Reclaim,
+        240..=245 => Op::DemoteSubtree(key(u)?, u.int_in_range(0..=4)?),
+        246..=251 => Op::Ask(key(u)?, u.arbitrary()?, u.arbitrary::<u16>()?.into()),
+        252.. => Op::Reclaim,
     })
 }
 
 /// Runs a list on a map that hardly fits into fast memory, and checks everything once it is idle.
 pub fn play<T: TestMap>(u: &mut Unstructured<'_>) -> Result<()> {
     let placing = *u.choose(placing::ALL)?;
-    let (map, placing) = placing::map::<T>(placing, 1, 2 * rooms::CHUNK, SLOW);
+    let (map, placing) = placing::map::<AnyBits<T>>(placing, 1, 2 * rooms::CHUNK, SLOW);
     let mut model = BTreeMap::new();
     while let Ok(op) = op(u) {
         apply(&map, &mut model, &op);

@@ -19,8 +19,11 @@ const FLAGS: &str = "-Zsanitizer=address --cfg asan --cfg fuzzing -Cpasses=sanco
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 /// Seconds a target by default.
 const SECONDS: u64 = 10;
-/// The bug for targets to find, the target that does, and the seconds it may take.
-const PLANTED: (&str, &str, u64) = ("LastLeftBehind", "btree_words", 120);
+/// Bugs for targets to find, the targets that do, and the seconds it may take.
+const PLANTED: [(&str, &str, u64); 2] = [
+    ("LastLeftBehind", "btree_words", 120),
+    ("EmptyLeafEntered", "masstree_bytes", 120),
+];
 
 /// What the command line asked for.
 #[derive(Debug, PartialEq)]
@@ -142,9 +145,14 @@ impl Fuzzer<'_> {
         Ok(())
     }
 
-    /// Plants a bug, and fails unless it is found from nothing.
+    /// Plants bugs, and fails unless each is found from nothing.
     fn find_planted(&self) -> Result<(), String> {
-        let (bug, target, seconds) = PLANTED;
+        PLANTED
+            .into_iter()
+            .try_for_each(|planted| self.find(planted))
+    }
+
+    fn find(&self, (bug, target, seconds): (&str, &str, u64)) -> Result<(), String> {
         self.build(&["--features", "seeded-bugs", "--bin", target])?;
         let mut command = self.command(target, seconds)?;
         command.env("TIMBERLINE_PLANT", bug).stdout(Stdio::null());
@@ -231,7 +239,8 @@ mod tests {
     #[test]
     fn every_target_is_a_file_and_others_are_refused() {
         let all = targets(&crate::root()).unwrap();
-        assert!(all.contains(&PLANTED.1.to_string()), "{all:?}");
+        let finds = |(_, target, _): (&str, &str, u64)| all.contains(&target.to_string());
+        assert!(PLANTED.into_iter().all(finds), "{all:?}");
         let manifest = fs::read_to_string(crate::root().join("fuzz/Cargo.toml")).unwrap();
         for target in &all {
             assert!(

@@ -63,7 +63,8 @@ pub fn seeded(root: &Path) -> Result<(), Failure> {
 fn find_seeded_bugs(root: &Path) -> Result<(), String> {
     let cargo = |args: &[&str]| exec::succeed(exec::cargo(root, args));
     let with = ["-p", "timberline-tree", "--features", "shuttle,seeded-bugs"];
-    let finders = ["--test", "mistakes", "--test", "interleavings"];
+    let finders = ["mistakes", "interleavings", "emptied"].map(|test| ["--test", test]);
+    let finders = finders.concat();
     let faults = ["--test", "faults"];
     let lints = ["--", "-D", "warnings"];
     cargo(&[&["clippy"], &with[..], &finders, &faults, &lints].concat())?;

@@ -23,11 +23,13 @@ pub enum Bug {
     CopyLeftBehind,
     /// Who makes a copy of a record looks whether its leaf changed before it has locked the copy's bucket, not after that.
     CopiedUnlocked,
+    /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record that was there is taken for a link.
+    EmptyLeafEntered,
 }
 
 #[cfg(feature = "seeded-bugs")]
 impl Bug {
-    const ALL: [Bug; 7] = [
+    const ALL: [Bug; 8] = [
         Bug::CopiedBeforeLocked,
         Bug::LeakedWhereMemoryEnds,
         Bug::ToldInBetween,
@@ -35,6 +37,7 @@ impl Bug {
         Bug::LastLeftBehind,
         Bug::CopyLeftBehind,
         Bug::CopiedUnlocked,
+        Bug::EmptyLeafEntered,
     ];
 
     /// The bug that is called so above.

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use btree_of_words::NODE_128;
+use suite::any_bits::AnyBits;
 use suite::draw::seed;
 use suite::linear::THREADS;
 use suite::linear::call::perform;
@@ -96,7 +97,7 @@ fn explore_both_ways<T: TestMap>() -> Option<String> {
 }
 
 fn are_linearizable<T: TestMap>() {
-    if let Some(why) = explore_both_ways::<T>() {
+    if let Some(why) = explore_both_ways::<AnyBits<T>>() {
         panic!("{why}");
     }
 }

@@ -20,6 +20,7 @@ use std::sync::Mutex;
 
 use btree_of_words::NODE_128;
 use suite::TestMap;
+use suite::any_bits::AnyBits;
 use suite::draw::seed;
 use suite::linear::call::{Call, passed, perform};
 use suite::linear::cell::{Answer, Op};
@@ -27,9 +28,9 @@ use suite::linear::history::Log;
 use suite::linear::keys::Keys;
 use suite::linear::{Perform, judge};
 
-type Map = btree_of_words::Map<NODE_128>;
+type Map = AnyBits<btree_of_words::Map<NODE_128>>;
 #[cfg(feature = "seeded-bugs")]
-type Radix = art_of_words::Map<timberline_tree::art::Near>;
+type Radix = AnyBits<art_of_words::Map<timberline_tree::art::Near>>;
 
 /// Maps until a mistake has to be found. The first few will do.
 const PATIENCE: u64 = 200;
@@ -138,7 +139,7 @@ mod one_layer {
     use masstree_of_words::Written;
     use timberline_tree::ByteKey;
 
-    pub type Map = masstree_of_words::Map<NODE_128, Seven>;
+    pub type Map = AnyBits<masstree_of_words::Map<NODE_128, Seven>>;
 
     /// Numbers of seven bytes, one slice, so there is one layer, with nothing beside its nodes. Words that need eight become the greatest.
     pub struct Seven(u64);

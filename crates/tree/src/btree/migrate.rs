@@ -164,10 +164,17 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         node: Snapshot<'_, Body<WORDS>>,
         draw: &mut u64,
     ) -> Result<Option<(u64, u64, Link)>, Restart> {
-        let (height, count) = node.get(|body| {
+        let (height, mut count) = node.get(|body| {
             self.charge_node(body);
-            (body.height(), body.count().max(1))
+            (body.height(), body.count())
         })?;
+        if seeded::has(Bug::EmptyLeafEntered) {
+            count = count.max(1);
+        }
+        // Behind the last entry lie words that users stored: none of them is a link.
+        if count == 0 {
+            return Ok(None);
+        }
         let start = *draw as usize % count;
         *draw /= count as u64;
         for index in start..start + count {

@@ -7,6 +7,8 @@ use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_tier::Arenas;
 use timberline_tree::{InsertError, Stats};
 
+use crate::suite::any_bits;
+
 /// Bounds of a range of byte strings.
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
@@ -49,9 +51,16 @@ pub trait ByteMap: Sized + Send + Sync {
     fn clear(&self);
 }
 
+/// The word that a map stores for a value: it has any bits (see [`any_bits`](crate::suite::any_bits)).
+pub fn disguised(map: &impl ByteMap, value: u64) -> u64 {
+    any_bits::disguised(value, map.arenas())
+}
+
 /// [`ByteMap`] by the methods of the same names that a map has, and what else there is to say of it.
 macro_rules! byte_map {
     ([$($generics:tt)*] $map:ty, {$($own:item)*}) => {
+        use $crate::bytes::disguised;
+
         impl<$($generics)*> $crate::bytes::ByteMap for $map {
             $($own)*
 
@@ -65,58 +74,68 @@ macro_rules! byte_map {
                 self.stats()
             }
             fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, timberline_tree::InsertError> {
-                self.insert(key, value)
+                let before = self.insert(key, disguised(self, value))?;
+                Ok(before.map(|before| disguised(self, before)))
             }
             fn update(&self, key: &[u8], value: u64) -> Option<u64> {
-                self.update(key, value).expect("words need no memory")
+                let before = self.update(key, disguised(self, value));
+                let before = before.expect("words need no memory");
+                before.map(|before| disguised(self, before))
             }
             fn upsert_with(
                 &self,
                 key: &[u8],
-                value: impl FnMut(Option<u64>) -> u64,
+                mut value: impl FnMut(Option<u64>) -> u64,
             ) -> Result<u64, timberline_tree::InsertError> {
-                self.upsert_with(key, value)
+                let after = self.upsert_with(key, |now| {
+                    let now = now.map(|now| disguised(self, now));
+                    disguised(self, value(now))
+                })?;
+                Ok(disguised(self, after))
             }
             fn remove(&self, key: &[u8]) -> Option<u64> {
-                self.remove(key)
+                self.remove(key).map(|value| disguised(self, value))
             }
             fn get(&self, key: &[u8]) -> Option<u64> {
-                self.get(key)
+                self.get(key).map(|value| disguised(self, value))
             }
             fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]) {
                 self.get_many(keys, values);
+                for value in values.iter_mut().flatten() {
+                    *value = disguised(self, *value);
+                }
             }
             fn first(&self) -> Option<(Vec<u8>, u64)> {
-                self.first()
+                self.first().map(|(key, value)| (key, disguised(self, value)))
             }
             fn last(&self) -> Option<(Vec<u8>, u64)> {
-                self.last()
+                self.last().map(|(key, value)| (key, disguised(self, value)))
             }
             fn pop_first(&self) -> Option<(Vec<u8>, u64)> {
-                self.pop_first()
+                self.pop_first().map(|(key, value)| (key, disguised(self, value)))
             }
             fn pop_last(&self) -> Option<(Vec<u8>, u64)> {
-                self.pop_last()
+                self.pop_last().map(|(key, value)| (key, disguised(self, value)))
             }
             fn range(&self, bounds: $crate::bytes::Bounds<'_>) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
-                self.range(bounds)
+                self.range(bounds).map(|(key, value)| (key, disguised(self, value)))
             }
             fn after_seek(&self, taken: usize, key: &[u8]) -> Vec<(Vec<u8>, u64)> {
                 let mut range = self.iter();
                 range.by_ref().take(taken).for_each(drop);
                 range.seek(key);
-                range.collect()
+                range.map(|(key, value)| (key, disguised(self, value))).collect()
             }
             fn prefix(&self, prefix: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, u64)> {
-                self.prefix(prefix)
+                self.prefix(prefix).map(|(key, value)| (key, disguised(self, value)))
             }
             fn scan(
                 &self,
                 from: &[u8],
                 limit: usize,
-                visit: impl FnMut(&[u8], u64) -> std::ops::ControlFlow<()>,
+                mut visit: impl FnMut(&[u8], u64) -> std::ops::ControlFlow<()>,
             ) -> usize {
-                self.scan_bytes(from, limit, visit)
+                self.scan_bytes(from, limit, |key, value| visit(key, disguised(self, value)))
             }
             fn len(&self) -> usize {
                 self.len()

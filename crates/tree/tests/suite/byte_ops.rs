@@ -6,8 +6,9 @@ use std::ops::{Bound, ControlFlow};
 use timberline_tier::TierId;
 
 use super::map::ByteMap;
+use crate::suite::draw::Draw;
 use crate::suite::placing::Placing;
-use crate::suite::{check, names};
+use crate::suite::{asks, check, names};
 
 /// What a map should contain.
 pub type Model = BTreeMap<Vec<u8>, u64>;
@@ -37,6 +38,8 @@ pub enum Op {
     /// The node so many steps above the leaf.
     Demote(Vec<u8>, u8),
     DemoteSubtree(Vec<u8>, u8),
+    /// Something of what placements may call: the call, and what else there is to choose.
+    Ask(Vec<u8>, u8, u64),
     Reclaim,
 }
 
@@ -151,6 +154,11 @@ pub fn apply<T: ByteMap>(map: &T, model: &mut Model, op: &Op) {
             model.clear();
         }
         Op::Promote(_) | Op::Demote(..) | Op::DemoteSubtree(..) => op.move_node(map),
+        Op::Ask(key, question, choice) => {
+            let mut draw = Draw::new(*choice, 0);
+            let question = (*question).into();
+            asks::ask(&*map.placed(), T::leaf_of(key), question, &mut draw);
+        }
         Op::Reclaim => map.placed().reclaim(),
     }
 }
@@ -200,6 +208,7 @@ pub fn ends_well<T: ByteMap>(map: &T, model: &Model, placing: &Placing) {
     });
     map.clear();
     assert_eq!((map.len(), all(map).next()), (0, None));
+    asks::ask_all(&*placed, &T::leaf_of(b""), &mut Draw::new(0, 0));
     check::reclaim_until(&*map.placed(), "all nodes", || {
         used() == map.stats().bytes_in_nodes
     });

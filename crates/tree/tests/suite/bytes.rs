@@ -10,9 +10,8 @@ use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::{InsertError, MAX_KEY};
 
 use crate::suite::draw::{Draw, seed};
-use crate::suite::effort;
-use crate::suite::names;
 use crate::suite::placing::{self, Placing};
+use crate::suite::{asks, effort, names};
 
 #[path = "byte_map.rs"]
 mod map;
@@ -20,7 +19,7 @@ mod map;
 mod ops;
 
 pub(crate) use map::byte_map;
-pub use map::{Bounds, ByteMap};
+pub use map::{Bounds, ByteMap, disguised};
 pub use ops::{Model, Op, all, apply, ends_well, same};
 
 /// Room for keys of 64 KiB, in chunks that come and go.
@@ -93,6 +92,7 @@ fn look<T: ByteMap>(map: &T, model: &mut Model, draw: &mut Draw) {
         Op::Seek(draw.below(10) as usize, some_key(draw)),
         Op::Scan(some_key(draw), draw.below(30) as usize),
         Op::GetMany((0..40).map(|_| some_key(draw)).collect()),
+        Op::Ask(some_key(draw), draw.word() as u8, draw.word()),
     ];
     for op in &looks {
         apply(map, model, op);
@@ -242,10 +242,14 @@ fn migrate<T: ByteMap>(map: &T, draw: &mut Draw) {
     // Tests mark their keys at the end.
     key.extend([None, Some(b'!'), Some(b'0'), Some(b'1'), Some(b'2')][draw.below(5) as usize]);
     let height = draw.below(map.placed().levels().into()) as u8;
-    let op = match draw.below(4) {
+    let op = match draw.below(5) {
         0 | 1 => Op::Promote(key),
         2 => Op::Demote(key, height),
-        _ => Op::DemoteSubtree(key, height),
+        3 => Op::DemoteSubtree(key, height),
+        _ => {
+            let question = draw.word();
+            return asks::ask(&*map.placed(), T::leaf_of(&key), question, draw);
+        }
     };
     op.move_node(map);
 }

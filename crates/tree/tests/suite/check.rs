@@ -7,8 +7,9 @@ use std::time::Duration;
 use timberline_placement::Placed;
 use timberline_tier::TierId;
 
-use super::TestMap;
+use super::draw::Draw;
 use super::placing::Placing;
+use super::{TestMap, asks};
 
 /// The map's content, seen every way, is the model's.
 pub fn same(map: &impl TestMap, model: &BTreeMap<u64, u64>) {
@@ -131,6 +132,8 @@ pub fn nothing_leaked(map: &impl TestMap) {
 pub fn comes_back<T: TestMap>(map: &T) {
     map.clear();
     assert_eq!((map.len(), map.all().next()), (0, None));
+    // Nothing is left to be found, but maybe what was there once.
+    asks::ask_all(&*map.placed(), &T::leaf_of(0), &mut Draw::new(0, 0));
     let stats = map.stats();
     assert_eq!(stats.levels.len(), 1, "an empty map is one leaf: {stats:?}");
     let root = stats.levels[0];

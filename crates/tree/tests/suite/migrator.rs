@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::draw::Draw;
-use super::{TestMap, names};
+use super::{TestMap, asks, names};
 
 /// One random move among keys below `keys`.
 pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
@@ -22,8 +22,12 @@ pub fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
         4..7 => _ = placed.demote(&names::on_path(&*placed, leaf, draw)),
         7 => _ = placed.demote_subtree(&names::on_path(&*placed, leaf, draw)),
         // Where no copies are made, these do nothing.
-        8..10 => _ = placed.add_record_page(),
-        _ => _ = placed.drop_record_page(),
+        8 => _ = placed.add_record_page(),
+        9 => _ = placed.drop_record_page(),
+        _ => {
+            let question = draw.word();
+            asks::ask(&*placed, leaf, question, draw);
+        }
     }
 }
 

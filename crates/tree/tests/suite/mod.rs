@@ -7,6 +7,8 @@
 //!
 //! Every test draws from one seed, which it prints; `TIMBERLINE_SEED=n` repeats a run.
 
+pub mod any_bits;
+pub mod asks;
 pub mod bulk;
 pub mod check;
 pub mod clockwork;
@@ -76,7 +78,7 @@ macro_rules! suite_for {
         $(
             #[test]
             fn $test() {
-                suite::$file::$test::<$map>();
+                suite::$file::$test::<suite::any_bits::AnyBits<$map>>();
             }
         )*
     };

@@ -45,6 +45,7 @@ fn ops() -> impl Strategy<Value = Op> {
         12 => keys().prop_map(Op::Promote),
         8 => (keys(), 0..5u8).prop_map(|(k, h)| Op::Demote(k, h)),
         4 => (keys(), 0..5u8).prop_map(|(k, h)| Op::DemoteSubtree(k, h)),
+        8 => (keys(), any::<u8>(), any::<u64>()).prop_map(|(k, ask, choice)| Op::Ask(k, ask, choice)),
         2 => Just(Op::Reclaim),
     ]
 }

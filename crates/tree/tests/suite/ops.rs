@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, RangeBounds};
 
+use super::draw::Draw;
 use super::map::Bounds;
-use super::{TestMap, names};
+use super::{TestMap, asks, names};
 
 /// One operation.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub enum Op {
     Promote(u64),
     Demote(u64, u8),
     DemoteSubtree(u64, u8),
+    /// Something of what placements may call, about the leaf of a key: the call, and what else there is to choose.
+    Ask(u64, u8, u64),
     Reclaim,
 }
 
@@ -136,6 +139,10 @@ pub fn apply<T: TestMap>(map: &T, model: &mut BTreeMap<u64, u64>, op: &Op) {
         Op::DemoteSubtree(key, height) => {
             let (leaf, placed) = (T::leaf_of(key), map.placed());
             placed.demote_subtree(&names::above(&*placed, leaf, height));
+        }
+        Op::Ask(key, question, choice) => {
+            let mut draw = Draw::new(choice, 0);
+            asks::ask(&*map.placed(), T::leaf_of(key), question.into(), &mut draw);
         }
         Op::Reclaim => map.placed().reclaim(),
     }

@@ -46,6 +46,9 @@ pub const HEADER: usize = 32;
 /// The key of an entry that is not there: search need not know how many are.
 const EMPTY: u64 = u64::MAX;
 
+/// In debug builds, the payload of an entry that is not there: it looks like the root of a layer in fast memory, where none is.
+const POISON: u64 = 0x0bad_0bad_0bad;
+
 /// A node behind its optimistic lock; `32 + 8 × WORDS` bytes, a power of two.
 pub type Node<const WORDS: usize> = Versioned<Body<WORDS>>;
 
@@ -101,6 +104,7 @@ impl Link {
     /// A link comes from a validated read, which makes it a node's of this tree at that time.
     #[inline(always)]
     pub fn node<'g, const WORDS: usize>(self, _pinned: &'g Guard<'g>) -> &'g Node<WORDS> {
+        debug_assert!(self.0 | 3 != POISON | 3, "a link of no entry is followed");
         // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
         // aligned to 64 bytes), validated before they leave the node they were read from (or, in
         // `fence_at`, checked to be such a slot, whatever lies there now), and arenas stay mapped while a tree or a deferred free needs them. A slot is not reused
@@ -329,8 +333,13 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// Makes these entries empty, as all behind the last one are.
     fn empty(&self, entries: Range<usize>) {
-        for key in &self.words[entries] {
+        for key in &self.words[entries.clone()] {
             key.store(EMPTY, Relaxed);
+        }
+        if cfg!(debug_assertions) {
+            for payload in &self.words[Self::CAPACITY..][entries] {
+                payload.store(POISON, Relaxed);
+            }
         }
     }
 
