@@ -6,6 +6,7 @@
 pub mod art;
 pub mod btree;
 mod cache;
+mod clear;
 mod error;
 mod goal;
 mod key;

@@ -25,11 +25,13 @@ pub enum Bug {
     CopiedUnlocked,
     /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record that was there is taken for a link.
     EmptyLeafEntered,
+    /// The first or the last record is looked up, and then removed by its key: another one may have come in between.
+    PoppedInTwoSteps,
 }
 
 #[cfg(feature = "seeded-bugs")]
 impl Bug {
-    const ALL: [Bug; 8] = [
+    const ALL: [Bug; 9] = [
         Bug::CopiedBeforeLocked,
         Bug::LeakedWhereMemoryEnds,
         Bug::ToldInBetween,
@@ -38,6 +40,7 @@ impl Bug {
         Bug::CopyLeftBehind,
         Bug::CopiedUnlocked,
         Bug::EmptyLeafEntered,
+        Bug::PoppedInTwoSteps,
     ];
 
     /// The bug that is called so above.

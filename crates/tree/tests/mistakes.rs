@@ -171,6 +171,24 @@ fn a_border_node_copied_before_it_is_locked_is_found() {
     found(Some(copied_before_locked), perform::<one_layer::Map>);
 }
 
+/// The way that pops went in all maps, until they were made linearizable.
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_pop_in_two_steps_is_found() {
+    use suite::ends::find_mistake;
+    use timberline_tree::seeded::{Bug, plant};
+
+    let plant = || plant(Bug::PoppedInTwoSteps);
+    let found = [
+        find_mistake::<Map>(PATIENCE, plant),
+        find_mistake::<one_layer::Map>(PATIENCE, plant),
+        find_mistake::<Radix>(PATIENCE, plant),
+    ];
+    for why in found {
+        println!("{}", why.expect("the mistake is found"));
+    }
+}
+
 #[cfg(feature = "seeded-bugs")]
 fn copied_before_locked() {
     use timberline_tree::seeded::{Bug, plant};

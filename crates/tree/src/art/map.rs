@@ -265,12 +265,13 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
         self.end(Way::Backward)
     }
 
-    /// Removes the record with the least key, as of some moment of the call. Returns it.
+    /// Removes the record with the least key, and returns it. The two are one step: no other thread
+    /// puts a lesser one there in between.
     pub fn pop_first(&self) -> Option<(K::Owned, V)> {
         self.pop(Way::Forward)
     }
 
-    /// Removes the record with the greatest key, as of some moment of the call. Returns it.
+    /// Removes the record with the greatest key, and returns it, at one moment.
     pub fn pop_last(&self) -> Option<(K::Owned, V)> {
         self.pop(Way::Backward)
     }
@@ -285,36 +286,14 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
     }
 
     fn pop(&self, way: Way) -> Option<(K::Owned, V)> {
-        loop {
-            let mut end = None;
-            self.tree.scan(way, Start::Everything, 1, |key, _| {
-                end = Some(key.to_vec());
-                ControlFlow::Break(())
-            });
-            let key = end?;
-            let own = |value| owned(self.memory(), value);
-            if let Some(value) = self.tree.remove(&key, own) {
-                return Some((K::from_bytes(&key), value));
-            }
-        }
+        let own = |key: &[u8], value| (K::from_bytes(key), owned(self.memory(), value));
+        self.tree.pop(way, own)
     }
 
-    /// Removes all records that are there when it passes them.
+    /// Removes all records that are there throughout. Ends, also beside others that insert: of the records that they insert meanwhile,
+    /// some may stay.
     pub fn clear(&self) {
-        let mut keys = Vec::new();
-        loop {
-            self.tree
-                .scan(Way::Forward, Start::Everything, 64, |key, _| {
-                    keys.push(key.to_vec());
-                    ControlFlow::Continue(())
-                });
-            if keys.is_empty() {
-                return;
-            }
-            for key in keys.drain(..) {
-                self.tree.remove(&key, |_| ());
-            }
-        }
+        self.tree.clear();
     }
 
     /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock; a

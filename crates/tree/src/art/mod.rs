@@ -19,6 +19,7 @@
 
 mod change;
 mod descent;
+mod ends;
 mod fresh;
 mod grow;
 mod map;

@@ -11,14 +11,15 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
+use super::ends::Ends;
 use super::node::{
     AT_END, Few, Link, LockedTip, PACKED, Pack, Position, Reach, Row, Step, Tip, number,
 };
 use super::tree::{Inner, Parent, Root, Tree};
 
 /// A record's place: what holds it and no other, the node where that hangs, and that node's parent.
-struct Spot<'g, R> {
-    key: &'g [u8],
+struct Spot<'k, 'g, R> {
+    key: &'k [u8],
     above: Parent<'g, R>,
     inner: Inner<'g, R>,
     at: Position,
@@ -26,6 +27,12 @@ struct Spot<'g, R> {
     branch: usize,
     level: u8,
     tip: Tip<'g>,
+}
+
+/// Where a tip hangs, below so many inner nodes.
+struct Hanging<'g, R> {
+    parent: Parent<'g, R>,
+    level: u8,
 }
 
 /// What became of a record that should be removed from a pack or a row.
@@ -48,17 +55,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Removes a record. Returns what `out` makes of its value.
     pub fn remove<T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
         let guard = self.store.pin();
-        let value = self.retry(|| self.try_remove(key, &guard))?;
+        let value = self.retry(|| self.try_remove(key, &mut Ends::any(), &guard))?;
         Some(out(value))
     }
 
-    fn try_remove<'g>(
+    /// Removes a record, if `ends` allow. Returns its value.
+    pub(super) fn try_remove<'g>(
         &'g self,
-        key: &'g [u8],
+        key: &[u8],
+        ends: &mut Ends<'g, R>,
         guard: &'g Guard<'g>,
     ) -> Result<Option<u64>, Restart> {
         let root = self.root.read()?;
         let mut parent = Parent::Root(root);
+        ends.pass(parent)?;
         let mut link = root.get(Root::link)?;
         let (mut depth, mut level) = (0, 0u8);
         loop {
@@ -67,11 +77,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             if let Some(tip) = self.tip_at(link, guard) {
                 // Only at the root; what hangs below a node is met from there.
-                if let Some(done) = self.remove_within(tip, key, parent, level, guard)? {
+                let within = Hanging { parent, level };
+                if let Some(done) = self.remove_within(tip, key, within, ends, guard)? {
                     return Ok(done);
                 }
                 let held = parent.upgrade()?;
                 let last = lock_last(tip, key)?;
+                ends.hold(1)?;
                 held.set(Link::NONE);
                 return Ok(Some(self.removed(last, guard)));
             }
@@ -86,13 +98,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             else {
                 return Ok(None);
             };
+            if !ends.pass(Parent::Node(inner, at))? {
+                return Ok(None);
+            }
             if let Some(tip) = (!child.is_none())
                 .then(|| self.tip_at(child, guard))
                 .flatten()
             {
-                let hangs = Parent::Node(inner, at);
-                let done = self.remove_within(tip, key, hangs, level + 1, guard)?;
-                if let Some(done) = done {
+                let within = Hanging {
+                    parent: Parent::Node(inner, at),
+                    level: level.saturating_add(1),
+                };
+                if let Some(done) = self.remove_within(tip, key, within, ends, guard)? {
                     return Ok(done);
                 }
                 let spot = Spot {
@@ -104,7 +121,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     level,
                     tip,
                 };
-                return self.take(spot, guard).map(Some);
+                return self.take(spot, ends, guard).map(Some);
             }
             parent = Parent::Node(inner, at);
             (link, depth) = (child, branch + usize::from(at > 0));
@@ -117,8 +134,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         tip: Tip<'_>,
         key: &[u8],
-        parent: Parent<'_, R>,
-        level: u8,
+        Hanging { parent, level }: Hanging<'_, R>,
+        ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<Option<Option<u64>>, Restart> {
         let within = match tip {
@@ -126,8 +143,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 self.visit_leaf(leaf);
                 return Ok((leaf.key() != key).then_some(None));
             }
-            Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent)?,
-            Tip::Row(row) => self.remove_in_row(row, key, &parent)?,
+            Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends)?,
+            Tip::Row(row) => self.remove_in_row(row, key, &parent, ends)?,
         };
         Ok(match within {
             Within::NotThere => Some(None),
@@ -151,11 +168,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         pack: Pack<'_>,
         key: &[u8],
         parent: &Parent<'_, R>,
+        ends: &Ends<'_, R>,
     ) -> Result<Within, Restart> {
         let seen = pack.read()?;
         parent.validate()?;
         self.visit_pack(pack);
-        let (value, count) = seen.get(|records| (records.get(number(key)), records.count()))?;
+        let (value, count) = seen.get(|records| {
+            let value = records.get(number(key));
+            let value = value.filter(|_| ends.is_at_end(records, number(key)));
+            (value, records.count())
+        })?;
         let Some(value) = value else {
             return Ok(Within::NotThere);
         };
@@ -163,6 +185,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Within::Last);
         }
         let held = pack.upgrade(seen)?;
+        ends.hold(0)?;
         held.remove(number(key));
         drop(held);
         self.store.count(-1);
@@ -202,6 +225,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         row: Row<'_>,
         key: &[u8],
         parent: &Parent<'_, R>,
+        ends: &Ends<'_, R>,
     ) -> Result<Within, Restart> {
         let seen = row.read()?;
         parent.validate()?;
@@ -209,7 +233,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Within::NotThere);
         };
         self.visit_row(row, at);
-        let (value, count) = seen.get(|records| (records.get(at), records.count()))?;
+        let (value, count) = seen.get(|records| {
+            let value = records.get(at);
+            let value = value.filter(|_| ends.is_at_end_of_row(records, at));
+            (value, records.count())
+        })?;
         let Some(value) = value else {
             return Ok(Within::NotThere);
         };
@@ -217,6 +245,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(Within::Last);
         }
         let held = row.upgrade(seen)?;
+        ends.hold(0)?;
         held.remove(at);
         drop(held);
         self.store.count(-1);
@@ -270,10 +299,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Takes a leaf from its node, which fits what is left afterwards.
-    fn take(&self, spot: Spot<'_, R>, guard: &Guard) -> Result<u64, Restart> {
+    fn take(
+        &self,
+        spot: Spot<'_, '_, R>,
+        ends: &Ends<'_, R>,
+        guard: &Guard,
+    ) -> Result<u64, Restart> {
         let left = spot.inner.node.get(|body| body.count())?.saturating_sub(1);
         if left == 1 {
-            return self.collapse(spot, guard);
+            return self.collapse(spot, ends, guard);
         }
         if let Some(kind) = spot.inner.link.kind().shrunk(left) {
             let new = self.in_place_of(spot.inner.link, 1, &spot.above, spot.level);
@@ -281,6 +315,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let above = spot.above.upgrade()?;
                 let old = spot.inner.node.upgrade()?;
                 let last = lock_last(spot.tip, spot.key)?;
+                ends.hold(2)?;
                 let path = &spot.key[..spot.branch];
                 let body = smaller.link.claim::<R>(self.base, guard);
                 body.reset(kind, &path[spot.branch - old.prefix_len()..]);
@@ -303,13 +338,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         let held = spot.inner.node.upgrade()?;
         let last = lock_last(spot.tip, spot.key)?;
+        ends.hold(1)?;
         held.remove(spot.at);
         drop(held);
         Ok(self.removed(last, guard))
     }
 
     /// Takes one of two entries from a node, and puts the other in the node's place.
-    fn collapse(&self, spot: Spot<'_, R>, guard: &Guard) -> Result<u64, Restart> {
+    fn collapse(
+        &self,
+        spot: Spot<'_, '_, R>,
+        ends: &Ends<'_, R>,
+        guard: &Guard,
+    ) -> Result<u64, Restart> {
         let above = spot.above.upgrade()?;
         let old = spot.inner.node.upgrade()?;
         let mut other = (AT_END, Link::NONE);
@@ -321,6 +362,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         });
         let (at, link) = other;
         let last = lock_last(spot.tip, spot.key)?;
+        ends.hold(2)?;
         if !link.is_tip() {
             // Who holds it waits for nothing that is locked here.
             let below = link.node::<R>(self.base, guard).lock()?;

@@ -14,6 +14,7 @@ use super::payload::Values;
 use super::scan::{Range, Span};
 use super::tree::Tree;
 use super::{BulkError, NODE_1K, Stats};
+use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
 use crate::{Full, InsertError, Key, Value};
@@ -248,41 +249,26 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> BTree<K, V, M, WORDS> {
         self.iter().next_back()
     }
 
-    /// Removes the record with the least key, as of some moment of the call. Returns it.
+    /// Removes the record with the least key, and returns it. The two are one step: no other thread
+    /// puts a lesser one there in between.
     pub fn pop_first(&self) -> Option<(K, V)> {
-        self.pop(Self::first)
+        self.pop(Way::Forward)
     }
 
-    /// Removes the record with the greatest key, as of some moment of the call. Returns it.
+    /// Removes the record with the greatest key, and returns it, at one moment.
     pub fn pop_last(&self) -> Option<(K, V)> {
-        self.pop(Self::last)
+        self.pop(Way::Backward)
     }
 
-    fn pop(&self, end: impl Fn(&Self) -> Option<(K, V)>) -> Option<(K, V)> {
-        loop {
-            let (key, _) = end(self)?;
-            // Another thread may have been faster.
-            if let Some(value) = self.remove(key) {
-                return Some((key, value));
-            }
-        }
+    fn pop(&self, way: Way) -> Option<(K, V)> {
+        let own = |key, value| (K::from_word(key), owned(self.memory(), value));
+        self.tree.pop(way, own)
     }
 
-    /// Removes all records that are there when it passes them, and gives back the memory of their copies.
+    /// Removes all records that are there throughout, and gives back the memory of copies. Ends, also beside others that insert: of the
+    /// records that they insert meanwhile, some may stay.
     pub fn clear(&self) {
-        const GROUP: usize = 64;
-        let (mut keys, mut from) = (Vec::with_capacity(GROUP), Some(0));
-        while let Some(first) = from {
-            self.tree.scan(first, GROUP, |key, _| {
-                keys.push(key);
-                ControlFlow::Continue(())
-            });
-            from = keys.last().and_then(|last| last.checked_add(1));
-            for key in keys.drain(..) {
-                self.tree.remove(key, |_| ());
-            }
-        }
-        while self.tree.drop_page_of_copies() {}
+        self.tree.clear();
     }
 
     /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock; a

@@ -17,6 +17,7 @@ mod blocks;
 mod bulk;
 mod copies;
 mod descent;
+mod ends;
 pub(crate) mod grow;
 mod leaves;
 mod many;

@@ -13,7 +13,7 @@ use timberline_tier::Memory;
 
 use super::node::{Block, Body, Link};
 use super::payload::{Payload, Values};
-use super::tree::{At, HeldParent, Parent, Place, Tree};
+use super::tree::{At, Held, HeldParent, Parent, Place, Tree};
 use crate::seeded::{self, Bug};
 use crate::value::Keep;
 
@@ -33,20 +33,29 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     }
 
     /// Removes a record from its leaf. Returns its value, which is there as long as the thread stays pinned, and how many are left.
-    fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
+    pub(super) fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
         let Some((leaf, index)) = self.record(key, guard)? else {
             return Ok(None);
         };
-        let held = leaf.upgrade()?;
+        Ok(Some(self.take_at(leaf.upgrade()?, index, guard)))
+    }
+
+    /// The same of a leaf that is locked.
+    pub(super) fn take_at(
+        &self,
+        held: Held<'_, WORDS>,
+        index: usize,
+        guard: &Guard,
+    ) -> (u64, usize) {
         self.charge_payload(&held, index);
-        let value = held.payload(index);
+        let (key, value) = (held.key(index), held.payload(index));
         held.remove(index);
         self.forget_copy(&held, key, guard);
         self.count(-1);
         let left = held.count();
         self.reclaim_value(value, guard);
         self.note_unlocked(held, Access::Reuse);
-        Ok(Some((value, left)))
+        (value, left)
     }
 }
 

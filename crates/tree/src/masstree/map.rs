@@ -234,12 +234,13 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
         self.end(Way::Backward)
     }
 
-    /// Removes the record with the least key, as of some moment of the call. Returns it.
+    /// Removes the record with the least key, and returns it. The two are one step: no other thread
+    /// puts a lesser one there in between.
     pub fn pop_first(&self) -> Option<(K::Owned, V)> {
         self.pop(Way::Forward)
     }
 
-    /// Removes the record with the greatest key, as of some moment of the call. Returns it.
+    /// Removes the record with the greatest key, and returns it, at one moment.
     pub fn pop_last(&self) -> Option<(K::Owned, V)> {
         self.pop(Way::Backward)
     }
@@ -254,38 +255,14 @@ impl<K: ByteKey + ?Sized, V: Value, M: Memory, const WORDS: usize> Masstree<K, V
     }
 
     fn pop(&self, way: Way) -> Option<(K::Owned, V)> {
-        loop {
-            let mut end = None;
-            self.tree.walk(way, Bound::Unbounded, 1, |key, _| {
-                end = Some(key.to_vec());
-                ControlFlow::Break(())
-            });
-            let key = end?;
-            if let Some(value) = self.tree.remove(&key, |value| owned(self.memory(), value)) {
-                return Some((K::from_bytes(&key), value));
-            }
-        }
+        let own = |key: &[u8], value| (K::from_bytes(key), owned(self.memory(), value));
+        self.tree.pop(way, own)
     }
 
-    /// Removes all records that are there when it passes them.
+    /// Removes all records that are there throughout. Ends, also beside others that insert: of the records that they insert meanwhile,
+    /// some may stay.
     pub fn clear(&self) {
-        const GROUP: usize = 64;
-        let (mut keys, mut last) = (Vec::new(), None);
-        loop {
-            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            self.tree.walk(Way::Forward, from, GROUP, |key, _| {
-                keys.push(key.to_vec());
-                ControlFlow::Continue(())
-            });
-            for key in &keys {
-                self.tree.remove(key, |_| ());
-            }
-            last = keys.pop();
-            keys.clear();
-            if last.is_none() {
-                return;
-            }
-        }
+        self.tree.clear();
     }
 
     /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock; a

@@ -24,6 +24,7 @@
 
 mod deepen;
 mod descent;
+mod ends;
 mod layers;
 mod map;
 mod range;

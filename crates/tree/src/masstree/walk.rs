@@ -114,6 +114,38 @@ impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
     }
 }
 
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    /// The topmost root and its height.
+    pub(super) fn top<'g>(
+        &'g self,
+        guard: &'g Guard,
+    ) -> Result<(Snapshot<'g, Body<WORDS>>, u8), Restart> {
+        let root = self.root.read()?;
+        let (link, height) = root.get(|root| (root.node(), root.height()))?;
+        let node = link.node::<WORDS>(guard).read()?;
+        root.validate()?;
+        Ok((node, height))
+    }
+
+    /// The leaf that covers a slice, below a node.
+    pub(super) fn leaf_in<'g>(
+        &'g self,
+        mut node: Snapshot<'g, Body<WORDS>>,
+        height: u8,
+        word: u64,
+        guard: &'g Guard,
+    ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
+        for _ in 0..height {
+            let link = node.get(|body| self.find_child(self.search, body, word).1)?;
+            self.prefetch(link);
+            let child = link.node::<WORDS>(guard).read()?;
+            node.validate()?;
+            node = child;
+        }
+        Ok(node)
+    }
+}
+
 impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
     /// Drops what changed since the walk came through, and has it go on from a bound below the rest.
     fn back_up(&mut self, from: Bound<&[u8]>) {
@@ -144,7 +176,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
             visit(key, value).is_break() || *wanted == 0
         };
         if self.frames.is_empty() {
-            let (node, height) = self.top()?;
+            let (node, height) = self.tree.top(self.guard)?;
             let bounded = from != Bound::Unbounded;
             self.enter(node, height, 0, self.start(from, 0), bounded)?;
         }
@@ -218,15 +250,6 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
         Ok(())
     }
 
-    /// The topmost root and its height.
-    fn top(&self) -> Result<(Snapshot<'g, Body<WORDS>>, u8), Restart> {
-        let root = self.tree.root.read()?;
-        let (link, height) = root.get(|root| (root.node(), root.height()))?;
-        let node = link.node::<WORDS>(self.guard).read()?;
-        root.validate()?;
-        Ok((node, height))
-    }
-
     /// Which side of the bound's `rest` a layer is on that skips some bytes.
     fn side(&self, skipped: &[u8], rest: &[u8]) -> Side {
         if rest.len() > skipped.len() && rest.starts_with(skipped) {
@@ -248,23 +271,6 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
         }
     }
 
-    /// The leaf that covers a slice, below a node.
-    fn leaf_in(
-        &self,
-        mut node: Snapshot<'g, Body<WORDS>>,
-        height: u8,
-        word: u64,
-    ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
-        for _ in 0..height {
-            let link = node.get(|body| self.tree.find_child(self.tree.search, body, word).1)?;
-            self.tree.prefetch(link);
-            let child = link.node::<WORDS>(self.guard).read()?;
-            node.validate()?;
-            node = child;
-        }
-        Ok(node)
-    }
-
     /// Copies the entries from a slice on of the leaf that covers it, in the layer below a node.
     fn enter(
         &mut self,
@@ -274,7 +280,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
         word: u64,
         at_bound: bool,
     ) -> Result<(), Restart> {
-        let leaf = self.leaf_in(node, height, word)?;
+        let leaf = self.tree.leaf_in(node, height, word, self.guard)?;
         let start = self.entries.len();
         let (way, tree, entries) = (self.way, self.tree, &mut self.entries);
         // Each entry has a record at least, but for one at the bound.
@@ -347,7 +353,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
             return Ok(());
         };
         let (node, height) = match self.frames.last() {
-            None => self.top()?,
+            None => self.tree.top(self.guard)?,
             Some(above) => {
                 let root = match Lead::of(self.entries[above.next - 1].payload) {
                     Lead::Layer(root) => root,

@@ -33,7 +33,7 @@ enum Put<R> {
 
 /// Where a value is.
 #[derive(Clone, Copy)]
-enum Home {
+pub(super) enum Home {
     Entry(usize),
     Record(usize, Block),
 }
@@ -258,29 +258,40 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             let Some((held, home)) = self.hold(key, &spot)? else {
                 return Ok(None);
             };
-            let value = home.value(&held);
-            match home {
-                Home::Entry(index) => held.remove(index),
-                Home::Record(index, record) => {
-                    held.remove(index);
-                    self.reclaim_block(record, record.slot(), &guard);
-                }
-            }
-            self.count(-1);
-            let left = held.count();
-            self.reclaim_value(value, &guard);
-            self.note_unlocked(held, Access::Reuse);
+            let (value, left) = self.take_at(held, home, &guard);
             Ok(Some((value, left, spot.depth, spot.word)))
         })?;
+        self.shrink_after(left, &key[..depth], word, &guard);
+        Some(out(value))
+    }
+
+    /// Removes a record from its leaf. Returns its value, which is there as long as the thread stays pinned, and how many are left.
+    pub(super) fn take_at(&self, held: Held<'_, WORDS>, home: Home, guard: &Guard) -> (u64, usize) {
+        let value = home.value(&held);
+        match home {
+            Home::Entry(index) => held.remove(index),
+            Home::Record(index, record) => {
+                held.remove(index);
+                self.reclaim_block(record, record.slot(), guard);
+            }
+        }
+        self.count(-1);
+        let left = held.count();
+        self.reclaim_value(value, guard);
+        self.note_unlocked(held, Access::Reuse);
+        (value, left)
+    }
+
+    /// Merges the leaf that covers a slice behind these bytes, if so many entries are too few for it.
+    pub(super) fn shrink_after(&self, left: usize, before: &[u8], word: u64, guard: &Guard) {
         if left < Self::UNDERFULL {
-            let path = &path(&key[..depth])[..];
+            let path = &path(before)[..];
             let leaf = At {
                 path,
                 key: word,
                 height: 0,
             };
-            self.shrink(leaf, &guard);
+            self.shrink(leaf, guard);
         }
-        Some(out(value))
     }
 }

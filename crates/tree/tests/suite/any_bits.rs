@@ -113,6 +113,14 @@ impl<T: TestMap> TestMap for AnyBits<T> {
     fn len(&self) -> usize {
         self.0.len()
     }
+    fn pop_first(&self) -> Option<(u64, u64)> {
+        let (key, value) = self.0.pop_first()?;
+        Some((key, self.other(value)))
+    }
+    fn pop_last(&self) -> Option<(u64, u64)> {
+        let (key, value) = self.0.pop_last()?;
+        Some((key, self.other(value)))
+    }
     fn clear(&self) {
         self.0.clear();
     }

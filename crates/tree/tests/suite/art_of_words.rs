@@ -73,6 +73,12 @@ impl<R: Reach> TestMap for Map<R> {
     fn len(&self) -> usize {
         self.0.len()
     }
+    fn pop_first(&self) -> Option<(u64, u64)> {
+        self.0.pop_first()
+    }
+    fn pop_last(&self) -> Option<(u64, u64)> {
+        self.0.pop_last()
+    }
     fn clear(&self) {
         self.0.clear();
     }

@@ -67,6 +67,12 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
     fn len(&self) -> usize {
         self.len()
     }
+    fn pop_first(&self) -> Option<(u64, u64)> {
+        self.pop_first()
+    }
+    fn pop_last(&self) -> Option<(u64, u64)> {
+        self.pop_last()
+    }
     fn clear(&self) {
         self.clear();
     }

@@ -71,6 +71,8 @@ pub trait TestMap: Sized + Send + Sync {
         visit: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> usize;
     fn len(&self) -> usize;
+    fn pop_first(&self) -> Option<(u64, u64)>;
+    fn pop_last(&self) -> Option<(u64, u64)>;
     fn clear(&self);
     fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError>;
 

@@ -115,6 +115,12 @@ impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
     fn len(&self) -> usize {
         self.0.len()
     }
+    fn pop_first(&self) -> Option<(u64, u64)> {
+        self.0.pop_first()
+    }
+    fn pop_last(&self) -> Option<(u64, u64)> {
+        self.0.pop_last()
+    }
     fn clear(&self) {
         self.0.clear();
     }

@@ -15,6 +15,7 @@ pub mod clockwork;
 pub mod contended;
 pub mod draw;
 pub mod effort;
+pub mod ends;
 pub mod faults;
 pub mod full;
 pub mod linear;
@@ -49,6 +50,8 @@ macro_rules! suite_for {
                 scans::each_leaf_that_only_moves_is_seen,
                 linear::histories_are_linearizable_at_rest,
                 linear::histories_are_linearizable_while_nodes_move,
+                ends::pops_are_linearizable,
+                ends::a_map_is_cleared_beside_inserters,
                 moves::heat_goes_along_and_the_old_address_is_dead,
                 moves::scattered_nodes_move_together,
                 faults::a_failed_allocation_fails_an_insert_or_nothing,

@@ -23,6 +23,8 @@ pub enum Op {
     /// Loads this many keys from here on, with gaps.
     BulkLoad(u64, u64, u64),
     RemoveRun(u64, u64),
+    PopFirst,
+    PopLast,
     Clear,
     Promote(u64),
     Demote(u64, u8),
@@ -125,6 +127,8 @@ pub fn apply<T: TestMap>(map: &T, model: &mut BTreeMap<u64, u64>, op: &Op) {
                 assert_eq!(map.remove(key), model.remove(&key), "{key}");
             }
         }
+        Op::PopFirst => assert_eq!(map.pop_first(), model.pop_first()),
+        Op::PopLast => assert_eq!(map.pop_last(), model.pop_last()),
         Op::Clear => {
             map.clear();
             model.clear();

@@ -65,6 +65,8 @@ pub trait ValueMap: Sized + Send + Sync {
         visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> usize;
     fn len(&self) -> usize;
+    fn pop_first(&self) -> Option<(u64, Vec<u8>)>;
+    fn pop_last(&self) -> Option<(u64, Vec<u8>)>;
     fn clear(&self);
     fn bulk_load(
         &self,
@@ -143,6 +145,12 @@ macro_rules! value_map {
             }
             fn len(&self) -> usize {
                 self.len()
+            }
+            fn pop_first(&self) -> Option<(u64, Vec<u8>)> {
+                self.pop_first()
+            }
+            fn pop_last(&self) -> Option<(u64, Vec<u8>)> {
+                self.pop_last()
             }
             fn clear(&self) {
                 self.clear();
@@ -244,6 +252,14 @@ impl<T: ValueMap> TestMap for Encoded<T> {
     fn len(&self) -> usize {
         self.0.len()
     }
+    fn pop_first(&self) -> Option<(u64, u64)> {
+        let (key, value) = self.0.pop_first()?;
+        Some((key, decode(&value)))
+    }
+    fn pop_last(&self) -> Option<(u64, u64)> {
+        let (key, value) = self.0.pop_last()?;
+        Some((key, decode(&value)))
+    }
     fn clear(&self) {
         self.0.clear();
     }
@@ -265,6 +281,7 @@ macro_rules! value_suite_for {
                 contended::every_value_comes_out_once,
                 scans::standing_records_are_seen_once_in_order,
                 linear::histories_are_linearizable_while_nodes_move,
+                ends::pops_are_linearizable,
                 moves::heat_goes_along_and_the_old_address_is_dead,
                 faults::a_failed_allocation_fails_an_insert_or_nothing,
                 faults::a_failed_allocation_ends_a_bulk_load_cleanly,

@@ -22,7 +22,7 @@
 
 pub mod call;
 pub mod cell;
-mod gate;
+pub mod gate;
 pub mod group;
 pub mod history;
 pub mod keys;

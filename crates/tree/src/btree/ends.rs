@@ -1,0 +1,122 @@
+//! The first and the last record: taking them out, and taking out all.
+//!
+//! The first record is the first entry of the leftmost leaf that has any. That leaf is locked, and the leaves before it are validated to
+//! be as empty as they were: so at the moment of the lock no record is less, and until it is unlocked nobody sees the
+//! record that is about to go.
+
+use std::ops::ControlFlow;
+
+use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::node::Body;
+use super::payload::Values;
+use super::tree::{At, Tree};
+use crate::clear::{self, GROUP};
+use crate::range::Way;
+use crate::seeded::{self, Bug};
+use crate::value::Keep;
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Removes the first or the last record. Returns what `out` makes of its key and its value.
+    pub fn pop<R>(&self, way: Way, out: impl FnOnce(u64, u64) -> R) -> Option<R> {
+        let guard = self.store.pin();
+        let (key, value, left) = self.retry(|| self.try_pop(way, &guard))?;
+        if left < Self::UNDERFULL {
+            self.shrink(At::leaf(key), &guard);
+        }
+        Some(out(key, value))
+    }
+
+    /// The key, the value, and how many records are left in the leaf.
+    fn try_pop(&self, way: Way, guard: &Guard) -> Result<Option<(u64, u64, usize)>, Restart> {
+        let (mut next, mut empty) = (Some(way.least_word()), Vec::new());
+        while let Some(word) = next {
+            let place = self.find(At::leaf(word), guard)?;
+            let leaf = place.expect("every tree has leaves").node;
+            let (count, behind) = leaf.get(|body| (body.count(), way.behind(body)))?;
+            if count == 0 {
+                empty.push(leaf);
+                next = behind;
+                continue;
+            }
+            let index = way.first_of(count);
+            let key = leaf.get(|body| body.key(index))?;
+            if seeded::has(Bug::PoppedInTwoSteps) {
+                std::thread::yield_now();
+                let taken = self.take(key, guard)?.ok_or(Restart)?;
+                return Ok(Some((key, taken.0, taken.1)));
+            }
+            let held = leaf.upgrade()?;
+            if empty.iter().any(|leaf| leaf.validate().is_err()) {
+                held.unchanged();
+                return Err(Restart);
+            }
+            let (value, left) = self.take_at(held, index, guard);
+            return Ok(Some((key, value, left)));
+        }
+        // The last one was empty when all others were.
+        empty.iter().try_for_each(|leaf| leaf.validate())?;
+        Ok(None)
+    }
+
+    /// Removes all records: see [`clear`](crate::clear).
+    pub fn clear(&self) {
+        let last = self.retry(|| self.last_key(&self.store.pin()));
+        let next = |passed: Option<&u64>, keys: &mut Vec<u64>| {
+            // What was passed is less than the last key.
+            let from = passed.map_or(0, |passed| passed + 1);
+            self.scan(from, GROUP, |key, _| {
+                keys.push(key);
+                ControlFlow::Continue(())
+            });
+        };
+        let remove = |key: &u64| _ = self.remove(*key, |_| ());
+        clear::clear(last, next, remove);
+        while self.drop_page_of_copies() {}
+    }
+
+    /// The greatest key, or one that was it a moment ago.
+    fn last_key(&self, guard: &Guard) -> Result<Option<u64>, Restart> {
+        let mut next = Some(u64::MAX);
+        while let Some(word) = next {
+            let leaf = self.leaf(word, guard);
+            let (last, before) = leaf.get(|body| {
+                let last = body.count().checked_sub(1).map(|last| body.key(last));
+                (last, body.lower().checked_sub(1))
+            })?;
+            if last.is_some() {
+                return Ok(last);
+            }
+            next = before;
+        }
+        Ok(None)
+    }
+}
+
+impl Way {
+    /// The slice or key that a leaf at this end covers.
+    pub(crate) fn least_word(self) -> u64 {
+        match self {
+            Way::Forward => 0,
+            Way::Backward => u64::MAX,
+        }
+    }
+
+    /// Covered by the next leaf of the tree.
+    pub(crate) fn behind<const WORDS: usize>(self, leaf: &Body<WORDS>) -> Option<u64> {
+        match self {
+            Way::Forward => leaf.upper().checked_add(1),
+            Way::Backward => leaf.lower().checked_sub(1),
+        }
+    }
+
+    /// The first entry of so many, at least one.
+    pub(crate) fn first_of(self, count: usize) -> usize {
+        match self {
+            Way::Forward => 0,
+            Way::Backward => count - 1,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The first and the last record: taking them out, and taking out all.
+//!
+//! As in the B+tree (`btree/ends.rs`), in each layer on the way: the border node of the record is locked, and what leads
+//! there, and the empty ones that were passed, are validated.
+
+use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::Tree;
+use super::slice::{Lead, has_more, path, push_bytes};
+use super::write::Home;
+use crate::btree::node::{Body, Link};
+use crate::btree::tree::At;
+use crate::clear;
+use crate::range::Way;
+use crate::seeded::{self, Bug};
+use crate::value::Keep;
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    /// Removes the first or the last record. Returns what `out` makes of its key and its value.
+    pub fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> R) -> Option<R> {
+        let (guard, mut key) = (self.store.pin(), Vec::new());
+        let value = self.retry(|| self.try_pop(way, &mut key, &guard))?;
+        Some(out(&key, value))
+    }
+
+    fn try_pop(&self, way: Way, key: &mut Vec<u8>, guard: &Guard) -> Result<Option<u64>, Restart> {
+        // Where layers are entered, and what is empty.
+        let mut passed = Vec::new();
+        let (mut node, mut height) = self.top(guard)?;
+        key.clear();
+        loop {
+            let depth = key.len();
+            let mut next = Some(way.least_word());
+            let found = loop {
+                let Some(word) = next else { break None };
+                let leaf = self.leaf_in(node, height, word, guard)?;
+                let (count, behind) = leaf.get(|body| (body.count(), way.behind(body)))?;
+                if count > 0 {
+                    break Some((leaf, way.first_of(count)));
+                }
+                passed.push(leaf);
+                next = behind;
+            };
+            let Some((leaf, index)) = found else {
+                passed.iter().try_for_each(|leaf| leaf.validate())?;
+                if depth == 0 {
+                    return Ok(None);
+                }
+                // Whoever took the last record of a layer is about to remove it. That may as well be done here.
+                self.shrink(
+                    At {
+                        path: &path(key),
+                        key: 0,
+                        height: 0,
+                    },
+                    guard,
+                );
+                return Err(Restart);
+            };
+            let (word, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
+            push_bytes(word, key);
+            let root = match has_more(word).then(|| Lead::of(payload)) {
+                Some(Lead::Layer(root)) => root,
+                Some(Lead::Skip(skip)) => {
+                    self.memory().charge_access(skip.address(), skip.used());
+                    key.extend_from_slice(skip.bytes());
+                    Link::from_word(skip.word())
+                }
+                record => {
+                    let mut home = Home::Entry(index);
+                    if let Some(Lead::Record(record)) = record {
+                        key.extend_from_slice(record.bytes());
+                        home = Home::Record(index, record);
+                    }
+                    if seeded::has(Bug::PoppedInTwoSteps) {
+                        std::thread::yield_now();
+                        return self.remove(key, |value| value).ok_or(Restart).map(Some);
+                    }
+                    let held = leaf.upgrade()?;
+                    if passed.iter().any(|leaf| leaf.validate().is_err()) {
+                        held.unchanged();
+                        return Err(Restart);
+                    }
+                    let (value, left) = self.take_at(held, home, guard);
+                    self.shrink_after(left, &key[..depth], word, guard);
+                    return Ok(Some(value));
+                }
+            };
+            node = root.node::<WORDS>(guard).read()?;
+            leaf.validate()?;
+            height = node.get(Body::height)?;
+            passed.push(leaf);
+        }
+    }
+
+    /// Removes all records: see [`clear`](crate::clear).
+    pub fn clear(&self) {
+        clear::clear_ordered(self, |key| _ = self.remove(key, |_| ()));
+    }
+}
