@@ -1,8 +1,9 @@
 //! The atomics that protocol code is written against: the standard library's, or loom's when a
 //! model checker runs it (`--cfg loom`).
 //!
-//! With the feature `shuttle`, threads that shuttle started change over at the lock's steps, and nowhere else. They all run on one
-//! thread of the system, so the real atomics serve, and what shuttle explores is interleavings, not reorderings.
+//! With the feature `shuttle`, threads that shuttle started change over at the lock's steps, and
+//! nowhere else. They all run on one thread of the system, so the real atomics serve, and what
+//! shuttle explores is interleavings, not reorderings.
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, fence};

@@ -6,45 +6,60 @@
 //! `LOCKED` and `OBSOLETE`. It follows optimistic lock coupling (Leis, Scheibner, Kemper, Neumann:
 //! "The ART of Practical Synchronization", DaMoN 2016).
 //!
-//! **To read:** take a [`Snapshot`] with [`Versioned::read`] (it waits while the word is locked), run
-//! closures over the data with [`Snapshot::get`], and believe a result only because `get` returned
-//! it: the version was the same afterwards. A reader writes nothing, so a hot root stays in every
-//! core's cache. Data is reachable in no other way, so an unchecked read does not compile.
+//! **To read:** take a [`Snapshot`] with [`Versioned::read`] (it waits while the word is locked),
+//! run closures over the data with [`Snapshot::get`], and believe a result only because `get`
+//! returned it: the version was the same afterwards. A reader writes nothing, so a hot root stays
+//! in every core's cache. Data is reachable in no other way, so an unchecked read does not compile.
 //! While the closure runs, a writer may change anything: it sees a mixture of old and new words. It
 //! must therefore end, index in bounds and follow no pointer, whatever it sees.
 //!
-//! **To write:** get an [`Exclusive`] from a snapshot ([`Snapshot::upgrade`], which fails if anything
-//! changed since) or from nothing ([`Versioned::lock`], which waits). Dropping it unlocks with the next
-//! version; [`Exclusive::unchanged`] unlocks with the same one.
+//! **To write:** get an [`Exclusive`] from a snapshot ([`Snapshot::upgrade`], which fails if
+//! anything changed since) or from nothing ([`Versioned::lock`], which waits). Dropping it unlocks
+//! with the next version; [`Exclusive::unchanged`] unlocks with the same one.
 //!
-//! A panic unlocks, too, with the next version: the guard is dropped on unwinding, and there is no poison. So whoever calls code of
-//! others while it holds the lock does so while the data is whole: before its first change, or after its last.
+//! A panic unlocks, too, with the next version: the guard is dropped on unwinding, and there is no
+//! poison. So whoever calls code of others while it holds the lock does so while the data is whole:
+//! before its first change, or after its last.
 //!
 //! **To step** from a parent to a child: take the child's pointer with the parent's `get`, take the
-//! child's snapshot, then [`Snapshot::validate`] the parent. If the parent is the same, the child was
-//! its child when its snapshot was taken. Writers lock top-down (parent, then children left to right).
+//! child's snapshot, then [`Snapshot::validate`] the parent. If the parent is the same, the child
+//! was its child when its snapshot was taken. Writers lock top-down (parent, then children left to
+//! right).
 //!
 //! **To remove** a node, or to move it: while holding it and its parent, make the parent point
-//! elsewhere, then [`Exclusive::retire`] the node. Every later reader of it gets [`Restart`] and starts
-//! over from the root. Its memory goes to the epoch, as readers may still look at it.
+//! elsewhere, then [`Exclusive::retire`] the node. Every later reader of it gets [`Restart`] and
+//! starts over from the root. Its memory goes to the epoch, as readers may still look at it.
 //!
-//! **To restart** is always allowed and never wrong. Nothing bounds how often: under an unbroken stream of
-//! writers to one node a reader of it starves, though it gives its core away while it waits.
+//! **To restart** is always allowed and never wrong. Nothing bounds how often: under an unbroken
+//! stream of writers to one node a reader of it starves, though it gives its core away while it
+//! waits.
 //!
 //! # Why it works
 //!
-//! Data is made of atomics accessed with `Relaxed`; two pairs of barriers order it against the word.
+//! Data is made of atomics accessed with `Relaxed`; two pairs of barriers order it against the
+//! word.
 //!
-//! - *Begin.* Writer: data stores, then the unlocking store of the word (`Release`). Reader: load of the
-//!   word (`Acquire`), then data loads. A reader that sees version v sees all data stores before v.
-//! - *End.* Writer: locking the word, `fence(Release)`, data stores. Reader: data loads, `fence(Acquire)`,
-//!   load of the word. A reader that saw any data store of a writer sees that writer's lock, or later,
-//!   in the word, and fails.
+//! - *Begin.* Writer: data stores, then the unlocking store of the word (`Release`). Reader: load
+//!   of the word (`Acquire`), then data loads. A reader that sees version v sees all data stores
+//!   before v.
+//! - *End.* Writer: locking the word, `fence(Release)`, data stores. Reader: data loads,
+//!   `fence(Acquire)`, load of the word. A reader that saw any data store of a writer sees that
+//!   writer's lock, or later, in the word, and fails.
 //!
-//! **Equal versions mean equal contents**, also across reuse of memory: a node built where another
-//! was retired continues its version ([`Versioned::claim`]) instead of starting at zero. (Only memory that was given
-//! back to the system in between starts at zero again; the epoch keeps readers from seeing that.) The version has 62
-//! bits and does not wrap in practice.
+//! **Equal versions mean equal contents for as long as a reader stays pinned.** Within a node's
+//! life every change has a new version; 62 bits do not wrap in practice. Across lives the epoch
+//! answers for it: a snapshot is used while its thread is pinned, by the guard that it was pinned
+//! with when it found the node, and the node's memory is not used again before that thread has
+//! unpinned. So what is built there next may begin with any version: the radix tree's nodes begin
+//! at zero ([`Versioned::claim`] of a zeroed word), as their slots may have held leaves, which have
+//! none.
+//!
+//! Those who look at an address of which they know nothing, to learn which leaf seems to lie there,
+//! find memory that may be claimed while they look, for the epoch keeps no slot from being handed
+//! out that was free before they pinned. In the B+tree a node continues the version of the one
+//! before it, so they do not take a mixture of two nodes for one; where slots may hold anything
+//! else, and in the radix tree, what they find is believed only once a descent by that key has led
+//! to the same address.
 
 use std::fmt;
 use std::ops::Deref;
@@ -90,7 +105,8 @@ impl<T> Versioned<T> {
     ///
     /// # Errors
     /// The data was retired.
-    // Always, for code of a CPU with wide vectors too: a call that returns two words bars inlining there.
+    // Always, for code of a CPU with wide vectors too: a call that returns two words bars inlining
+    // there.
     #[inline(always)]
     pub fn read(&self) -> Result<Snapshot<'_, T>, Restart> {
         step();
@@ -101,7 +117,8 @@ impl<T> Versioned<T> {
         Ok(Snapshot { of: self, version })
     }
 
-    /// Begins to read, or gives up where a writer holds the lock: for memory that may not even hold a `Versioned` any more.
+    /// Begins to read, or gives up where a writer holds the lock: for memory that may not even hold
+    /// a `Versioned` any more.
     ///
     /// # Errors
     /// The data is locked, or was retired.
@@ -114,8 +131,9 @@ impl<T> Versioned<T> {
         Ok(Snapshot { of: self, version })
     }
 
-    /// Begins to read also what was retired: until it is claimed, which the epoch keeps from happening while the thread stays
-    /// pinned, that does not change any more. Waits while a writer holds the lock.
+    /// Begins to read also what was retired: until it is claimed, which the epoch keeps from
+    /// happening while the thread stays pinned, that does not change any more. Waits while a writer
+    /// holds the lock.
     pub fn read_last(&self) -> Snapshot<'_, T> {
         self.read().unwrap_or_else(|Restart| {
             let version = self.word.load(Acquire);

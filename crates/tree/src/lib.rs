@@ -11,6 +11,7 @@ mod error;
 mod goal;
 mod key;
 pub mod masstree;
+mod node;
 mod range;
 #[cfg(feature = "seeded-bugs")]
 pub mod seeded;

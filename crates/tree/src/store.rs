@@ -1,8 +1,8 @@
-//! What every map keeps beside its nodes: their memory, the placement, what waits to be freed, and counters that
-//! threads write without disturbing each other.
+//! What every map keeps beside its nodes: their memory, the placement, what waits to be freed, and
+//! counters that threads write without disturbing each other.
 //!
-//! The memory is the nodes' [`Home`], which every node holds that is retired and not freed yet: arenas stay mapped until the
-//! last node is gone.
+//! The memory is the nodes' [`Home`], which every node holds that is retired and not freed yet:
+//! arenas stay mapped until the last node is gone.
 
 mod home;
 mod room;
@@ -94,8 +94,9 @@ impl<M: Memory> Store<M> {
         self.domain.pin()
     }
 
-    /// Memory for a node where the placement wants it, or in the next slower tier with room. Never in a faster one:
-    /// what is left there is the placement's to give, for inner nodes and for promotions.
+    /// Memory for a node where the placement wants it, or in the next slower tier with room. Never
+    /// in a faster one: what is left there is the placement's to give, for inner nodes and for
+    /// promotions.
     pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         self.allocate_from(self.placement.place(new), bytes)
     }
@@ -128,8 +129,8 @@ impl<M: Memory> Store<M> {
             return free(self);
         }
         self.stripes.assigned().waiting.add(&self.home, guard, free);
-        // A full bag waits for its thread to fill another: where memory is short, others need it now. But the caller
-        // has locked nodes, which what is called then may need.
+        // A full bag waits for its thread to fill another: where memory is short, others need it
+        // now. But the caller has locked nodes, which what is called then may need.
         if self.is_short() {
             guard.flush_at_end();
         }
@@ -151,8 +152,9 @@ impl<M: Memory> Store<M> {
         arenas.budget(slowest).used() > many && arenas.used(slowest) > many
     }
 
-    /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The calling thread is not
-    /// pinned, or it would wait for itself. Others may be pinned and off their cores, so this waits a little.
+    /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The
+    /// calling thread is not pinned, or it would wait for itself. Others may be pinned and off
+    /// their cores, so this waits a little.
     #[cold]
     pub fn reclaimed(&self) -> bool {
         let retired = || {
@@ -199,14 +201,15 @@ impl<M: Memory> Store<M> {
         used.sum()
     }
 
-    /// Whether it is this thread's turn to tell the placement of an access to a leaf. If so, [`Store::report`] is
-    /// called next.
+    /// Whether it is this thread's turn to tell the placement of an access to a leaf. If so,
+    /// [`Store::report`] is called next.
     #[inline(always)]
     pub fn report_is_due(&self) -> bool {
         M::TIERED && is_down(&self.stripes.mine().countdown)
     }
 
-    /// Whether it is this thread's turn to count that a copy of a record was of use, or would have been: one lookup in `every`.
+    /// Whether it is this thread's turn to count that a copy of a record was of use, or would have
+    /// been: one lookup in `every`.
     #[inline(always)]
     pub fn counts_use(&self, every: u32) -> bool {
         let to_count = &self.stripes.mine().to_count;
@@ -217,8 +220,8 @@ impl<M: Memory> Store<M> {
         is_due
     }
 
-    /// Tells the placement of an access, through a leaf that `with_leaf` shows to its argument, and lets as many
-    /// accesses pass as that answers. Where `with_leaf` fails, the next one is due.
+    /// Tells the placement of an access, through a leaf that `with_leaf` shows to its argument, and
+    /// lets as many accesses pass as that answers. Where `with_leaf` fails, the next one is due.
     #[cold]
     #[inline(never)]
     pub fn report(
@@ -231,7 +234,8 @@ impl<M: Memory> Store<M> {
         countdown.store(pass.unwrap_or(1).max(1), Relaxed);
     }
 
-    /// Tells the placement of an access to a copy of a record in the page of this number, instead of one to a leaf.
+    /// Tells the placement of an access to a copy of a record in the page of this number, instead
+    /// of one to a leaf.
     #[cold]
     #[inline(never)]
     pub fn report_copy(&self, page: usize) {
@@ -309,7 +313,8 @@ impl<M: Memory> Store<M> {
 }
 
 impl<M> Drop for Store<M> {
-    /// What is left is freed when the domain ends; where other maps share it, what can be freed by now is.
+    /// What is left is freed when the domain ends; where other maps share it, what can be freed by
+    /// now is.
     fn drop(&mut self) {
         self.domain.collect();
     }

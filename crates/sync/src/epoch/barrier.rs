@@ -1,14 +1,17 @@
-//! The asymmetric barrier: next to nothing on the side that is crossed by every operation, a system call on the side that
-//! is crossed once for many nodes given back.
+//! The asymmetric barrier: next to nothing on the side that is crossed by every operation, a system
+//! call on the side that is crossed once for many nodes given back.
 //!
-//! Between them, [`light`] and [`heavy`] do what two `fence(SeqCst)` would: of a light one and a heavy one, one comes
-//! first, and who comes second sees everything that was written before the first. (Two light ones order nothing.)
-//! On Linux, `light` keeps only the compiler from reordering, and `heavy` has the kernel run a full barrier on every CPU
-//! that runs a thread of this process, [`membarrier(2)`](https://man7.org/linux/man-pages/man2/membarrier.2.html):
-//! wherever a thread was interrupted, what came before in its program is then visible, and what comes after is yet to be
-//! read. A thread that isn't running has gone through a barrier to stop, and goes through one to run again.
+//! Between them, [`light`] and [`heavy`] do what two `fence(SeqCst)` would: of a light one and a
+//! heavy one, one comes first, and who comes second sees everything that was written before the
+//! first. (Two light ones order nothing.) On Linux, `light` keeps only the compiler from
+//! reordering, and `heavy` has the kernel run a full barrier on every CPU that runs a thread of
+//! this process, [`membarrier(2)`](https://man7.org/linux/man-pages/man2/membarrier.2.html):
+//! wherever a thread was interrupted, what came before in its program is then visible, and what
+//! comes after is yet to be read. A thread that isn't running has gone through a barrier to stop,
+//! and goes through one to run again.
 //!
-//! Where the kernel refuses (older than 4.14, or a sandbox), both are `fence(SeqCst)`. Which it is, is decided once.
+//! Where the kernel refuses (older than 4.14, or a sandbox), both are `fence(SeqCst)`. Which it is,
+//! is decided once.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -86,10 +89,12 @@ mod tests {
 
     use super::*;
 
-    /// Each side writes its own word and then reads the other's, in the same moment and over and over: with a barrier in between, at
-    /// least one sees what the other wrote. Without, stores that wait in a CPU's buffer let both see nothing.
+    /// Each side writes its own word and then reads the other's, in the same moment and over and
+    /// over: with a barrier in between, at least one sees what the other wrote. Without, stores
+    /// that wait in a CPU's buffer let both see nothing.
     ///
-    /// Before that, each takes the other's word into its own cache: so the store has to wait for it, and the load doesn't.
+    /// Before that, each takes the other's word into its own cache: so the store has to wait for
+    /// it, and the load doesn't.
     fn one_side_sees_the_other(light: impl Fn() + Sync) {
         const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
         #[derive(Default)]

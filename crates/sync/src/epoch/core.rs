@@ -1,9 +1,11 @@
-//! What the threads of a domain share: its epoch, a slot for each thread, and the garbage that waits.
+//! What the threads of a domain share: its epoch, a slot for each thread, and the garbage that
+//! waits.
 //!
 //! Invariants:
-//! - The epoch only grows, by one at a time, and only under the lock of the garbage. It never passes a slot's
-//!   epoch by more than one as long as that slot is visibly pinned.
-//! - A bag carries the epoch that the domain was in when it was sealed, and bags lie in the order of their epochs.
+//! - The epoch only grows, by one at a time, and only under the lock of the garbage. It never
+//!   passes a slot's epoch by more than one as long as that slot is visibly pinned.
+//! - A bag carries the epoch that the domain was in when it was sealed, and bags lie in the order
+//!   of their epochs.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -35,7 +37,8 @@ pub struct Garbage<'a> {
     sealed: MutexGuard<'a, VecDeque<Sealed>>,
 }
 
-/// What the threads of a domain share. The slots come first, so that a slot is found by one addition.
+/// What the threads of a domain share. The slots come first, so that a slot is found by one
+/// addition.
 #[repr(C)]
 pub struct Core {
     pub slots: Slots,
@@ -92,8 +95,8 @@ impl Drop for Core {
             .chain(bags)
             .flatten()
         {
-            // Told of by the panic hook alone: the others are made whatever becomes of this one, and the domain ends in the middle
-            // of anything.
+            // Told of by the panic hook alone: the others are made whatever becomes of this one,
+            // and the domain ends in the middle of anything.
             let _ = catch_unwind(AssertUnwindSafe(|| call.call()));
         }
     }
@@ -115,7 +118,8 @@ impl Garbage<'_> {
             .sealed
             .back()
             .is_some_and(|newest| newest.epoch + GRACE > epoch);
-        // The first look saves the barrier where it would be for nothing; only the second proves anything.
+        // The first look saves the barrier where it would be for nothing; only the second proves
+        // anything.
         if awaited && !self.is_held_back(epoch) && barrier::heavy() && !self.is_held_back(epoch) {
             self.core.epoch.store(epoch + 1, Release);
         }

@@ -3,12 +3,14 @@
 
 use std::mem::{MaybeUninit, align_of, size_of};
 
-/// Words that a closure may capture without an allocation: the nodes' ones capture the store, an address, and a word or two.
+/// Words that a closure may capture without an allocation: the nodes' ones capture the store, an
+/// address, and a word or two.
 const WORDS: usize = 4;
 
 type Room = MaybeUninit<[usize; WORDS]>;
 
-/// A closure that is called once, or leaks: dropping a `Deferred` without [`Deferred::call`] frees nothing.
+/// A closure that is called once, or leaks: dropping a `Deferred` without [`Deferred::call`] frees
+/// nothing.
 pub struct Deferred {
     call: unsafe fn(*mut Room),
     room: Room,
@@ -42,7 +44,8 @@ impl Deferred {
     }
 
     pub fn call(mut self) {
-        // SAFETY: `new` wrote the closure that `call` expects; `self` is gone afterwards, so it is read once.
+        // SAFETY: `new` wrote the closure that `call` expects; `self` is gone afterwards, so it is
+        // read once.
         unsafe { (self.call)(&mut self.room) }
     }
 }

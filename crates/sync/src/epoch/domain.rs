@@ -10,10 +10,11 @@ use super::core::Core;
 use super::guard::Guard;
 use super::thread;
 
-/// Those who see each other's nodes: what is deferred in a domain waits for threads that are pinned in it, and for no others.
+/// Those who see each other's nodes: what is deferred in a domain waits for threads that are pinned
+/// in it, and for no others.
 ///
-/// A clone is another handle to the same domain. When the last one is dropped, the calls that still wait are made; so none of them
-/// may own a handle.
+/// A clone is another handle to the same domain. When the last one is dropped, the calls that still
+/// wait are made; so none of them may own a handle.
 #[derive(Clone)]
 pub struct Domain {
     /// What the other field leads to, without the addition that an `Arc` takes.
@@ -40,10 +41,12 @@ impl Domain {
         unsafe { self.core.as_ref() }
     }
 
-    /// Pins the calling thread. May be nested. May make calls that were deferred, by whichever thread.
+    /// Pins the calling thread. May be nested. May make calls that were deferred, by whichever
+    /// thread.
     ///
     /// # Panics
-    /// There are more than 2^26 guards in this thread. Or a call panics; then the thread is not pinned.
+    /// There are more than 2^26 guards in this thread. Or a call panics; then the thread is not
+    /// pinned.
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         let core = self.core();
@@ -65,18 +68,19 @@ impl Domain {
         thread::is_pinned(self.core())
     }
 
-    /// Makes the calls that can be made by now. The calling thread must not be pinned, or it holds back what it waits for.
+    /// Makes the calls that can be made by now. The calling thread must not be pinned, or it holds
+    /// back what it waits for.
     ///
-    /// A call is made when the epoch has moved on twice since it was deferred, and one [`Guard::flush`] moves it on
-    /// once at most.
+    /// A call is made when the epoch has moved on twice since it was deferred, and one
+    /// [`Guard::flush`] moves it on once at most.
     pub fn collect(&self) {
         for _ in 0..3 {
             self.pin().flush();
         }
     }
 
-    /// How many threads ended while they were pinned, which is for ever if a guard was forgotten: nothing that is deferred from then
-    /// on is called before the domain ends.
+    /// How many threads ended while they were pinned, which is for ever if a guard was forgotten:
+    /// nothing that is deferred from then on is called before the domain ends.
     pub fn stuck(&self) -> usize {
         self.core().stuck.load(Relaxed)
     }

@@ -1,8 +1,8 @@
 //! A [`Guard`] keeps its thread pinned, and takes what is to be called later.
 //!
-//! The common case asks one question each way. To pin: is the thread's slot idle? Then the epoch goes there. To unpin: is
-//! its state zero, which means that this guard is the only one, and nothing is to be done? Then the slot is idle
-//! again. Everything else is out of line.
+//! The common case asks one question each way. To pin: is the thread's slot idle? Then the epoch
+//! goes there. To unpin: is its state zero, which means that this guard is the only one, and
+//! nothing is to be done? Then the slot is idle again. Everything else is out of line.
 
 use std::fmt;
 use std::thread::panicking;
@@ -15,7 +15,8 @@ use super::{Domain, barrier, thread};
 
 /// Calls in a bag: with each bag goes a system call (about a microsecond) and a lock.
 const BAG: usize = 64;
-/// Bags that one pin frees, so that it isn't long. One is filled meanwhile, so what has piled up gets less.
+/// Bags that one pin frees, so that it isn't long. One is filled meanwhile, so what has piled up
+/// gets less.
 const BAGS_AT_A_PIN: usize = 4;
 
 /// A thread is pinned as long as it has one of these: what it can reach meanwhile is not freed.
@@ -54,9 +55,11 @@ impl<'d> Guard<'d> {
         guard
     }
 
-    /// Has `call` made once all threads that are pinned now have unpinned, by any thread. Not before this one unpins.
+    /// Has `call` made once all threads that are pinned now have unpinned, by any thread. Not
+    /// before this one unpins.
     ///
-    /// It is allocated for if it captures more than four words. It must not own a handle to the domain.
+    /// It is allocated for if it captures more than four words. It must not own a handle to the
+    /// domain.
     pub fn defer<F, R>(&self, call: F)
     where
         F: FnOnce() -> R + Send + 'static,
@@ -76,8 +79,9 @@ impl<'d> Guard<'d> {
         self.mine.bag().set(bag);
     }
 
-    /// Seals what this thread has deferred, moves the epoch on by one if nobody holds it back, and makes all calls that have waited
-    /// long enough; with the caller's locks held, whatever they are. Within such a call, it seals only.
+    /// Seals what this thread has deferred, moves the epoch on by one if nobody holds it back, and
+    /// makes all calls that have waited long enough; with the caller's locks held, whatever they
+    /// are. Within such a call, it seals only.
     #[cold]
     pub fn flush(&self) {
         let mut garbage = self.mine.core().garbage();
@@ -88,8 +92,8 @@ impl<'d> Guard<'d> {
         }
     }
 
-    /// Has the domain flushed as soon as this thread is not pinned any more: when it has let go of all that it
-    /// reached by its guards, locks included.
+    /// Has the domain flushed as soon as this thread is not pinned any more: when it has let go of
+    /// all that it reached by its guards, locks included.
     pub fn flush_at_end(&self) {
         self.mine.raise(FLUSHES);
     }
@@ -142,7 +146,8 @@ impl<'d> Guard<'d> {
             mine.core().garbage().seal(mine.bag().take());
             return thread::give_up_late(mine);
         }
-        // A panic on the way out of another one would end the process: the calls wait for the next time.
+        // A panic on the way out of another one would end the process: the calls wait for the next
+        // time.
         if mine.has(FLUSHES) && !panicking() && !thread::is_freeing() {
             let guard = Guard::otherwise(mine);
             guard.flush();

@@ -1,6 +1,8 @@
-//! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has yet to seal.
+//! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has
+//! yet to seal.
 //!
-//! Others read [`Slot::pinned`]; all else belongs to the thread whose slot it is, which reaches it through [`Mine`].
+//! Others read [`Slot::pinned`]; all else belongs to the thread whose slot it is, which reaches it
+//! through [`Mine`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -46,8 +48,8 @@ pub struct Slot {
     bag: Cell<Bag>,
 }
 
-// SAFETY: the cells are touched by the thread that has the slot alone (`Slot::mine` is unsafe for that reason), and the
-// slot passes from one thread to the next under a lock. All else is atomic.
+// SAFETY: the cells are touched by the thread that has the slot alone (`Slot::mine` is unsafe for
+// that reason), and the slot passes from one thread to the next under a lock. All else is atomic.
 unsafe impl Sync for Slot {}
 // SAFETY: as above; the pointer leads to the domain that the slot is part of.
 unsafe impl Send for Slot {}
@@ -62,7 +64,8 @@ impl Slot {
         }
     }
 
-    /// The epoch that its thread is visibly pinned in. What threads did that are seen to have left it happened before this.
+    /// The epoch that its thread is visibly pinned in. What threads did that are seen to have left
+    /// it happened before this.
     pub fn pinned(&self) -> Option<u64> {
         let epoch = self.epoch.load(Acquire);
         (epoch >= FIRST_EPOCH).then_some(epoch)
@@ -71,7 +74,8 @@ impl Slot {
     /// Says that the thread is pinned in an epoch.
     #[inline(always)]
     pub fn enter(&self, epoch: u64) {
-        // Release, as this store may be all that a reclaimer sees of the thread's having left before.
+        // Release, as this store may be all that a reclaimer sees of the thread's having left
+        // before.
         self.epoch.store(epoch, Release);
     }
 
@@ -84,8 +88,8 @@ impl Slot {
     /// The slot as its thread sees it.
     ///
     /// # Safety
-    /// The calling thread has the slot's index (or is the only one that knows the domain); or the slot is that of index 0, and
-    /// nothing is done with it but to ask whether it is idle.
+    /// The calling thread has the slot's index (or is the only one that knows the domain); or the
+    /// slot is that of index 0, and nothing is done with it but to ask whether it is idle.
     #[inline(always)]
     pub unsafe fn mine(&self) -> Mine<'_> {
         Mine {
@@ -169,7 +173,8 @@ impl<'d> Mine<'d> {
     /// The domain that it is part of.
     pub fn core(self) -> &'d Core {
         debug_assert!(!self.has(IS_FREE));
-        // SAFETY: `take` was handed the domain that the slot is part of: it lives as long as the slot does, and the slot for `'d`.
+        // SAFETY: `take` was handed the domain that the slot is part of: it lives as long as the
+        // slot does, and the slot for `'d`.
         unsafe { &*self.slot.core.get() }
     }
 

@@ -1,5 +1,5 @@
-//! The slots of a domain, by the index of their thread: the first few lie in the domain, the others in buckets that are
-//! made when the first thread needs one, each as large as all before it.
+//! The slots of a domain, by the index of their thread: the first few lie in the domain, the others
+//! in buckets that are made when the first thread needs one, each as large as all before it.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -53,7 +53,8 @@ impl Slots {
     /// The slot there. Neither a branch nor a multiplication.
     #[inline(always)]
     pub fn near(&self, near: Near) -> &Slot {
-        // SAFETY: `Near` holds the distance of one of the slots from the first of them, and nothing else.
+        // SAFETY: `Near` holds the distance of one of the slots from the first of them, and nothing
+        // else.
         unsafe { &*self.near.as_ptr().byte_add(near.0) }
     }
 
@@ -109,7 +110,8 @@ impl Drop for Slots {
             let slots = slots.load(Acquire);
             if !slots.is_null() {
                 let slots = ptr::slice_from_raw_parts_mut(slots, NEAR << bucket);
-                // SAFETY: `add` took it out of a box of this length, and nobody borrows the domain any more.
+                // SAFETY: `add` took it out of a box of this length, and nobody borrows the domain
+                // any more.
                 drop(unsafe { Box::from_raw(slots) });
             }
         }

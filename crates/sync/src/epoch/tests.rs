@@ -235,7 +235,8 @@ fn destructors_of_an_ending_thread_may_pin_and_defer() {
     assert_eq!(count.load(Relaxed), 12);
 }
 
-/// The last handle goes with an ending thread, in whose destructors the calls are made; they pin another domain.
+/// The last handle goes with an ending thread, in whose destructors the calls are made; they pin
+/// another domain.
 #[test]
 fn a_domain_may_end_with_a_thread() {
     let (other, count) = (Domain::new(), Arc::new(AtomicUsize::new(0)));
@@ -360,7 +361,8 @@ fn a_call_that_panics_leaves_the_rest_for_later() {
     assert_eq!(done.load(Relaxed), 9);
 }
 
-/// An operation that panics unwinds through its guard: the calls wait, or a second panic would end the process.
+/// An operation that panics unwinds through its guard: the calls wait, or a second panic would end
+/// the process.
 #[test]
 fn no_call_is_made_on_the_way_out_of_a_panic() {
     let domain = Domain::new();
@@ -387,7 +389,8 @@ fn full_bags_are_freed_without_a_flush() {
     assert!(freed.load(Relaxed) > MADE - 5 * 64);
 }
 
-/// A node whose memory is not given back but used again, so that a reader who comes too late finds out.
+/// A node whose memory is not given back but used again, so that a reader who comes too late finds
+/// out.
 struct Node {
     /// Another one in each life.
     stamp: AtomicU64,
@@ -395,7 +398,8 @@ struct Node {
 
 const DEAD: u64 = 0;
 
-/// Threads that replace nodes, beside threads that look at them for a while: nobody sees a node die or get another life.
+/// Threads that replace nodes, beside threads that look at them for a while: nobody sees a node die
+/// or get another life.
 fn replace_and_look(is_fenced: bool) {
     const ROUNDS: u64 = 30_000;
     let cells: [AtomicPtr<Node>; 4] = Default::default();

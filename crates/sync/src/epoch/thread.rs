@@ -1,8 +1,9 @@
-//! The calling thread's part in all domains: an index, by which its slot in each is found, and a list of the domains in
-//! which it has one, so that it gives them up when it ends.
+//! The calling thread's part in all domains: an index, by which its slot in each is found, and a
+//! list of the domains in which it has one, so that it gives them up when it ends.
 //!
-//! Indices are unique among the threads that have one, and come back when a thread ends. A thread that ended
-//! while it was pinned in a domain keeps its index until it unpins there: for ever, if it forgot the guard.
+//! Indices are unique among the threads that have one, and come back when a thread ends. A thread
+//! that ended while it was pinned in a domain keeps its index until it unpins there: for ever, if
+//! it forgot the guard.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -46,8 +47,8 @@ struct Thread {
 #[inline(always)]
 pub fn near(slots: &Slots) -> Mine<'_> {
     let slot = slots.near(THREAD.with(|thread| thread.near.get()));
-    // SAFETY: it is the slot of this thread's index, or that of index 0, which is never taken; so whether it is idle is
-    // all that anybody asks.
+    // SAFETY: it is the slot of this thread's index, or that of index 0, which is never taken; so
+    // whether it is idle is all that anybody asks.
     unsafe { slot.mine() }
 }
 
@@ -146,8 +147,9 @@ impl Drop for AtEnd {
             // The index is kept until the last domain was seen.
             thread.late.set(thread.late.get() + 1);
             for core in self.0.take() {
-                // If this is the last handle, it makes calls, which may pin other domains: as long as they are to be seen below, they
-                // have this thread's slot; afterwards they take it again, late.
+                // If this is the last handle, it makes calls, which may pin other domains: as long
+                // as they are to be seen below, they have this thread's slot; afterwards they take
+                // it again, late.
                 let Some(core) = core.upgrade() else {
                     continue;
                 };

@@ -1,6 +1,7 @@
-//! Copies of records apart from their leaves, as `timberline_tree` keeps them: a record in a leaf, its copy in a bucket, and a
-//! directory that tells which bucket, if any. Who makes a copy locks the bucket, then looks whether the leaf is locked; who writes
-//! locks the leaf, then looks for a copy. With each half of that taken away, a copy stays behind.
+//! Copies of records apart from their leaves, as `timberline_tree` keeps them: a record in a leaf,
+//! its copy in a bucket, and a directory that tells which bucket, if any. Who makes a copy locks
+//! the bucket, then looks whether the leaf is locked; who writes locks the leaf, then looks for a
+//! copy. With each half of that taken away, a copy stays behind.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 

@@ -1,5 +1,6 @@
-//! The epoch: a node is replaced and freed beside a reader, who must never see it freed. Loom's cells make the reading
-//! and the freeing of a node a race unless one happened before the other. Both sides' barriers are `fence(SeqCst)` here.
+//! The epoch: a node is replaced and freed beside a reader, who must never see it freed. Loom's
+//! cells make the reading and the freeing of a node a race unless one happened before the other.
+//! Both sides' barriers are `fence(SeqCst)` here.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -17,7 +18,8 @@ const FREED: u64 = 0;
 
 struct World {
     domain: Core,
-    /// The first two threads have their slots in the domain, or one of them has it in a bucket that it makes.
+    /// The first two threads have their slots in the domain, or one of them has it in a bucket that
+    /// it makes.
     indices: Mutex<Indices>,
     /// Which of the nodes is in use.
     link: AtomicUsize,
@@ -91,7 +93,8 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The reader pins twice: what it read first is over when it is seen in a later epoch, even if it never was seen unpinned.
+/// The reader pins twice: what it read first is over when it is seen in a later epoch, even if it
+/// never was seen unpinned.
 #[test]
 fn a_reader_never_sees_a_freed_node() {
     check(None, || {
@@ -146,7 +149,8 @@ fn a_reader_never_sees_what_another_thread_freed() {
     });
 }
 
-/// Two readers: the slot of one becomes the other's, or lies in a bucket that is made while others look for pinned threads.
+/// Two readers: the slot of one becomes the other's, or lies in a bucket that is made while others
+/// look for pinned threads.
 #[test]
 fn slots_pass_from_thread_to_thread_and_are_made_beside_an_advance() {
     check(Some(3), || {

@@ -1,5 +1,6 @@
-//! Model-checked with loom: every interleaving (and every allowed reordering) of small programs over
-//! the lock, the epoch and copies of records. `RUSTFLAGS="--cfg loom" cargo test -p timberline-sync --release --lib`.
+//! Model-checked with loom: every interleaving (and every allowed reordering) of small programs
+//! over the lock, the epoch and copies of records. `RUSTFLAGS="--cfg loom" cargo test -p
+//! timberline-sync --release --lib`.
 
 mod copies;
 mod epoch;

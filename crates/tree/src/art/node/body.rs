@@ -1,7 +1,7 @@
 //! An inner node: what its lock guards.
 //!
-//! Entries are known by their [`Position`]: 0 for the key that ends where the node branches, then the 256 bytes.
-//! So entries are ordered as the keys below them.
+//! Entries are known by their [`Position`]: 0 for the key that ends where the node branches, then
+//! the 256 bytes. So entries are ordered as the keys below them.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -65,7 +65,8 @@ impl<R: Reach> Body<R> {
     #[inline(always)]
     fn layout<T>(&self) -> &T {
         let address = std::ptr::from_ref(self).addr() - size_of::<u64>();
-        // SAFETY: callers name the layout of this node's kind, for which its slot was allocated. All fields are atomics.
+        // SAFETY: callers name the layout of this node's kind, for which its slot was allocated.
+        // All fields are atomics.
         unsafe { &*std::ptr::with_exposed_provenance::<T>(address) }
     }
 
@@ -100,8 +101,8 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// How many of the first `len` bytes of the prefix are those of a key from `depth` on. More are counted where they are
-    /// alike, so ask whether there are fewer.
+    /// How many of the first `len` bytes of the prefix are those of a key from `depth` on. More are
+    /// counted where they are alike, so ask whether there are fewer.
     #[inline(always)]
     fn alike(&self, kind: Kind, key: &[u8], depth: usize, len: usize) -> usize {
         let [first, second] = self.known(kind);
@@ -159,8 +160,8 @@ impl<R: Reach> Body<R> {
         (prefix, len <= kind.known_prefix())
     }
 
-    /// The child on the way of a key that fits up to `depth` (or none), and the depth after it. Part of the prefix may be
-    /// taken on trust.
+    /// The child on the way of a key that fits up to `depth` (or none), and the depth after it.
+    /// Part of the prefix may be taken on trust.
     #[inline(always)]
     pub fn child_for(&self, kind: Kind, key: &[u8], mut depth: usize) -> (Link, usize) {
         let len = self.prefix_len();
@@ -274,7 +275,8 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// Takes links in order, from `from` on, until `links` is full. Returns how many, and where the next is if there is one.
+    /// Takes links in order, from `from` on, until `links` is full. Returns how many, and where the
+    /// next is if there is one.
     #[inline(always)]
     pub fn take(
         &self,
@@ -309,7 +311,8 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// The same where each byte has a place: `group` tells which of sixteen bytes have a child, and how to come to those.
+    /// The same where each byte has a place: `group` tells which of sixteen bytes have a child, and
+    /// how to come to those.
     #[inline(always)]
     fn take_wide<F: Fn(usize) -> Link>(
         end: Link,

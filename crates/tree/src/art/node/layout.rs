@@ -7,8 +7,8 @@ use timberline_tier::slot_size;
 use super::link::{Kind, Link, Reach};
 use super::search;
 
-// All kinds begin with the version word and the head; for these, `_top` only keeps their place. Prefixes are words, whose lowest byte is the first: one
-// load each, and compared without a loop.
+// All kinds begin with the version word and the head; for these, `_top` only keeps their place.
+// Prefixes are words, whose lowest byte is the first: one load each, and compared without a loop.
 
 #[repr(C)]
 pub struct Node3<R> {
@@ -100,7 +100,8 @@ const fn inner_bytes<T>(kind: Kind) -> usize {
 }
 
 impl Kind {
-    /// The most entries. (Of `N48` and `N256`, without the one at the end, which has a place of its own.)
+    /// The most entries. (Of `N48` and `N256`, without the one at the end, which has a place of its
+    /// own.)
     pub const fn capacity(self) -> usize {
         match self {
             Kind::N3 => 3,
@@ -120,8 +121,8 @@ impl Kind {
         }
     }
 
-    /// What a node of this kind becomes when only `entries` are left; some fewer than the smaller kind
-    /// holds, so that nodes do not change back and forth.
+    /// What a node of this kind becomes when only `entries` are left; some fewer than the smaller
+    /// kind holds, so that nodes do not change back and forth.
     pub fn shrunk(self, entries: usize) -> Option<Kind> {
         let (smaller, limit) = match self {
             Kind::N3 => return None,

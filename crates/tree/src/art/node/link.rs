@@ -7,8 +7,8 @@
 //! row:    distance, a multiple of 64   | 111000
 //! ```
 //!
-//! The distance counts from 64 bytes before the arenas, so that no link is 0, which is none. The two lowest bits are
-//! always 0 and are not stored: 32 bits reach 16 GiB.
+//! The distance counts from 64 bytes before the arenas, so that no link is 0, which is none. The
+//! two lowest bits are always 0 and are not stored: 32 bits reach 16 GiB.
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
@@ -166,7 +166,8 @@ impl Link {
     /// Whether it leads to what holds records.
     #[inline(always)]
     pub fn is_tip(self) -> bool {
-        // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two branches.
+        // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two
+        // branches.
         const TIPS: u32 = {
             let (mut tips, mut tag) = (0, 0);
             while tag < 16 {
@@ -212,9 +213,10 @@ impl Link {
     pub fn node<'g, R: Reach>(self, base: Base, _pinned: &'g Guard<'g>) -> &'g Node<R> {
         debug_assert!(!self.is_none() && !self.is_tip());
         let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
-        // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are claimed as such before they
-        // are linked, and links are validated before they are followed. Arenas stay mapped while a tree or a deferred free needs
-        // them, and a slot is not used again while a thread is pinned that may have seen a link to it. All fields are atomics.
+        // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are
+        // claimed as such before they are linked, and links are validated before they are followed.
+        // Arenas stay mapped while a tree or a deferred free needs them, and a slot is not used
+        // again while a thread is pinned that may have seen a link to it. All fields are atomics.
         unsafe { &*std::ptr::with_exposed_provenance::<Node<R>>(address) }
     }
 
@@ -251,7 +253,8 @@ impl Link {
         unsafe { Row::at(address) }
     }
 
-    /// What holds records there, alive as long as the thread stays pinned; `None` for an inner node.
+    /// What holds records there, alive as long as the thread stays pinned; `None` for an inner
+    /// node.
     ///
     /// The link comes from a validated read, and leads somewhere.
     #[inline(always)]
@@ -300,8 +303,8 @@ impl Link {
         self.pack(base, pinned).write(records, heat)
     }
 
-    /// A slot may have been a leaf before, whose words are no versions: they begin anew, as the epoch keeps all who saw
-    /// the former node from seeing the next.
+    /// A slot may have been a leaf before, whose words are no versions: they begin anew, as the
+    /// epoch keeps all who saw the former node from seeing the next.
     fn forget_versions(self, base: Base) {
         let address = self.address(base);
         // SAFETY: the slot is the caller's alone, and at least a word long.
@@ -309,12 +312,13 @@ impl Link {
         word.store(0, Relaxed);
     }
 
-    /// Gives the node's slot of `bytes` bytes back to its arena. The node is unlinked (or never was linked) and nobody can
-    /// look at it any more.
+    /// Gives the node's slot of `bytes` bytes back to its arena. The node is unlinked (or never was
+    /// linked) and nobody can look at it any more.
     pub fn free(self, base: Base, bytes: usize, arenas: &Arenas) {
         let slot = NonNull::new(self.address(base) as *mut u8).expect("no node lies at 0");
-        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by whoever
-        // failed to link it, or by the one who unlinked it, when the epoch says that all others are gone.
+        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by
+        // whoever failed to link it, or by the one who unlinked it, when the epoch says that all
+        // others are gone.
         unsafe { arenas.free(slot, bytes) };
     }
 }

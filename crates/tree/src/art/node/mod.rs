@@ -12,21 +12,23 @@
 //!   256  12  end                16  prefix[16]         32  links[256]                 1056 bytes
 //! ```
 //!
-//! (Offsets with links of 32 bits.) The kinds are those of Leis, Kemper, Neumann: "The Adaptive Radix Tree", ICDE 2013,
-//! §III, but for the smallest: of ten million random keys, one in five hangs below a node of two or three, which
-//! therefore is half a cache line.
+//! (Offsets with links of 32 bits.) The kinds are those of Leis, Kemper, Neumann: "The Adaptive
+//! Radix Tree", ICDE 2013, §III, but for the smallest: of ten million random keys, one in five
+//! hangs below a node of two or three, which therefore is half a cache line.
 //!
-//! **Links** tell what they lead to: a leaf, or which kind of inner node. So a descent asks for a wide node's header and
-//! for the slot in it at the same moment, instead of for one after the other.
+//! **Links** tell what they lead to: a leaf, or which kind of inner node. So a descent asks for a
+//! wide node's header and for the slot in it at the same moment, instead of for one after the
+//! other.
 //!
-//! **Prefixes** are compressed optimistically: a node knows the length of its prefix and its first bytes. Whether the
-//! rest fits is found out at the leaf, which has the whole key.
+//! **Prefixes** are compressed optimistically: a node knows the length of its prefix and its first
+//! bytes. Whether the rest fits is found out at the leaf, which has the whole key.
 //!
-//! Invariants, while unlocked: an inner node has at least two entries; entries of the two smallest kinds are sorted; the
-//! bytes from the root to where a node branches (its *path*) never change while it lives, though the part of them
-//! that is the node's own prefix may; a leaf's key never changes. Everything that changes is an atomic, so reading a node while
-//! it changes is a race of values, not of memory; [`Versioned`](timberline_sync::Versioned) discards what was read then. Every index
-//! is clamped, because a torn count may be anything.
+//! Invariants, while unlocked: an inner node has at least two entries; entries of the two smallest
+//! kinds are sorted; the bytes from the root to where a node branches (its *path*) never change
+//! while it lives, though the part of them that is the node's own prefix may; a leaf's key never
+//! changes. Everything that changes is an atomic, so reading a node while it changes is a race of
+//! values, not of memory; [`Versioned`](timberline_sync::Versioned) discards what was read then.
+//! Every index is clamped, because a torn count may be anything.
 #![allow(unsafe_code)]
 
 mod body;

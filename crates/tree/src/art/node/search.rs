@@ -1,22 +1,21 @@
-//! Search among the keys of a node, and for links that are there.
-//!
-//! The vector load reads bytes that a writer may be changing by something else than an atomic load. On the CPUs in
-//! question a byte of a vector load is not torn, and were it torn, the version check discards what came of it. ThreadSanitizer finds these
-//! races; `xtask/src/sanitize/thread.supp` has it pass over them.
+//! Search among the keys of a node, and for links that are there. A vector compares them all at
+//! once; one by one is for other CPUs, Miri, and tests.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use core::arch::x86_64::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::node::racing;
 
 /// The lanes (a bit each) of the keys that equal `byte`.
 #[inline(always)]
 pub fn lanes_of(keys: &[AtomicU8; 16], byte: u8) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use core::arch::x86_64::*;
-        // SAFETY: sixteen bytes; SSE2 is part of the architecture. See the module's text about racing with a writer.
-        unsafe {
-            let keys = _mm_loadu_si128(keys.as_ptr().cast());
-            _mm_movemask_epi8(_mm_cmpeq_epi8(keys, _mm_set1_epi8(byte as i8))) as u32
-        }
+        let keys = racing::bytes(keys);
+        // SAFETY: SSE2 is part of the architecture.
+        unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(keys, _mm_set1_epi8(byte as i8))) as u32 }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     naive(keys, byte)
@@ -27,13 +26,10 @@ pub fn lanes_of(keys: &[AtomicU8; 16], byte: u8) -> u32 {
 pub fn lanes_of_few(keys: &[AtomicU8; 3], behind: &AtomicU8, byte: u8) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use core::arch::x86_64::*;
-        debug_assert!(std::ptr::eq(keys.as_ptr_range().end, behind));
-        // The address comes from an exposed one, so that the byte behind the keys may be read through it.
-        let four = std::ptr::with_exposed_provenance::<i32>(keys.as_ptr().addr());
-        // SAFETY: four bytes of the same node; as above.
+        let keys = racing::four_bytes(keys, behind);
+        // SAFETY: SSE2 is part of the architecture.
         unsafe {
-            let keys = _mm_cvtsi32_si128(four.read_unaligned());
+            let keys = _mm_cvtsi32_si128(keys as i32);
             let equal = _mm_cmpeq_epi8(keys, _mm_set1_epi8(byte as i8));
             _mm_movemask_epi8(equal) as u32 & 0b111
         }
@@ -60,14 +56,15 @@ pub fn naive(keys: &[AtomicU8], byte: u8) -> u32 {
 pub fn occupied(words: &[AtomicU32; 16]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        use core::arch::x86_64::*;
-        let start = words.as_ptr().cast::<__m128i>();
-        // SAFETY: sixteen words; as above.
+        let [a, b, c, d] = words.as_chunks::<4>().0 else {
+            unreachable!("sixteen words")
+        };
+        let fours = [a, b, c, d].map(racing::four_halves);
+        // SAFETY: SSE2 is part of the architecture.
         let empty = unsafe {
             let none = _mm_setzero_si128();
-            let empty = |at| _mm_cmpeq_epi32(_mm_loadu_si128(start.add(at)), none);
-            let low = _mm_packs_epi32(empty(0), empty(1));
-            let high = _mm_packs_epi32(empty(2), empty(3));
+            let [a, b, c, d] = fours.map(|words| _mm_cmpeq_epi32(words, none));
+            let (low, high) = (_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
             _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
         };
         !empty & 0xffff
@@ -102,7 +99,7 @@ mod tests {
     #[test]
     fn three_keys_are_searched_as_sixteen_are() {
         // As in a node: a byte of the prefix lies behind the keys.
-        #[repr(C)]
+        #[repr(C, align(4))]
         struct Few {
             keys: [AtomicU8; 3],
             behind: AtomicU8,

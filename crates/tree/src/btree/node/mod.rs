@@ -8,16 +8,18 @@
 //! 32  keys[WORDS / 2], ascending      32 + 4·WORDS  payloads[WORDS / 2]
 //! ```
 //!
-//! `layer` names the tree that a node belongs to, where there are many: 0 is the only one, or the topmost.
+//! `layer` names the tree that a node belongs to, where there are many: 0 is the only one, or the
+//! topmost.
 //!
-//! A leaf's entries are records. An inner node's entries are (lower fence, address) of its children,
-//! the first key being its own lower fence, so one search and one set of shifts serve both.
+//! A leaf's entries are records. An inner node's entries are (lower fence, address) of its
+//! children, the first key being its own lower fence, so one search and one set of shifts serve
+//! both.
 //!
-//! Invariants, while unlocked: keys ascend strictly and lie within the fences; behind the last one, up to the capacity,
-//! lies the greatest number; an inner node has at
-//! least one child, and its children's fences tile its own. Everything is an atomic word, so reading a
-//! node while it changes is a race of values, not of memory; [`Versioned`] discards what was read then.
-//! Every index here is clamped to the capacity, because a torn count may be anything.
+//! Invariants, while unlocked: keys ascend strictly and lie within the fences; behind the last one,
+//! up to the capacity, lies the greatest number; an inner node has at least one child, and its
+//! children's fences tile its own. Everything is an atomic word, so reading a node while it changes
+//! is a race of values, not of memory; [`Versioned`] discards what was read then. Every index here
+//! is clamped to the capacity, because a torn count may be anything.
 #![allow(unsafe_code)]
 
 mod block;
@@ -85,12 +87,13 @@ impl Link {
         self.0
     }
 
-    /// Gives the node's slot back to its arena. The node is unlinked (or never was linked) and nobody can
-    /// look at it any more.
+    /// Gives the node's slot back to its arena. The node is unlinked (or never was linked) and
+    /// nobody can look at it any more.
     pub fn free<const WORDS: usize>(self, arenas: &Arenas) {
         let slot = NonNull::new(self.0 as *mut u8).expect("no node lies at 0");
-        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by whoever
-        // failed to link it, or by the one who unlinked it, when the epoch says that all others are gone.
+        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by
+        // whoever failed to link it, or by the one who unlinked it, when the epoch says that all
+        // others are gone.
         unsafe { arenas.free(slot, Body::<WORDS>::BYTES) };
     }
 
@@ -107,8 +110,9 @@ impl Link {
         debug_assert!(self.0 | 3 != POISON | 3, "a link of no entry is followed");
         // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
         // aligned to 64 bytes), validated before they leave the node they were read from (or, in
-        // `fence_at`, checked to be such a slot, whatever lies there now), and arenas stay mapped while a tree or a deferred free needs them. A slot is not reused
-        // while a thread is pinned that may have seen a link to it. All fields are atomics.
+        // `fence_at`, checked to be such a slot, whatever lies there now), and arenas stay mapped
+        // while a tree or a deferred free needs them. A slot is not reused while a thread is pinned
+        // that may have seen a link to it. All fields are atomics.
         unsafe { &*(self.0 as *const Node<WORDS>) }
     }
 }
@@ -138,7 +142,8 @@ impl<const WORDS: usize> Body<WORDS> {
         (self.count.load(Relaxed) as usize).min(Self::CAPACITY)
     }
 
-    /// The same, unless it is torn. What it leads to is to be clamped: to do that once costs less than to do it here.
+    /// The same, unless it is torn. What it leads to is to be clamped: to do that once costs less
+    /// than to do it here.
     #[inline(always)]
     fn raw_count(&self) -> usize {
         self.count.load(Relaxed).into()
@@ -184,8 +189,9 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
-    /// How many entries of a full node stay in its left half, and the first key of the right one, when it is split for this key. A run
-    /// of ascending keys at the tree's end leaves full nodes behind. (Seen without a lock, the node may be anything, empty too.)
+    /// How many entries of a full node stay in its left half, and the first key of the right one,
+    /// when it is split for this key. A run of ascending keys at the tree's end leaves full nodes
+    /// behind. (Seen without a lock, the node may be anything, empty too.)
     pub fn split_point(&self, key: u64) -> (usize, u64) {
         let count = self.count();
         let last = count.saturating_sub(1);
@@ -228,7 +234,8 @@ impl<const WORDS: usize> Body<WORDS> {
     /// How many keys are not greater than `key`.
     #[inline(always)]
     fn count_to(&self, search: impl Lanes, key: u64) -> usize {
-        // Two payloads are looked at, where all keys count; and the keys of empty entries, if the key is the greatest of all.
+        // Two payloads are looked at, where all keys count; and the keys of empty entries, if the
+        // key is the greatest of all.
         let to = search.count_to(&self.words, Self::SLOTS, key);
         to.min(self.raw_count()).min(Self::CAPACITY)
     }
@@ -262,7 +269,8 @@ impl<const WORDS: usize> Body<WORDS> {
         (equal != 0 && index < self.raw_count()).then_some(index)
     }
 
-    /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most `CAPACITY`.
+    /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most
+    /// `CAPACITY`.
     ///
     /// # Errors
     /// It is below the window (`Less`), or behind it (`Greater`).

@@ -1,19 +1,21 @@
 //! Search in a node: how many of its sorted keys are not greater than a key.
 //!
-//! The CPU's widest compare is chosen once, when a tree is made; a [`Search`] that names it cannot be
-//! made on a CPU without it. The keys are narrowed (from more than 64 by halving, from 64 by looking at seven at once,
-//! without a branch to guess wrong) to a group of eight that two vectors cover. How many there are need not be known: behind them
-//! lies the greatest number. The naive twin compares one by one: it is the oracle in tests, and what other CPUs and Miri use.
+//! The CPU's widest compare is chosen once, when a tree is made; a [`Search`] that names it cannot
+//! be made on a CPU without it. The keys are narrowed (from more than 64 by halving, from 64 by
+//! looking at seven at once, without a branch to guess wrong) to a group of eight that two vectors
+//! cover. How many there are need not be known: behind them lies the greatest number. The naive
+//! twin compares one by one: it is the oracle in tests, and what other CPUs and Miri use.
 //!
-//! Code for a CPU that has more is not inlined into code for any CPU. So whoever searches several nodes in a row
-//! does all of it as one [`Work`], which [`Search::run`] compiles for each way and calls once.
+//! Code for a CPU that has more is not inlined into code for any CPU. So whoever searches several
+//! nodes in a row does all of it as one [`Work`], which [`Search::run`] compiles for each way and
+//! calls once.
 //!
-//! The vector loads here and in the radix tree's search are the one place where words that a writer may be changing are read by
-//! something else than an atomic load. On the CPUs in question an aligned 8-byte lane of a
-//! vector load is not torn, and were it torn, the version check discards what came of it. ThreadSanitizer finds these races;
-//! `xtask/src/sanitize/thread.supp` has it pass over them.
+//! Vectors are loaded while a writer may be changing the keys: `node/racing.rs` tells why that is right.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+#[cfg(target_arch = "x86_64")]
+use crate::node::racing::four_words;
 
 /// Keys that a search near a guess compares at once.
 pub const WINDOW: usize = 16;
@@ -95,7 +97,8 @@ impl Search {
     }
 }
 
-/// Something that searches nodes. Its `run` is to be `#[inline(always)]`, and all that is hot in it.
+/// Something that searches nodes. Its `run` is to be `#[inline(always)]`, and all that is hot in
+/// it.
 pub trait Work {
     /// What it comes to.
     type Output;
@@ -111,15 +114,17 @@ pub trait Lanes: Copy {
     /// Which of these keys are `key`.
     fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32;
 
-    /// How many of the ascending keys at the front of `words` are not greater than `key`. There are `slots`, a power of two and at least
-    /// [`GROUP`], less a few at the end that may be anything, and count or not.
+    /// How many of the ascending keys at the front of `words` are not greater than `key`. There are
+    /// `slots`, a power of two and at least [`GROUP`], less a few at the end that may be anything,
+    /// and count or not.
     ///
     /// At most `slots`, whatever they are.
     #[inline(always)]
     fn count_to(self, words: &[AtomicU64], slots: usize, key: u64) -> usize {
         assert!(slots.is_power_of_two() && slots >= GROUP && slots <= words.len());
         let not_greater = |at: usize| {
-            // SAFETY: `at` is the last of some of the slots, of which there are not more than words.
+            // SAFETY: `at` is the last of some of the slots, of which there are not more than
+            // words.
             unsafe { words.get_unchecked(at) }.load(Relaxed) <= key
         };
         let (mut start, mut width) = (0, slots);
@@ -261,8 +266,8 @@ fn groups_to(words: &[AtomicU64; GROUPS * GROUP], key: u64) -> usize {
     (1..GROUPS).filter(|&group| end(group) <= key).count()
 }
 
-/// How many of these groups but the last end with a key that is not greater than `key`. Two instructions each, as it would be if the
-/// compiler folded atomic loads into compares.
+/// How many of these groups but the last end with a key that is not greater than `key`. Two
+/// instructions each, as it would be if the compiler folded atomic loads into compares.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn groups_to(words: &[AtomicU64; GROUPS * GROUP], key: u64) -> usize {
@@ -295,8 +300,9 @@ fn groups_to(words: &[AtomicU64; GROUPS * GROUP], key: u64) -> usize {
     groups
 }
 
-/// The key, but the compiler does not know that. It would otherwise make the vector once for all nodes and keep it
-/// on the stack, where it lies in two lines as often as not: 12 ns a lookup. Making it again takes one instruction.
+/// The key, but the compiler does not know that. It would otherwise make the vector once for all
+/// nodes and keep it on the stack, where it lies in two lines as often as not: 12 ns a lookup.
+/// Making it again takes one instruction.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn anew(mut key: u64) -> u64 {
@@ -307,26 +313,15 @@ fn anew(mut key: u64) -> u64 {
     key
 }
 
-/// Four keys from the place of a group on.
-///
-/// Half vectors: groups begin at odd multiples of 32 bytes, so these never lie in two lines. Where there are longer ones, the compiler
-/// joins two loads of a group.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-#[inline]
-fn four(keys: &[AtomicU64]) -> core::arch::x86_64::__m256i {
-    assert!(keys.len() >= 4);
-    // SAFETY: four words; see the module's text about racing with a writer.
-    unsafe { core::arch::x86_64::_mm256_loadu_si256(keys.as_ptr().cast()) }
-}
-
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 #[inline]
 fn avx512_greater<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
     use core::arch::x86_64::*;
     let key = _mm256_set1_epi64x(anew(key) as i64);
-    fours(keys, |keys| _mm256_cmpgt_epu64_mask(four(keys), key).into())
+    fours(keys, |keys| {
+        _mm256_cmpgt_epu64_mask(four_words(keys), key).into()
+    })
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -335,7 +330,9 @@ fn avx512_greater<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
 fn avx512_equal<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
     use core::arch::x86_64::*;
     let key = _mm256_set1_epi64x(anew(key) as i64);
-    fours(keys, |keys| _mm256_cmpeq_epu64_mask(four(keys), key).into())
+    fours(keys, |keys| {
+        _mm256_cmpeq_epu64_mask(four_words(keys), key).into()
+    })
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -347,7 +344,7 @@ fn avx2_greater<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
     let sign = _mm256_set1_epi64x(i64::MIN);
     let key = _mm256_set1_epi64x(anew(key ^ 1 << 63) as i64);
     fours(keys, |keys| {
-        let greater = _mm256_cmpgt_epi64(_mm256_xor_si256(four(keys), sign), key);
+        let greater = _mm256_cmpgt_epi64(_mm256_xor_si256(four_words(keys), sign), key);
         _mm256_movemask_pd(_mm256_castsi256_pd(greater)) as u32
     })
 }
@@ -359,18 +356,21 @@ fn avx2_equal<const N: usize>(keys: &[AtomicU64; N], key: u64) -> u32 {
     use core::arch::x86_64::*;
     let key = _mm256_set1_epi64x(anew(key) as i64);
     fours(keys, |keys| {
-        let equal = _mm256_cmpeq_epi64(four(keys), key);
+        let equal = _mm256_cmpeq_epi64(four_words(keys), key);
         _mm256_movemask_pd(_mm256_castsi256_pd(equal)) as u32
     })
 }
 
 /// The lanes of all keys from those of each four.
+///
+/// Half vectors: groups begin at odd multiples of 32 bytes, so these never lie in two lines. Where
+/// there are longer ones, the compiler joins two loads of a group.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn fours<const N: usize>(keys: &[AtomicU64; N], lanes: impl Fn(&[AtomicU64]) -> u32) -> u32 {
+fn fours<const N: usize>(keys: &[AtomicU64; N], lanes: impl Fn(&[AtomicU64; 4]) -> u32) -> u32 {
     const { assert!(N.is_multiple_of(4) && N <= 32) };
     let mut all = 0;
-    for (part, keys) in keys.chunks_exact(4).enumerate() {
+    for (part, keys) in keys.as_chunks().0.iter().enumerate() {
         all |= lanes(keys) << (4 * part);
     }
     all

@@ -63,7 +63,8 @@ fn the_greatest_key_is_told_from_empty_entries() {
     assert_eq!(large.find_near(Search::detect(), 6, 0), Some(2));
 }
 
-/// Who asks before the node is locked may see one that others have emptied: found by AddressSanitizer's slow threads.
+/// Who asks before the node is locked may see one that others have emptied: found by
+/// AddressSanitizer's slow threads.
 #[test]
 fn an_empty_node_has_a_split_point_too() {
     assert_eq!(node::<NODE_256>(0..0).split_point(7).0, 0);

@@ -1,0 +1,3 @@
+//! What the nodes of all maps have in common.
+
+pub mod racing;
