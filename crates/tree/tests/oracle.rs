@@ -42,7 +42,7 @@ fn a_pinned_thread_does_not_spoil_the_arrangement() {
             scope.spawn(move || {
                 let _guard = domain.pin();
                 pinned.send(()).unwrap();
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(20));
             });
             is_pinned.recv().unwrap();
         });
