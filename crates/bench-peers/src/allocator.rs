@@ -1,11 +1,11 @@
 //! The allocator of this binary: the system's, and it counts.
 //!
-//! Counted is what an allocation takes up (`malloc_usable_size`), not what was asked for: rounding up to a
-//! size class is a cost of the peer that allocates. The 8 bytes of header that glibc keeps before each
-//! block are not in it; they show in the process's resident bytes.
+//! Counted is what an allocation takes up (`malloc_usable_size`), not what was asked for: rounding
+//! up to a size class is a cost of the peer that allocates. The 8 bytes of header that glibc keeps
+//! before each block are not in it; they show in the process's resident bytes.
 //!
-//! Each thread counts for itself and adds to the sum when it is [`GRAIN`] away from it, so that counting
-//! shares no line. A thread that ends without [`flush`] takes at most that much with it.
+//! Each thread counts for itself and adds to the sum when it is [`GRAIN`] away from it, so that
+//! counting shares no line. A thread that ends without [`flush`] takes at most that much with it.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -25,8 +25,8 @@ thread_local! {
     static OWN: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes allocated and not freed, of all threads; off by at most [`GRAIN`] for each that has not called
-/// [`flush`] since.
+/// Bytes allocated and not freed, of all threads; off by at most [`GRAIN`] for each that has not
+/// called [`flush`] since.
 pub fn bytes_in_use() -> u64 {
     flush();
     IN_USE.load(Relaxed).max(0) as u64
@@ -56,7 +56,8 @@ fn count(bytes: i64) {
 /// `block` is null, or was allocated and is not yet freed.
 #[inline]
 unsafe fn size_of(block: *mut u8) -> i64 {
-    // SAFETY: `System` is malloc on this platform, and the caller says that the block is one of its.
+    // SAFETY: `System` is malloc on this platform, and the caller says that the block is one of
+    // its.
     unsafe { libc::malloc_usable_size(block.cast()) as i64 }
 }
 
@@ -64,7 +65,8 @@ unsafe fn size_of(block: *mut u8) -> i64 {
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps `alloc`'s contract; `size_of` takes what came of it, null included.
+        // SAFETY: the caller keeps `alloc`'s contract; `size_of` takes what came of it, null
+        // included.
         unsafe {
             let block = System.alloc(layout);
             count(size_of(block));
@@ -93,7 +95,8 @@ unsafe impl GlobalAlloc for Counting {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps `realloc`'s contract. Where it fails, the old block stays, and counts.
+        // SAFETY: the caller keeps `realloc`'s contract. Where it fails, the old block stays, and
+        // counts.
         unsafe {
             let before = size_of(block);
             let moved = System.realloc(block, layout, size);

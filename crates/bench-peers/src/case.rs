@@ -54,8 +54,8 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The requests of `thread` of `threads` on a map of `loads` records, into which `base` ids were inserted
-    /// before.
+    /// The requests of `thread` of `threads` on a map of `loads` records, into which `base` ids
+    /// were inserted before.
     ///
     /// # Errors
     /// One line: there is no such workload, or no such number of records.

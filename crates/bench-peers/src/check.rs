@@ -1,7 +1,9 @@
-//! Whether a contender answers rightly, asked before it is timed: a fast wrong answer is worth nothing.
+//! Whether a contender answers rightly, asked before it is timed: a fast wrong answer is worth
+//! nothing.
 //!
-//! Single-threaded against the standard library's map, then two threads that insert side by side. Nothing
-//! is asked here that the workloads do not ask: keys inserted are new, keys updated are there.
+//! Single-threaded against the standard library's map, then two threads that insert side by side.
+//! Nothing is asked here that the workloads do not ask: keys inserted are new, keys updated are
+//! there.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};

@@ -1,8 +1,8 @@
 //! One map with its keys and its requests: what a child process holds.
 //!
-//! The clock runs only while the map works. A request thread prepares [`BLOCK`] requests with their keys,
-//! then executes them between two looks at the clock. Drawing a Zipf rank and making a key cost as much as
-//! a quarter of a lookup; they are no part of any figure, and dilute no ratio.
+//! The clock runs only while the map works. A request thread prepares [`BLOCK`] requests with their
+//! keys, then executes them between two looks at the clock. Drawing a Zipf rank and making a key
+//! cost as much as a quarter of a lookup; they are no part of any figure, and dilute no ratio.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -22,7 +22,8 @@ use crate::part::{Part, nanos, together};
 
 /// Requests prepared at once.
 const BLOCK: usize = 128;
-/// Room for what is inserted while measuring, as a share of what is loaded, and at least so many records.
+/// Room for what is inserted while measuring, as a share of what is loaded, and at least so many
+/// records.
 const GROWTH: (u64, u64) = (2, 20_000_000);
 
 /// What a turn came to.
@@ -72,8 +73,8 @@ pub trait Contender {
     /// The map refused a record.
     fn load(&mut self, count: u64, rest: bool) -> Result<Turn, String>;
 
-    /// Runs requests: unmeasured for `warm`, then measured for `length`. Requests go on where the turn
-    /// before ended, if that was the same case.
+    /// Runs requests: unmeasured for `warm`, then measured for `length`. Requests go on where the
+    /// turn before ended, if that was the same case.
     ///
     /// # Errors
     /// The map lost or refused a record.
@@ -134,7 +135,8 @@ impl<I: Index<T::Key>, T: Keys> Held<I, T> {
         }))
     }
 
-    /// Sums up a turn. Takes what the benchmark itself has allocated for it, so that it is not counted.
+    /// Sums up a turn. Takes what the benchmark itself has allocated for it, so that it is not
+    /// counted.
     fn turn_of(
         &self,
         parts: Vec<Part>,

@@ -1,4 +1,5 @@
-//! The list of contenders. A further one is a file with an [`Index`](crate::index::Index) and a row here.
+//! The list of contenders. A further one is a file with an [`Index`](crate::index::Index) and a row
+//! here.
 
 use timberline_tier::Plain;
 use timberline_tree::{Art, BTree, Masstree};

@@ -1,11 +1,11 @@
 //! What every contender is to this benchmark: a few operations on a handle.
 //!
-//! A handle is cloned for each request thread. For most maps it is an `Arc` of the map; a map with handles
-//! of its own (`concurrent-map`) hands out those. Where a crate wants an epoch or a guard, an adapter takes
-//! it once an operation, as the crate's own examples do, and so does ours inside.
+//! A handle is cloned for each request thread. For most maps it is an `Arc` of the map; a map with
+//! handles of its own (`concurrent-map`) hands out those. Where a crate wants an epoch or a guard,
+//! an adapter takes it once an operation, as the crate's own examples do, and so does ours inside.
 //!
-//! Values are 8 bytes. A map whose readers see shared references to values keeps them as `AtomicU64` and
-//! updates in place: what its users would do, and the fastest way it has.
+//! Values are 8 bytes. A map whose readers see shared references to values keeps them as
+//! `AtomicU64` and updates in place: what its users would do, and the fastest way it has.
 
 /// A map from `K` to 64-bit values.
 pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
@@ -27,8 +27,8 @@ pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
     /// Replaces the value of a key that is there. `false` if the map says it is not.
     fn update(&self, key: &K, value: u64) -> bool;
 
-    /// Reads the values of up to `limit` records (at most [`LONGEST_SCAN`]) in key order, from the first
-    /// with a key not below `from` on, in the cheapest way the map has.
+    /// Reads the values of up to `limit` records (at most [`LONGEST_SCAN`]) in key order, from the
+    /// first with a key not below `from` on, in the cheapest way the map has.
     fn scan(&self, from: &K, limit: usize) -> Scanned;
 
     /// Bytes the map has committed outside of the allocator.

@@ -1,13 +1,13 @@
 //! Keys of records by their number: what is asked of a map, as it is handed to it.
 //!
-//! Requests come as ids from `timberline_bench::workload`: `0..records` is loaded, what is inserted follows
-//! from `records` on. Here an id becomes a key:
+//! Requests come as ids from `timberline_bench::workload`: `0..records` is loaded, what is inserted
+//! follows from `records` on. Here an id becomes a key:
 //!
 //! | `--keys` | the key of an id |
 //! |---|---|
 //! | `random` | 64 pseudo-random bits: a bijection of the id, so no two are the same |
 //! | `dense` | the id |
-//! | `urls`, `words` | a line of the file; the next time round, the line with `#1` behind it, then `#2`, … |
+//! | `urls`, `words` | a line of the file; after the last line, each with `#1` appended, then `#2`, … |
 //!
 //! Invariant: different ids have different keys, for as many ids as there may be.
 

@@ -1,9 +1,10 @@
 //! Side by side: the workspace's maps and the concurrent ordered maps that Rust users take today.
 //!
-//! `cargo run --release -p bench-peers -- --workload ycsb-c --json FILE`. How it measures, and which peers are
-//! left out, is in this crate's `README.md`.
+//! `cargo run --release -p bench-peers -- --workload ycsb-c --json FILE`. How it measures, and
+//! which peers are left out, is in this crate's `README.md`.
 //!
-//! Exit code 0: done. 1: it went wrong. 2: something asked for is not possible; one line says what, and what is.
+//! Exit code 0: done. 1: it went wrong. 2: something asked for is not possible; one line says what,
+//! and what is.
 
 mod allocator;
 mod case;
@@ -109,7 +110,8 @@ struct Args {
     /// Measured seconds of a contender in each round
     #[arg(long, default_value_t = 0.5, value_parser = seconds, value_name = "SECONDS")]
     slice: f64,
-    /// Who asks for 2 MiB pages: as-is (our arenas do, malloc does not), huge (malloc too), small (nobody)
+    /// Who asks for 2 MiB pages: as-is (our arenas do, malloc does not), huge (malloc too), small
+    /// (nobody)
     #[arg(long, default_value = "as-is", value_name = "PAGES")]
     pages: Pages,
     /// The file of URLs

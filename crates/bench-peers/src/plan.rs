@@ -11,8 +11,8 @@ use crate::protocol::KeyKind;
 /// The workload that is loading itself.
 pub const LOAD: &str = "load";
 
-/// The workloads, in the order in which they run: those that insert come last, so that the others run on
-/// maps of the same size.
+/// The workloads, in the order in which they run: those that insert come last, so that the others
+/// run on maps of the same size.
 pub const WORKLOADS: [&str; 7] = [
     LOAD, "ycsb-c", "ycsb-b", "ycsb-a", "ycsb-f", "ycsb-e", "ycsb-d",
 ];
@@ -73,7 +73,8 @@ pub fn in_order<T: Copy + Ord>(given: &[T]) -> Vec<T> {
     all.into_iter().collect()
 }
 
-/// The contenders of a list of names: `all`, `ours`, `peers`, or single ones. `empty` is always among them.
+/// The contenders of a list of names: `all`, `ours`, `peers`, or single ones. `empty` is always
+/// among them.
 ///
 /// # Errors
 /// No map at all.

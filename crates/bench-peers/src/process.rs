@@ -1,8 +1,9 @@
 //! A child process as the runner sees it.
 //!
-//! Each map has a process of its own, and only one of them works at any moment. That gives every map a heap
-//! that no other has cut up, resident bytes that are its own, and a death that is its own: a peer that
-//! panics, runs into a deadlock or corrupts its memory is left out with its reason, and the others go on.
+//! Each map has a process of its own, and only one of them works at any moment. That gives every
+//! map a heap that no other has cut up, resident bytes that are its own, and a death that is its
+//! own: a peer that panics, runs into a deadlock or corrupts its memory is left out with its
+//! reason, and the others go on.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;

@@ -1,7 +1,7 @@
 //! One line that says where a run is and how long it will take.
 //!
-//! On a terminal the line is written over itself. Elsewhere it is written now and then, so that a log of an
-//! hour stays short.
+//! On a terminal the line is written over itself. Elsewhere it is written now and then, so that a
+//! log of an hour stays short.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
-//! What the runner and its children say to each other: one line of JSON for each question and each answer.
+//! What the runner and its children say to each other: one line of JSON for each question and each
+//! answer.
 //!
-//! A child never speaks unasked. Lines on its standard output that are no answer (a peer that prints) are
-//! passed over.
+//! A child never speaks unasked. Lines on its standard output that are no answer (a peer that
+//! prints) are passed over.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The figures of a run: those of `timberline bench`, under the same names, and what only this run has.
+//! The figures of a run: those of `timberline bench`, under the same names, and what only this run
+//! has.
 
 use serde::{Deserialize, Serialize};
 use timberline_bench::report::{Meta, Outcome, median};
@@ -16,8 +17,8 @@ pub struct Report {
 
 /// One contender in one case.
 ///
-/// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is all that the map took: bytes
-/// of its allocations, and what its arenas have committed.
+/// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is all that the map took:
+/// bytes of its allocations, and what its arenas have committed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
     /// The figures that all benchmarks have.
@@ -29,8 +30,8 @@ pub struct Figures {
     pub distribution: String,
     /// Which of the batches it was in; only within one are rounds comparable.
     pub batch: usize,
-    /// What the process had in memory for the map when it was loaded, bytes: all of its own mappings, its
-    /// allocator's headers and holes included.
+    /// What the process had in memory for the map when it was loaded, bytes: all of its own
+    /// mappings, its allocator's headers and holes included.
     pub resident_bytes: u64,
     /// The peer that this one does worst against; only for ours.
     pub best_peer: Option<String>,
@@ -75,7 +76,8 @@ impl Figures {
     }
 }
 
-/// Throughput over another's, round by round: median, smallest, largest; `None` where no rounds pair up.
+/// Throughput over another's, round by round: median, smallest, largest; `None` where no rounds
+/// pair up.
 pub fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
     let pairs = own.iter().zip(other).filter(|(_, other)| **other > 0.0);
     let ratios: Vec<f64> = pairs.map(|(own, other)| own / other).collect();
@@ -84,8 +86,8 @@ pub fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
     Some([median(&ratios)?, least, most])
 }
 
-/// Finds each of ours its best peer: the one with the smallest ratio, among those that ran in the same
-/// batch as the entry, over all batches of a case.
+/// Finds each of ours its best peer: the one with the smallest ratio, among those that ran in the
+/// same batch as the entry, over all batches of a case.
 pub fn fill_ratios(results: &mut [Figures]) {
     for at in 0..results.len() {
         let own = &results[at];
@@ -157,7 +159,8 @@ mod tests {
         assert_eq!(results[2].best_peer, None);
     }
 
-    /// The machine was half as fast during the second batch: its peer is compared with ours of then.
+    /// The machine was half as fast during the second batch: its peer is compared with ours of
+    /// then.
     #[test]
     fn batches_are_not_mixed() {
         let mut results = vec![

@@ -1,9 +1,9 @@
 //! Loads the contenders of a batch and lets them take turns, A B C A B C, one process at a time.
 //!
-//! Loading goes in as many parts as there are rounds and takes turns as well, so it is compared like all
-//! else. One loaded map serves all cases; when any contender has grown by more than [`GROWN`], all of them
-//! are started anew and loaded again before the next case, so that none is measured on a larger map for
-//! having been faster before.
+//! Loading goes in as many parts as there are rounds and takes turns as well, so it is compared
+//! like all else. One loaded map serves all cases; when any contender has grown by more than
+//! [`GROWN`], all of them are started anew and loaded again before the next case, so that none is
+//! measured on a larger map for having been faster before.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The command from end to end, small: contenders in processes of their own, their figures in a file.
+//! The command from end to end, small: contenders in processes of their own, their figures in a
+//! file.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! Gets on a tree with and without heat tracking, to count instructions: `heat_cost <variant> <gets>`.
-//! `cargo xtask callgrind` runs it.
+//! Gets on a tree with and without heat tracking, to count instructions: `heat_cost <variant>
+//! <gets>`. `cargo xtask callgrind` runs it.
 
 use std::hint::black_box;
 use std::process::ExitCode;

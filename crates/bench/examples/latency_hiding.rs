@@ -1,9 +1,11 @@
-//! What overlapping lookups hides of memory's latency: `cargo run --release -p timberline-bench --example latency_hiding -- [records] [plain|profile] [rounds]`.
+//! What overlapping lookups hides of memory's latency: `cargo run --release -p timberline-bench
+//! --example latency_hiding -- [records] [plain|profile] [rounds]`.
 //!
-//! One thread, random keys. Lookups one by one, by `get_many_deep` with several in flight, and as futures that an executor polls in
-//! turn, take turns in one run. Printed are medians over rounds, and the ratio to lookups one by one, taken round by round. On an
-//! emulated profile all nodes are slow, and the bound is what waiting for no more than the profile's prefetches at a time leaves: of the
-//! time that one lookup is charged by itself, that part.
+//! One thread, random keys. Lookups one by one, by `get_many_deep` with several in flight, and as
+//! futures that an executor polls in turn, take turns in one run. Printed are medians over rounds,
+//! and the ratio to lookups one by one, taken round by round. On an emulated profile all nodes are
+//! slow, and the bound is what waiting for no more than the profile's prefetches at a time leaves:
+//! of the time that one lookup is charged by itself, that part.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -130,8 +132,8 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Loads a map, with `charging` off meanwhile, and measures it. `bound` tells of a lookup by itself, in nanoseconds, what it can be
-/// brought down to.
+/// Loads a map, with `charging` off meanwhile, and measures it. `bound` tells of a lookup by
+/// itself, in nanoseconds, what it can be brought down to.
 fn measure<M: Memory, T: Map<M>>(
     memory: M,
     placement: Arc<dyn Placement>,
@@ -244,7 +246,8 @@ fn main() -> ExitCode {
     };
     let charging: fn(&Emulated, bool) = Emulated::set_charging;
     let (counted, in_flight) = (Cell::new(thread_counts()), profile.in_flight() as f64);
-    // What was charged since it was last asked, for a lookup, and that divided among all prefetches that may be under way.
+    // What was charged since it was last asked, for a lookup, and that divided among all prefetches
+    // that may be under way.
     let bound = |_: &Emulated| {
         let since = thread_counts() - counted.replace(thread_counts());
         let charged = since.charged_ns() as f64 / LOOKUPS as f64;

@@ -1,7 +1,8 @@
-//! What the size of a node costs and saves: `cargo run --release -p timberline-bench --example node_size [records]`.
+//! What the size of a node costs and saves: `cargo run --release -p timberline-bench --example
+//! node_size [records]`.
 //!
-//! For each size: time of inserts and gets on this machine's memory (noisy), bytes per record, and what the emulator
-//! charges a get (profile `cxl`, all nodes slow; repeatable to the digit).
+//! For each size: time of inserts and gets on this machine's memory (noisy), bytes per record, and
+//! what the emulator charges a get (profile `cxl`, all nodes slow; repeatable to the digit).
 
 use std::hint::black_box;
 use std::sync::Arc;

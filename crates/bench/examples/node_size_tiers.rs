@@ -3,9 +3,10 @@
 //!
 //! `cargo run --release -p timberline-bench --example node_size_tiers [records [profile [rounds]]]`
 //!
-//! B+trees with nodes of 256 B to 4 KiB, all fast, half of the nodes fast, and all slow, take turns at a
-//! read-heavy (95 % reads, 5 % inserts) and then a write-heavy (5 % reads, 95 % inserts) Zipfian workload, on as
-//! many threads as there are cores. Printed are medians (least–most) of the rounds, and ratios to all-fast.
+//! B+trees with nodes of 256 B to 4 KiB, all fast, half of the nodes fast, and all slow, take turns
+//! at a read-heavy (95 % reads, 5 % inserts) and then a write-heavy (5 % reads, 95 % inserts)
+//! Zipfian workload, on as many threads as there are cores. Printed are medians (least–most) of the
+//! rounds, and ratios to all-fast.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -61,7 +62,8 @@ fn entry<const WORDS: usize>(
         let zipf = Distribution::parse("zipfian:0.99").expect("known");
         let workload = Workload::parse("ycsb-c").expect("known");
         let workload = workload.with_mix(mix).with_distribution(zipf);
-        // Seeds differ by mix, but inserted keys are numbered: those of one mix are overwritten by the other.
+        // Seeds differ by mix, but inserted keys are numbered: those of one mix are overwritten by
+        // the other.
         (0..threads)
             .map(|thread| workload.stream(space, u64::from(reads), thread, threads))
             .collect()

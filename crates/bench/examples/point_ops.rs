@@ -1,8 +1,10 @@
-//! What operations on words take: `cargo run --release -p timberline-bench --example point_ops -- [records] [random|dense] [rounds]`.
+//! What operations on words take: `cargo run --release -p timberline-bench --example point_ops --
+//! [records] [random|dense] [rounds]`.
 //!
-//! One thread on this machine's memory, without placement; the operations take turns, and of the rounds of each the
-//! median is printed, and the fastest in parentheses. Times are noisy. With a fixed number of rounds, the instructions of each operation can be counted instead:
-//! each is a function of its own name.
+//! One thread on this machine's memory, without placement; the operations take turns, and of the
+//! rounds of each the median is printed, and the fastest in parentheses. Times are noisy. With a
+//! fixed number of rounds, the instructions of each operation can be counted instead: each is a
+//! function of its own name.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;

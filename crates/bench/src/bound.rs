@@ -1,12 +1,14 @@
-//! The most that placements of a grain could reach: which share of all accesses finds what it wants in fast memory, if the true frequencies are
-//! known and the budget is spent as well as possible.
+//! The most that placements of a grain could reach: which share of all accesses finds what it wants
+//! in fast memory, if the true frequencies are known and the budget is spent as well as possible.
 //!
-//! What is placed comes in parts, each fast or slow as a whole: pages, leaves, or single records. The parts with the most accesses for a byte
-//! are fast until the budget is used up, the last one in part. So this is the optimum of a fractional knapsack, and no placement of
-//! these parts is better, also none that moves them, as long as the frequencies hold. Inner nodes take nothing of the budget here, and there is no CPU cache.
+//! What is placed comes in parts, each fast or slow as a whole: pages, leaves, or single records.
+//! The parts with the most accesses for a byte are fast until the budget is used up, the last one
+//! in part. So this is the optimum of a fractional knapsack, and no placement of these parts is
+//! better, also none that moves them, as long as the frequencies hold. Inner nodes take nothing of
+//! the budget here, and there is no CPU cache.
 //!
-//! It is a share of *accesses*. The `fast_share` of a run is one of *lines fetched*, those of inner nodes among them, and
-//! those that the cache answered not: near, but not the same.
+//! It is a share of *accesses*. The `fast_share` of a run is one of *lines fetched*, those of inner
+//! nodes among them, and those that the cache answered not: near, but not the same.
 
 /// Something that is fast or slow as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +19,8 @@ pub struct Part {
     pub bytes: f64,
 }
 
-/// The share of the accesses that finds its part fast, if `budget` bytes may be. `None` without accesses.
+/// The share of the accesses that finds its part fast, if `budget` bytes may be. `None` without
+/// accesses.
 pub fn fast_share(mut parts: Vec<Part>, budget: f64) -> Option<f64> {
     let all: f64 = parts.iter().map(|part| part.accesses).sum();
     let density = |part: &Part| part.accesses / part.bytes.max(1.0);
@@ -78,8 +81,8 @@ mod tests {
         assert_eq!(fast_share_of_records(&[], 8.0, 16.0), None);
     }
 
-    /// A scrambled Zipf of 0.99 over 4 M records, 20 % fast, leaves of 64 records. (Of 2 M records it is 0.69 and 0.89, of 20 M 0.73
-    /// and 0.90.)
+    /// A scrambled Zipf of 0.99 over 4 M records, 20 % fast, leaves of 64 records. (Of 2 M records
+    /// it is 0.69 and 0.89, of 20 M 0.73 and 0.90.)
     #[test]
     fn leaves_of_64_records_reach_0_70_where_records_reach_0_89() {
         let space = KeySpace::new(4_000_000).unwrap();

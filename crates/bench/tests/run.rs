@@ -1,8 +1,8 @@
-//! The runner on tiny inputs: every placement under every workload, traces, shifts, interruptions; and counts
-//! that repeat to the digit.
+//! The runner on tiny inputs: every placement under every workload, traces, shifts, interruptions;
+//! and counts that repeat to the digit.
 //!
-//! Memory is emulated at the costs of a made-up machine, so nothing is measured first. No test looks at how
-//! fast anything was.
+//! Memory is emulated at the costs of a made-up machine, so nothing is measured first. No test
+//! looks at how fast anything was.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -180,7 +180,8 @@ fn pages_of_real_memory_are_left_alone() {
     assert!(line.contains("tpp") && line.contains("emulated"), "{line}");
 }
 
-/// Every map's pages can be placed, and the best ones are found: nothing that moves pages meets fast memory more often than they would.
+/// Every map's pages can be placed, and the best ones are found: nothing that moves pages meets
+/// fast memory more often than they would.
 #[test]
 fn no_placement_of_pages_is_above_the_best() {
     let mut plan = plan(vec![stream("ycsb-c", 100_000)]);
@@ -234,8 +235,8 @@ fn a_budget_too_small_is_one_line() {
     assert!(line.contains("4096") && !line.contains('\n'), "{line}");
 }
 
-/// The hot leaves are more than the modelled cache holds: what it does hold is no matter of placement, and the
-/// oracle counts accesses, not misses.
+/// The hot leaves are more than the modelled cache holds: what it does hold is no matter of
+/// placement, and the oracle counts accesses, not misses.
 #[test]
 fn the_oracle_meets_fast_memory_most() {
     let records = 250_000;
@@ -291,7 +292,8 @@ fn records_of_any_form_are_run() {
     }
 }
 
-/// Hand-made: the hottest tenth of the records is one region, so a tenth of the leaves or of the records serves nine requests in ten.
+/// Hand-made: the hottest tenth of the records is one region, so a tenth of the leaves or of the
+/// records serves nine requests in ten.
 #[test]
 fn bounds_are_those_of_the_distribution() {
     let distribution = Distribution::parse("hotspot:0.1:0.9").unwrap();
@@ -323,8 +325,8 @@ fn bounds_are_those_of_the_distribution() {
             bound.bound_record_fast_share,
         ]
         .map(Option::unwrap);
-        // More where inner nodes take much, as they take none of the budget. Of art, pages are near records: they hold what
-        // was loaded in a row.
+        // More where inner nodes take much, as they take none of the budget. Of art, pages are near
+        // records: they hold what was loaded in a row.
         if bound.workload == "ycsb-d" {
             // The sum of 1 / k^0.99 up to 9,000 is 0.88 of that up to 30,000.
             assert!((0.87..0.98).contains(&record), "{bound:?}");

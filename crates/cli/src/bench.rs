@@ -33,8 +33,9 @@ pub struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
-    /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon, memtis, caption, oracle-pages). oracle:
-    /// static placement from exact frequencies; adaptive ones can beat it. An unknown name lists all
+    /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon,
+    /// memtis, caption, oracle-pages). oracle: static placement from exact frequencies; adaptive
+    /// ones can beat it. An unknown name lists all
     #[arg(
         long,
         value_delimiter = ',',
@@ -59,7 +60,8 @@ pub struct Args {
     native: bool,
     #[command(flatten)]
     nodes: Nodes,
-    /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default: unchanged]
+    /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default:
+    /// unchanged]
     #[arg(long, value_name = "NAME")]
     kernel_tiering: Option<String>,
     /// Costs of page placements, ns, such as `fault=1000,copy=5500` [default: as published]
@@ -82,7 +84,8 @@ pub struct Args {
     /// Move the hot region at this interval, seconds; measures one long round
     #[arg(long, value_name = "S")]
     shift_every: Option<f64>,
-    /// Interval between scans of SIDLE's migration trigger, seconds; its cooler waits four times as long. SIDLE only [default: 0.5]
+    /// Interval between scans of SIDLE's migration trigger, seconds; its cooler waits four times as
+    /// long. SIDLE only [default: 0.5]
     #[arg(long, value_name = "S")]
     interval: Option<f64>,
     /// SIDLE's low and high watermarks, percent of fast memory. SIDLE only [default: 85:95]

@@ -17,7 +17,8 @@ use crate::say::{say, tell};
 use crate::setup::{available, cores, given_base, measured_base};
 use crate::{Failure, bars};
 
-/// Some figures have an eighth of the records, or a tenth of them fast: with fewer, placements have no room for their tables.
+/// Some figures have an eighth of the records, or a tenth of them fast: with fewer, placements have
+/// no room for their tables.
 const FEWEST_RECORDS: u64 = 1000;
 
 /// Arguments of `eval`.
@@ -31,7 +32,8 @@ pub struct Args {
     /// List the figures with their runs and estimated time, and measure nothing
     #[arg(long)]
     list: bool,
-    /// Folder for results and the report (`eval.html`, `eval.json`); results that are there are reused
+    /// Folder for results and the report (`eval.html`, `eval.json`); results that are there are
+    /// reused
     #[arg(long, default_value = "timberline-eval", value_name = "FOLDER")]
     out: PathBuf,
     /// Records of a map, unless the figure varies them [default: 2M; quick: 200k]

@@ -9,7 +9,8 @@ use crate::say::tell;
 /// Whether to show a run, and where.
 #[derive(clap::Args)]
 pub struct LiveView {
-    /// Show the run as it goes on a page of this machine, at PORT or any free one; its address is told on stderr
+    /// Show the run as it goes on a page of this machine, at PORT or any free one; its address is
+    /// told on stderr
     #[arg(
         long,
         value_name = "PORT",

@@ -10,7 +10,9 @@ pub struct Loads {
     /// Records to load
     #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
     pub records: u64,
-    /// Workloads to run, one after the other: hs-a…d (hot spot: 90 % of requests go to 5 % of contiguous keys; a: half updates, b: 5 % updates, c: reads only, d: 5 % inserts), ycsb-a…f, tpcc (its index accesses, with as many warehouses as fit --records; tpcc:W for W)
+    /// Workloads to run, one after the other: hs-a…d (hot spot: 90 % of requests go to 5 % of
+    /// contiguous keys; a: half updates, b: 5 % updates, c: reads only, d: 5 % inserts), ycsb-a…f,
+    /// tpcc (its index accesses, with as many warehouses as fit --records; tpcc:W for W)
     #[arg(
         long,
         value_delimiter = ',',
@@ -18,7 +20,8 @@ pub struct Loads {
         value_name = "NAMES"
     )]
     workloads: Vec<String>,
-    /// Request distribution for all workloads, e.g. `zipfian:0.8`, `selfsimilar:0.2`, `uniform`, `hotspot:0.05:0.9`
+    /// Request distribution for all workloads, e.g. `zipfian:0.8`, `selfsimilar:0.2`, `uniform`,
+    /// `hotspot:0.05:0.9`
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
     /// Use the lines of this file as keys, numbered once all are used [default: 64-bit numbers]
@@ -35,11 +38,12 @@ pub struct Loads {
     /// Bytes of a value, 8 to 2048; above 8 they are stored outside the leaves
     #[arg(long, default_value_t = 8, value_name = "BYTES")]
     pub value_bytes: usize,
-    /// Replay this trace instead of a workload. Timestamped traces are replayed on schedule: latencies count from when a request was due
+    /// Replay this trace instead of a workload. Timestamped traces are replayed on schedule:
+    /// latencies count from when a request was due
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Format of the trace [default: by its name], e.g. `alibaba`, `csv:key=lbn,op=op,read=28,write=2a,time=time,unit=us`, `u32`,
-    /// `lines`
+    /// Format of the trace [default: by its name], e.g. `alibaba`,
+    /// `csv:key=lbn,op=op,read=28,write=2a,time=time,unit=us`, `u32`, `lines`
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<String>,
     /// Replay speed: 2 is twice as fast as recorded [default: 1]

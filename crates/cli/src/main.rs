@@ -1,6 +1,7 @@
 //! The `timberline` command: see what memory a machine has, measure it, compare placements on it.
 //!
-//! Exit code 0: done. 1: a run failed. 2: bad input; one line says what is wrong, and what is possible.
+//! Exit code 0: done. 1: a run failed. 2: bad input; one line says what is wrong, and what is
+//! possible.
 
 mod bars;
 mod bench;
@@ -61,7 +62,8 @@ impl Failure {
 /// Nothing was asked, and what could be is shown.
 const NO_COMMAND: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
-/// What is wrong with the arguments, and the tip if there is one. How to call it is left out: `--help` says that.
+/// What is wrong with the arguments, and the tip if there is one. How to call it is left out:
+/// `--help` says that.
 fn in_a_line(error: &str) -> String {
     let lines = error.lines().map(str::trim);
     let said = lines.filter(|line| {

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 
-/// Prints a line. That nobody reads on, as behind `| head`, is no reason to end: files are still to be written.
+/// Prints a line. That nobody reads on, as behind `| head`, is no reason to end: files are still to
+/// be written.
 pub fn say(line: impl Display) {
     let _ = writeln!(stdout(), "{line}");
 }

@@ -1,7 +1,7 @@
 //! The built binary from outside: exit codes, what goes to stdout and stderr, the files it writes.
 //!
-//! Impossible input: exit code 2, nothing on stdout, and one line on stderr that names what was wrong and what is
-//! possible. Only the parser of the command line may take several lines.
+//! Impossible input: exit code 2, nothing on stdout, and one line on stderr that names what was
+//! wrong and what is possible. Only the parser of the command line may take several lines.
 
 mod command;
 #[path = "../../tier/tests/topologies/manifest.rs"]

@@ -1,4 +1,5 @@
-//! `timberline eval` from outside: what it refuses, what it writes, and that it goes on where it was.
+//! `timberline eval` from outside: what it refuses, what it writes, and that it goes on where it
+//! was.
 
 mod command;
 mod scratch;

@@ -1,4 +1,5 @@
-//! `bench --live` from outside: where the page is told to be, that it is there while the run goes on, and a port that is taken.
+//! `bench --live` from outside: where the page is told to be, that it is there while the run goes
+//! on, and a port that is taken.
 
 mod command;
 mod scratch;

@@ -1,4 +1,5 @@
-//! What `bench` can be asked to load and to run: records of any form, traces at their times; and what it refuses.
+//! What `bench` can be asked to load and to run: records of any form, traces at their times; and
+//! what it refuses.
 
 mod command;
 mod scratch;

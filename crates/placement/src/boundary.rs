@@ -1,5 +1,5 @@
-//! The single boundary: mends it where a tree, for want of fast memory, made a node slow above fast children, and moves it up
-//! where nothing below needs an inner node to be fast.
+//! The single boundary: mends it where a tree, for want of fast memory, made a node slow above fast
+//! children, and moves it up where nothing below needs an inner node to be fast.
 
 use crate::queue::NodeQueue;
 use crate::{Move, NodeKey, Placed, Relocate};
@@ -11,12 +11,13 @@ pub struct Mended {
     pub promoted: usize,
     /// Nodes demoted.
     pub demoted: usize,
-    /// Whether no broken place is left; else neither tier has room, and the rest waits in the queue.
+    /// Whether no broken place is left; else neither tier has room, and the rest waits in the
+    /// queue.
     pub wholly: bool,
 }
 
-/// Makes the queued nodes, slow above fast ones, fast again or, for want of room, what is below them slow. `make_room` is
-/// asked for room before that, and says whether there may be some now.
+/// Makes the queued nodes, slow above fast ones, fast again or, for want of room, what is below
+/// them slow. `make_room` is asked for room before that, and says whether there may be some now.
 pub fn mend(
     broken: &NodeQueue,
     tree: &dyn Relocate,
@@ -45,8 +46,8 @@ pub fn mend(
     mended
 }
 
-/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root, nor a leaf that leads to a
-/// layer: that has heat of its own, and its turn will come.
+/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root, nor
+/// a leaf that leads to a layer: that has heat of its own, and its turn will come.
 pub fn demote_idle(tree: &dyn Placed, inner: NodeKey) {
     let mut next = Some(inner);
     while let Some(inner) = next.filter(|it| it.height > 0) {

@@ -1,5 +1,5 @@
-//! Pseudo-random numbers for policies: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
-//! OOPSLA 2014). One seed, one sequence.
+//! Pseudo-random numbers for policies: SplitMix64 (Steele, Lea and Flood, "Fast Splittable
+//! Pseudorandom Number Generators", OOPSLA 2014). One seed, one sequence.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

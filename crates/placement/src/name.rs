@@ -1,5 +1,6 @@
-//! What nodes are called: by the bytes of a key, so that one seam serves trees of words and trees of
-//! byte strings, and so that a name stays harmless when its node is split, merged, moved or freed.
+//! What nodes are called: by the bytes of a key, so that one seam serves trees of words and trees
+//! of byte strings, and so that a name stays harmless when its node is split, merged, moved or
+//! freed.
 
 use std::fmt;
 use std::ops::Deref;
@@ -83,8 +84,8 @@ impl Fence<'_> {
 pub struct NodeKey {
     /// Any key the node covers; by convention its lower fence.
     pub key: KeyBytes,
-    /// 0 for a leaf. What other numbers mean is the tree's own business; in a tree of one height they are
-    /// steps above the leaves.
+    /// 0 for a leaf. What other numbers mean is the tree's own business; in a tree of one height
+    /// they are steps above the leaves.
     pub height: u8,
 }
 

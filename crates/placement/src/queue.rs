@@ -1,7 +1,8 @@
 //! Nodes waiting for a worker, first come first served, each at most once.
 //!
-//! Invariant: what waits takes [`MOST`] bytes at most, so that nothing grows without limit where no worker comes. What does not fit is
-//! not taken in: a leaf that is hot is found again, and a node above the boundary is told of again when it is next split.
+//! Invariant: what waits takes [`MOST`] bytes at most, so that nothing grows without limit where no
+//! worker comes. What does not fit is not taken in: a leaf that is hot is found again, and a node
+//! above the boundary is told of again when it is next split.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;

@@ -1,13 +1,13 @@
 //! How a tree speaks to its placement.
 //!
-//! A tree asks its [`Placement`] where a new node goes, and reports accesses to leaves. A placement's
-//! workers see the tree as [`Placed`](crate::Placed). Nodes are named by key ([`NodeKey`]), never by
-//! address: before a worker moves a node, the node may be split, merged, moved or freed, and its
-//! stale name then finds nothing.
+//! A tree asks its [`Placement`] where a new node goes, and reports accesses to leaves. A
+//! placement's workers see the tree as [`Placed`](crate::Placed). Nodes are named by key
+//! ([`NodeKey`]), never by address: before a worker moves a node, the node may be split, merged,
+//! moved or freed, and its stale name then finds nothing.
 //!
 //! **Locks.** A tree calls [`Placement::leaf_split`], [`Placement::leaf_moved`] and
-//! [`Placement::boundary_broken`] while it holds locks of nodes, and [`Placement::leaf_freed`] at the
-//! begin or the end of an operation of any thread. So these must be brief and must not call the
+//! [`Placement::boundary_broken`] while it holds locks of nodes, and [`Placement::leaf_freed`] at
+//! the begin or the end of an operation of any thread. So these must be brief and must not call the
 //! tree. A placement must not call the tree while it holds a lock that one of them takes.
 //!
 //! **Panics.** A placement that panics ends the operation that called it, and nothing else: a tree
@@ -89,8 +89,8 @@ pub trait Placement: Send + Sync {
         let _ = address;
     }
 
-    /// Fast memory was full, so `node` was made slow above fast children: a worker should restore the
-    /// single boundary.
+    /// Fast memory was full, so `node` was made slow above fast children: a worker should restore
+    /// the single boundary.
     fn boundary_broken(&self, node: NodeKey) {
         let _ = node;
     }

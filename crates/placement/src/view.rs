@@ -5,7 +5,8 @@
 pub struct View {
     /// What heat is counted in.
     pub unit: &'static str,
-    /// The least heat of each bin of the histogram, rising. A bin ends where the next begins, and the last one nowhere.
+    /// The least heat of each bin of the histogram, rising. A bin ends where the next begins, and
+    /// the last one nowhere.
     pub bins: Vec<u32>,
     /// What is counted in the bins, and how much of it is in each.
     pub counts: Vec<(&'static str, Vec<u64>)>,

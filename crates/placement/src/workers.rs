@@ -94,7 +94,8 @@ impl Workers {
         self.pool.shared.resume(self.map);
     }
 
-    /// Ends all workers, each after its current step, and waits for them. A worker must not call it.
+    /// Ends all workers, each after its current step, and waits for them. A worker must not call
+    /// it.
     pub fn stop(&mut self) {
         self.pool.shared.stop(self.map);
     }
@@ -292,7 +293,8 @@ mod tests {
             Next::After(Duration::ZERO)
         };
         let mut workers = start(vec![probe(act)]);
-        // Enough work for a kernel that counts by ticks; one that does not count at all leaves zero.
+        // Enough work for a kernel that counts by ticks; one that does not count at all leaves
+        // zero.
         let busy = |_: &()| workers.cpu_time()[0].1.is_zero();
         steps.iter().take(2000).take_while(busy).for_each(drop);
         let running = workers.cpu_time()[0].1;

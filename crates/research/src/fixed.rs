@@ -50,8 +50,9 @@ pub(crate) const INTERLEAVE: Row = Row {
     )
 };
 
-/// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory does: once it ends among the
-/// inner nodes, one that is split may get a slow half with fast children, and nobody mends that.
+/// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory does: once it
+/// ends among the inner nodes, one that is split may get a slow half with fast children, and nobody
+/// mends that.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InnerFast;
 

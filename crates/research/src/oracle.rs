@@ -1,12 +1,13 @@
-//! `oracle`: the limit that other placements are held against. It is told how often each leaf will be
-//! accessed, places the nodes once, and never moves them again.
+//! `oracle`: the limit that other placements are held against. It is told how often each leaf will
+//! be accessed, places the nodes once, and never moves them again.
 //!
 //! It learns that from a rehearsal: while it counts, every access to a leaf is reported to it.
 //!
-//! An access to a leaf visits its ancestors too, and a visit to any node touches about as many lines. So the most fast lines
-//! for a byte are those of the node with the most accesses at or below it for its size: nodes are taken in this order, each with
-//! the ancestors it still lacks. (The best choice is a knapsack with precedences, which this greedy order comes close to
-//! where nodes are small beside the budget.)
+//! An access to a leaf visits its ancestors too, and a visit to any node touches about as many
+//! lines. So the most fast lines for a byte are those of the node with the most accesses at or
+//! below it for its size: nodes are taken in this order, each with the ancestors it still lacks.
+//! (The best choice is a knapsack with precedences, which this greedy order comes close to where
+//! nodes are small beside the budget.)
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -43,8 +44,8 @@ pub(crate) const ROW: Row = Row {
 /// Accesses of each leaf that was touched, by its address.
 type Counts = HashMap<usize, u64>;
 
-/// The limit that other placements are held against: nodes are placed once, by [`Oracle::arrange`], with the true
-/// frequencies known.
+/// The limit that other placements are held against: nodes are placed once, by [`Oracle::arrange`],
+/// with the true frequencies known.
 #[derive(Default)]
 pub struct Oracle {
     counting: AtomicBool,
@@ -80,13 +81,15 @@ impl Placement for Oracle {
 }
 
 impl Oracle {
-    /// From now on, counts every access to a leaf. (A thread that was told to let accesses pass does so before: at most [`MAX_SAMPLE_INTERVAL`].)
+    /// From now on, counts every access to a leaf. (A thread that was told to let accesses pass
+    /// does so before: at most [`MAX_SAMPLE_INTERVAL`].)
     pub fn begin_counting(&self) {
         self.counting.store(true, Relaxed);
     }
 
-    /// Stops counting, and places the nodes of a quiet tree in which nothing moved meanwhile: those with the most accesses are fast, as many
-    /// as fit while `reserve` nodes' worth of fast memory stays free. Returns how many leaves are fast.
+    /// Stops counting, and places the nodes of a quiet tree in which nothing moved meanwhile: those
+    /// with the most accesses are fast, as many as fit while `reserve` nodes' worth of fast memory
+    /// stays free. Returns how many leaves are fast.
     pub fn arrange(&self, tree: &dyn Placed, reserve: usize) -> usize {
         self.counting.store(false, Relaxed);
         let mut counts = Counts::default();
@@ -119,7 +122,8 @@ fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
         }
         ControlFlow::Continue(())
     });
-    // Accesses and parent of each inner node; a leaf's parent is looked up once, an inner node's once for all below it.
+    // Accesses and parent of each inner node; a leaf's parent is looked up once, an inner node's
+    // once for all below it.
     let mut inner: HashMap<NodeKey, (u64, Option<NodeKey>)> = HashMap::new();
     for (count, leaf) in &leaves {
         let mut above = tree.parent_of(leaf);
@@ -145,7 +149,8 @@ fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
 
 /// Demotes all: what stays in the way of a hotter node is not known before.
 fn make_room(tree: &dyn Placed, any: &NodeKey) {
-    // While the tree grew, fast memory may have ended above fast leaves: so leaves first, each by its name.
+    // While the tree grew, fast memory may have ended above fast leaves: so leaves first, each by
+    // its name.
     let mut fast = Vec::new();
     tree.each_leaf(&mut |leaf| {
         if leaf.tier.is_fast() {
@@ -161,8 +166,9 @@ fn make_room(tree: &dyn Placed, any: &NodeKey) {
     await_memory(tree);
 }
 
-/// Waits until fast memory is empty, or for long nothing of it came back: a thread that is pinned while it does not
-/// run, on a busy machine, holds back what was freed, and the nodes that don't fit meanwhile would stay slow.
+/// Waits until fast memory is empty, or for long nothing of it came back: a thread that is pinned
+/// while it does not run, on a busy machine, holds back what was freed, and the nodes that don't
+/// fit meanwhile would stay slow.
 fn await_memory(tree: &dyn Placed) {
     /// Longer than a thread waits for its turn.
     const NOTHING_CAME: u32 = 300;
@@ -185,7 +191,8 @@ fn promote(tree: &dyn Placed, ranked: &[Ranked], reserve: usize) -> usize {
     /// Where nodes differ in size, one that does not fit says little about the next.
     const REFUSALS: usize = 64;
     let (mut leaves, mut refused) = (0, 0);
-    // Nothing is in the way of anything now. Later, a refusal would make memory look smaller than it is to smaller nodes.
+    // Nothing is in the way of anything now. Later, a refusal would make memory look smaller than
+    // it is to smaller nodes.
     let limit = tree.fill(TierId::FAST).limit;
     for (_, is_leaf, node) in ranked {
         let used = tree.fill(TierId::FAST).used;

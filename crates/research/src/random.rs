@@ -1,13 +1,17 @@
-//! `random`: moves nodes as often as others do, and to no purpose (SIDLE §6.1, "Compared Systems": on each node access,
-//! promote the current node with a probability of 1 % and demote a random one). What a placement wins over it, its choice of nodes wins.
+//! `random`: moves nodes as often as others do, and to no purpose (SIDLE §6.1, "Compared Systems":
+//! on each node access, promote the current node with a probability of 1 % and demote a random
+//! one). What a placement wins over it, its choice of nodes wins.
 //!
-//! Invariants: every move keeps the single boundary; an access is chosen with a probability of 1 %, whatever was chosen before.
+//! Invariants: every move keeps the single boundary; an access is chosen with a probability of 1 %,
+//! whatever was chosen before.
 //!
 //! # Where this differs from the text
 //!
-//! - The draw is of accesses to leaves, and a chosen leaf takes its slow ancestors along. A leaf below slow nodes would break the
-//!   boundary, and an inner node drawn at its own accesses would be fast within moments anyway.
-//! - The number of accesses to the next chosen one is drawn, not each access: the same distribution at a hundredth of the cost.
+//! - The draw is of accesses to leaves, and a chosen leaf takes its slow ancestors along. A leaf
+//!   below slow nodes would break the boundary, and an inner node drawn at its own accesses would
+//!   be fast within moments anyway.
+//! - The number of accesses to the next chosen one is drawn, not each access: the same distribution
+//!   at a hundredth of the cost.
 //! - A worker moves nodes, not the request. It demotes when a promotion finds no room, not at each.
 //! - A demoted leaf takes along what ancestors have no fast child left.
 //! - New nodes are fast below fast ones as long as there is room: the text does not say.
@@ -51,7 +55,8 @@ const BATCH: usize = 64;
 /// One in so many fast leaves is drawn at a walk over them. So a victim costs a visit to as many.
 const VICTIMS: u64 = 16;
 
-/// The placement of this name, for one tree. Its worker, from [`Random::workers`], must run for anything to move.
+/// The placement of this name, for one tree. Its worker, from [`Random::workers`], must run for
+/// anything to move.
 pub struct Random {
     seed: u64,
     draws: Striped<SharedDraws>,
@@ -107,7 +112,8 @@ impl Placement for Random {
     }
 }
 
-/// How many accesses on the next chosen one is, for a draw from `[0, 1)`: geometrically distributed.
+/// How many accesses on the next chosen one is, for a draw from `[0, 1)`: geometrically
+/// distributed.
 fn gap(draw: f64) -> u32 {
     let passed = (1.0 - draw).ln() / (1.0 - CHANCE).ln();
     (1.0 + passed.floor()).min(MAX_SAMPLE_INTERVAL.into()) as u32
@@ -122,7 +128,8 @@ struct Shuffler {
 }
 
 impl Shuffler {
-    /// Demotes a random fast leaf, or an inner node where no leaf is fast; false when nothing but the root seems fast.
+    /// Demotes a random fast leaf, or an inner node where no leaf is fast; false when nothing but
+    /// the root seems fast.
     fn demote_one(&mut self, tree: &dyn Placed) -> bool {
         if self.victims.is_empty() {
             self.draw_victims(tree);

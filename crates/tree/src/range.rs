@@ -1,4 +1,5 @@
-//! Iterating over the records of a range, from both ends. Between batches nothing is held: no lock, no pin.
+//! Iterating over the records of a range, from both ends. Between batches nothing is held: no lock,
+//! no pin.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -23,8 +24,8 @@ pub trait Ordered: Send + Sync + 'static {
 
     fn memory(&self) -> &Self::Memory;
 
-    /// Calls `visit` with up to `limit` keys and words, one way from `from` on, until it breaks. Returns how many it was called
-    /// with. While it lasts the epoch is held back.
+    /// Calls `visit` with up to `limit` keys and words, one way from `from` on, until it breaks.
+    /// Returns how many it was called with. While it lasts the epoch is held back.
     fn walk(
         &self,
         way: Way,

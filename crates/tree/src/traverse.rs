@@ -7,7 +7,7 @@
 //! | driver | between two steps | for |
 //! |---|---|---|
 //! | [`run`] | nothing: it compiles to a plain loop | one lookup on fast memory |
-//! | [`interleave`] | steps of other traversals, in a ring of a given depth | many lookups at hand |
+//! | [`interleave`] | steps of other traversals, in a ring of a given depth | many lookups |
 //! | [`Yielding`] | whatever else the executor runs | operations of many tasks on one core |
 //!
 //! Interleaving is asynchronous memory access chaining (Kocberber, Falsafi, Grot, PVLDB 9(4),

@@ -74,7 +74,8 @@ fn a_random_record_takes_less_than_36_bytes() {
     assert!(per_record < 36.0, "{per_record} bytes a record");
 }
 
-/// Neighbours are kept in rows while there are many of them, whatever they were before and become after that.
+/// Neighbours are kept in rows while there are many of them, whatever they were before and become
+/// after that.
 #[test]
 fn neighbours_share_a_row() {
     const RECORDS: u64 = 40 * 256;
@@ -216,7 +217,8 @@ fn words_are_strings_in_order() {
     assert!(format!("{map:?}").contains("records: 8"), "{map:?}");
 }
 
-/// An update of the closure's making meets every other: none is lost, and a value is made of the one before.
+/// An update of the closure's making meets every other: none is lost, and a value is made of the
+/// one before.
 #[test]
 fn upserts_of_one_key_meet() {
     let map: Art<[u8], u64> = slow(1 << 20);
@@ -238,8 +240,9 @@ fn upserts_of_one_key_meet() {
     assert_eq!(map.get(b"counter"), Some(9_000));
 }
 
-/// Fast memory, full of whatever was inserted first, comes to hold hot records and their paths, which have other sizes. What stays of
-/// the first ones is scattered over all chunks, and moves together for that.
+/// Fast memory, full of whatever was inserted first, comes to hold hot records and their paths,
+/// which have other sizes. What stays of the first ones is scattered over all chunks, and moves
+/// together for that.
 #[test]
 fn fast_memory_is_of_use_to_nodes_of_any_size() {
     // With 102 and 113 a quarter of fast memory stayed stranded in slots of other sizes.
@@ -271,7 +274,8 @@ fn fast_memory_is_of_use(seed: u64) {
             check::reclaim_until(&*map.placed(), "retired nodes", || {
                 used(0) + used(1) == map.stats().bytes_in_nodes
             });
-            // Other tests hold back what moves leave behind, and so the moves that it would have room for.
+            // Other tests hold back what moves leave behind, and so the moves that it would have
+            // room for.
             if round >= 400 && used(0) * 10 > fast * 8 {
                 break;
             }

@@ -182,7 +182,8 @@ fn a_map_in_two_tiers_has_no_more_leaves_than_in_one() {
     assert!(fast + slow < 1.02 * all, "{fast} and {slow}, not {all}");
 }
 
-/// Ascending input leaves the fewest children behind: the height must stay logarithmic all the same.
+/// Ascending input leaves the fewest children behind: the height must stay logarithmic all the
+/// same.
 #[test]
 fn the_smallest_nodes_make_no_tower() {
     let map = typed::<u64, u64>();
@@ -193,7 +194,8 @@ fn the_smallest_nodes_make_no_tower() {
     assert!(levels <= 8, "{levels} levels");
 }
 
-/// Where in a leaf a key is, is guessed as if keys were spread evenly. These are not, in every way that a leaf can be.
+/// Where in a leaf a key is, is guessed as if keys were spread evenly. These are not, in every way
+/// that a leaf can be.
 #[test]
 fn keys_that_are_not_where_they_are_expected_are_found() {
     let sets: [fn(u64) -> u64; 5] = [

@@ -1,7 +1,8 @@
-//! Copies of hot records apart from their leaves: that lookups find them, and that they are never stale.
+//! Copies of hot records apart from their leaves: that lookups find them, and that they are never
+//! stale.
 //!
-//! That they are not while threads and a migrator meet is what the shared suite looks at: its placement `shuffle` lets pages of copies come
-//! and go.
+//! That they are not while threads and a migrator meet is what the shared suite looks at: its
+//! placement `shuffle` lets pages of copies come and go.
 
 #[allow(dead_code, unused_macros)]
 mod suite;
@@ -74,7 +75,8 @@ fn fill(placed: &dyn Placed) -> usize {
     pages
 }
 
-/// Has each of these records asked for often enough to have a copy. In a row: of records that took turns, some might never be counted.
+/// Has each of these records asked for often enough to have a copy. In a row: of records that took
+/// turns, some might never be counted.
 fn warm(map: &Map, keys: impl Iterator<Item = u64>) {
     for key in keys {
         (0..8).for_each(|_| assert!(map.get(key).is_some()));
@@ -282,7 +284,8 @@ fn pages_come_and_go() {
     assert_eq!(placed.record_pages().0, 0);
 }
 
-/// The smallest pages have two buckets. Records of both slow tiers have copies, which follow none of their leaves' moves.
+/// The smallest pages have two buckets. Records of both slow tiers have copies, which follow none
+/// of their leaves' moves.
 #[test]
 fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     let tier = |bytes| TierConfig {

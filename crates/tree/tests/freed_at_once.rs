@@ -1,6 +1,7 @@
-//! A mistake for sanitizers: memory is given back while others read it. Nothing is asserted here; AddressSanitizer has to find the read of
-//! what is freed, and ThreadSanitizer that nothing orders the read and the write of who gets the memory next.
-//! `cargo xtask sanitize` runs this, and fails unless they do.
+//! A mistake for sanitizers: memory is given back while others read it. Nothing is asserted here;
+//! AddressSanitizer has to find the read of what is freed, and ThreadSanitizer that nothing orders
+//! the read and the write of who gets the memory next. `cargo xtask sanitize` runs this, and fails
+//! unless they do.
 
 #[allow(dead_code, unused_macros)]
 mod suite;

@@ -1,4 +1,5 @@
-//! Lookups that overlap, on memory that takes a microsecond: counted, not timed. And nothing is allocated for them.
+//! Lookups that overlap, on memory that takes a microsecond: counted, not timed. And nothing is
+//! allocated for them.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -51,7 +52,8 @@ fn counted(work: impl FnOnce()) -> LineCounts {
     thread_counts() - before
 }
 
-/// The tasks of an executor: each takes the next key, looks it up, and goes on until there are none.
+/// The tasks of an executor: each takes the next key, looks it up, and goes on until there are
+/// none.
 fn tasks<'a>(
     map: &'a Map,
     keys: &'a [u64],
@@ -83,8 +85,8 @@ fn execute<F: Future + ?Sized>(tasks: &mut [Pin<Box<F>>]) {
     }
 }
 
-/// Whether hardly a lookup waited for a line that it had not asked for. Only the root's are never asked for;
-/// others are missing again if the small cache lost them before their use.
+/// Whether hardly a lookup waited for a line that it had not asked for. Only the root's are never
+/// asked for; others are missing again if the small cache lost them before their use.
 fn hidden(map: &Map, counts: &LineCounts) -> Result<(), LineCounts> {
     let latencies = counts.charged_ps / map.memory().extra(TierId::SLOW).latency_ps;
     let few = latencies < LOOKUPS as u64 / 20;

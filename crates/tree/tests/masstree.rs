@@ -86,7 +86,8 @@ fn what_keys_share_is_skipped() {
     assert_eq!(map.len(), 2);
 }
 
-/// Each key the beginning of the next, by a slice: as many layers, and nothing that walks them uses the stack for it.
+/// Each key the beginning of the next, by a slice: as many layers, and nothing that walks them uses
+/// the stack for it.
 #[test]
 fn thousands_of_layers_need_no_stack() {
     const LAYERS: usize = 2_000;

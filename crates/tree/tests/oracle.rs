@@ -9,7 +9,8 @@ use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, ArenasConfig, Native};
 use timberline_tree::BTree;
 
-/// How many leaves are fast once the oracle placed a tree whose first fifth is hot; `beside` runs before it does.
+/// How many leaves are fast once the oracle placed a tree whose first fifth is hot; `beside` runs
+/// before it does.
 fn fast_leaves(beside: impl FnOnce(&Domain)) -> usize {
     let mut config = ArenasConfig::two_tiers(128 << 10, 4 << 20);
     config.chunk_bytes = 64 << 10;
@@ -30,7 +31,8 @@ fn fast_leaves(beside: impl FnOnce(&Domain)) -> usize {
     oracle.arrange(&*map.placed(), 0)
 }
 
-/// A thread that is pinned when the oracle begins holds back the memory of all that was fast before.
+/// A thread that is pinned when the oracle begins holds back the memory of all that was fast
+/// before.
 #[test]
 fn a_pinned_thread_does_not_spoil_the_arrangement() {
     let undisturbed = fast_leaves(|_| ());

@@ -43,8 +43,6 @@ const TOO_WIDE: &[&str] = &[
     "crates/bench-peers/",
     "crates/bench/",
     "crates/cli/",
-    "crates/placement/",
-    "crates/research/",
     "crates/sync/",
     "crates/tier/",
     "crates/tree/",

@@ -10,7 +10,8 @@ use timberline_tree::{Art, BTree, Masstree};
 
 use crate::index::{Index, Scanned, Setting};
 
-/// Memory of one kind, with room for what is to come; and the placement that knows no other. No heat is kept.
+/// Memory of one kind, with room for what is to come; and the placement that knows no other. No
+/// heat is kept.
 fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), String> {
     // A limit, not what is used: addresses are reserved, memory is committed as it is needed.
     let a_record = 128 + setting.longest_key as u64;

@@ -1,7 +1,7 @@
 //! `arctic-map`: a lock-free adaptive radix tree (Ni et al., OSDI 2026).
 //!
-//! Of its byte strings we take the kind without a zero byte, which our files have not; the crate checks
-//! that at each operation. (Skipping its check needs unsafe code.)
+//! Of its byte strings we take the kind without a zero byte, which our files have not; the crate
+//! checks that at each operation. (Skipping its check needs unsafe code.)
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -33,8 +33,8 @@ impl Index<u64> for Words {
         updated.is_some()
     }
 
-    /// Its ranges end at a key, not after a number of records, so the end is as far as it goes; the scan
-    /// stops when the buffer is full.
+    /// Its ranges end at a key, not after a number of records, so the end is as far as it goes; the
+    /// scan stops when the buffer is full.
     #[inline]
     fn scan(&self, from: &u64, limit: usize) -> Scanned {
         let guard = self.pin();

@@ -1,4 +1,5 @@
-//! `ferntree`: a B+tree with optimistic lock coupling. Lookups are its optimistic ones, which take no lock.
+//! `ferntree`: a B+tree with optimistic lock coupling. Lookups are its optimistic ones, which take
+//! no lock.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! `masstree`: a trie of B+trees over byte strings; words are 8 bytes, big-endian.
 //!
-//! Its scans of byte strings leave out the record that they begin at (version 0.9.5, every way to scan that it
-//! has), so they are not measured; those of words, which end in its first layer, are right.
+//! Its scans of byte strings leave out the record that they begin at (version 0.9.5, every way to
+//! scan that it has), so they are not measured; those of words, which end in its first layer, are
+//! right.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `scc::TreeIndex`: a B+tree whose readers take no lock. Its values are read in place, so they are atomics.
+//! `scc::TreeIndex`: a B+tree whose readers take no lock. Its values are read in place, so they are
+//! atomics.
 
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;

@@ -30,9 +30,11 @@ pub struct Claim {
 pub struct Verdict {
     /// The claim, in words.
     pub says: String,
-    /// The least and the most that was published; an open end is `null` in JSON, which knows no infinity.
+    /// The least and the most that was published; an open end is `null` in JSON, which knows no
+    /// infinity.
     pub published: (f64, f64),
-    /// The least and the most here, of the placement that it is about; `null` where nothing was measured.
+    /// The least and the most here, of the placement that it is about; `null` where nothing was
+    /// measured.
     pub measured: Option<(f64, f64)>,
     /// The same of `timberline`.
     pub timberline: Option<(f64, f64)>,
@@ -100,7 +102,8 @@ impl Claim {
             && (self.category.is_empty() || self.category == category)
     }
 
-    /// Whether all rounds say another order than the one published. Only what is over something has an order.
+    /// Whether all rounds say another order than the one published. Only what is over something has
+    /// an order.
     fn is_contrary(&self, Ranged { min, max, .. }: Ranged) -> bool {
         let (least, most) = self.published;
         self.quantity.over != Over::Nothing

@@ -76,7 +76,8 @@ impl Figure {
     }
 }
 
-/// The figures whose names are among `wanted`, or begin with one of them (`14` is 14a and 14b); all of them if nothing is wanted.
+/// The figures whose names are among `wanted`, or begin with one of them (`14` is 14a and 14b); all
+/// of them if nothing is wanted.
 ///
 /// # Errors
 /// A name that fits none: one line with all.

@@ -41,7 +41,8 @@ impl Matrix {
         self.settings.len()
     }
 
-    /// What the result cache has of the runs; they are forgotten here, and those that are left are yet to be made.
+    /// What the result cache has of the runs; they are forgotten here, and those that are left are
+    /// yet to be made.
     pub fn take_kept(&mut self, cache: &ResultCache) -> Vec<CachedRun> {
         let mut taken = Vec::new();
         self.settings.retain(|setting| {
@@ -68,8 +69,8 @@ impl Matrix {
             .try_for_each(|setting| setting.plan()?.check(available))
     }
 
-    /// Runs them, and keeps each in the result cache as soon as it is done; `kept` is handed it then. Ends early once `interrupted` is true: a run that was cut
-    /// short is not kept.
+    /// Runs them, and keeps each in the result cache as soon as it is done; `kept` is handed it
+    /// then. Ends early once `interrupted` is true: a run that was cut short is not kept.
     ///
     /// # Errors
     /// A run that failed, or could not be kept: one line.

@@ -9,7 +9,8 @@ use crate::report::{Outcome, median};
 pub enum Measure {
     /// Requests a second.
     Throughput,
-    /// Requests a second over those of `interleave` in the same run: comparable among runs, whatever the machine's speed at their times.
+    /// Requests a second over those of `interleave` in the same run: comparable among runs,
+    /// whatever the machine's speed at their times.
     Improvement,
     /// Median latency, µs.
     P50,
@@ -25,7 +26,8 @@ pub enum Measure {
     WorkerShare,
     /// Fast memory in use over its budget, on average over the second half of the run.
     FastUse,
-    /// Time from a shift of the hot region to 90 % of what was regained, s: the median of the shifts.
+    /// Time from a shift of the hot region to 90 % of what was regained, s: the median of the
+    /// shifts.
     Recovery,
     /// The same of the fast share, which does not depend on the machine's speed.
     ShareRecovery,
@@ -191,7 +193,8 @@ impl Quantity {
         }
     }
 
-    /// It, for a placement in the `nth` of the panel's runs: one figure, or one for each placement that it is held against.
+    /// It, for a placement in the `nth` of the panel's runs: one figure, or one for each placement
+    /// that it is held against.
     pub fn of(
         self,
         placement: &str,

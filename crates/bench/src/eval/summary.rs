@@ -13,7 +13,8 @@ use super::view::{Shown, shown};
 use crate::page::{Kind, document};
 use crate::report::{Meta, Outcome, table, write_file};
 
-/// Figures with the results that are there. It begins without any and is handed each as it comes, so none is read twice.
+/// Figures with the results that are there. It begins without any and is handed each as it comes,
+/// so none is read twice.
 pub struct Summary {
     /// Where and when it was put together.
     pub meta: Meta,
@@ -141,7 +142,8 @@ impl Summary {
         }
     }
 
-    /// `{"meta": {…}, "figures": [{"id", "views", "verdicts", "runs": [{"panel", "category", "setting", "report"}]}]}`.
+    /// `{"meta": {…}, "figures": [{"id", "views", "verdicts", "runs": [{"panel", "category",
+    /// "setting", "report"}]}]}`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(&self.file()).expect("numbers and texts");
         text.push('\n');

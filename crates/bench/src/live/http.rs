@@ -1,7 +1,8 @@
 //! As much of HTTP as a page on this machine needs: a GET without a body, an answer, and good-bye.
 //!
-//! Invariants: a request is read in bounded memory and time, whatever comes; only who names this machine's loopback address in `Host` is
-//! answered, so that no page of another site reads along by a name that resolves to it (DNS rebinding).
+//! Invariants: a request is read in bounded memory and time, whatever comes; only who names this
+//! machine's loopback address in `Host` is answered, so that no page of another site reads along by
+//! a name that resolves to it (DNS rebinding).
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -87,7 +88,8 @@ pub fn serve(mut stream: TcpStream, page: impl Fn(&str) -> Option<Answer>) -> io
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body)?;
-    // To close with something unread would reset the connection, and the answer might be lost on its way.
+    // To close with something unread would reset the connection, and the answer might be lost on
+    // its way.
     stream.shutdown(Shutdown::Write)?;
     let mut rest = [0; 1024];
     while Instant::now() < deadline && stream.read(&mut rest)? > 0 {}
@@ -138,7 +140,8 @@ fn parse(head: &[u8], port: u16) -> Option<Result<Request, Answer>> {
     Some(Ok(Request { path, with_body }))
 }
 
-/// Whether `Host` names the loopback address and this port, which browsers leave out where it is 80.
+/// Whether `Host` names the loopback address and this port, which browsers leave out where it
+/// is 80.
 fn is_ours(host: &[u8], port: u16) -> bool {
     let host = String::from_utf8_lossy(host).to_ascii_lowercase();
     let (name, named) = match host.rsplit_once(':') {

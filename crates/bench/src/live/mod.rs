@@ -1,10 +1,13 @@
-//! A live view of a run: a page on this machine that shows the trees by tier, and how they are doing.
+//! A live view of a run: a page on this machine that shows the trees by tier, and how they are
+//! doing.
 //!
-//! [`Live`] hears a run as any [`Progress`] does and passes on what it hears; what it learns is in its state, of which the page asks a
-//! server for a snapshot a few times a second. Nothing is added to the path of a request, and nobody who asks is waited for.
+//! [`Live`] hears a run as any [`Progress`] does and passes on what it hears; what it learns is in
+//! its state, of which the page asks a server for a snapshot a few times a second. Nothing is added
+//! to the path of a request, and nobody who asks is waited for.
 //!
-//! Counting nodes by level means to walk through a tree. That is done between turns, and takes at most a twentieth of the time;
-//! while a map has its turn only if it takes less than a millisecond, and once a second.
+//! Counting nodes by level means to walk through a tree. That is done between turns, and takes at
+//! most a twentieth of the time; while a map has its turn only if it takes less than a millisecond,
+//! and once a second.
 
 mod http;
 mod row;
@@ -32,7 +35,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// Serves the view on `port` of this machine's loopback address, on any free one if that is 0. Passes all it hears to `next`.
+    /// Serves the view on `port` of this machine's loopback address, on any free one if that is 0.
+    /// Passes all it hears to `next`.
     ///
     /// # Errors
     /// The port is taken, or not allowed.
@@ -55,7 +59,8 @@ impl Live {
         lock(&self.state)
     }
 
-    /// Counts the nodes of the map whose turn it is, if it is time for that. The live state is free meanwhile.
+    /// Counts the nodes of the map whose turn it is, if it is time for that. The live state is free
+    /// meanwhile.
     fn walk(&self, turn: Turn<'_>, is_running: bool) {
         if !self.state().wants_levels(is_running) {
             return;
@@ -66,7 +71,8 @@ impl Live {
     }
 }
 
-/// Whoever panicked while it held the live state has left it in order: each change is one assignment, or a push.
+/// Whoever panicked while it held the live state has left it in order: each change is one
+/// assignment, or a push.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,9 @@
-//! Serves the page and snapshots of the live state, on the loopback address only, from threads of its own.
+//! Serves the page and snapshots of the live state, on the loopback address only, from threads of
+//! its own.
 //!
-//! A connection is one request. There is a thread for each of a bounded number of them; who comes while all are taken is not let in, so a client
-//! that is slow or asks too much holds up nobody but others like it.
+//! A connection is one request. There is a thread for each of a bounded number of them; who comes
+//! while all are taken is not let in, so a client that is slow or asks too much holds up nobody but
+//! others like it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,9 +1,9 @@
 //! One page for all that is shown in a browser: a report, an evaluation, a live run.
 //!
 //! Charts are drawn by one script, from the same JSON that `--json` writes. Rust only puts the JSON
-//! into the template, and below it the same results as text for browsers without scripts. A page in a
-//! file needs nothing but itself, and its policy lets it load nothing. The page of a live run gets
-//! the style and the script from its server, as its policy allows no inline script.
+//! into the template, and below it the same results as text for browsers without scripts. A page in
+//! a file needs nothing but itself, and its policy lets it load nothing. The page of a live run
+//! gets the style and the script from its server, as its policy allows no inline script.
 
 use serde::Serialize;
 use timberline_research::table::TABLE;
@@ -48,7 +48,8 @@ pub enum Kind {
     Eval,
 }
 
-/// A whole page that needs nothing but itself: `data` as charts, and `text` where scripts don't run.
+/// A whole page that needs nothing but itself: `data` as charts, and `text` where scripts don't
+/// run.
 pub fn document(kind: Kind, emulated: bool, data: &impl Serialize, text: &str) -> String {
     let (kind, title) = match kind {
         Kind::Bench => ("bench", "timberline bench"),

@@ -1,10 +1,11 @@
 //! Holds every outcome against the placements that bound it, within one run.
 //!
-//! `regained = (T − T_interleave) / (T_all-fast − T_interleave)`. Placements run interleaved
-//! (A B C A B C …), so round `i` of one is comparable with round `i` of another, however the machine's
-//! speed drifts from round to round: every figure is taken round by round, and the median of the rounds
-//! is quoted with their range. A round in which all-fast is not faster than interleave is left out; where
-//! a reference is missing, or no round is left, the figure is absent rather than a division by noise.
+//! `regained = (T − T_interleave) / (T_all-fast − T_interleave)`. Placements run interleaved (A B C
+//! A B C …), so round `i` of one is comparable with round `i` of another, however the machine's
+//! speed drifts from round to round: every figure is taken round by round, and the median of the
+//! rounds is quoted with their range. A round in which all-fast is not faster than interleave is
+//! left out; where a reference is missing, or no round is left, the figure is absent rather than a
+//! division by noise.
 //!
 //! A reference is an outcome of the same index, workload, records and threads. `interleave` and
 //! `oracle` must also have had the same budget; `all-fast` needs none, so any will do.

@@ -1,4 +1,5 @@
-//! How a figure is written for a person: three significant digits, its unit, `–` where it is absent.
+//! How a figure is written for a person: three significant digits, its unit, `–` where it is
+//! absent.
 
 use super::result::Outcome;
 
@@ -104,7 +105,8 @@ pub fn bytes(bytes: u64) -> String {
     )
 }
 
-/// An amount of memory over what is allowed, in one unit; a `whole` of 0 means that nothing limits it.
+/// An amount of memory over what is allowed, in one unit; a `whole` of 0 means that nothing limits
+/// it.
 pub fn bytes_of(part: u64, whole: u64) -> String {
     if whole == 0 {
         return bytes(part);

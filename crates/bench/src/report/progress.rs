@@ -1,7 +1,7 @@
 //! How a long run says where it is, without knowing who listens.
 //!
-//! The runner calls these a few times a second from one thread; a listener must not block it. What costs something to find out is
-//! behind [`Watched`], and is found out when a listener asks.
+//! The runner calls these a few times a second from one thread; a listener must not block it. What
+//! costs something to find out is behind [`Watched`], and is found out when a listener asks.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -11,15 +11,16 @@ use super::result::{LevelFill, Sample};
 
 /// Hears of a run's progress.
 pub trait Progress: Send + Sync {
-    /// A new phase begins and the one before it is over. `total` is what [`Progress::advance`] counts
-    /// up to, where that is known.
+    /// A new phase begins and the one before it is over. `total` is what [`Progress::advance`]
+    /// counts up to, where that is known.
     fn phase(&self, name: &str, total: Option<u64>);
 
     /// `done` of the phase's total is behind us (not: was added), at `rate` requests a second now.
     /// `fast_share` is that of the last moments, 0 to 1, where lines are counted.
     fn advance(&self, done: u64, rate: f64, fast_share: Option<f64>);
 
-    /// Whether somebody looks on while maps have their turns; otherwise of warm-ups nothing more is told.
+    /// Whether somebody looks on while maps have their turns; otherwise of warm-ups nothing more is
+    /// told.
     fn looks_on(&self) -> bool {
         false
     }
@@ -71,8 +72,8 @@ pub trait Watched {
     /// What its placement believes of heat. Cheap.
     fn view(&self) -> Option<View>;
 
-    /// How its nodes are spread over the tiers. Walks through the tree, which may take seconds; `None` where a node's tier is not known
-    /// because pages are moved.
+    /// How its nodes are spread over the tiers. Walks through the tree, which may take seconds;
+    /// `None` where a node's tier is not known because pages are moved.
     fn levels(&self) -> Option<Levels>;
 }
 
@@ -83,7 +84,8 @@ pub struct MemoryUse {
     pub of_pages: bool,
     /// Bytes in use, of all tiers.
     pub used_bytes: u64,
-    /// Bytes that the fast tier has taken for nodes, tables and what is free between nodes included; `None` where pages are moved.
+    /// Bytes that the fast tier has taken for nodes, tables and what is free between nodes
+    /// included; `None` where pages are moved.
     pub committed_bytes: Option<u64>,
     /// The most that the fast tier may take, where there is a limit.
     pub budget_bytes: Option<u64>,

@@ -15,8 +15,8 @@ use timberline_tier::tiering::KernelMoves;
 use super::machine::{Machine, utc_date};
 use crate::run::Setting;
 
-/// The version of [the JSON's schema](https://json-schema.org), `docs/bench.schema.json`. It grows when a field
-/// changes its meaning or goes away, not when one is added.
+/// The version of [the JSON's schema](https://json-schema.org), `docs/bench.schema.json`. It grows
+/// when a field changes its meaning or goes away, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Where, when and how a run was made.
@@ -43,8 +43,8 @@ pub struct Meta {
     pub versions: BTreeMap<String, String>,
     /// What a reader should know before believing a figure, one sentence each.
     pub notes: Vec<String>,
-    /// How many times as fast as a trace its requests were made, at its times; `null` where each was made when the one before it was
-    /// answered.
+    /// How many times as fast as a trace its requests were made, at its times; `null` where each
+    /// was made when the one before it was answered.
     pub speed: Option<f64>,
     /// What placements of each grain could have reached, for each map and workload.
     pub bounds: Vec<Bounds>,
@@ -67,11 +67,13 @@ impl Meta {
     }
 }
 
-/// The most that placements of a grain could have reached on one workload: which share of all accesses finds what it wants fast, if
-/// frequencies are known and the budget is spent as well as possible ([`crate::bound`]). `null` where frequencies are not known.
+/// The most that placements of a grain could have reached on one workload: which share of all
+/// accesses finds what it wants fast, if frequencies are known and the budget is spent as well as
+/// possible ([`crate::bound`]). `null` where frequencies are not known.
 ///
-/// Of a trace they are those of the whole trace: what moves with it could reach more. Of all else they are those of a moment, and so hold for
-/// placements that move, too; of `latest`, of the first one, as [no later one allows more](crate::workload::Workload::frequencies).
+/// Of a trace they are those of the whole trace: what moves with it could reach more. Of all else
+/// they are those of a moment, and so hold for placements that move, too; of `latest`, of the first
+/// one, as [no later one allows more](crate::workload::Workload::frequencies).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bounds {
@@ -112,7 +114,8 @@ pub struct Outcome {
     pub ops_per_s_min: f64,
     /// Requests a second: the fastest round.
     pub ops_per_s_max: f64,
-    /// Requests a second of each round. Round `i` of one placement ran next to round `i` of the others.
+    /// Requests a second of each round. Round `i` of one placement ran next to round `i` of the
+    /// others.
     pub rounds: Vec<f64>,
 
     /// Median latency of a request, ns.
@@ -123,8 +126,8 @@ pub struct Outcome {
     pub p99_ns: u64,
     /// 99.9th percentile, ns.
     pub p999_ns: u64,
-    /// Requests of a trace that were due within a round and had not had their turn at its end. Latencies count them as if they had
-    /// been answered then.
+    /// Requests of a trace that were due within a round and had not had their turn at its end.
+    /// Latencies count them as if they had been answered then.
     pub unanswered: u64,
 
     /// Lines a request fetched from the fast tier.
@@ -136,8 +139,9 @@ pub struct Outcome {
     /// Fast lines over all lines fetched; `null` where none were counted.
     pub fast_share: Option<f64>,
 
-    /// The largest fast share that a placement of this grain could reach, by the frequencies that it was told; `null` where none were, and where
-    /// what is wanted moves on with the requests: these are averages over many, and what moves along could reach more.
+    /// The largest fast share that a placement of this grain could reach, by the frequencies that
+    /// it was told; `null` where none were, and where what is wanted moves on with the requests:
+    /// these are averages over many, and what moves along could reach more.
     pub fast_share_bound: Option<f64>,
 
     /// Nodes, or pages where these are placed, moved to a faster tier.
@@ -157,7 +161,8 @@ pub struct Outcome {
     pub fast_budget_bytes: u64,
     /// How far the peak was above the budget: 0, or something is broken.
     pub over_budget_bytes: u64,
-    /// Pages that the kernel put on another NUMA node than their tier is bound to; `null` where no tier is bound.
+    /// Pages that the kernel put on another NUMA node than their tier is bound to; `null` where no
+    /// tier is bound.
     pub misplaced_pages: Option<u64>,
     /// Bytes of both tiers over the records in the map.
     pub bytes_per_record: f64,
@@ -165,7 +170,8 @@ pub struct Outcome {
     /// Whether the slow tier's slowness was emulated.
     pub emulated: bool,
 
-    /// Share of what slow memory costs that was won back: 0 is `interleave`, 1 `all-fast`. The median of the rounds.
+    /// Share of what slow memory costs that was won back: 0 is `interleave`, 1 `all-fast`. The
+    /// median of the rounds.
     pub regained: Option<f64>,
     /// The smallest `regained` of a round.
     pub regained_min: Option<f64>,
@@ -182,12 +188,13 @@ pub struct Outcome {
     /// Throughput over `oracle`'s, likewise.
     pub ratio_to_oracle: Option<f64>,
 
-    /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the median
-    /// over the shifts; `null` where none was measured.
+    /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the
+    /// median over the shifts; `null` where none was measured.
     pub recovery_s: Option<f64>,
     /// The longest such time, s.
     pub recovery_s_max: Option<f64>,
-    /// The same of the fast share, which does not depend on the machine's speed: the median over the shifts, s.
+    /// The same of the fast share, which does not depend on the machine's speed: the median over
+    /// the shifts, s.
     pub fast_share_recovery_s: Option<f64>,
     /// The longest such time, s.
     pub fast_share_recovery_s_max: Option<f64>,
@@ -213,7 +220,8 @@ pub struct Sample {
     pub promoted: u64,
     /// Nodes or pages demoted since the run began.
     pub demoted: u64,
-    /// What the kernel moved on the whole machine since the map was left to it; `null` where its pages are not the kernel's to place.
+    /// What the kernel moved on the whole machine since the map was left to it; `null` where its
+    /// pages are not the kernel's to place.
     pub kernel: Option<KernelMoves>,
 }
 
@@ -250,7 +258,8 @@ impl Outcome {
         self.p999_ns = nanos.value_at_quantile(0.999);
     }
 
-    /// Takes counted lines of `ops` requests, and with them the fast share. No requests count as none.
+    /// Takes counted lines of `ops` requests, and with them the fast share. No requests count as
+    /// none.
     pub fn set_lines(&mut self, fast: u64, slow: u64, cached: u64, ops: u64) {
         let per_op = |lines: u64| {
             if ops == 0 {

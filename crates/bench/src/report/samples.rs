@@ -28,7 +28,8 @@ pub fn on_real_memory() -> Report {
     report
 }
 
-/// The first workload on a machine whose kernel moves the pages of one more placement, and has no DAMON.
+/// The first workload on a machine whose kernel moves the pages of one more placement, and has no
+/// DAMON.
 pub fn left_to_kernel() -> Report {
     let mut report = on_real_memory();
     report.results.truncate(PLACEMENTS.len());

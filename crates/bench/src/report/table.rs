@@ -1,7 +1,8 @@
 //! The one table that stands at the end of a run, for a terminal.
 //!
-//! One heading line for each workload, one row for each placement, columns aligned across workloads.
-//! Whoever reads only the first line still learns that slow memory was emulated, where it was.
+//! One heading line for each workload, one row for each placement, columns aligned across
+//! workloads. Whoever reads only the first line still learns that slow memory was emulated, where
+//! it was.
 
 use super::figures;
 use super::groups::{Group, groups};

@@ -47,7 +47,8 @@ impl Report {
     }
 }
 
-/// Finds out before a run of minutes, not after it, whether `path` can be written. Leaves what is there.
+/// Finds out before a run of minutes, not after it, whether `path` can be written. Leaves what is
+/// there.
 ///
 /// # Errors
 /// It can't be: one line.
@@ -117,7 +118,8 @@ mod tests {
         serde_json::from_str(include_str!("../../../../docs/bench.schema.json")).unwrap()
     }
 
-    /// What is wrong with `value` by a part of the schema, with where; as much of JSON Schema as ours uses.
+    /// What is wrong with `value` by a part of the schema, with where; as much of JSON Schema as
+    /// ours uses.
     fn wrong(value: &Value, part: &Value, schema: &Value, path: &str) -> Vec<String> {
         if let Some(name) = part["$ref"].as_str() {
             let part = schema.pointer(&name[1..]).expect("a definition");

@@ -1,5 +1,5 @@
-//! `all-fast`, with a census: which records lie together in a leaf, and what it takes. The tree tells no one but its placement, so
-//! this is one.
+//! `all-fast`, with a census: which records lie together in a leaf, and what it takes. The tree
+//! tells no one but its placement, so this is one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -45,8 +45,9 @@ impl Placement for Census {
 }
 
 impl Census {
-    /// What placements could reach on a loaded, quiet map whose placement this is, within `fast` bytes. `None` where a workload's frequencies
-    /// are not known, if `interrupted` becomes true, or if the map's memory has one tier and reports nothing.
+    /// What placements could reach on a loaded, quiet map whose placement this is, within `fast`
+    /// bytes. `None` where a workload's frequencies are not known, if `interrupted` becomes true,
+    /// or if the map's memory has one tier and reports nothing.
     ///
     /// Looks each record up once, from a thread of its own.
     pub fn bounds<I: PlacedIndex>(
@@ -77,7 +78,8 @@ impl Census {
         })
     }
 
-    /// The leaves by address, each with the sum of its records' `accesses`, which come in the order of `keys`.
+    /// The leaves by address, each with the sum of its records' `accesses`, which come in the order
+    /// of `keys`.
     fn leaves<I: PlacedIndex>(
         &self,
         map: &I,
@@ -141,8 +143,8 @@ impl Census {
     }
 }
 
-/// The pages that leaves, in order of their addresses, begin in. A page is fast as a whole, whatever else is in it; what leaves
-/// keep beside them, in other pages, goes with it.
+/// The pages that leaves, in order of their addresses, begin in. A page is fast as a whole,
+/// whatever else is in it; what leaves keep beside them, in other pages, goes with it.
 fn pages(leaves: &[(usize, Part)]) -> Vec<Part> {
     let pages = leaves.chunk_by(|(one, _), (other, _)| one / PAGE == other / PAGE);
     let sum = |leaves: &[(usize, Part)], of: fn(&Part) -> f64| -> f64 {

@@ -14,7 +14,8 @@ pub enum Keys {
     /// Themselves: numbers of 64 bits.
     #[default]
     Words,
-    /// Byte strings of this length, more than eight: the number, most significant byte first, again and again.
+    /// Byte strings of this length, more than eight: the number, most significant byte first, again
+    /// and again.
     Wide(usize),
     /// The byte strings of these ids.
     Lines(Arc<Lines>),
@@ -111,7 +112,8 @@ impl Form {
         self.value_bytes == WORD
     }
 
-    /// Bytes that a value takes beside its leaf; a slot is up to an eighth larger than what is in it.
+    /// Bytes that a value takes beside its leaf; a slot is up to an eighth larger than what is in
+    /// it.
     pub fn block_bytes(&self) -> usize {
         match self.has_word_values() {
             true => 0,

@@ -1,4 +1,5 @@
-//! What requests are run against: a map, seen through the few operations that workloads are made of.
+//! What requests are run against: a map, seen through the few operations that workloads are made
+//! of.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use timberline_tree::Stats;
 use super::form::Form;
 use crate::substrate::Substrate;
 
-/// An ordered map that requests can be run against. Keys and values are those of the requests; a map of byte strings keeps what
-/// they stand for.
+/// An ordered map that requests can be run against. Keys and values are those of the requests; a
+/// map of byte strings keeps what they stand for.
 pub trait Index: Send + Sync {
     /// The value of a record.
     fn get(&self, key: u64) -> Option<u64>;
@@ -26,8 +27,8 @@ pub trait Index: Send + Sync {
     /// One line: memory is used up.
     fn insert(&self, key: u64, value: u64) -> Result<(), String>;
 
-    /// Reads up to `records` records from `from` on. Returns how many there were and the sum of their values, so
-    /// that they are looked at.
+    /// Reads up to `records` records from `from` on. Returns how many there were and the sum of
+    /// their values, so that they are looked at.
     fn scan(&self, from: u64, records: usize) -> (usize, u64);
 }
 

@@ -186,7 +186,8 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             promoted: self.moves.0,
             demoted: self.moves.1,
             unanswered: self.unanswered,
-            // The process's time comes in hundredths of a second, so in moments a part of it may seem more than all.
+            // The process's time comes in hundredths of a second, so in moments a part of it may
+            // seem more than all.
             worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
             emulated: I::Memory::EMULATED,
             series: self.series,
@@ -200,7 +201,8 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         outcome.set_lines(fast, slow, cached, self.ops);
         self.subject.describe(&mut outcome);
         if load.requests.move_on() {
-            // What was counted before is an average over a time, and bounds only what does not move in it.
+            // What was counted before is an average over a time, and bounds only what does not move
+            // in it.
             outcome.fast_share_bound = None;
         }
         outcome

@@ -1,4 +1,5 @@
-//! Memory that is taken so that others have no more of it than they should: the kernel knows no budget.
+//! Memory that is taken so that others have no more of it than they should: the kernel knows no
+//! budget.
 
 use std::path::Path;
 
@@ -36,8 +37,8 @@ impl MemoryHog {
             nodes: nodes.to_vec(),
         }];
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-        // A node that has less after all (the kernel keeps some of what it calls free to itself) would get this process killed for what is
-        // bound to it; unbound, it comes from elsewhere.
+        // A node that has less after all (the kernel keeps some of what it calls free to itself)
+        // would get this process killed for what is bound to it; unbound, it comes from elsewhere.
         let unbound = arenas.unbind();
         unbound.map_err(|error| format!("fast memory can't be held: {error}"))?;
         // Slots are never given back: they are gone with the arenas.

@@ -1,4 +1,5 @@
-//! A subject whose pages are placed, and not its nodes: its scheme, between the emulator's page map and a worker.
+//! A subject whose pages are placed, and not its nodes: its scheme, between the emulator's page map
+//! and a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,7 +11,8 @@ use timberline_research::pages::{Moment, PageCounts, PageScheme, PageTable, Page
 use timberline_tier::emulator::{Emulated, PAGE, PageMap, spend};
 use timberline_tier::{Memory, TierId};
 
-/// A sample in so many missing lines makes an oracle: few enough to be quick, and in no step with the lines of a visit.
+/// A sample in so many missing lines makes an oracle: few enough to be quick, and in no step with
+/// the lines of a visit.
 const ORACLE_SAMPLES: u32 = 7;
 
 /// See the [module's text](self).
@@ -60,7 +62,8 @@ impl PageSide {
         })]
     }
 
-    /// Takes what was loaded into use, in the order in which memory was taken: nobody watched meanwhile.
+    /// Takes what was loaded into use, in the order in which memory was taken: nobody watched
+    /// meanwhile.
     pub fn settle(&self, memory: &Emulated) {
         let arenas = memory.arenas();
         let chunks = (0..arenas.tiers()).flat_map(|tier| arenas.committed(TierId(tier as u8)));
@@ -74,7 +77,8 @@ impl PageSide {
         self.counts.is_some()
     }
 
-    /// From now on, until [`PageSide::arrange`], missing lines are counted. All pages are fast meanwhile, so that counting takes no longer than it must.
+    /// From now on, until [`PageSide::arrange`], missing lines are counted. All pages are fast
+    /// meanwhile, so that counting takes no longer than it must.
     pub fn begin_counting(&self) {
         self.count(true, TierId::FAST);
         self.pages.sample_every(ORACLE_SAMPLES);

@@ -198,9 +198,11 @@ pub struct Plan {
     pub budget: Budget,
     /// Moves the hot region so often (in a placement's own measured time); one long round then.
     pub shift_every: Option<Duration>,
-    /// From one look of SIDLE's trigger to the next; its cooler rests four times as long, as published. The published one if none.
+    /// From one look of SIDLE's trigger to the next; its cooler rests four times as long, as
+    /// published. The published one if none.
     pub interval: Option<Duration>,
-    /// The shares of fast memory that SIDLE's use stays between, low and high. The published ones if none.
+    /// The shares of fast memory that SIDLE's use stays between, low and high. The published ones
+    /// if none.
     pub watermarks: Option<(f64, f64)>,
     /// Makes all of it repeatable.
     pub seed: u64,
@@ -307,8 +309,9 @@ impl Plan {
         (requests * load.requests.inserts() * self.record_bytes(load) as f64) as usize
     }
 
-    /// Bytes of a chunk of the arenas: small beside the budget, as each size of nodes leaves part of one unused, and tables are as long as the
-    /// addresses that are reserved, whole chunks among them.
+    /// Bytes of a chunk of the arenas: small beside the budget, as each size of nodes leaves part
+    /// of one unused, and tables are as long as the addresses that are reserved, whole chunks among
+    /// them.
     pub fn chunk_bytes(&self, load: &Load) -> usize {
         (self.tree_bytes(load) as usize / 512)
             .next_power_of_two()
@@ -329,7 +332,8 @@ impl Plan {
         }
     }
 
-    /// Checks what can be known before loading: that every setting has an effect, and that the machine's memory can hold the maps.
+    /// Checks what can be known before loading: that every setting has an effect, and that the
+    /// machine's memory can hold the maps.
     ///
     /// # Errors
     /// One line with what is needed and what is there.

@@ -12,8 +12,9 @@ const BACK: f64 = 0.9;
 /// Samples that must together be back, so that one lucky sample does not count.
 const SUSTAINED: usize = 3;
 
-/// Fills in the time from each shift until `regained`, and the fast share, are back to 90 % of their level, from the series of
-/// the outcomes of one workload. Without both references, or for them, there is none.
+/// Fills in the time from each shift until `regained`, and the fast share, are back to 90 % of
+/// their level, from the series of the outcomes of one workload. Without both references, or for
+/// them, there is none.
 pub fn fill(outcomes: &mut [Outcome], every: Duration) {
     let throughput = ends(outcomes, |sample| Some(sample.ops_per_s));
     let fast_share = ends(outcomes, |sample| sample.fast_share);
@@ -32,7 +33,8 @@ pub fn fill(outcomes: &mut [Outcome], every: Duration) {
 /// Something of a sample.
 type Figure = fn(&Sample) -> Option<f64>;
 
-/// What a figure is with `interleave` and with `all-fast`; `None` if these are not there, or the wrong way round.
+/// What a figure is with `interleave` and with `all-fast`; `None` if these are not there, or the
+/// wrong way round.
 fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
     let usual = |placement: &str| {
         let outcome = outcomes.iter().find(|it| it.placement == placement)?;
@@ -42,7 +44,8 @@ fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
     (roof > floor).then_some((floor, roof))
 }
 
-/// The median and the longest time after a shift until a figure is back on its way between the ends.
+/// The median and the longest time after a shift until a figure is back on its way between the
+/// ends.
 fn times(
     outcome: &Outcome,
     ends: Option<(f64, f64)>,
@@ -59,7 +62,8 @@ fn times(
     (median(&times), times.last().copied())
 }
 
-/// The time from each shift until the series is back, s; as long as the whole interval where it is not.
+/// The time from each shift until the series is back, s; as long as the whole interval where it is
+/// not.
 fn recoveries(series: &[(f64, f64)], every: f64) -> Vec<f64> {
     let end = series.last().map_or(0.0, |&(at, _)| at);
     let shifts = (1..)

@@ -27,7 +27,8 @@ pub struct Slice {
     pub seconds: f64,
     /// Lines touched by the request threads.
     pub lines: LineCounts,
-    /// Latencies of the timed requests, ns; of requests at the times of a trace all, and from when they were due.
+    /// Latencies of the timed requests, ns; of requests at the times of a trace all, and from when
+    /// they were due.
     pub latencies: Histogram<u64>,
     /// Requests of a trace that were due and had not had their turn at the end.
     pub unanswered: u64,
@@ -37,7 +38,8 @@ pub struct Slice {
     pub refused: u64,
 }
 
-/// A thread sleeps until so long before a request is due, and spins from then on: to be woken takes time, and is none of the map's.
+/// A thread sleeps until so long before a request is due, and spins from then on: to be woken takes
+/// time, and is none of the map's.
 const EARLY: Duration = Duration::from_micros(120);
 
 /// The clock of a slice that the flag ends.
@@ -91,8 +93,8 @@ pub struct Glance {
     pub slow: u64,
 }
 
-/// Runs the sources, one a thread, for `length` or until `interrupted`, some requests at least. `glance` is called every [`TICK`], and once
-/// at least.
+/// Runs the sources, one a thread, for `length` or until `interrupted`, some requests at least.
+/// `glance` is called every [`TICK`], and once at least.
 pub fn slice(
     map: &impl Index,
     sources: &mut [Source<'_>],
@@ -153,7 +155,8 @@ pub fn slice(
     whole
 }
 
-/// Makes `passes` requests of the sources without writing anything: the accesses are as they will be, and the map stays as it is.
+/// Makes `passes` requests of the sources without writing anything: the accesses are as they will
+/// be, and the map stays as it is.
 pub fn rehearse(
     map: &impl Index,
     sources: &mut [Source<'_>],

@@ -32,7 +32,8 @@ pub struct Measured {
     pub bounds: Vec<Bounds>,
 }
 
-/// Runs the plan on this machine's own memory. What was measured before `interrupted` became true is returned all the same.
+/// Runs the plan on this machine's own memory. What was measured before `interrupted` became true
+/// is returned all the same.
 ///
 /// # Errors
 /// One line: memory that can't be had, or a map that lost records.
@@ -122,7 +123,8 @@ fn run_one<I: PlacedIndex>(
         measurement.turn(plan, load, warmup, false, progress, interrupted)?;
     }
     for round in 1..=plan.rounds {
-        // Each time in another order, so that none always follows the same one, whose data then fill the CPU's caches.
+        // Each time in another order, so that none always follows the same one, whose data then
+        // fill the CPU's caches.
         let lane = Rng::new(plan.seed, round as u64);
         let order = Permutation::new(measurements.len() as u64, lane);
         for position in 0..order.len() {

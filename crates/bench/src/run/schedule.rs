@@ -1,8 +1,8 @@
 //! Requests made when they are due, not when the map has time for them.
 //!
-//! A request's latency is counted from the moment it was due to its answer. So a map that stalls is late for all requests that were due
-//! meanwhile, and each of them shows it; in a closed loop only the one that stalled would ("coordinated omission":
-//! Tene, "How NOT to Measure Latency", 2013).
+//! A request's latency is counted from the moment it was due to its answer. So a map that stalls is
+//! late for all requests that were due meanwhile, and each of them shows it; in a closed loop only
+//! the one that stalled would ("coordinated omission": Tene, "How NOT to Measure Latency", 2013).
 //!
 //! Invariant: each request that is due before the end has a turn, or is told to have missed it.
 
@@ -37,7 +37,8 @@ pub trait Timetable {
 pub enum Due {
     /// Make a request, which was due then.
     Make(Request, Duration),
-    /// Nothing any more: a request's turn had not come when the slice ended, so long after it was due.
+    /// Nothing any more: a request's turn had not come when the slice ended, so long after it was
+    /// due.
     Missed(Duration),
 }
 
@@ -153,8 +154,8 @@ mod tests {
         }
     }
 
-    /// The latencies of a map that takes 10 µs for a request and `stall` for the third, in a slice of 12 ms; and how long those waited
-    /// that missed their turn.
+    /// The latencies of a map that takes 10 µs for a request and `stall` for the third, in a slice
+    /// of 12 ms; and how long those waited that missed their turn.
     fn latencies(stall: Duration) -> (Vec<Duration>, Vec<Duration>) {
         let now = Cell::new(Duration::ZERO);
         let clock = Fake { now, end: 12 * MS };
@@ -179,7 +180,8 @@ mod tests {
         assert_eq!(latencies(10 * US), (vec![10 * US; 12], vec![]));
     }
 
-    /// The stall is from 2 to 7 ms. Requests 3 to 7 were due meanwhile: each waits for its end, and for those before it.
+    /// The stall is from 2 to 7 ms. Requests 3 to 7 were due meanwhile: each waits for its end, and
+    /// for those before it.
     #[test]
     fn a_stall_shows_in_all_requests_that_were_due_meanwhile() {
         let (made, missed) = latencies(5 * MS);
@@ -189,7 +191,8 @@ mod tests {
         assert_eq!((made, missed), (expected, vec![]));
     }
 
-    /// The stall outlasts the slice by 0.5 ms: requests 3 to 12 never had their turn, and had waited for so long.
+    /// The stall outlasts the slice by 0.5 ms: requests 3 to 12 never had their turn, and had
+    /// waited for so long.
     #[test]
     fn what_misses_its_turn_is_told_with_its_wait() {
         let (made, missed) = latencies(10 * MS + 500 * US);

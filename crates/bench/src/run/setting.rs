@@ -1,4 +1,5 @@
-//! Everything that the results of a run depend on: what a command was asked, and what the JSON keeps.
+//! Everything that the results of a run depend on: what a command was asked, and what the JSON
+//! keeps.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

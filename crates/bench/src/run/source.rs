@@ -1,4 +1,5 @@
-//! Where a thread's requests come from: the endless stream of a workload or of TPC-C's accesses, or its share of a trace.
+//! Where a thread's requests come from: the endless stream of a workload or of TPC-C's accesses, or
+//! its share of a trace.
 
 use std::iter::Cycle;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ pub enum Requests {
     Trace {
         /// What was recorded.
         trace: Arc<Trace>,
-        /// How many times as fast as the trace requests are made, at its times (which it must tell); `None` for a closed loop, where each
-        /// is made when the one before it is answered.
+        /// How many times as fast as the trace requests are made, at its times (which it must
+        /// tell); `None` for a closed loop, where each is made when the one before it is answered.
         speed: Option<f64>,
     },
 }
@@ -71,8 +72,9 @@ impl Requests {
         }
     }
 
-    /// How often each of the records is touched, in the order of [`Requests::key`]: of a workload as
-    /// [its distribution says](Workload::frequencies), of a trace over all of it. `None` where that is not known.
+    /// How often each of the records is touched, in the order of [`Requests::key`]: of a workload
+    /// as [its distribution says](Workload::frequencies), of a trace over all of it. `None` where
+    /// that is not known.
     pub fn frequencies(&self, seed: u64) -> Option<Vec<f32>> {
         match self {
             Requests::Stream { workload, space } => workload.frequencies(space, seed),

@@ -65,7 +65,8 @@ pub struct Sizes {
     pub fast: usize,
     /// The slow limit.
     pub slow: usize,
-    /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that none has larger pages than another.
+    /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that none has
+    /// larger pages than another.
     pub chunk: usize,
     /// How many of the uppermost levels fit into fast memory together; 255 if all do.
     pub levels: u8,
@@ -92,7 +93,8 @@ impl<I: PlacedIndex> Subject<I> {
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
         config.chunk_bytes = sizes.chunk.min(config.chunk_bytes);
-        // A huge page moves as a whole, and only to where as much is free side by side: hardly ever under a tight budget.
+        // A huge page moves as a whole, and only to where as much is free side by side: hardly ever
+        // under a tight budget.
         config.huge_pages &= row.grain() != Grain::Kernel;
         let limits = [fast, slow];
         config.tiers = limits
@@ -227,7 +229,8 @@ impl<I: PlacedIndex> Subject<I> {
                 let pages = self.committed().1 / PAGE;
                 self.fast_bytes_of_kernel(pages / ASKED)
             }
-            // What a placement is told of its fill makes it believe in more room; to look on must not.
+            // What a placement is told of its fill makes it believe in more room; to look on must
+            // not.
             None => self.map.memory().arenas().used(TierId::FAST),
         }
     }
@@ -257,7 +260,8 @@ impl<I: PlacedIndex> Subject<I> {
         self.counter.as_ref().map(MoveCounter::moved)
     }
 
-    /// Lets the workers run until [`Subject::pause`], unless theirs are to rest while it is `measured`.
+    /// Lets the workers run until [`Subject::pause`], unless theirs are to rest while it is
+    /// `measured`.
     pub fn resume(&self, measured: bool) {
         if !(measured && self.row.kind == Kind::Paused) {
             self.workers.resume();
@@ -292,7 +296,8 @@ impl<I: PlacedIndex> Subject<I> {
         )
     }
 
-    /// Pages that are not where their tier is bound; `None` where none is, or the kernel does not tell.
+    /// Pages that are not where their tier is bound; `None` where none is, or the kernel does not
+    /// tell.
     fn misplaced_pages(&self) -> Option<u64> {
         if self.is_kernels() || self.nodes.iter().all(Vec::is_empty) {
             return None;

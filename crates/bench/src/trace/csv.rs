@@ -1,8 +1,9 @@
 //! Tables: one request a line, its key in one column and what it does, perhaps, in another.
 //!
 //! Block traces come like this: `version,time,op,size,lbn`, with the SCSI commands 28 (read) and 2a
-//! (write). The first line names the columns; without such a line, columns are named by number. Cells may
-//! stand in double quotes, but commas within them are not understood and show as a wrong number of columns.
+//! (write). The first line names the columns; without such a line, columns are named by number.
+//! Cells may stand in double quotes, but commas within them are not understood and show as a wrong
+//! number of columns.
 
 use super::error::TraceError;
 use super::requests::Requests;
@@ -14,8 +15,8 @@ const KEY_NAMES: [&str; 9] = [
 ];
 const OP_NAMES: [&str; 6] = ["op", "opcode", "operation", "type", "iotype", "rw"];
 const TIME_NAMES: [&str; 5] = ["time", "timestamp", "ts", "time_us", "time_ns"];
-/// Operations taken for reads and writes where the user names none: words, and the SCSI commands READ and
-/// WRITE of 6, 10, 12 and 16 bytes in hexadecimal.
+/// Operations taken for reads and writes where the user names none: words, and the SCSI commands
+/// READ and WRITE of 6, 10, 12 and 16 bytes in hexadecimal.
 const READS: [&str; 8] = ["r", "read", "rs", "get", "08", "28", "a8", "88"];
 const WRITES: [&str; 10] = [
     "w", "write", "ws", "put", "set", "update", "0a", "2a", "aa", "8a",
@@ -78,10 +79,11 @@ impl CsvColumns {
     /// - `key`: the column of keys (or block numbers, offsets, …), whole numbers, decimal or `0x…`.
     /// - `op`: the column that says what a request does.
     /// - `read`, `write`: a value of that column; give the option again for further values.
-    /// - `size`: the column of sizes in bytes. A request then touches every block it spans, one key after
-    ///   another; without it, only its first.
+    /// - `size`: the column of sizes in bytes. A request then touches every block it spans, one key
+    ///   after another; without it, only its first.
     /// - `block`: the size of what one key stands for, bytes; 512 unless given.
-    /// - `offset`: instead of `key`, a column of offsets in bytes: the key is the number of the block there.
+    /// - `offset`: instead of `key`, a column of offsets in bytes: the key is the number of the
+    ///   block there.
     /// - `device`: a column of whole numbers that tells devices apart: each has its own keys.
     /// - `time`: the column that says when a request was made.
     /// - `unit`: what times count: `ns`, `us`, `ms` or `s`. Without it, times are left aside.
@@ -119,8 +121,9 @@ impl CsvColumns {
         Ok(true)
     }
 
-    /// Alibaba's block traces (github.com/alibaba/block-traces): `device_id,opcode,offset,length,timestamp` without a line of names, offsets
-    /// and lengths in bytes, times in µs. Its volumes have blocks of 4 KiB.
+    /// Alibaba's block traces (github.com/alibaba/block-traces):
+    /// `device_id,opcode,offset,length,timestamp` without a line of names, offsets and lengths in
+    /// bytes, times in µs. Its volumes have blocks of 4 KiB.
     pub fn alibaba() -> CsvColumns {
         let column = |number: u8| Some(number.to_string());
         CsvColumns {
@@ -345,7 +348,8 @@ impl Column {
     }
 }
 
-/// The column of this number or, where it is none, of this name. (The first line may hold values, and one of these the number.)
+/// The column of this number or, where it is none, of this name. (The first line may hold values,
+/// and one of these the number.)
 fn find(names: &[&str], name: &str) -> Result<Column, String> {
     let by_number = || {
         name.parse()

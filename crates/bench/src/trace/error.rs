@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a trace, or the name of its format, cannot be used. Displays as one line with the file and, for
-/// text, the line number from 1.
+/// Why a trace, or the name of its format, cannot be used. Displays as one line with the file and,
+/// for text, the line number from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     file: Option<PathBuf>,

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::csv::CsvColumns;
 use super::error::TraceError;
 
-/// The format of a trace. `writes` is the share, in `[0, 1]`, of the requests that write where the trace
-/// does not say which do.
+/// The format of a trace. `writes` is the share, in `[0, 1]`, of the requests that write where the
+/// trace does not say which do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceFormat {
     /// A table with a column of keys and perhaps one of operations.
@@ -39,7 +39,8 @@ impl TraceFormat {
          offset=COLUMN,device=COLUMN,time=COLUMN,unit=ns|us|ms|s], alibaba[:block=BYTES], u32, u64, lines, each with \
          writes=SHARE";
 
-    /// Reads a name and its options, e.g. `u32`, `lines:writes=0.2`, `csv:key=lbn,op=op,read=28,write=2a`.
+    /// Reads a name and its options, e.g. `u32`, `lines:writes=0.2`,
+    /// `csv:key=lbn,op=op,read=28,write=2a`.
     ///
     /// # Errors
     ///
@@ -79,8 +80,8 @@ impl TraceFormat {
         })
     }
 
-    /// Goes by the end of the file's name, `.xz` left aside: `.csv`; `.u32` or `.trace`; `.u64`; `.txt`,
-    /// `.keys` or `.lines`.
+    /// Goes by the end of the file's name, `.xz` left aside: `.csv`; `.u32` or `.trace`; `.u64`;
+    /// `.txt`, `.keys` or `.lines`.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Text traces: one key a line, any bytes.
 //!
-//! The map's keys are numbers. A line's key is its rank among the distinct lines in byte order, so that
-//! keys are as ordered as the lines, are neighbours where lines are, and no two lines share one. (Their
-//! first eight bytes would not do: most URLs begin alike.)
+//! The map's keys are numbers. A line's key is its rank among the distinct lines in byte order, so
+//! that keys are as ordered as the lines, are neighbours where lines are, and no two lines share
+//! one. (Their first eight bytes would not do: most URLs begin alike.)
 
 use super::error::TraceError;
 use super::requests::Requests;

@@ -1,12 +1,12 @@
 //! Recorded requests, replayed: what a real disk, cache or crawler was asked for.
 //!
-//! A [`Trace`] is read whole before a run: the keys to load, and the requests in the order of the file.
-//! Where the trace says when its requests were made, they can be made again at these times ([`Timed`]); else they follow one
-//! another as fast as the map answers.
+//! A [`Trace`] is read whole before a run: the keys to load, and the requests in the order of the
+//! file. Where the trace says when its requests were made, they can be made again at these times
+//! ([`Timed`]); else they follow one another as fast as the map answers.
 //!
-//! Invariants: every request's key is among the trace's keys, so a replay finds everything it asks for; the
-//! keys are sorted and distinct; what is malformed is one [`TraceError`] of one line, never a panic, and
-//! never a guess about what was meant.
+//! Invariants: every request's key is among the trace's keys, so a replay finds everything it asks
+//! for; the keys are sorted and distinct; what is malformed is one [`TraceError`] of one line,
+//! never a panic, and never a guess about what was meant.
 
 mod csv;
 mod error;
@@ -40,7 +40,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the trace at `path`, written as `format` says in words; where nothing is given, the file's name tells.
+    /// Reads the trace at `path`, written as `format` says in words; where nothing is given, the
+    /// file's name tells.
     ///
     /// # Errors
     ///
@@ -109,8 +110,8 @@ impl Trace {
         counts.into_iter().map(|count| count as f32).collect()
     }
 
-    /// The requests of `thread`, one of `threads`, over and over, at the times at which the trace made them, `speed` times as fast.
-    /// `None` where the trace does not say.
+    /// The requests of `thread`, one of `threads`, over and over, at the times at which the trace
+    /// made them, `speed` times as fast. `None` where the trace does not say.
     ///
     /// # Panics
     ///

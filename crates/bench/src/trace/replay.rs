@@ -46,7 +46,8 @@ impl<'a> Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// When the trace made the next request, ns after its first, if there is one and the trace says.
+    /// When the trace made the next request, ns after its first, if there is one and the trace
+    /// says.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
         let Range { start, end } = self.positions;

@@ -1,4 +1,5 @@
-//! The requests of a trace, packed: a key each, one bit that says whether it writes, and perhaps the time at which it came.
+//! The requests of a trace, packed: a key each, one bit that says whether it writes, and perhaps
+//! the time at which it came.
 //!
 //! Invariants: all requests have a time or none has; times start at 0 and never fall.
 
@@ -42,8 +43,9 @@ impl Requests {
         }
     }
 
-    /// Says when the requests were made that were added and have no time yet: when the trace's clock showed `ns`. One that
-    /// seems to be earlier than the one before was made together with it.
+    /// Says when the requests were made that were added and have no time yet: when the trace's
+    /// clock showed `ns`. One that seems to be earlier than the one before was made together with
+    /// it.
     pub fn set_time(&mut self, ns: u64) {
         let start = *self.start.get_or_insert(ns);
         let before = self.times.last().copied().unwrap_or(0);

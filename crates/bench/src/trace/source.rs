@@ -1,7 +1,7 @@
 //! A trace's bytes, from a plain file or one compressed with xz.
 //!
-//! An xz file is known by its first bytes, whatever its name; a name that ends in `.xz` must keep its
-//! promise.
+//! An xz file is known by its first bytes, whatever its name; a name that ends in `.xz` must keep
+//! its promise.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

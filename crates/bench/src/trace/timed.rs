@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::replay::Replay;
 use crate::workload::Request;
 
-/// One thread's requests, over and over, each with the time at which it is due. Times never fall: after its last request, the trace
-/// begins again as long after it as its requests are apart on average.
+/// One thread's requests, over and over, each with the time at which it is due. Times never fall:
+/// after its last request, the trace begins again as long after it as its requests are apart on
+/// average.
 #[derive(Clone, Debug)]
 pub struct Timed<'a> {
     whole: Replay<'a>,

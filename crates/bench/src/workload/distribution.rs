@@ -64,8 +64,8 @@ impl Distribution {
     };
 
     /// Reads one of [`Distribution::POSSIBLE`], e.g. `zipfian:0.99`, `zipfian:1.2:unscrambled`,
-    /// `hotspot:0.05:0.9`. Left out are: θ 0.99 and scrambled, H 0.2 and unscrambled (as in the paper), a
-    /// hotspot of 0.05 with a share of 0.9.
+    /// `hotspot:0.05:0.9`. Left out are: θ 0.99 and scrambled, H 0.2 and unscrambled (as in the
+    /// paper), a hotspot of 0.05 with a share of 0.9.
     ///
     /// # Errors
     ///

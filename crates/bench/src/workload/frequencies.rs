@@ -1,4 +1,5 @@
-//! How often a workload touches each record, as its distribution says: what the bounds of placements are computed from.
+//! How often a workload touches each record, as its distribution says: what the bounds of
+//! placements are computed from.
 
 use super::distribution::Distribution;
 use super::hotspot::HotRegion;
@@ -9,13 +10,16 @@ use super::rng::{self, Rng};
 use super::spec::Workload;
 
 impl Workload {
-    /// How often each loaded record is touched, in order of ids, in a unit of its own. A scan touches all records it reads;
-    /// inserts touch none that is loaded. A hot region is where it is now.
+    /// How often each loaded record is touched, in order of ids, in a unit of its own. A scan
+    /// touches all records it reads; inserts touch none that is loaded. A hot region is where it is
+    /// now.
     ///
-    /// Of `latest`, it is when nothing is inserted yet: the last to be loaded are the newest. From then on every insert makes all others
-    /// one older, so these frequencies are of one moment, but a later one allows no more. Each thread reads by the same law of
-    /// ages, from as many records, which lie as far apart; and where there are several, the newest of each are others. `None` of
-    /// `latest` where [what is inserted lies side by side](KeySpace::scatters_inserts), as later moments allow more there.
+    /// Of `latest`, it is when nothing is inserted yet: the last to be loaded are the newest. From
+    /// then on every insert makes all others one older, so these frequencies are of one moment, but
+    /// a later one allows no more. Each thread reads by the same law of ages, from as many records,
+    /// which lie as far apart; and where there are several, the newest of each are others. `None`
+    /// of `latest` where [what is inserted lies side by side](KeySpace::scatters_inserts), as later
+    /// moments allow more there.
     pub fn frequencies(&self, space: &KeySpace, seed: u64) -> Option<Vec<f32>> {
         let wanted = wanted(&self.distribution(), space, seed, self.hot_epoch().get())?;
         let mix = self.mix();
@@ -81,10 +85,11 @@ fn wanted(
     }
 }
 
-/// How often each record is read by scans that begin as `wanted` says, with lengths from 1 to [`LONGEST_SCAN`], all as likely.
+/// How often each record is read by scans that begin as `wanted` says, with lengths from 1 to
+/// [`LONGEST_SCAN`], all as likely.
 fn scanned(wanted: &[f32]) -> Vec<f32> {
-    // A record d behind a scan's first is read by the share 1 - d / LONGEST of the scans. From one record to the next,
-    // each scan under way loses 1 / LONGEST.
+    // A record d behind a scan's first is read by the share 1 - d / LONGEST of the scans. From one
+    // record to the next, each scan under way loses 1 / LONGEST.
     let longest = LONGEST_SCAN as usize;
     let (mut reading, mut begun) = (0.0, 0.0);
     let read = |(id, &first): (usize, &f32)| {
@@ -197,7 +202,8 @@ mod tests {
         assert_eq!(workload.frequencies(&dense, 9), None);
     }
 
-    /// What the most wanted records of a moment get of the reads, when both of two threads have inserted so many.
+    /// What the most wanted records of a moment get of the reads, when both of two threads have
+    /// inserted so many.
     #[test]
     fn no_later_moment_of_latest_allows_more() {
         const READS: u64 = 100_000;

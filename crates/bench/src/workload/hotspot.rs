@@ -4,9 +4,9 @@
 //! the records outside the region, evenly.
 //!
 //! Where the region is depends on the seed and on an epoch, a counter that whoever drives the run
-//! advances. Invariants: a region has exactly its number of ids, wrapping past the last one; a region
-//! and the next never overlap where they fit side by side. Epochs step by the golden ratio of the whole,
-//! which visits every part of the key space before it comes back near an old region.
+//! advances. Invariants: a region has exactly its number of ids, wrapping past the last one; a
+//! region and the next never overlap where they fit side by side. Epochs step by the golden ratio
+//! of the whole, which visits every part of the key space before it comes back near an old region.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,8 @@ use super::rng::{self, Rng};
 /// 2⁶⁴ divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How often the hot region has moved. Clones share one counter: streams look at it before each request.
+/// How often the hot region has moved. Clones share one counter: streams look at it before each
+/// request.
 #[derive(Clone, Debug, Default)]
 pub struct HotEpoch(Arc<AtomicU64>);
 
@@ -66,7 +67,8 @@ impl HotRegion {
         self.len
     }
 
-    /// The first hot id in `epoch`. The region goes up from there and continues at id 0 after the last.
+    /// The first hot id in `epoch`. The region goes up from there and continues at id 0 after the
+    /// last.
     pub fn start(&self, epoch: u64) -> u64 {
         let moved = u128::from(epoch) * u128::from(self.step);
         ((u128::from(self.base) + moved) % u128::from(self.records)) as u64

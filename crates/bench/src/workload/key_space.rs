@@ -1,11 +1,12 @@
 //! Which keys there are: what is loaded, in which order, and what is inserted later.
 //!
-//! A record's *id* is its rank in key order, `0..records`, so "contiguous keys" means contiguous ids,
-//! while the keys themselves look random.
+//! A record's *id* is its rank in key order, `0..records`, so "contiguous keys" means contiguous
+//! ids, while the keys themselves look random.
 //!
-//! Invariants: [`KeySpace::key`] grows strictly with the id; loaded keys are even and inserted keys are
-//! odd (dense keys: below and from `records` on), so they never meet; no two inserts have the same key. Keys do not depend on the seed, so two runs
-//! over as many records have the same map before them.
+//! Invariants: [`KeySpace::key`] grows strictly with the id; loaded keys are even and inserted keys
+//! are odd (dense keys: below and from `records` on), so they never meet; no two inserts have the
+//! same key. Keys do not depend on the seed, so two runs over as many records have the same map
+//! before them.
 
 use super::permutation::Permutation;
 use super::rng::{self, Rng};
@@ -44,7 +45,8 @@ impl KeySpace {
         })
     }
 
-    /// Dense keys: the key of id `n` is `n`, and what is inserted follows behind, `records`, `records + 1`, …
+    /// Dense keys: the key of id `n` is `n`, and what is inserted follows behind, `records`,
+    /// `records + 1`, …
     ///
     /// # Errors
     ///
@@ -76,8 +78,8 @@ impl KeySpace {
         self.inserted.is_some()
     }
 
-    /// The key of the `number`-th record to be inserted, which must be below 2⁶³. Successive numbers are
-    /// far from one another, but for dense keys.
+    /// The key of the `number`-th record to be inserted, which must be below 2⁶³. Successive
+    /// numbers are far from one another, but for dense keys.
     #[inline]
     pub fn inserted_key(&self, number: u64) -> u64 {
         match &self.inserted {
@@ -87,8 +89,8 @@ impl KeySpace {
     }
 }
 
-/// The ids `0..records` in the pseudo-random order of `seed`, of which `thread` out of `threads` loads
-/// every `threads`-th. Together the threads have each id once.
+/// The ids `0..records` in the pseudo-random order of `seed`, of which `thread` out of `threads`
+/// loads every `threads`-th. Together the threads have each id once.
 ///
 /// # Panics
 ///

@@ -1,11 +1,13 @@
-//! Latest: the newer a record, the likelier it is read (YCSB's "read latest": Cooper et al., SoCC 2010).
+//! Latest: the newer a record, the likelier it is read (YCSB's "read latest": Cooper et al., SoCC
+//! 2010).
 //!
-//! How many records back from the newest a read goes is drawn from Zipf's law over as many records as were
-//! loaded. The newest are what this thread has inserted, then the loaded records in the reverse of
-//! [`load_order`](super::load_order) with the same seed.
+//! How many records back from the newest a read goes is drawn from Zipf's law over as many records
+//! as were loaded. The newest are what this thread has inserted, then the loaded records in the
+//! reverse of [`load_order`](super::load_order) with the same seed.
 //!
-//! YCSB counts the inserts of all threads in one shared counter. Here each thread looks back on its own:
-//! its requests then do not depend on how fast the others are, and every record it reads is there.
+//! YCSB counts the inserts of all threads in one shared counter. Here each thread looks back on its
+//! own: its requests then do not depend on how fast the others are, and every record it reads is
+//! there.
 
 use super::key_space::{KeySpace, whole_load_order};
 use super::permutation::Permutation;

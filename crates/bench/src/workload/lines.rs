@@ -1,6 +1,7 @@
 //! Byte-string keys out of a text file.
 //!
-//! The key of an id is a line of the file; the next time round, the line with `#1` behind it, then `#2`, …
+//! The key of an id is a line of the file; the next time round, the line with `#1` behind it, then
+//! `#2`, …
 //!
 //! Invariant: different ids have different keys, for as many ids as there may be.
 
@@ -8,8 +9,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-/// The longest line that becomes a key, bytes: with a number behind it, it is within the 256 bytes that the
-/// crate `masstree` takes. Of our URLs, one in 8,000 is longer.
+/// The longest line that becomes a key, bytes: with a number behind it, it is within the 256 bytes
+/// that the crate `masstree` takes. Of our URLs, one in 8,000 is longer.
 const LONGEST_LINE: usize = 230;
 
 /// Byte-string keys: the lines of a file.
@@ -38,8 +39,8 @@ impl Lines {
         Ok(lines)
     }
 
-    /// The lines of a text, each once and in byte order. Left out are empty lines; lines above
-    /// 230 bytes; and lines that end in `#` and a number, because they could not be told from a line
+    /// The lines of a text, each once and in byte order. Left out are empty lines; lines above 230
+    /// bytes; and lines that end in `#` and a number, because they could not be told from a line
     /// with a number behind it.
     pub fn of(text: &[u8]) -> Lines {
         let lines: BTreeSet<&[u8]> = text

@@ -1,13 +1,13 @@
 //! A pseudo-random order of `0..len`, computed position by position: no array, no allocation.
 //!
-//! Invariant: [`Permutation::at`] is a bijection of `0..len`. Positions are mixed as k-bit words, k the
-//! smallest with 2ᵏ ≥ len, by steps that can each be undone: adding, multiplying by an odd number, and
-//! folding the high half onto the low, all modulo 2ᵏ. A result outside `0..len` is mixed again until it
-//! falls inside ("cycle walking": Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). As
-//! len > 2ᵏ⁻¹, that takes fewer than two turns on average.
+//! Invariant: [`Permutation::at`] is a bijection of `0..len`. Positions are mixed as k-bit words, k
+//! the smallest with 2ᵏ ≥ len, by steps that can each be undone: adding, multiplying by an odd
+//! number, and folding the high half onto the low, all modulo 2ᵏ. A result outside `0..len` is
+//! mixed again until it falls inside ("cycle walking": Black and Rogaway, "Ciphers with Arbitrary
+//! Finite Domains", 2002). As len > 2ᵏ⁻¹, that takes fewer than two turns on average.
 //!
-//! A hash modulo len would be cheaper by a nanosecond and wrong: more than a third of the records would
-//! never be asked for, and others would be as hot as several ranks together.
+//! A hash modulo len would be cheaper by a nanosecond and wrong: more than a third of the records
+//! would never be asked for, and others would be as hot as several ranks together.
 
 use super::rng::Rng;
 

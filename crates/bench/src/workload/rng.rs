@@ -1,9 +1,9 @@
 //! The pseudo-random numbers behind every request: xoshiro256++, seeded through SplitMix64
 //! (Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators", 2021).
 //!
-//! Invariant: nothing but (seed, lane) decides the sequence. Threads take lanes 0, 1, 2, …; what all
-//! threads must agree on (where the hot region is, how ranks are scrambled) has a lane counted down
-//! from the top, so that no two uses share a sequence.
+//! Invariant: nothing but (seed, lane) decides the sequence. Threads take lanes 0, 1, 2, …; what
+//! all threads must agree on (where the hot region is, how ranks are scrambled) has a lane counted
+//! down from the top, so that no two uses share a sequence.
 
 /// The lane of the place where the hot region begins.
 pub(super) const HOT_REGION: u64 = u64::MAX;
@@ -38,7 +38,8 @@ impl Rng {
         result
     }
 
-    /// A number in `0..n`, or 0 when `n` is 0. Some numbers are likelier than others by at most n / 2⁶⁴.
+    /// A number in `0..n`, or 0 when `n` is 0. Some numbers are likelier than others by at most n /
+    /// 2⁶⁴.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         scale(self.bits(), n)

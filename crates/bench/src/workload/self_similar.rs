@@ -1,5 +1,5 @@
-//! The self-similar law, "80/20": a share 1 − h of the draws goes to the first h of the records, and so
-//! on within each part.
+//! The self-similar law, "80/20": a share 1 − h of the draws goes to the first h of the records,
+//! and so on within each part.
 //!
 //! From Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly Generating Billion-Record
 //! Synthetic Databases", SIGMOD 1994, §3.3. Taneja uses it with h from 0.2 down to

@@ -29,8 +29,8 @@ pub struct Request {
     pub key: u64,
 }
 
-/// The numbers of one thread's inserts: its k-th is `thread + k * threads`, so that threads never meet and
-/// share no counter.
+/// The numbers of one thread's inserts: its k-th is `thread + k * threads`, so that threads never
+/// meet and share no counter.
 #[derive(Clone, Debug)]
 pub(super) struct Inserts {
     pub made: u64,
@@ -53,8 +53,8 @@ impl Inserts {
 
 /// An endless sequence of requests; see [`Workload::stream`](super::Workload::stream).
 ///
-/// A clone continues from the same place with the same requests, and a stream made again with the same
-/// parameters starts over: either lets a placement count the requests before they are run.
+/// A clone continues from the same place with the same requests, and a stream made again with the
+/// same parameters starts over: either lets a placement count the requests before they are run.
 #[derive(Clone, Debug)]
 pub struct Stream {
     rng: Rng,

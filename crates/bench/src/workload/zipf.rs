@@ -1,19 +1,19 @@
 //! Zipf's law: the record of rank r (from 0) is drawn with probability ∝ 1 / (r + 1)^θ.
 //!
 //! By rejection-inversion (Hörmann and Derflinger, "Rejection-Inversion to Generate Variates from
-//! Monotone Discrete Distributions", ACM TOMACS 6(3), 1996). It is exact for every θ ≥ 0, with θ = 1 the
-//! only special case, takes constant time and space to set up, and rejects fewer than two draws in a
-//! hundred. The method that YCSB takes from Gray et al. (SIGMOD 1994) is exact only for
+//! Monotone Discrete Distributions", ACM TOMACS 6(3), 1996). It is exact for every θ ≥ 0, with θ =
+//! 1 the only special case, takes constant time and space to set up, and rejects fewer than two
+//! draws in a hundred. The method that YCSB takes from Gray et al. (SIGMOD 1994) is exact only for
 //! the first two ranks, excludes θ ≥ 1, and sums over all ranks before it can begin.
 //!
-//! H is an integral of x^-θ, shifted so that H(1) = 0. A point u is drawn uniformly below the curve's
-//! integral; x = H⁻¹(u), rounded, is the rank, accepted if u lies in the part of the rank's bar that
-//! the curve covers.
+//! H is an integral of x^-θ, shifted so that H(1) = 0. A point u is drawn uniformly below the
+//! curve's integral; x = H⁻¹(u), rounded, is the rank, accepted if u lies in the part of the rank's
+//! bar that the curve covers.
 
 use super::rng::Rng;
 
-/// Where |1 − θ| is at least this, a plain logarithm keeps enough digits (ln x to 10⁻¹³) and is faster than
-/// `ln_1p`, which keeps them however close to 1 θ is.
+/// Where |1 − θ| is at least this, a plain logarithm keeps enough digits (ln x to 10⁻¹³) and is
+/// faster than `ln_1p`, which keeps them however close to 1 θ is.
 const PLAIN: f64 = 1e-3;
 
 /// Zipf-distributed ranks in `0..n`, 0 the most frequent.
@@ -190,8 +190,8 @@ mod tests {
         }
     }
 
-    /// Twenty million records at the YCSB exponent: the share of the hottest record and of the hottest
-    /// percent, against the law's own sums.
+    /// Twenty million records at the YCSB exponent: the share of the hottest record and of the
+    /// hottest percent, against the law's own sums.
     #[test]
     fn is_right_at_the_size_we_measure() {
         const N: u64 = 20_000_000;

@@ -16,7 +16,8 @@ pub fn timberline() -> Command {
     command
 }
 
-/// A run of a moment: `bench` with what is given and, where that does not say, the least of everything.
+/// A run of a moment: `bench` with what is given and, where that does not say, the least of
+/// everything.
 pub fn bench(scratch: &Scratch, args: &[&str]) -> Command {
     let mut command = timberline();
     command.arg("bench").args(args);

@@ -1,6 +1,7 @@
-//! A tree with a leaf for each record, as a radix tree has them: tiny leaves, inner nodes of many sizes that take a
-//! fifth of it. For simulations of a hundred thousand leaves, so every call is cheap, and the
-//! single boundary is kept by counts of fast children rather than checked from outside.
+//! A tree with a leaf for each record, as a radix tree has them: tiny leaves, inner nodes of many
+//! sizes that take a fifth of it. For simulations of a hundred thousand leaves, so every call is
+//! cheap, and the single boundary is kept by counts of fast children rather than checked from
+//! outside.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub struct FakeRecords {
     used: AtomicUsize,
     /// Bytes of fast leaves.
     in_leaves: AtomicUsize,
-    /// The most there may be, and the most of inner nodes, where memory is divided once and for all.
+    /// The most there may be, and the most of inner nodes, where memory is divided once and for
+    /// all.
     divided: Option<[usize; 2]>,
     heats: Vec<AtomicU16>,
     levels: Vec<Vec<Node>>,
@@ -41,7 +43,8 @@ struct Node {
 }
 
 impl FakeRecords {
-    /// `leaves` records, room for `limit` bytes of fast nodes; `fast` and `slow` are addresses, 32 bytes for each leaf.
+    /// `leaves` records, room for `limit` bytes of fast nodes; `fast` and `slow` are addresses, 32
+    /// bytes for each leaf.
     pub fn new(
         leaves: usize,
         limit: usize,
@@ -63,8 +66,8 @@ impl FakeRecords {
         }
     }
 
-    /// From now on fast leaves and fast inner nodes do without each other's memory, and a twentieth more would be
-    /// free if it were not in slots that fit neither.
+    /// From now on fast leaves and fast inner nodes do without each other's memory, and a twentieth
+    /// more would be free if it were not in slots that fit neither.
     pub fn divide(&mut self) {
         let leaves = self.in_leaves.load(Relaxed);
         self.divided = Some([leaves, self.used.load(Relaxed) - leaves]);

@@ -1,9 +1,10 @@
 //! A hand that walks the fast leaves in the order of their keys, a bounded number each round.
 //!
-//! Leaves that keep their own heat can be millions, and each is a cache miss to look at. Neighbours in key order are often
-//! equally hot, so one stretch of the walk says little about the whole: what is believed of all is the last complete revolution,
-//! kept up to date with what the mover itself moves and cools since. Until the first one is complete it is what was met so far.
-//! That is safe: whoever goes is among the coldest met, and whoever comes is clearly hotter than that.
+//! Leaves that keep their own heat can be millions, and each is a cache miss to look at. Neighbours
+//! in key order are often equally hot, so one stretch of the walk says little about the whole: what
+//! is believed of all is the last complete revolution, kept up to date with what the mover itself
+//! moves and cools since. Until the first one is complete it is what was met so far. That is safe:
+//! whoever goes is among the coldest met, and whoever comes is clearly hotter than that.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ impl Clock {
         }
     }
 
-    /// Moves the hand on, until `visit` (which is told a leaf, its heat, and how many were passed before) would rather
-    /// stop before a leaf, or the hand has gone round once.
+    /// Moves the hand on, until `visit` (which is told a leaf, its heat, and how many were passed
+    /// before) would rather stop before a leaf, or the hand has gone round once.
     fn walk(
         &mut self,
         tree: &dyn Placed,
@@ -147,7 +148,8 @@ mod tests {
     use crate::timberline::{HeatIn, TimberlineConfig};
     use timberline_tier::{Arenas, ArenasConfig};
 
-    /// A tree of which every `step`th leaf is fast, the first half of them with a heat of 80, the others of 1.
+    /// A tree of which every `step`th leaf is fast, the first half of them with a heat of 80, the
+    /// others of 1.
     fn half_warm(leaves: usize, step: usize) -> (Arenas, FakeRecords, Clock) {
         let span = FakeRecords::addresses(leaves).next_multiple_of(2 << 20);
         let arenas = Arenas::new(&ArenasConfig::two_tiers(span, span)).unwrap();

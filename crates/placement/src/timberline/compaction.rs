@@ -1,8 +1,9 @@
 //! Room between nodes of other sizes, won back.
 //!
-//! Where nodes have many sizes, those that stay while others leave end up scattered: a chunk of slots with one node in it
-//! holds back its memory from every other size. When promotions find no room, the nodes of such chunks move together, within fast
-//! memory: the fast leaves are visited in order, some each round, and what lies in those chunks on the way to them goes elsewhere.
+//! Where nodes have many sizes, those that stay while others leave end up scattered: a chunk of
+//! slots with one node in it holds back its memory from every other size. When promotions find no
+//! room, the nodes of such chunks move together, within fast memory: the fast leaves are visited in
+//! order, some each round, and what lies in those chunks on the way to them goes elsewhere.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl Compaction {
         !self.candidates.is_empty()
     }
 
-    /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth it. Returns how many nodes moved.
+    /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth
+    /// it. Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
         if !self.is_active() && stranded && self.rest.is_over(now) {
             let candidates = tree.compaction_candidates();
@@ -101,8 +103,8 @@ mod tests {
     use crate::Walk;
     use crate::fake::FakeTree;
 
-    /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every look asked for an eighth of
-    /// 400 KiB, 24 KiB that could have been freed stayed stranded for good.
+    /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every look asked for an eighth
+    /// of 400 KiB, 24 KiB that could have been freed stayed stranded for good.
     #[test]
     fn looks_in_vain_ask_for_less() {
         let tree = FakeTree::uniform(2, 4, 5);

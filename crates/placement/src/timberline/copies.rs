@@ -1,8 +1,9 @@
 //! How much of fast memory copies of hot records get, against whole leaves.
 //!
-//! A hash spreads records over pages, so each page is about as hot as any other, and one more would be, too. So pages ask for places
-//! like slow leaves do, as hot as those there are on average, and where leaves are hotter than that, pages go like cold leaves. What no page tells is learned
-//! from a few, which come now and then whatever they are worth.
+//! A hash spreads records over pages, so each page is about as hot as any other, and one more would
+//! be, too. So pages ask for places like slow leaves do, as hot as those there are on average, and
+//! where leaves are hotter than that, pages go like cold leaves. What no page tells is learned from
+//! a few, which come now and then whatever they are worth.
 
 use std::time::Duration;
 
@@ -19,15 +20,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 const REMEMBERED: f64 = 0.8;
 /// No more pages come in a round than this part of those there are.
 const GROWTH: usize = 4;
-/// A page is mature that was there this long, and no longer than twice as long: it knows most of what is hot then.
+/// A page is mature that was there this long, and no longer than twice as long: it knows most of
+/// what is hot then.
 const CHILDHOOD: Duration = Duration::from_millis(500);
 
 /// See the [module's text](self).
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
     samples: f64,
-    /// Samples that found a copy in a mature page lately, less those that changed a record with a copy there: a record that is read to be
-    /// changed is fetched from its leaf all the same.
+    /// Samples that found a copy in a mature page lately, less those that changed a record with a
+    /// copy there: a record that is read to be changed is fetched from its leaf all the same.
     saved: f64,
     /// Mature pages, each counted for all samples lately.
     exposure: f64,
@@ -54,8 +56,9 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Takes in a round's samples, how many of them were saved a slow leaf by mature pages (less than none, if changes undid it), and that
-    /// there are so many pages now. Returns how many are mature from now on.
+    /// Takes in a round's samples, how many of them were saved a slow leaf by mature pages (less
+    /// than none, if changes undid it), and that there are so many pages now. Returns how many are
+    /// mature from now on.
     pub fn observe(&mut self, samples: u64, saved: f64, pages: usize, now: Duration) -> usize {
         // Where nobody asks, nothing is learned, and nothing forgotten.
         if samples > 0 {
@@ -83,7 +86,8 @@ impl Copies {
         self.samples /= 2.0;
     }
 
-    /// How hot a mature page is on average, as if it had been there as long as anything is known; `None` as long as nothing tells.
+    /// How hot a mature page is on average, as if it had been there as long as anything is known;
+    /// `None` as long as nothing tells.
     pub fn heat(&self) -> Option<u16> {
         (self.exposure > 0.0).then(|| {
             let samples = self.saved * self.samples / self.exposure;
@@ -91,8 +95,8 @@ impl Copies {
         })
     }
 
-    /// How many pages ask for places, and how hot each is, where there are some, may be others, and a leaf of the heat `enough` would get a
-    /// place.
+    /// How many pages ask for places, and how hot each is, where there are some, may be others, and
+    /// a leaf of the heat `enough` would get a place.
     pub fn asking(
         &mut self,
         (pages, most): (usize, usize),
@@ -106,7 +110,8 @@ impl Copies {
             }
             return match self.heat() {
                 None | Some(0) => (0, 0),
-                // Samples of all pages tell: no margin, but that pages don't take the place of pages.
+                // Samples of all pages tell: no margin, but that pages don't take the place of
+                // pages.
                 Some(heat) => {
                     let more = (pages / GROWTH).max(1).min(most - pages);
                     (more, worth_it(heat) - 1)
@@ -189,7 +194,8 @@ mod tests {
         assert_eq!(copies.asking((10, 640), 99, SECOND), (2, at_ten));
         assert_eq!(copies.observe(0, 0.0, 20, 2 * SECOND), 10);
         assert_eq!(copies.observe(0, 0.0, 20, 3 * SECOND), 20);
-        // 0.8 × 50 and 320 samples, on 0.8 × 10 × 1000 and 20 × 2000 pages times samples, of 4000 samples in all: 30 a page.
+        // 0.8 × 50 and 320 samples, on 0.8 × 10 × 1000 and 20 × 2000 pages times samples, of 4000
+        // samples in all: 30 a page.
         copies.observe(2000, 320.0, 20, 3 * SECOND);
         let at_thirty = worth_it(30 * SAMPLE) - 1;
         assert_eq!(copies.asking((20, 640), 99, SECOND), (5, at_thirty));

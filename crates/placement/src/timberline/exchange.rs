@@ -1,7 +1,9 @@
-//! Which leaves change places: the hottest slow ones with the coldest fast ones, as long as it pays.
+//! Which leaves change places: the hottest slow ones with the coldest fast ones, as long as it
+//! pays.
 //!
-//! Pure arithmetic on heat. Input: how many fast leaves there are of each heat, how many pages of copies and how hot these are, what asked
-//! for a place, and how many slots are free. Output: up to which heat fast leaves go, how many of them, how many pages, and who comes.
+//! Pure arithmetic on heat. Input: how many fast leaves there are of each heat, how many pages of
+//! copies and how hot these are, what asked for a place, and how many slots are free. Output: up to
+//! which heat fast leaves go, how many of them, how many pages, and who comes.
 
 use super::Suggestion;
 use super::heat::{HOTTEST, SAMPLE};
@@ -139,9 +141,10 @@ impl Census {
 
 /// How hot a slow leaf must be to take the place of a fast one this cold.
 ///
-/// Heat is a count of samples, so it is known to its square root at best. Half of that, and two samples (one is the
-/// sample that brought the leaf here), keep equally hot leaves from changing places for ever. Wider margins were
-/// tried: they leave warm leaves in slow memory and save next to no moves (`docs/design/placement.md`).
+/// Heat is a count of samples, so it is known to its square root at best. Half of that, and two
+/// samples (one is the sample that brought the leaf here), keep equally hot leaves from changing
+/// places for ever. Wider margins were tried: they leave warm leaves in slow memory and save next
+/// to no moves (`docs/design/placement.md`).
 pub fn worth_it(cold: u16) -> u16 {
     let samples = f64::from(cold) / f64::from(SAMPLE);
     let margin = 2.0 + 0.5 * samples.sqrt();

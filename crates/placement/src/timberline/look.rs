@@ -1,5 +1,5 @@
-//! What the mover saw in its last round and made of it. It is kept once somebody has asked for it, so that without onlookers it costs
-//! nothing.
+//! What the mover saw in its last round and made of it. It is kept once somebody has asked for it,
+//! so that without onlookers it costs nothing.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,16 +1,22 @@
-//! `timberline`: our placement. SIDLE's framework (Zhao et al., PVLDB 2026, §4) with the parts replaced that
-//! measurement showed to cost or to lose something:
+//! `timberline`: our placement. SIDLE's framework (Zhao et al., PVLDB 2026, §4), with those parts
+//! replaced that measurements showed to cost or to lose something:
 //!
-//! | SIDLE | here | why |
-//! |---|---|---|
-//! | every access increments a counter in the leaf | one access in 4 to 64 bumps a counter beside the tree, in fast memory ([`heat`]) | a read dirties no line that others read; slow memory is not written to |
-//! | the trigger scans all leaves | promotions come from the samples; only the fast tier's counters are swept | the cost grows with fast memory, not with the data |
-//! | thresholds from a histogram with log2 bins and two target percentages | a hot slow leaf changes places with the coldest fast one if it is clearly hotter ([`exchange`]) | nothing to tune; fast memory is always full of the hottest leaves seen |
-//! | watermarks 85–95 % | a reserve of about 1 % for new inner nodes | the fast memory between the watermarks was lost |
-//! | cooling every 2 s | cooling after so many samples a fast leaf ([`pace`]) | slow traffic is not forgotten faster than it comes |
+//! - **Heat.** SIDLE increments a counter in the leaf with every access. Here one access in 4–64 is
+//!   sampled and raises a counter beside the tree, in fast memory ([`heat`]). So a read dirties no
+//!   line that others read, and nothing writes to slow memory.
+//! - **Candidates.** SIDLE's trigger scans all leaves. Here the samples name the promotion
+//!   candidates, and only the fast tier's counters are scanned. So the cost grows with fast memory,
+//!   not with the data.
+//! - **Thresholds.** SIDLE derives them from a log2 histogram and two target percentages. Here a
+//!   hot slow leaf is swapped with the coldest fast one if it is clearly hotter ([`exchange`]).
+//!   There is nothing to tune, and fast memory always holds the hottest leaves seen.
+//! - **Watermarks.** SIDLE keeps fast memory 85–95 % full. Here a reserve of about 1 % is free for
+//!   new inner nodes, so the fast memory between the watermarks is not lost.
+//! - **Cooling.** SIDLE cools every 2 s. Here cooling follows the number of samples a fast leaf
+//!   ([`pace`]), so slow traffic is not forgotten faster than it comes.
 //!
-//! The single boundary is kept as there: ancestors are promoted before their leaf, and an inner node
-//! is demoted only when none of its children is fast.
+//! The single boundary is kept as there: ancestors are promoted before their leaf, and an inner
+//! node is demoted only when none of its children is fast.
 
 mod clock;
 mod compaction;
@@ -48,7 +54,8 @@ pub use heat::HeatIn;
 /// What can be tuned; the defaults are measured (`docs/design/placement.md`).
 #[derive(Clone, Debug)]
 pub struct TimberlineConfig {
-    /// Accesses a thread lets pass between two samples while little is known; a quarter of that where heat is in leaves.
+    /// Accesses a thread lets pass between two samples while little is known; a quarter of that
+    /// where heat is in leaves.
     pub densest: u32,
     /// The same once much is known; at most [`MAX_SAMPLE_INTERVAL`].
     pub sparsest: u32,
@@ -56,8 +63,8 @@ pub struct TimberlineConfig {
     pub samples_per_cooling: u32,
     /// The share of fast memory kept free for new inner nodes.
     pub reserve: f64,
-    /// The most of fast memory that copies of hot records may take, 0 (no copies) to 1, in trees that make any. How much they get is decided
-    /// while it runs.
+    /// The most of fast memory that copies of hot records may take, 0 (no copies) to 1, in trees
+    /// that make any. How much they get is decided while it runs.
     pub copies: f64,
 }
 
@@ -162,8 +169,9 @@ impl Timberline {
         vec![Box::new(Mover::new(self.clone()))]
     }
 
-    /// How many accesses to let pass now: the interval on average, from half of it to one and a half. Were it always the same, of what a thread
-    /// does by turns (reads a record, changes it, reads the next) only every other would ever be seen.
+    /// How many accesses to let pass now: the interval on average, from half of it to one and a
+    /// half. Were it always the same, of what a thread does by turns (reads a record, changes it,
+    /// reads the next) only every other would ever be seen.
     fn pass(&self, seen: &Seen) -> u32 {
         let interval = self.interval();
         let draw = draws::mix(seen.samples.load(Relaxed)) >> 32;
@@ -182,8 +190,8 @@ impl Timberline {
     }
 }
 
-/// Counts one more. Threads that share a lane may lose a count, and the worker's reset one; a locked add costs
-/// more than that is worth.
+/// Counts one more. Threads that share a lane may lose a count, and the worker's reset one; a
+/// locked add costs more than that is worth.
 fn bump(count: &AtomicU64) {
     count.store(count.load(Relaxed) + 1, Relaxed);
 }
@@ -196,7 +204,8 @@ impl Placement for Timberline {
         // Half of a fast leaf is as hot as the other half. Inner nodes may use the reserve.
         let fast = match node.height {
             0 => node.split_from.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
-            // Where these take half of all memory, only above what is fast; paths come with hot leaves.
+            // Where these take half of all memory, only above what is fast; paths come with hot
+            // leaves.
             _ => node.split_from.is_fast() || !self.scale.records,
         };
         if fast { TierId::FAST } else { TierId::SLOW }

@@ -1,4 +1,5 @@
-//! The worker of `timberline`: looks at heat, exchanges leaves, keeps the reserve, restores the boundary.
+//! The worker of `timberline`: looks at heat, exchanges leaves, keeps the reserve, restores the
+//! boundary.
 //!
 //! One round costs a look at the heat of fast leaves ([`Watch`]) and the moves it decides on. It
 //! never looks at slow leaves but those that samples suggested.
@@ -159,8 +160,8 @@ impl Mover {
         }
     }
 
-    /// Demotes the plan's victims and promotes those it lets in. Returns how many leaves were promoted, and how
-    /// many found no room.
+    /// Demotes the plan's victims and promotes those it lets in. Returns how many leaves were
+    /// promoted, and how many found no room.
     fn move_both_ways(
         &mut self,
         tree: &dyn Placed,
@@ -255,8 +256,8 @@ impl Mover {
             Move::Full | Move::Blocked => None,
             Move::AlreadyThere | Move::Stale => {
                 self.watch.demoted(victim);
-                // The table said leaf, the tree says no: a sample came in while the slot was freed. Or the leaf has
-                // another fence since; then it is still there.
+                // The table said leaf, the tree says no: a sample came in while the slot was freed.
+                // Or the leaf has another fence since; then it is still there.
                 if let Found::At(address) = victim.leaf
                     && tree.fence_at(address) == name
                 {
@@ -267,8 +268,8 @@ impl Mover {
         }
     }
 
-    /// Fast memory is short and holds inner nodes only: demotes some of the lowest, wherever none of
-    /// their children is fast. Those that are needed come back with their hot leaves.
+    /// Fast memory is short and holds inner nodes only: demotes some of the lowest, wherever none
+    /// of their children is fast. Those that are needed come back with their hot leaves.
     fn demote_inner(&mut self, tree: &dyn Placed, wanted: usize) {
         let mut demoted = 0;
         for _ in 0..4 * wanted {
@@ -287,8 +288,8 @@ impl Mover {
         tree.reclaim();
     }
 
-    /// Makes fast again what has fast children; where fast memory has no room even after the coldest leaves left it,
-    /// makes those children slow.
+    /// Makes fast again what has fast children; where fast memory has no room even after the
+    /// coldest leaves left it, makes those children slow.
     fn restore_boundary(&mut self, tree: &dyn Placed) {
         let policy = self.policy.clone();
         boundary::mend(&policy.broken, tree, || {
@@ -439,7 +440,8 @@ mod tests {
             heat: &header,
         };
         policy.heat.set(leaf, 8);
-        // Fast memory is over its reserve, so the coldest entry is to go; the tree knows no such leaf.
+        // Fast memory is over its reserve, so the coldest entry is to go; the tree knows no such
+        // leaf.
         let tree = FakeTree::uniform(2, 4, 5);
         tree.set_all(TierId::FAST);
         run(&policy, &tree);

@@ -1,10 +1,10 @@
 //! How densely to sample, how often to look, and when to forget.
 //!
 //! Samples are dense while little is known and thin out as more is: the interval grows in
-//! proportion to the samples taken for each fast leaf, down to one access in 64. When the share of accesses
-//! that go slow jumps, the hot set has moved: much of what was known is void, samples are dense again,
-//! and the worker looks often. So a stable hot set costs next to nothing, and a
-//! new one is found within a fraction of a second.
+//! proportion to the samples taken for each fast leaf, down to one access in 64. When the share of
+//! accesses that go slow jumps, the hot set has moved: much of what was known is void, samples are
+//! dense again, and the worker looks often. So a stable hot set costs next to nothing, and a new
+//! one is found within a fraction of a second.
 
 use std::time::Duration;
 
@@ -39,8 +39,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing known, between these sampling intervals (which are cut to fit 1 to [`MAX_SAMPLE_INTERVAL`]); one more access passes between
-    /// two samples for every `thinning` samples a fast leaf.
+    /// Nothing known, between these sampling intervals (which are cut to fit 1 to
+    /// [`MAX_SAMPLE_INTERVAL`]); one more access passes between two samples for every `thinning`
+    /// samples a fast leaf.
     pub fn new(densest: u32, sparsest: u32, thinning: u64) -> Self {
         let densest = densest.clamp(1, MAX_SAMPLE_INTERVAL);
         Pace {

@@ -1,8 +1,9 @@
 //! What differs with the size of leaves: how many leaves are worth a move, a buffer, a spare.
 //!
-//! Everything is counted in slots of an average leaf. Where a leaf is a node like the others, an inner node takes one slot
-//! and there is one for some dozens of leaves. Where a leaf is one record, an inner node takes up to 40 slots, all of
-//! them together take half of the tree, and there are millions of leaves to look at and to move.
+//! Everything is counted in slots of an average leaf. Where a leaf is a node like the others, an
+//! inner node takes one slot and there is one for some dozens of leaves. Where a leaf is one
+//! record, an inner node takes up to 40 slots, all of them together take half of the tree, and
+//! there are millions of leaves to look at and to move.
 
 use super::HeatIn;
 
@@ -12,17 +13,18 @@ const SOME_INNER: usize = 8 << 10;
 /// See the [module's text](self).
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// Leaves are records: inner nodes, of many sizes, are larger than leaves and take as much memory as these.
+    /// Leaves are records: inner nodes, of many sizes, are larger than leaves and take as much
+    /// memory as these.
     pub records: bool,
     /// More suggestions of one lane than this wait for no worker.
     pub suggestions: usize,
-    /// Samples are this many times as dense as the configuration says while little is known: a record
-    /// is accessed a fortieth as often as a node of records.
+    /// Samples are this many times as dense as the configuration says while little is known: a
+    /// record is accessed a fortieth as often as a node of records.
     pub denser: u32,
     /// Samples for each fast leaf that let one more access pass between two samples.
     pub thinning: u64,
-    /// Promotions in a batch that find no room until it ends. With nodes of one size no other will find any; otherwise a leaf may fit
-    /// where a path did not.
+    /// Promotions in a batch that find no room until it ends. With nodes of one size no other will
+    /// find any; otherwise a leaf may fit where a path did not.
     pub patience: usize,
 }
 
@@ -74,9 +76,10 @@ impl Scale {
         }
     }
 
-    /// How much of a reserve of `kept` slots promoted paths may use up. Victims make room for leaves, but not for the inner nodes
-    /// that come with these. Where they are large, promotion ends with this slack, and nobody has to go for it: else a
-    /// path for one leaf would cost dozens of others their place, however hot they are.
+    /// How much of a reserve of `kept` slots promoted paths may use up. Victims make room for
+    /// leaves, but not for the inner nodes that come with these. Where they are large, promotion
+    /// ends with this slack, and nobody has to go for it: else a path for one leaf would cost
+    /// dozens of others their place, however hot they are.
     pub fn slack(&self, kept: isize) -> isize {
         if self.records { kept / 2 } else { 0 }
     }

@@ -1,7 +1,7 @@
 //! Simulations: does fast memory come to hold the right leaves, where a leaf is one record?
 //!
-//! A tree of records without contents, accesses drawn from a known distribution, time that passes with the accesses:
-//! what the placement achieves can be held against the best that fits.
+//! A tree of records without contents, accesses drawn from a known distribution, time that passes
+//! with the accesses: what the placement achieves can be held against the best that fits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,8 @@ impl Simulation {
         let span = FakeRecords::addresses(LEAVES).next_multiple_of(2 << 20) + (4 << 20);
         let arenas = Arenas::new(&ArenasConfig::two_tiers(span, span)).unwrap();
         let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
-        // The arenas are larger than the tree; what the table takes for the difference is not its fault.
+        // The arenas are larger than the tree; what the table takes for the difference is not its
+        // fault.
         let table = match home {
             HeatIn::Table { node_bytes } => 2 * 2 * FakeRecords::addresses(LEAVES) / node_bytes,
             HeatIn::Leaf { .. } => 0,
@@ -162,8 +163,8 @@ impl Simulation {
         }
     }
 
-    /// The share of accesses that find their leaf fast, over the best there is: leaves promoted hottest first until fast
-    /// memory is full. With it the same for all nodes on the way.
+    /// The share of accesses that find their leaf fast, over the best there is: leaves promoted
+    /// hottest first until fast memory is full. With it the same for all nodes on the way.
     fn achieved(&self, popularity: &Popularity) -> (f64, f64) {
         let ideal = Simulation::new(IN_LEAF);
         ideal.promote(popularity.ranked());

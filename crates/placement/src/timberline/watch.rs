@@ -1,7 +1,8 @@
-//! How the mover knows the fast leaves: how many there are of each heat, and which of them are cold.
+//! How the mover knows the fast leaves: how many there are of each heat, and which of them are
+//! cold.
 //!
-//! It depends on where heat is kept. A table is swept as a whole, each round anew ([`Sweep`]); leaves
-//! are visited by the hand of a clock ([`Clock`](super::clock::Clock)).
+//! It depends on where heat is kept. A table is swept as a whole, each round anew ([`Sweep`]);
+//! leaves are visited by the hand of a clock ([`Clock`](super::clock::Clock)).
 
 use std::sync::Arc;
 

@@ -103,7 +103,8 @@ impl Pool {
         Ok(Arc::new(pool))
     }
 
-    /// The pool of one thread that all maps of the process may share. It ends with the last of them.
+    /// The pool of one thread that all maps of the process may share. It ends with the last of
+    /// them.
     pub fn of_process() -> io::Result<Arc<Pool>> {
         static POOL: Mutex<Weak<Pool>> = Mutex::new(Weak::new());
         let mut current = lock(&POOL);

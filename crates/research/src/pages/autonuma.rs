@@ -1,18 +1,23 @@
-//! `autonuma`: NUMA balancing in memory-tiering mode, `numa_balancing=2` with `demotion_enabled` (Linux, `kernel/sched/fair.c`; Huang Ying's
-//! commits `33024536bafd` hot page selection with hint page fault latency, `c6833e10008f` rate limit, `c959924b0dc5` threshold adjusted
-//! automatically), as Taneja (§2.2.1) ran it.
+//! `autonuma`: NUMA balancing in memory-tiering mode, `numa_balancing=2` with `demotion_enabled`
+//! (Linux, `kernel/sched/fair.c`; Huang Ying's commits `33024536bafd` hot page selection with hint
+//! page fault latency, `c6833e10008f` rate limit, `c959924b0dc5` threshold adjusted automatically),
+//! as Taneja (§2.2.1) ran it.
 //!
 //! Modelled:
-//! - Slow pages are armed for hint faults. The time from then to the fault is the *hint fault latency*: where it is shorter than the hot
-//!   threshold, the page is hot and promoted at once by the thread that faulted. It stands for the time between two accesses: a page that is
-//!   touched before the scan and again within the threshold after it is promoted, one that is touched once, before the scan, is not.
+//! - Slow pages are armed for hint faults. The time from then to the fault is the *hint fault
+//!   latency*: where it is shorter than the hot threshold, the page is hot and promoted at once by
+//!   the thread that faulted. It stands for the time between two accesses: a page that is touched
+//!   before the scan and again within the threshold after it is promoted, one that is touched once,
+//!   before the scan, is not.
 //! - While `enough` of fast memory is free, whatever faults is promoted.
-//! - No more candidates than the rate limit are promoted in a second; every period the threshold moves by a sixteenth of its range
-//!   towards as many candidates as the limit allows.
-//! - A promotion that finds no room wakes demotion, which goes by Linux's two lists ([`Lru`]) until `high` is free.
+//! - No more candidates than the rate limit are promoted in a second; every period the threshold
+//!   moves by a sixteenth of its range towards as many candidates as the limit allows.
+//! - A promotion that finds no room wakes demotion, which goes by Linux's two lists ([`Lru`]) until
+//!   `high` is free.
 //!
-//! Left out: the adaptation of the scan's period, what Linux does about threads on several NUMA nodes, and the absolute part (1 GiB) of what
-//! counts as enough free memory, which would be more than emulated machines have.
+//! Left out: the adaptation of the scan's period, what Linux does about threads on several NUMA
+//! nodes, and the absolute part (1 GiB) of what counts as enough free memory, which would be more
+//! than emulated machines have.
 
 use std::time::Duration;
 
@@ -83,7 +88,8 @@ impl Default for AutonumaConfig {
     }
 }
 
-/// The scheme `autonuma`: pages of slow memory that are touched twice within a threshold come up, at a limited rate.
+/// The scheme `autonuma`: pages of slow memory that are touched twice within a threshold come up,
+/// at a limited rate.
 pub struct Autonuma {
     config: AutonumaConfig,
     scanner: Scanner,
@@ -187,7 +193,8 @@ impl PageScheme for Autonuma {
             let want = high.max(self.config.cluster).min(table.limit());
             let want = want.saturating_sub(table.free());
             let went = self.lru.reclaim(table, want, self.config.looks, |_| {});
-            // What was refused is not asked for again before the next scan; so room is made until it is there.
+            // What was refused is not asked for again before the next scan; so room is made until
+            // it is there.
             self.refused &= !went;
             if !went {
                 return SOON;
@@ -206,7 +213,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Ten fast pages of twenty; all pages are scanned in the first moment of each ten seconds; two pages are demoted at a time.
+    /// Ten fast pages of twenty; all pages are scanned in the first moment of each ten seconds; two
+    /// pages are demoted at a time.
     fn config() -> AutonumaConfig {
         AutonumaConfig {
             scan: ScanConfig {
@@ -219,7 +227,8 @@ mod tests {
         }
     }
 
-    /// With room for as many promotions as are demoted at a time: pages 0 and 1, if nothing else is said.
+    /// With room for as many promotions as are demoted at a time: pages 0 and 1, if nothing else is
+    /// said.
     fn rig(config: AutonumaConfig) -> Rig {
         let mut rig = Rig::new(20, 10, |table| Box::new(Autonuma::new(table, config)));
         rig.arm_all();
@@ -295,7 +304,8 @@ mod tests {
         assert!(rig.is_fast(17));
     }
 
-    /// The limit allows 120 candidates in a minute; there is one. So the threshold grows by an eighth of a second, from 1 s.
+    /// The limit allows 120 candidates in a minute; there is one. So the threshold grows by an
+    /// eighth of a second, from 1 s.
     #[test]
     fn the_threshold_moves_towards_the_limit() {
         let mut rig = rig(AutonumaConfig {

@@ -1,16 +1,18 @@
-//! `caption`: the share of pages in slow memory tuned by throughput (Sun et al., *Demystifying CXL Memory with Genuine CXL-Ready Systems
-//! and Devices*, MICRO 2023, §6).
+//! `caption`: the share of pages in slow memory tuned by throughput (Sun et al., *Demystifying CXL
+//! Memory with Genuine CXL-Ready Systems and Devices*, MICRO 2023, §6).
 //!
-//! Modelled: pages come into use interleaved, `share` of them fast; each period the throughput is compared with that of the period
-//! before, and the share goes on in the direction that it went if that was better, and back by half a step if it was worse.
+//! Modelled: pages come into use interleaved, `share` of them fast; each period the throughput is
+//! compared with that of the period before, and the share goes on in the direction that it went if
+//! that was better, and back by half a step if it was worse.
 //!
-//! Other than in the paper: throughput is that of the requests; the paper estimates it from counters of the processor, as a kernel knows no
-//! requests. The paper's policy is one of allocation: only new pages follow the share. A tree that is loaded and then read has hardly any, so
-//! pages in use are moved here to follow it, `moves` a step; with 0 it is as published. The share never exceeds the budget, as the
-//! paper has none.
+//! Other than in the paper: throughput is that of the requests; the paper estimates it from
+//! counters of the processor, as a kernel knows no requests. The paper's policy is one of
+//! allocation: only new pages follow the share. A tree that is loaded and then read has hardly any,
+//! so pages in use are moved here to follow it, `moves` a step; with 0 it is as published. The
+//! share never exceeds the budget, as the paper has none.
 //!
-//! Left out: bandwidth, for which the paper's policy is made, is not shared between threads in the emulator; so fast memory
-//! is always better here, and the best share is the budget.
+//! Left out: bandwidth, for which the paper's policy is made, is not shared between threads in the
+//! emulator; so fast memory is always better here, and the best share is the budget.
 
 use std::time::Duration;
 
@@ -82,12 +84,14 @@ pub struct Caption {
     before: Option<f64>,
     /// When this period began, and the requests before it.
     start: Moment,
-    /// The page in use that is looked at next, and how many are to be until all are where they are to be.
+    /// The page in use that is looked at next, and how many are to be until all are where they are
+    /// to be.
     hand: usize,
     left: usize,
 }
 
-/// Whether the `nth` page is fast where `share` of them are: where a line of this slope passes a whole number.
+/// Whether the `nth` page is fast where `share` of them are: where a line of this slope passes a
+/// whole number.
 fn is_fast(nth: usize, share: u32) -> bool {
     let before = |pages: usize| pages * share as usize / WHOLE as usize;
     before(nth + 1) > before(nth)
@@ -196,7 +200,8 @@ mod tests {
         assert_eq!(rig(1000, 256).fast().len(), 40, "no more than the budget");
     }
 
-    /// 30 fast at first; one step of 10 down, as there is nothing to compare with yet. Worse: half a step back. Better: on.
+    /// 30 fast at first; one step of 10 down, as there is nothing to compare with yet. Worse: half
+    /// a step back. Better: on.
     #[test]
     fn the_share_goes_where_throughput_grows() {
         let mut rig = rig(300, 256);

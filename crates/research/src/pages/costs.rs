@@ -2,22 +2,28 @@
 
 use std::fmt;
 
-/// What a page scheme's work costs. The defaults are published figures where there are any; `docs/design/pages.md` has the table.
+/// What a page scheme's work costs. The defaults are published figures where there are any;
+/// `docs/design/pages.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageCosts {
-    /// A hint fault, without what it leads to: Thermostat (ASPLOS 2017) measured about 1 µs for a fault on a poisoned entry.
+    /// A hint fault, without what it leads to: Thermostat (ASPLOS 2017) measured about 1 µs for a
+    /// fault on a poisoned entry.
     pub fault_ns: u64,
     /// Moving a page of 4 KiB: 750 MB/s by `move_pages`, as Linux's commit `35282a2de4e5` states.
     pub copy_ns: u64,
-    /// Moving a huge page of 2 MiB: the copy itself at 10 GB/s, with one unmapping for all of it (assumed).
+    /// Moving a huge page of 2 MiB: the copy itself at 10 GB/s, with one unmapping for all of it
+    /// (assumed).
     pub huge_copy_ns: u64,
-    /// What a sample of a cache miss takes from the thread whose miss it is: 200–300 ns, Akiyama and Hirofuchi (ROSS 2017).
+    /// What a sample of a cache miss takes from the thread whose miss it is: 200–300 ns, Akiyama
+    /// and Hirofuchi (ROSS 2017).
     pub sample_ns: u64,
-    /// What its processing takes from the worker: finding the page by its address, and counting it (assumed).
+    /// What its processing takes from the worker: finding the page by its address, and counting it
+    /// (assumed).
     pub count_ns: u64,
     /// Arming a page: a visit to its entry in the course of a walk over all of them (assumed).
     pub arm_ns: u64,
-    /// Asking for a page's accessed bit, when the page is known and not its entry: a reverse mapping (assumed).
+    /// Asking for a page's accessed bit, when the page is known and not its entry: a reverse
+    /// mapping (assumed).
     pub check_ns: u64,
     /// Splitting a huge page into 512: 512 entries, and a shootdown (assumed).
     pub split_ns: u64,
@@ -38,7 +44,8 @@ impl Default for PageCosts {
     }
 }
 
-/// A price list that can't be read. Its `Display` is one line that names what is wrong and what is possible.
+/// A price list that can't be read. Its `Display` is one line that names what is wrong and what is
+/// possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadCosts(String);
 
@@ -57,7 +64,8 @@ impl fmt::Display for BadCosts {
 impl std::error::Error for BadCosts {}
 
 impl PageCosts {
-    /// Reads `fault=1000,copy=5500`: what is named costs that, in nanoseconds, and everything else its default.
+    /// Reads `fault=1000,copy=5500`: what is named costs that, in nanoseconds, and everything else
+    /// its default.
     ///
     /// # Errors
     /// A name or a number that is none.

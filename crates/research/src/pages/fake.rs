@@ -93,7 +93,8 @@ impl Pages for FakePages {
     }
 }
 
-/// A scheme on fake pages, stepped by hand. After each call the budget and the table's own count are checked.
+/// A scheme on fake pages, stepped by hand. After each call the budget and the table's own count
+/// are checked.
 pub struct Rig {
     pub pages: Arc<FakePages>,
     pub paged: Paged,

@@ -1,19 +1,22 @@
-//! The two lists by which Linux knows cold pages of fast memory: active and inactive, each first come first served
-//! (`mm/vmscan.c`; TPP, ASPLOS 2023, §5.1).
+//! The two lists by which Linux knows cold pages of fast memory: active and inactive, each first
+//! come first served (`mm/vmscan.c`; TPP, ASPLOS 2023, §5.1).
 //!
-//! Modelled: a page that is met at the end of the inactive list goes to the active list if it was accessed since it was last looked
-//! at, and is demoted if not; the active list gives pages to the inactive one, without regard to their accessed bit, as long as it
-//! is the longer one (Linux's ratio for nodes below 1 GiB). Left out: the multi-generational LRU, refault distances, batches
+//! Modelled: a page that is met at the end of the inactive list goes to the active list if it was
+//! accessed since it was last looked at, and is demoted if not; the active list gives pages to the
+//! inactive one, without regard to their accessed bit, as long as it is the longer one (Linux's
+//! ratio for nodes below 1 GiB). Left out: the multi-generational LRU, refault distances, batches
 //! and priorities of a scan, file pages.
 //!
-//! Invariant: a page is in a list if and only if it is fast and this has put it there; it leaves by being demoted here.
+//! Invariant: a page is in a list if and only if it is fast and this has put it there; it leaves by
+//! being demoted here.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::PageTable;
 
-/// How soon demotion goes on where more is wanted than a step could look at: steps are short, as threads that fault wait for their end.
+/// How soon demotion goes on where more is wanted than a step could look at: steps are short, as
+/// threads that fault wait for their end.
 pub const SOON: Duration = Duration::from_millis(1);
 
 /// See the [module's text](self).
@@ -34,7 +37,8 @@ impl Lru {
         self.active.push_back(page);
     }
 
-    /// Demotes up to `want` pages, looking at no more than `looks`; calls `demoted` for each. Returns whether all that were wanted went.
+    /// Demotes up to `want` pages, looking at no more than `looks`; calls `demoted` for each.
+    /// Returns whether all that were wanted went.
     pub fn reclaim(
         &mut self,
         table: &mut PageTable,

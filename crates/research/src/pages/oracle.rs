@@ -1,8 +1,10 @@
-//! `oracle-pages`: the limit of every page-grained scheme. It is told how often a line of each page will be missing, puts the pages with the
-//! most into fast memory, as many as fit, and never moves them again.
+//! `oracle-pages`: the limit of every page-grained scheme. It is told how often a line of each page
+//! will be missing, puts the pages with the most into fast memory, as many as fit, and never moves
+//! them again.
 //!
-//! All pages have one size and no page depends on another, so this choice is the best there is, for these frequencies. They come
-//! from a rehearsal; [`PageCounts`] takes them, one sample in so many missing lines.
+//! All pages have one size and no page depends on another, so this choice is the best there is, for
+//! these frequencies. They come from a rehearsal; [`PageCounts`] takes them, one sample in so many
+//! missing lines.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,8 +37,9 @@ impl PageCounts {
         PageCounts((0..pages).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Puts the pages with the most samples into fast memory, of those in use. Returns the share of the samples that these pages have: the best that
-    /// any placement of pages can reach within the budget. `None` without samples.
+    /// Puts the pages with the most samples into fast memory, of those in use. Returns the share of
+    /// the samples that these pages have: the best that any placement of pages can reach within the
+    /// budget. `None` without samples.
     pub fn arrange(&self, paged: &Paged) -> Option<f64> {
         let count = |page: usize| self.0[page].load(Relaxed);
         paged.with_table(|table| {
@@ -65,7 +68,8 @@ impl PageWatch for PageCounts {
     }
 }
 
-/// The scheme before and after [`PageCounts::arrange`]: nothing moves, and pages that come later are slow.
+/// The scheme before and after [`PageCounts::arrange`]: nothing moves, and pages that come later
+/// are slow.
 pub struct PageOracle;
 
 impl PageScheme for PageOracle {

@@ -1,4 +1,5 @@
-//! A page scheme at work: called by threads that fault, by the processor's samples, and by its worker.
+//! A page scheme at work: called by threads that fault, by the processor's samples, and by its
+//! worker.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use super::{Moment, PageScheme, PageTable};
 use timberline_placement::View;
 use timberline_placement::workers::{Waker, lock};
 
-/// A scheme with its table. The lock is held for one call of the scheme, never while anything is paid for.
+/// A scheme with its table. The lock is held for one call of the scheme, never while anything is
+/// paid for.
 pub struct Paged {
     waker: Waker,
     state: Mutex<State>,

@@ -1,4 +1,5 @@
-//! The scan that arms pages for hint faults: so many pages a period, round and round (Linux: `task_numa_work`).
+//! The scan that arms pages for hint faults: so many pages a period, round and round (Linux:
+//! `task_numa_work`).
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ impl Default for ScanConfig {
     }
 }
 
-/// Goes over the pages in use, in the order in which they came. A period's pages are spread evenly over it; all of them are met at most
-/// once a period.
+/// Goes over the pages in use, in the order in which they came. A period's pages are spread evenly
+/// over it; all of them are met at most once a period.
 pub struct Scanner {
     config: ScanConfig,
     next: usize,

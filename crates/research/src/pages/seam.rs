@@ -71,7 +71,8 @@ pub struct Moment {
     pub done: u64,
 }
 
-/// Decides which tier each page is in. One call at a time; what is done is charged in the table to whoever called.
+/// Decides which tier each page is in. One call at a time; what is done is charged in the table to
+/// whoever called.
 pub trait PageScheme: Send {
     /// A page comes into use: it is to be [`place`](PageTable::place)d.
     fn place(&mut self, table: &mut PageTable, page: usize);
@@ -91,6 +92,7 @@ pub trait PageScheme: Send {
         None
     }
 
-    /// A bounded piece of work in the background. Returns how long after its end the next one is due.
+    /// A bounded piece of work in the background. Returns how long after its end the next one is
+    /// due.
     fn step(&mut self, table: &mut PageTable, at: Moment) -> Duration;
 }

@@ -1,5 +1,5 @@
-//! What holds for every scheme: the budget at every moment, and that a page is where the table says, under accesses without any pattern, from
-//! one thread and from several.
+//! What holds for every scheme: the budget at every moment, and that a page is where the table
+//! says, under accesses without any pattern, from one thread and from several.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! The pages of one map, with what holds for every scheme: the budget, the counts, and the bill.
 //!
-//! Invariants: the pages in the fast tier are never more than the limit; they are exactly those that the table counts; only
-//! the table changes a page's tier.
+//! Invariants: the pages in the fast tier are never more than the limit; they are exactly those
+//! that the table counts; only the table changes a page's tier.
 
 use std::sync::Arc;
 
@@ -174,7 +174,8 @@ impl PageTable {
         true
     }
 
-    /// Puts a page into a tier, at no cost: what is there is not moved but comes to be, or goes. False where it does not fit.
+    /// Puts a page into a tier, at no cost: what is there is not moved but comes to be, or goes.
+    /// False where it does not fit.
     pub fn put(&mut self, page: usize, tier: TierId) -> bool {
         match (self.is_fast(page), tier.is_fast()) {
             (false, true) if self.fast == self.limit => return false,

@@ -1,14 +1,17 @@
-//! `tpp`: Transparent Page Placement (Maruf et al., *TPP: Transparent Page Placement for CXL-Enabled Tiered-Memory*, ASPLOS 2023).
+//! `tpp`: Transparent Page Placement (Maruf et al., *TPP: Transparent Page Placement for
+//! CXL-Enabled Tiered-Memory*, ASPLOS 2023).
 //!
 //! Modelled, by the paper's sections:
 //! - §5.1 demotion: cold pages of fast memory, by Linux's two lists ([`Lru`]), go to slow memory.
-//! - §5.2 allocation and reclamation have watermarks of their own: demotion begins when less than `headroom` of fast memory is free, and
-//!   new pages may use the last of it.
-//! - §5.3 promotion: only slow pages are armed for hint faults. A page that faults and is not on its active list is put there; one that is
-//!   there already is promoted, at once, by the thread that faulted.
+//! - §5.2 allocation and reclamation have watermarks of their own: demotion begins when less than
+//!   `headroom` of fast memory is free, and new pages may use the last of it.
+//! - §5.3 promotion: only slow pages are armed for hint faults. A page that faults and is not on
+//!   its active list is put there; one that is there already is promoted, at once, by the thread
+//!   that faulted.
 //!
-//! Left out: page types (all are anonymous, §5.4), the active list of slow memory growing old (nothing reclaims slow memory here), several
-//! NUMA nodes of CPUs, and that a fault's promotion may fail for other reasons than room.
+//! Left out: page types (all are anonymous, §5.4), the active list of slow memory growing old
+//! (nothing reclaims slow memory here), several NUMA nodes of CPUs, and that a fault's promotion
+//! may fail for other reasons than room.
 
 use std::time::Duration;
 
@@ -57,7 +60,8 @@ impl Default for TppConfig {
     }
 }
 
-/// The scheme `tpp`: slow pages that fault while on the active list come up; pages that age go down, for headroom.
+/// The scheme `tpp`: slow pages that fault while on the active list come up; pages that age go
+/// down, for headroom.
 pub struct Tpp {
     config: TppConfig,
     scanner: Scanner,

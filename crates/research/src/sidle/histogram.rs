@@ -27,8 +27,8 @@ impl Histogram {
         self.0[0] += coolest;
     }
 
-    /// The thresholds at which `p_hot` percent of leaves are hot and `p_cold` percent are cold, as far
-    /// as bins allow: never more than that.
+    /// The thresholds at which `p_hot` percent of leaves are hot and `p_cold` percent are cold, as
+    /// far as bins allow: never more than that.
     pub fn thresholds(&self, p_hot: u8, p_cold: u8) -> Thresholds {
         let total: u64 = self.0.iter().sum();
         if total == 0 {
@@ -117,7 +117,8 @@ impl SharedThresholds {
 mod tests {
     use super::*;
 
-    /// 100 leaves: 60 untouched, 20 in `[2, 4)`, 10 in `[8, 16)`, 6 in `[64, 128)`, 4 in `[512, 1024)`.
+    /// 100 leaves: 60 untouched, 20 in `[2, 4)`, 10 in `[8, 16)`, 6 in `[64, 128)`, 4 in `[512,
+    /// 1024)`.
     fn hundred() -> Histogram {
         let mut histogram = Histogram::default();
         for (leaves, heat) in [(60, 0), (20, 3), (10, 8), (6, 100), (4, 1023)] {

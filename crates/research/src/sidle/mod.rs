@@ -13,48 +13,55 @@
 //!
 //! - A path is promoted ancestors first, not leaf first, so that the single boundary holds at every
 //!   moment and not only at the end. The nodes moved are the same.
-//! - Algorithm 1 ends its loop at a node above `L_demote`. Here that node is skipped and the loop goes
-//!   on: the same nodes are demoted, and none that was queued meanwhile is left behind.
-//! - An inner node split off from a fast one is fast whatever its level is: it takes over children that
-//!   may be fast, and a slow node above them would break the single boundary.
-//! - Nodes are queued by name and the histogram and queues are behind locks, which only workers take.
+//! - Algorithm 1 ends its loop at a node above `L_demote`. Here that node is skipped and the loop
+//!   goes on: the same nodes are demoted, and none that was queued meanwhile is left behind.
+//! - An inner node split off from a fast one is fast whatever its level is: it takes over children
+//!   that may be fast, and a slow node above them would break the single boundary.
+//! - Nodes are queued by name and the histogram and queues are behind locks, which only workers
+//!   take.
 //!
 //! # Where the text is silent
 //!
-//! - *First values.* A new tree is empty and fast memory abundant, so `L_fast` and `L_demote` begin where
-//!   abundance leads: at `L_max`, whatever that will be. `P_hot` and `P_cold` begin at 5 and 80, as in the
-//!   authors' released code: a tree some five times its fast memory. How much fits is unknown
-//!   before there is a tree, and the watermark soon moves both anyway.
+//! - *First values.* A new tree is empty and fast memory abundant, so `L_fast` and `L_demote` begin
+//!   where abundance leads: at `L_max`, whatever that will be. `P_hot` and `P_cold` begin at 5 and
+//!   80, as in the authors' released code: a tree some five times its fast memory. How much fits is
+//!   unknown before there is a tree, and the watermark soon moves both anyway.
 //! - *Bins.* Untouched leaves count in the first bin, `[1, 2)`; heat ends at 65535.
 //! - *`T_hot`.* When the last bin, which has no upper bound, alone exceeds `P_hot`, its lower
 //!   bound is taken. At `P_hot` = 100 every touched leaf is hot, at 0 none.
 //! - *`T_cold`* is the greatest power of two below which at most `P_cold` percent of leaves lie, at
-//!   least 1, so that untouched leaves are cold, and at most `T_hot`. At `P_cold` = 0 no leaf is cold.
+//!   least 1, so that untouched leaves are cold, and at most `T_hot`. At `P_cold` = 0 no leaf is
+//!   cold.
 //! - *Before the first scan* nothing is hot or cold. A scan judges leaves by the histogram of the
 //!   scan before it and by the parameters of now.
-//! - *Cooling and scanning exclude each other*, so the histogram never mixes cooled and uncooled heat.
+//! - *Cooling and scanning exclude each other*, so the histogram never mixes cooled and uncooled
+//!   heat.
 //! - *"Some" cold slow leaves* are every 61st, counted on from scan to scan, and none while
 //!   `L_demote` protects their parents.
 //! - *A split* gives each half of a leaf half its heat: the accesses will be shared, too.
 //! - *`P_hot` under strain* falls, as in the pseudocode (the prose leaves it out).
 //! - *The average* of a reset rounds a half towards the adjusted value.
-//! - *A strain that nothing relieves*, with all parameters at their ends and not a node demoted in a whole
-//!   round, ends as if relieved; the next period tries again.
-//! - *How full* fast memory is: bytes in slots over what it can be expected to hold. The text counts bytes of nodes against a limit and never runs out below
-//!   it. Here slots have sizes, and in a map with nodes or blocks of several, a node finds no room with a fifth of the bytes free, which is below
-//!   `U_low`. So what a tier held when it was last full stands for its limit, until as much has left it (`Placed::fill`).
+//! - *A strain that nothing relieves*, with all parameters at their ends and not a node demoted in
+//!   a whole round, ends as if relieved; the next period tries again.
+//! - *How full* fast memory is: bytes in slots over what it can be expected to hold. The text
+//!   counts bytes of nodes against a limit and never runs out below it. Here slots have sizes, and
+//!   in a map with nodes or blocks of several, a node finds no room with a fifth of the bytes free,
+//!   which is below `U_low`. So what a tier held when it was last full stands for its limit, until
+//!   as much has left it (`Placed::fill`).
 //! - *The promotion queue* is kept while promotions are halted. A promotion that finds fast memory
 //!   full, or leaves it fuller than the high watermark, wakes the watermark maintainer.
-//! - *A slow node above fast ones*, made for want of fast memory, is made fast by the demoter if there
-//!   is room by then; otherwise all below it is demoted.
+//! - *A slow node above fast ones*, made for want of fast memory, is made fast by the demoter if
+//!   there is room by then; otherwise all below it is demoted.
 //! - *One tier.* Without slow memory nothing is under strain.
 //!
 //! # What follows from the text
 //!
-//! The parameters move one percent, or one level, a turn, and only outside of the watermarks; bins are a factor of two wide. Where most leaves are alike, such as
-//! all outside of a hot spot, they lie in two or three bins, so one percent more makes none of them cold, or all. So `P_hot` swings (between 0 and 33 %
-//! on a hot spot of 5 %), use of fast memory with it, and leaves that are no hotter than others change places for ever. After a hot region moved, the
-//! old one stays hotter than the new one for a cooling or two, and promotion waits for the strains in between.
+//! The parameters move one percent, or one level, a turn, and only outside of the watermarks; bins
+//! are a factor of two wide. Where most leaves are alike, such as all outside of a hot spot, they
+//! lie in two or three bins, so one percent more makes none of them cold, or all. So `P_hot` swings
+//! (between 0 and 33 % on a hot spot of 5 %), use of fast memory with it, and leaves that are no
+//! hotter than others change places for ever. After a hot region moved, the old one stays hotter
+//! than the new one for a cooling or two, and promotion waits for the strains in between.
 
 mod cooler;
 mod demoter;
@@ -105,8 +112,8 @@ pub struct SidleConfig {
     pub cold_percent: u8,
     /// This technique and those before it are in use: all of them.
     pub up_to: Technique,
-    /// `L_fast` and `L_demote` as long as no watermark steers them: the uppermost levels that fit into fast memory. 255 if all do,
-    /// leaves among them.
+    /// `L_fast` and `L_demote` as long as no watermark steers them: the uppermost levels that fit
+    /// into fast memory. 255 if all do, leaves among them.
     pub fixed_levels: u8,
     /// `T_hot` as long as no histogram gives it: 128, as in the authors' released code.
     pub fixed_hot: u32,

@@ -1,25 +1,30 @@
-//! What SIDLE is made of, technique by technique, to see what each is worth: the ablation of Figure 19
-//! (SIDLE §6.5.1).
+//! What SIDLE is made of, technique by technique, to see what each is worth: the ablation of Figure
+//! 19 (SIDLE §6.5.1).
 //!
 //! Each step adds a technique to those before it, in the paper's order:
 //!
-//! | placement | adds | without it |
-//! |---|---|---|
-//! | `sidle+layering` | new nodes are fast above level `L_fast`, below a fast parent | a fixed share of them, whatever they are: `interleave` |
-//! | `sidle+tracking` | every access counts in its leaf, and the cooler keeps the counts recent | no heat |
-//! | `sidle+migration` | trigger, promoter, demoter: hot paths and cold leaves move | nothing moves |
-//! | `sidle+histogram` | `T_hot` and `T_cold` follow from the histogram, `P_hot` and `P_cold` | they are fixed |
-//! | `sidle+watermark` | the fill of fast memory steers `L_fast`, `L_demote`, `P_hot` and `P_cold`: this is `sidle` | they are fixed |
+//! - `sidle+layering`: new nodes are fast above level `L_fast`, below a fast parent. Without it, a
+//!   fixed fraction of new nodes is fast: `interleave`.
+//! - `sidle+tracking`: every access counts in its leaf, and the cooler ages the counts. Without it
+//!   there is no heat.
+//! - `sidle+migration`: trigger, promoter, demoter: hot paths and cold leaves move. Without it
+//!   nothing moves.
+//! - `sidle+histogram`: `T_hot` and `T_cold` follow from the histogram, `P_hot` and `P_cold`.
+//!   Without it they are fixed.
+//! - `sidle+watermark`: the fill of fast memory controls `L_fast`, `L_demote`, `P_hot` and
+//!   `P_cold`: this is `sidle`. Without it they are fixed.
 //!
-//! The figure ends with the histogram; what the watermark does is measured apart there (§6.5.2). Two things the text leaves open:
+//! The figure ends with the histogram; what the watermark does is measured apart there (§6.5.2).
+//! Two things the text leaves open:
 //!
-//! - *What is fixed, at which value?* The thresholds at 128 and 4 and the shares at 5 and 80, the defaults of the authors' released
-//!   code. Levels at those that fit into fast memory, which that code estimates from node sizes; here whoever makes
-//!   the placement tells. A tree that grows at its root pushes its leaves down, level by level, so those of a small tree would be
-//!   within these levels and fill fast memory before the inner nodes come, and nothing would demote them: where levels are fixed
-//!   above the leaves, leaves begin slow.
-//! - *Where is the cooler?* With the tracking: counts that no one halves reach their end on the hottest leaves, and cost nothing
-//!   from then on.
+//! - *What is fixed, at which value?* The thresholds at 128 and 4 and the shares at 5 and 80, the
+//!   defaults of the authors' released code. Levels at those that fit into fast memory, which that
+//!   code estimates from node sizes; here whoever makes the placement tells. A tree that grows at
+//!   its root pushes its leaves down, level by level, so those of a small tree would be within
+//!   these levels and fill fast memory before the inner nodes come, and nothing would demote them:
+//!   where levels are fixed above the leaves, leaves begin slow.
+//! - *Where is the cooler?* With the tracking: counts that no one halves reach their end on the
+//!   hottest leaves, and cost nothing from then on.
 //!
 //! A boundary that is broken for want of fast memory is mended from the migration on.
 
@@ -167,14 +172,16 @@ mod tests {
         })
     }
 
-    /// Figure 19, step by step: what each technique adds, on one tree of three levels with two leaves a parent.
+    /// Figure 19, step by step: what each technique adds, on one tree of three levels with two
+    /// leaves a parent.
     #[test]
     fn each_technique_adds_what_figure_19_says() {
         let (fast, slow) = (TierId::FAST, TierId::SLOW);
         for technique in Technique::ALL {
             let (sidle, tree) = (up_to(technique), FakeTree::uniform(3, 2, 7));
             let uses = |it| technique >= it;
-            // Layering: by level and parent. Only the watermark finds out by itself how many levels fit, and how far leaves do.
+            // Layering: by level and parent. Only the watermark finds out by itself how many levels
+            // fit, and how far leaves do.
             let place = |height, level, parent| {
                 sidle.place(NewNode {
                     height,
@@ -217,7 +224,8 @@ mod tests {
             };
             assert_eq!(heats, counted);
 
-            // Workers as far as they are needed; the cooler halves all heat after a look of the others.
+            // Workers as far as they are needed; the cooler halves all heat after a look of the
+            // others.
             let names: Vec<_> = sidle.workers().iter().map(|worker| worker.name()).collect();
             let all = ["trigger", "promoter", "demoter", "cooler", "watermark"];
             let needed = [
@@ -231,8 +239,9 @@ mod tests {
             let expected: Vec<_> = expected.map(|(name, _)| format!("sidle-{name}")).collect();
             assert_eq!(names, expected);
 
-            // Migration: leaf 3 is above 128, leaf 0 below 4. Histogram: of four leaves none is among 5 %, so the hottest bin is
-            // hot from its upper bound on, and of 80 % no more than three are cold.
+            // Migration: leaf 3 is above 128, leaf 0 below 4. Histogram: of four leaves none is
+            // among 5 %, so the hottest bin is hot from its upper bound on, and of 80 % no more
+            // than three are cold.
             if uses(Technique::Migration) {
                 Trigger::new(sidle.clone()).step(&tree, Duration::ZERO);
                 let thresholds = sidle.thresholds.load();

@@ -1,8 +1,8 @@
 //! The watermark maintainer: keeps the fill of fast memory between two watermarks by steering
 //! allocation and migration (SIDLE §4.3, Figure 13).
 //!
-//! The published loop under strain blocks until demotions are done. Here each turn of that loop is a
-//! step: the demoter wakes this worker when the round is over, and between rounds it can be
+//! The published loop under strain blocks until demotions are done. Here each turn of that loop is
+//! a step: the demoter wakes this worker when the round is over, and between rounds it can be
 //! paused and stopped.
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Changing the value of a record that is there, wherever it is kept; in a row, also of one that is not.
+//! Changing the value of a record that is there, wherever it is kept; in a row, also of one that is
+//! not.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,7 +15,8 @@ use crate::InsertError;
 use crate::value::Change;
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
+    /// the value before.
     #[inline(always)]
     pub fn modify<T>(
         &self,
@@ -37,8 +39,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
-    /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is there as long as the thread stays
-    /// pinned.
+    /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is
+    /// there as long as the thread stays pinned.
     #[inline(always)]
     pub fn change<C: Change>(
         &self,
@@ -137,7 +139,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-/// Replaces a word, which nobody else may change meanwhile, by what `change` makes of it, if anything. Returns the one before, and whether it was replaced.
+/// Replaces a word, which nobody else may change meanwhile, by what `change` makes of it, if
+/// anything. Returns the one before, and whether it was replaced.
 #[inline(always)]
 fn replace(place: &AtomicU64, change: &mut impl Change) -> (u64, bool) {
     let before = place.load(Relaxed);

@@ -1,8 +1,9 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
-//! A record that is not there needs a place in a pack or a row, or one leaf and one of: a place in the node where its path ends; a
-//! larger such node; an inner node between that and a leaf, or inside a compressed prefix, where two keys part.
-//! Where records may share a node, `share.rs` has what becomes of it.
+//! A record that is not there needs a place in a pack or a row, or one leaf and one of: a place in
+//! the node where its path ends; a larger such node; an inner node between that and a leaf, or
+//! inside a compressed prefix, where two keys part. Where records may share a node, `share.rs` has
+//! what becomes of it.
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
@@ -18,7 +19,8 @@ use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
 use crate::value::Change;
 
-/// What became of an attempt: the value before, which is there as long as the thread stays pinned; or why there was none.
+/// What became of an attempt: the value before, which is there as long as the thread stays pinned;
+/// or why there was none.
 pub(super) type Put = Result<Option<u64>, InsertError>;
 
 /// An attempt to insert one record.
@@ -52,7 +54,8 @@ impl From<Restart> for Again {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what `out` makes of the value before.
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
+    /// `out` makes of the value before.
     pub fn upsert<T>(
         &self,
         key: &[u8],
@@ -296,8 +299,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.fork(insert, parent, fork, level, guard, Some((inner, rest)))
     }
 
-    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that. What hangs there may be an inner node
-    /// whose prefix is `cut` to some bytes.
+    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that.
+    /// What hangs there may be an inner node whose prefix is `cut` to some bytes.
     fn fork<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,

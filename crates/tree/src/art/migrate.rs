@@ -1,12 +1,13 @@
 //! Moving nodes between tiers.
 //!
-//! A node is named by its path ([`NodeKey`]: the whole key of a leaf; of an inner node, the bytes up to where it branches).
-//! The mover descends, locks the parent and the node as any structure modification does, copies the node into a slot of the other tier,
-//! hangs that below the parent and retires the old node. Whatever happened to the node since it was named, the
-//! mover finds what has that name now, or nothing.
+//! A node is named by its path ([`NodeKey`]: the whole key of a leaf; of an inner node, the bytes
+//! up to where it branches). The mover descends, locks the parent and the node as any structure
+//! modification does, copies the node into a slot of the other tier, hangs that below the parent
+//! and retires the old node. Whatever happened to the node since it was named, the mover finds what
+//! has that name now, or nothing.
 //!
-//! Both locks are held while the single boundary is checked, so a child cannot be promoted while its parent
-//! is demoted.
+//! Both locks are held while the single boundary is checked, so a child cannot be promoted while
+//! its parent is demoted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,8 +36,8 @@ struct OnPath<'g, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// The node of a name. `pass` sees each inner node on the way, the named one included, until it returns false; then
-    /// there is none.
+    /// The node of a name. `pass` sees each inner node on the way, the named one included, until it
+    /// returns false; then there is none.
     fn follow<'g>(
         &'g self,
         name: &NodeKey,
@@ -324,7 +325,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
-    /// Moves what is elsewhere on the way to a leaf, itself included, to where it is to go in the same tier. Returns how many nodes moved.
+    /// Moves what is elsewhere on the way to a leaf, itself included, to where it is to go in the
+    /// same tier. Returns how many nodes moved.
     pub fn renew(&self, leaf: &NodeKey, goal: Goal<'_>) -> usize {
         let guard = self.store.pin();
         let sparse = |link: Link| goal.avoids(link.address(self.base));

@@ -1,6 +1,7 @@
 //! Scans: a walk that runs some links ahead of what is shown, so that misses overlap.
 //!
-//! Each record is as of some moment of the scan: it was there when the walk passed it, and its value is what it was then, or later.
+//! Each record is as of some moment of the scan: it was there when the walk passed it, and its
+//! value is what it was then, or later.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -13,7 +14,8 @@ use super::walk::{Filled, Walker};
 use super::way::Start;
 use crate::range::{Ordered, Way};
 
-/// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has under way.
+/// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has
+/// under way.
 const AHEAD: usize = 16;
 
 /// What became of showing some records: how many there were, and whether to go on.
@@ -38,8 +40,9 @@ impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Calls `visit` with up to `limit` records, in order from `start` on, until it breaks. Returns how many it was called
-    /// with. While it lasts the epoch is held back; scans without end are an iterator's.
+    /// Calls `visit` with up to `limit` records, in order from `start` on, until it breaks. Returns
+    /// how many it was called with. While it lasts the epoch is held back; scans without end are an
+    /// iterator's.
     pub fn scan(
         &self,
         way: Way,

@@ -1,7 +1,8 @@
 //! What a tree consists of: nodes by level and tier.
 //!
-//! Nodes are counted depth first. Where one that is being looked through was retired meanwhile, what hangs in its place is looked
-//! through from there on, so a tree whose nodes only move is counted as it is.
+//! Nodes are counted depth first. Where one that is being looked through was retired meanwhile,
+//! what hangs in its place is looked through from there on, so a tree whose nodes only move is
+//! counted as it is.
 
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
@@ -103,7 +104,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Finds the nodes of a path again, from the top on. What is no inner node any more is closed, with all below.
+    /// Finds the nodes of a path again, from the top on. What is no inner node any more is closed,
+    /// with all below.
     fn reopen(&self, path: &mut Vec<Open>, guard: &Guard) {
         let mut link = self.top();
         for level in 0..path.len() {

@@ -1,12 +1,13 @@
 //! Walking leaves, packs and rows in the order of their keys, forward or backward.
 //!
-//! A walker keeps the path to where it is: nodes as of a version, and where in each it goes on. It takes a few links at a
-//! time out of a node, in one validated read, and asks for all of what they lead to at once, so that the misses of
-//! neighbours overlap. Inner nodes are entered only while the node that led there is unchanged; when it is not, the
-//! walk starts over behind what was shown last.
+//! A walker keeps the path to where it is: nodes as of a version, and where in each it goes on. It
+//! takes a few links at a time out of a node, in one validated read, and asks for all of what they
+//! lead to at once, so that the misses of neighbours overlap. Inner nodes are entered only while
+//! the node that led there is unchanged; when it is not, the walk starts over behind what was shown
+//! last.
 //!
-//! So it gives out links that were there at some moment of the walk, in strict order, and each record that is there throughout
-//! exactly once, whatever splits, merges or moves meanwhile.
+//! So it gives out links that were there at some moment of the walk, in strict order, and each
+//! record that is there throughout exactly once, whatever splits, merges or moves meanwhile.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
@@ -54,9 +55,11 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     /// Whether slow nodes, and all below them, are passed over.
     fast_only: bool,
     from: Start<'g>,
-    /// The number of the link that the place to begin led to, which may lead to records before it, too.
+    /// The number of the link that the place to begin led to, which may lead to records before it,
+    /// too.
     sought: usize,
-    /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to be used again.
+    /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to
+    /// be used again.
     frames: Vec<Frame<'g, R>>,
     depth: usize,
     started: bool,
@@ -95,8 +98,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Gives out links to `ring`, each to the place of its number, from `walked` until there are `until`; no more than `most` are
-    /// going to be wanted. Returns how many there are then.
+    /// Gives out links to `ring`, each to the place of its number, from `walked` until there are
+    /// `until`; no more than `most` are going to be wanted. Returns how many there are then.
     #[inline(always)]
     pub fn fill<const N: usize>(
         &mut self,
@@ -262,7 +265,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Builds the path to where the walk begins. Returns the link there, if the path ends at records that are not left out.
+    /// Builds the path to where the walk begins. Returns the link there, if the path ends at
+    /// records that are not left out.
     fn seek(&mut self) -> Result<Option<Link>, Restart> {
         self.started = true;
         let root = self.tree.root.read()?;
@@ -321,7 +325,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 }
 
-/// How a prefix compares with the bytes of a key that stand there: `Equal` if the key goes on behind it.
+/// How a prefix compares with the bytes of a key that stand there: `Equal` if the key goes on
+/// behind it.
 fn compare(prefix: &[u8], key: &[u8]) -> std::cmp::Ordering {
     let same = common(prefix, key);
     match (prefix.get(same), key.get(same)) {

@@ -22,7 +22,8 @@ pub enum BulkError {
     Full(usize, OutOfMemory),
     /// The key at this position has so many bytes, which is more than [`MAX_KEY`](crate::MAX_KEY).
     KeyTooLong(usize, usize),
-    /// The value at this position has so many bytes, which is more than [`MAX_VALUE`](crate::MAX_VALUE).
+    /// The value at this position has so many bytes, which is more than
+    /// [`MAX_VALUE`](crate::MAX_VALUE).
     ValueTooLong(usize, usize),
 }
 
@@ -60,11 +61,11 @@ impl fmt::Display for BulkError {
 impl std::error::Error for BulkError {}
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
-    /// Inserts ascending records, with values that are words. Into an empty tree, or behind its greatest key, this leaves full
-    /// leaves.
+    /// Inserts ascending records, with values that are words. Into an empty tree, or behind its
+    /// greatest key, this leaves full leaves.
     ///
-    /// Input is pulled ahead, a leaf's worth at a time, while nothing is locked or pinned: it may be slow, and
-    /// may come out of this tree.
+    /// Input is pulled ahead, a leaf's worth at a time, while nothing is locked or pinned: it may
+    /// be slow, and may come out of this tree.
     pub fn load(&self, sorted: impl Iterator<Item = Entry>) -> Result<usize, BulkError> {
         let mut sorted = sorted.fuse();
         let (mut batch, mut last) = (VecDeque::with_capacity(Self::CAPACITY), None);

@@ -1,4 +1,5 @@
-//! What the tree does about copies of hot records, which lie apart from their leaves: see [`RecordCache`].
+//! What the tree does about copies of hot records, which lie apart from their leaves: see
+//! [`RecordCache`].
 
 use std::ops::Range;
 
@@ -13,8 +14,9 @@ use super::tree::{Held, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::value::Keep;
 
-/// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the cache. A greater number costs lookups
-/// less, and lets as much be found in the end, but later (`docs/design/cache.md`).
+/// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the
+/// cache. A greater number costs lookups less, and lets as much be found in the end, but later
+/// (`docs/design/cache.md`).
 const COUNTED: u32 = 2;
 
 /// The cache of a new tree, if there is to be one.
@@ -46,7 +48,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         M::TIERED && P::CACHED && leaf.address() >= self.copied_from
     }
 
-    /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is slow: the walk there takes as long.
+    /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is
+    /// slow: the walk there takes as long.
     #[inline(always)]
     pub(super) fn prefetch_copy(&self, key: u64) {
         if let Some(cache) = self.copies() {
@@ -96,7 +99,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// A record of this leaf, which is locked, has another value now. Returns what kind of access that was.
+    /// A record of this leaf, which is locked, has another value now. Returns what kind of access
+    /// that was.
     #[inline(always)]
     pub(super) fn rewrite_copy(
         &self,

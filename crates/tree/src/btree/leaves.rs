@@ -1,4 +1,5 @@
-//! Walks over leaves, for placements: in the order of their names, and past those that nobody asks for without a look at them.
+//! Walks over leaves, for placements: in the order of their names, and past those that nobody asks
+//! for without a look at them.
 
 use std::ops::ControlFlow;
 
@@ -41,13 +42,15 @@ impl Rest {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// The fast ones that nothing fast hangs below: a leaf that leads to a fast layer is an inner node to a placement, as it can't
-    /// leave before the layer. Layers whose root is slow are not entered.
+    /// The fast ones that nothing fast hangs below: a leaf that leads to a fast layer is an inner
+    /// node to a placement, as it can't leave before the layer. Layers whose root is slow are not
+    /// entered.
     FastEnds,
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Visits the leaves asked for whose fence is `from` or greater. Nodes above leaves are visited all the same.
+    /// Visits the leaves asked for whose fence is `from` or greater. Nodes above leaves are visited
+    /// all the same.
     pub(super) fn leaves_from(
         &self,
         from: &[u8],
@@ -151,8 +154,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         ControlFlow::Continue(())
     }
 
-    /// The leaf that covers a key and those after it below the same parent, and the upper fence of the last. `None` where the layer is
-    /// gone.
+    /// The leaf that covers a key and those after it below the same parent, and the upper fence of
+    /// the last. `None` where the layer is gone.
     fn leaves_below_parent<'g>(
         &'g self,
         at: At<'g>,

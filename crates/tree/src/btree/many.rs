@@ -1,5 +1,6 @@
-//! Many lookups that overlap, so that the memory's latencies do not add up: in a ring of a given depth, or as
-//! futures that an executor interleaves. Both run the lookup of [`descent`](super::descent).
+//! Many lookups that overlap, so that the memory's latencies do not add up: in a ring of a given
+//! depth, or as futures that an executor interleaves. Both run the lookup of
+//! [`descent`](super::descent).
 
 use timberline_tier::Memory;
 
@@ -41,7 +42,8 @@ where
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with the thread pinned.
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
+    /// the thread pinned.
     pub fn get_each(
         &self,
         keys: impl Iterator<Item = u64>,

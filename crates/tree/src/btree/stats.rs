@@ -32,8 +32,8 @@ pub struct Stats {
     pub node_bytes: usize,
     /// Pages of copies of hot records, each in the place of a fast node; they come and go.
     pub record_pages: usize,
-    /// Bytes of all nodes together, and of what lies beside them: values in blocks, ends of long keys, layers' prefixes, and pages of
-    /// copies.
+    /// Bytes of all nodes together, and of what lies beside them: values in blocks, ends of long
+    /// keys, layers' prefixes, and pages of copies.
     pub bytes_in_nodes: usize,
     /// Bytes committed in the fast tier, tables included.
     pub fast_bytes: usize,
@@ -43,16 +43,18 @@ pub struct Stats {
     pub promoted: u64,
     /// Nodes moved to slower memory so far.
     pub demoted: u64,
-    /// Nodes that are fast although their parent is not. 0 when the tree is quiet, for placements that keep the
-    /// single boundary.
+    /// Nodes that are fast although their parent is not. 0 when the tree is quiet, for placements
+    /// that keep the single boundary.
     pub above_boundary: usize,
-    /// Threads that ended while they were pinned in the map's epoch domain: one that forgot a guard, or a future of
-    /// `get_async`. From then on no memory comes back as long as the map lives.
+    /// Threads that ended while they were pinned in the map's epoch domain: one that forgot a
+    /// guard, or a future of `get_async`. From then on no memory comes back as long as the map
+    /// lives.
     pub stuck_threads: usize,
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Visits all inner nodes, but no leaf where there is nothing below: a leaf's address tells its tier.
+    /// Visits all inner nodes, but no leaf where there is nothing below: a leaf's address tells its
+    /// tier.
     pub fn stats(&self) -> Stats {
         let (fast_bytes, slow_bytes) = self.store.committed();
         let (promoted, demoted) = self.store.moves();

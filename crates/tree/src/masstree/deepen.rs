@@ -1,7 +1,9 @@
-//! New layers: where a second key begins as the only one of an entry does, or differs from what a layer skips.
+//! New layers: where a second key begins as the only one of an entry does, or differs from what a
+//! layer skips.
 //!
-//! Either way a layer of one entry is put in between, and the insert looks again and finds it. Skips and
-//! slices are what the keys have in common already, so that an insert makes one layer at most.
+//! Either way a layer of one entry is put in between, and the insert looks again and finds it.
+//! Skips and slices are what the keys have in common already, so that an insert makes one layer at
+//! most.
 
 use std::ptr::NonNull;
 

@@ -1,7 +1,8 @@
-//! The way from the topmost root to where a key's record is or would be, as a [`Traversal`]: one node, or one block, a step.
+//! The way from the topmost root to where a key's record is or would be, as a [`Traversal`]: one
+//! node, or one block, a step.
 //!
-//! As within a tree, the child's snapshot is taken before the parent is validated: where a layer's root hangs below a border node, that
-//! is the parent. A skip is compared on the way.
+//! As within a tree, the child's snapshot is taken before the parent is validated: where a layer's
+//! root hangs below a border node, that is the parent. A skip is compared on the way.
 
 use std::task::Poll;
 
@@ -53,7 +54,8 @@ enum Below<'t, const WORDS: usize> {
     Skip(Snapshot<'t, Body<WORDS>>, Block, usize, u64),
 }
 
-/// Looks for a key's spot. `LATER`: other work comes between two steps, so the memory is asked for what the next one reads.
+/// Looks for a key's spot. `LATER`: other work comes between two steps, so the memory is asked for
+/// what the next one reads.
 pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
@@ -228,8 +230,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     }
 }
 
-/// How many bytes two strings have in common, without the last byte of either: a key ends in the layer of its last slice, even if
-/// that has all of its seven bytes.
+/// How many bytes two strings have in common, without the last byte of either: a key ends in the
+/// layer of its last slice, even if that has all of its seven bytes.
 pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
     let (one, two) = (
         &one[..one.len().saturating_sub(1)],

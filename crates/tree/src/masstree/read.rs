@@ -1,4 +1,5 @@
-//! Lookups: one alone, many in a ring of a given depth, or as a future. All run the one of [`descent`](super::descent).
+//! Lookups: one alone, many in a ring of a given depth, or as a future. All run the one of
+//! [`descent`](super::descent).
 
 use timberline_tier::Memory;
 
@@ -51,7 +52,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         found.map(out)
     }
 
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with the thread pinned.
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
+    /// the thread pinned.
     pub fn get_each<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,

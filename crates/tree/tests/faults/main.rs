@@ -1,13 +1,15 @@
-//! Faults that a user cannot bring about at will: memory that ends at any allocation, code that panics at any place where a map calls
-//! it, workers that never run, clocks that jump. Whatever happens, a map is what its model is, and goes on.
+//! Faults that a user cannot bring about at will: memory that ends at any allocation, code that
+//! panics at any place where a map calls it, workers that never run, clocks that jump. Whatever
+//! happens, a map is what its model is, and goes on.
 //!
 //! | file | what goes wrong |
 //! |---|---|
 //! | `memory.rs` | the nth allocation, in either tier or both, in every operation |
-//! | `starved.rs` | the same in every step of every worker; workers that never run, or stand still; time that jumps |
+//! | `starved.rs` | the same in every step of a worker; workers that never run or hang; jumping clocks |
 //! | `panics.rs` | closures, placements and workers panic |
 //!
-//! `map.rs` is what all maps offer, written once; `model.rs` asks it of a map and of the standard library's.
+//! `map.rs` is what all maps offer, written once; `model.rs` asks it of a map and of the standard
+//! library's.
 
 #[path = "../suite/bytes.rs"]
 #[allow(dead_code, unused_imports, unused_macros)]

@@ -1,4 +1,5 @@
-//! Every operation of every map, written once: keys are strings of bytes, values are numbers, whatever a map makes of them.
+//! Every operation of every map, written once: keys are strings of bytes, values are numbers,
+//! whatever a map makes of them.
 
 use std::ops::{Bound, ControlFlow};
 use std::pin::pin;
@@ -65,7 +66,8 @@ pub trait Map: Sized + Send + Sync + 'static {
 
     /// What each way to look up keys finds.
     fn look_up(&self, keys: &[Key]) -> Vec<Vec<Option<u64>>>;
-    /// What each way to go through the records from `low` to before `high` shows, in ascending order.
+    /// What each way to go through the records from `low` to before `high` shows, in ascending
+    /// order.
     fn walk(&self, low: &[u8], high: &[u8]) -> Vec<Vec<Record>>;
     /// The first and the last record.
     fn ends(&self) -> [Option<Record>; 2];
@@ -134,7 +136,8 @@ fn number<V: Number>(value: V::Ref<'_>) -> u64 {
     V::own(value).number()
 }
 
-/// Implements [`Map`]: of a key's bytes, a key of one's own, and how it is handed over; the bytes of a key that the map hands out.
+/// Implements [`Map`]: of a key's bytes, a key of one's own, and how it is handed over; the bytes
+/// of a key that the map hands out.
 macro_rules! every_operation {
     (
         [$($generics:tt)*] $map:ty, $owned:expr, |$key:ident| $by:expr, $bytes:expr, { $($more:tt)* }

@@ -1,4 +1,5 @@
-//! The nth allocation fails, and all after it: in the fast tier, in the slow one, in both; in every operation, for n = 1, 2, 3 and on.
+//! The nth allocation fails, and all after it: in the fast tier, in the slow one, in both; in every
+//! operation, for n = 1, 2, 3 and on.
 
 use timberline_tier::TierId;
 
@@ -9,7 +10,8 @@ use crate::suite::{placing, rooms};
 
 /// Operations of a run.
 const STEPS: u64 = 250;
-/// As many allocations as an operation on a record makes, and more than a move of all nodes with all their strings makes.
+/// As many allocations as an operation on a record makes, and more than a move of all nodes with
+/// all their strings makes.
 pub const FEW: u64 = 12;
 pub const MOST: u64 = 2_000;
 
@@ -34,9 +36,10 @@ pub fn mend<T: Map>(map: &T) -> u64 {
     failed.iter().sum()
 }
 
-/// Runs one and the same list of operations again and again. In the first run every operation has no memory at all at first, in the
-/// second it has one allocation, and so on, until all of them get through a whole run undisturbed. One that is refused is asked again with one
-/// allocation more; the map is what it was before.
+/// Runs one and the same list of operations again and again. In the first run every operation has
+/// no memory at all at first, in the second it has one allocation, and so on, until all of them get
+/// through a whole run undisturbed. One that is refused is asked again with one allocation more;
+/// the map is what it was before.
 pub fn an_operation_fails_as_a_whole_or_does_without<T: Map>() {
     let seed = seed();
     // A list of records, or a whole subtree, may take many: of these not every number is tried.

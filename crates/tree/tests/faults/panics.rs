@@ -1,5 +1,6 @@
-//! Code that a map calls panics: closures, and its placement, which is called in the middle of splits and moves, with nodes
-//! locked. An operation that is ended so was done, or was not; no lock stays held, no record is lost, and no memory either.
+//! Code that a map calls panics: closures, and its placement, which is called in the middle of
+//! splits and moves, with nodes locked. An operation that is ended so was done, or was not; no lock
+//! stays held, no record is lost, and no memory either.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -102,7 +103,8 @@ fn make<T: Map>(placement: Arc<dyn Placement>) -> T {
     T::make(rooms::two(4 * rooms::CHUNK, 2 * rooms::AMPLE), placement)
 }
 
-/// Whichever call of its placement panics in an operation, for the first, the second, and on until the operation gets through.
+/// Whichever call of its placement panics in an operation, for the first, the second, and on until
+/// the operation gets through.
 pub fn a_placement_that_panics_takes_no_record_with_it<T: Map>() {
     let seed = seed();
     let shaky = Shaky::new(placing::shuffle(seed).placement, false);
@@ -159,8 +161,8 @@ pub fn a_closure_that_panics_changes_nothing<T: Map>() {
     ends_well(&map, &mut model, &mut draw);
 }
 
-/// A worker panics in the middle of a move, with nodes locked: that is told, no worker moves anything any more, nobody waits for any, and
-/// the map goes on.
+/// A worker panics in the middle of a move, with nodes locked: that is told, no worker moves
+/// anything any more, nobody waits for any, and the map goes on.
 pub fn a_worker_that_panics_leaves_a_map_in_which_nothing_moves<T: Map>() {
     for (make, nth) in policies::<T>()
         .into_iter()

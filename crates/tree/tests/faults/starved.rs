@@ -76,7 +76,8 @@ fn settle<T: Map>(map: &T, clockwork: &mut Clockwork) {
     assert_eq!(stats.above_boundary, 0, "{stats:?}");
 }
 
-/// The nth allocation and all after it fail while the workers take some steps each, until those get through undisturbed. Then they go on.
+/// The nth allocation and all after it fail while the workers take some steps each, until those get
+/// through undisturbed. Then they go on.
 pub fn workers_without_memory_go_on_later<T: Map>() {
     let next = |nth: &u64| Some(nth + if *nth < FEW { 1 } else { nth / 2 });
     for make in policies::<T>() {
@@ -114,7 +115,8 @@ pub fn workers_without_memory_go_on_later<T: Map>() {
     }
 }
 
-/// Workers are made, and never run: whoever uses the map does not notice, and what waits for the workers stays within bounds.
+/// Workers are made, and never run: whoever uses the map does not notice, and what waits for the
+/// workers stays within bounds.
 pub fn workers_that_never_run_are_not_missed<T: Map>() {
     for make in policies::<T>() {
         let (arenas, policy) = make();
@@ -131,7 +133,8 @@ pub fn workers_that_never_run_are_not_missed<T: Map>() {
             }
         };
         churn(1_500);
-        // What waits for workers repeats itself by now, but for a thread's buffer of suggestions, which may be growing still.
+        // What waits for workers repeats itself by now, but for a thread's buffer of suggestions,
+        // which may be growing still.
         let more = measure(|| churn(1_500)).bytes_current;
         assert!(more < 512 << 10, "{more} bytes more");
         drop(model);
@@ -149,7 +152,8 @@ fn warm_a_little<T: Map>(map: &T, model: &Model, draw: &mut Draw) {
     }
 }
 
-/// Times that workers are handed one after the other: as usual, standing still, back, and far ahead.
+/// Times that workers are handed one after the other: as usual, standing still, back, and far
+/// ahead.
 const TIMES: [Duration; 12] = [
     Duration::ZERO,
     Duration::from_millis(600),
@@ -216,7 +220,8 @@ impl Worker for Sleepy {
     }
 }
 
-/// No memory comes back meanwhile, so an insert may be refused in the end; nothing else is, and afterwards all is well.
+/// No memory comes back meanwhile, so an insert may be refused in the end; nothing else is, and
+/// afterwards all is well.
 pub fn a_worker_that_stands_still_holds_up_memory_only<T: Map>() {
     let (arenas, policy) = (rooms::two(0, 64 * rooms::CHUNK), moving::sidle());
     let map = T::make(arenas, policy.placement.clone());

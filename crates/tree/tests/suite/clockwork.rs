@@ -1,4 +1,5 @@
-//! Steps a placement's workers as their threads would, one step at a time, in a time of the test's own.
+//! Steps a placement's workers as their threads would, one step at a time, in a time of the test's
+//! own.
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@ use super::{TestMap, check, effort, migrator, placing, rooms};
 
 const THREADS: u64 = 3;
 
-/// Counters far enough apart that records which come and go in between split and merge their leaves.
+/// Counters far enough apart that records which come and go in between split and merge their
+/// leaves.
 pub fn no_increment_is_lost<T: TestMap>() {
     const COUNTERS: u64 = 24;
     const APART: u64 = 20;

@@ -1,12 +1,14 @@
 //! How often tests repeat what they do.
 //!
-//! Under ThreadSanitizer a step takes about ten times as long, and what it looks for shows wherever two threads meet in the same code, whatever
-//! comes of it. So in such a build (`cargo xtask sanitize thread`) tests with threads repeat less. Every check stays, and so do sizes:
-//! of maps, of memory, of keys. Other builds do everything.
+//! Under ThreadSanitizer a step takes about ten times as long, and what it looks for shows wherever
+//! two threads meet in the same code, whatever comes of it. So in such a build (`cargo xtask
+//! sanitize thread`) tests with threads repeat less. Every check stays, and so do sizes: of maps,
+//! of memory, of keys. Other builds do everything.
 //!
 //! | file | what there is less of |
 //! |---|---|
-//! | `own_keys.rs`, `contended.rs`, `full.rs`, `reclaim.rs`, `values.rs`, `bytes.rs` | steps or rounds of each thread |
+//! | `own_keys.rs`, `contended.rs`, `full.rs` | steps or rounds of each thread |
+//! | `reclaim.rs`, `values.rs`, `bytes.rs` | the same |
 //! | `scans.rs`, `bytes.rs` | scans beside changes, sweeps over the leaves |
 //! | `linear/` | maps on which histories are played |
 //! | `workers.rs` | steps beside a panic, starts and stops of workers |

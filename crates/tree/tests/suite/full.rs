@@ -88,7 +88,8 @@ pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
         assert_eq!(map.get(refused), None);
         check::same(&map, &model);
 
-        // Unless nodes below slow ones left room in fast memory, none can move, and trying changes nothing.
+        // Unless nodes below slow ones left room in fast memory, none can move, and trying changes
+        // nothing.
         let placed = map.placed();
         check::nothing_leaked(&map);
         let fast = map.arenas().budget(TierId::FAST).limit();

@@ -13,7 +13,8 @@ use super::{TestMap, moving, rooms};
 /// A placement, and how it treats the single boundary.
 pub struct Placing {
     pub placement: Arc<dyn Placement>,
-    /// What its workers do to restore the boundary once the map is quiet; `None` for a placement that keeps none.
+    /// What its workers do to restore the boundary once the map is quiet; `None` for a placement
+    /// that keeps none.
     pub settle: Option<Settle>,
 }
 
@@ -121,7 +122,8 @@ fn inner_fast(_: u64) -> Placing {
     }
 }
 
-/// A step of SIDLE's ablation that moves nothing. Once fast memory ends among the inner nodes, nobody mends the boundary.
+/// A step of SIDLE's ablation that moves nothing. Once fast memory ends among the inner nodes,
+/// nobody mends the boundary.
 fn unmoved(technique: Technique) -> Placing {
     Placing {
         settle: None,

@@ -70,8 +70,8 @@ pub fn memory_stays_bounded_under_churn<T: TestMap>() {
     check::comes_back(&map);
 }
 
-/// Memory that is short brings deferred calls on, in whichever operation retires a node: but not before it has unlocked what
-/// the calls read and write.
+/// Memory that is short brings deferred calls on, in whichever operation retires a node: but not
+/// before it has unlocked what the calls read and write.
 pub fn calls_may_use_the_map_when_memory_is_short<T: TestMap + 'static>() {
     const RUN: u64 = 300;
     let placing = placing::all_slow(seed());

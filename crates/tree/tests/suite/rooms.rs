@@ -16,7 +16,8 @@ pub fn two(fast: usize, slow: usize) -> Arenas {
     Arenas::new(&config).unwrap()
 }
 
-/// As [`two`], with so much more fast memory as a table of two bytes for each node-sized slot takes.
+/// As [`two`], with so much more fast memory as a table of two bytes for each node-sized slot
+/// takes.
 pub fn two_and_table(fast: usize, slow: usize, node_bytes: usize) -> Arenas {
     let mut table = 0;
     loop {

@@ -1,5 +1,5 @@
-//! The workers of moving placements at work on a real map: hot leaves become fast and stay found, within the
-//! budget, below one boundary, whatever else happens.
+//! The workers of moving placements at work on a real map: hot leaves become fast and stay found,
+//! within the budget, below one boundary, whatever else happens.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -57,7 +57,8 @@ fn fast_shares<T: TestMap>(placed: &dyn Placed, hot: &Range<u64>) -> (f64, f64) 
     (share(counts[1]), share(counts[0]))
 }
 
-/// Requests and workers' steps take turns; the hot region is a twentieth of the keys, then another one.
+/// Requests and workers' steps take turns; the hot region is a twentieth of the keys, then another
+/// one.
 pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
     let seed = seed();
     for &make in moving::ALL {
@@ -74,8 +75,8 @@ pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
                     request(&map, &mut draw, &hot);
                 }
                 for _ in 0..5 {
-                    // Other tests hold the epoch back, which a step by hand leaves no time for, and memory
-                    // that is not yet free seems short.
+                    // Other tests hold the epoch back, which a step by hand leaves no time for, and
+                    // memory that is not yet free seems short.
                     check::nothing_leaked(&map);
                     clockwork.run_for(&*placed, Duration::from_millis(20));
                 }
@@ -89,7 +90,8 @@ pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
             );
             assert!(best > 0.6 && outside < 0.3, "{seen}");
             // SIDLE's watermark moves by percents of leaves that lie in few bins, so on a tree this
-            // small it swings between all and none. Where nodes are tiny, inner nodes fill much of fast memory.
+            // small it swings between all and none. Where nodes are tiny, inner nodes fill much of
+            // fast memory.
             assert!(inside > 0.5 || name == "sidle", "{seen}");
             let stats = map.stats();
             assert_eq!(stats.above_boundary, 0, "{name}: {stats:?}");

@@ -1,4 +1,5 @@
-//! Taneja's: what the kernel's tiering does for an index, by skew and by the ratio of fast to slow memory.
+//! Taneja's: what the kernel's tiering does for an index, by skew and by the ratio of fast to slow
+//! memory.
 
 use super::{Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
 use crate::run::{Budget, Setting};

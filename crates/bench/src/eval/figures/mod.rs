@@ -18,7 +18,8 @@ use super::figure::{Figure, Run, View};
 use super::quantity::{Measure, Over, Quantity};
 use crate::run::Setting;
 
-/// The systems that the paper compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for Mass-L and PAC-L.
+/// The systems that the paper compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for
+/// Mass-L and PAC-L.
 const COMPARED: [&str; 10] = [
     "all-fast",
     "interleave",

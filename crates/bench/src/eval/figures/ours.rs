@@ -1,4 +1,5 @@
-//! Our own questions: is `timberline` ahead everywhere, how near to what is possible, and does migration stall anybody.
+//! Our own questions: is `timberline` ahead everywhere, how near to what is possible, and does
+//! migration stall anybody.
 
 use super::{Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
 use crate::run::{Budget, Setting};

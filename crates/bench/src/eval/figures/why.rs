@@ -9,7 +9,8 @@ pub const WORKERS: &str = "SIDLE's five workers have cores of their own there, a
 pub const RANDOM: &str = "On a hot spot a node that was just touched is a hot one more often than not, so random's fast share is near that of the \
     others, and its moves take less CPU time than SIDLE's scans, which share the cores with the requests here.";
 
-/// Another placement is ahead where the latest records are read, or records are read and written back.
+/// Another placement is ahead where the latest records are read, or records are read and written
+/// back.
 pub const LATEST: &str = "Where what was inserted last is read most (ycsb-d), what is hot moves on as fast as it is found, and copies of it are learned all the time: \
     likely what costs, not measured. Where records are read and written back (ycsb-f), a copy saves nothing, as the write goes to the leaf all the same; what is left is \
     the heat of leaves, which SIDLE has, too.";

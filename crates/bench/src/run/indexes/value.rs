@@ -1,4 +1,5 @@
-//! What maps keep for the values of requests: the word itself, or a block of bytes that begins with it.
+//! What maps keep for the values of requests: the word itself, or a block of bytes that begins with
+//! it.
 
 use std::cell::RefCell;
 use std::hint::black_box;

@@ -61,8 +61,8 @@ fn without_names_columns_have_numbers() {
     assert_eq!(requests("csv:key=1", "7\n8\n"), ["r7", "r8"]);
 }
 
-/// As published: no line of names, offsets and lengths in bytes, times in µs. The second request begins within block 2 and ends
-/// within block 3; devices have keys of their own.
+/// As published: no line of names, offsets and lengths in bytes, times in µs. The second request
+/// begins within block 2 and ends within block 3; devices have keys of their own.
 const ALIBABA: &str = "0,R,4096,4096,1577808000000046\n\
                        0,W,10240,4096,1577808000000050\n\
                        3,W,4096,1,1577808000000049\n\

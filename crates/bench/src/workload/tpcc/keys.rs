@@ -13,8 +13,9 @@
 //!                        line:       | order      | line    |
 //! ```
 //!
-//! Tables are one behind the other, and so are a table's warehouses and a warehouse's districts. Numbers begin at 1, as in the specification;
-//! an item has no warehouse, a warehouse and its stock no district.
+//! Tables are one behind the other, and so are a table's warehouses and a warehouse's districts.
+//! Numbers begin at 1, as in the specification; an item has no warehouse, a warehouse and its stock
+//! no district.
 
 /// The tables and the two indexes beside them (3.1), in the order of the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,8 +2,8 @@
 
 use crate::workload::Rng;
 
-/// A number in `from..=to` of NURand(A, from, to) with the constant C. A number is preferred where the `or` of two random ones often falls:
-/// the more of its low bits are set, the likelier.
+/// A number in `from..=to` of NURand(A, from, to) with the constant C. A number is preferred where
+/// the `or` of two random ones often falls: the more of its low bits are set, the likelier.
 #[derive(Clone, Copy, Debug)]
 pub struct NuRand {
     a: u64,
@@ -17,7 +17,8 @@ impl NuRand {
     pub const ITEM: NuRand = NuRand { a: 8191, c: 7911 };
     /// Last names of the customers that are loaded.
     pub const NAME_LOADED: NuRand = NuRand { a: 255, c: 157 };
-    /// Last names that are asked for: the constants are 65 to 119 apart, and neither 96 nor 112 (2.1.6.1).
+    /// Last names that are asked for: the constants are 65 to 119 apart, and neither 96 nor 112
+    /// (2.1.6.1).
     pub const NAME: NuRand = NuRand { a: 255, c: 223 };
 
     /// Draws one.

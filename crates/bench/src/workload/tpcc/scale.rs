@@ -228,8 +228,8 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// Of a warehouse: itself, 10 districts, 30,000 each of customers, names, lines of history, orders and orders of customers,
-    /// 9,000 new orders, 300,030 lines, 100,000 of stock: 559,041.
+    /// Of a warehouse: itself, 10 districts, 30,000 each of customers, names, lines of history,
+    /// orders and orders of customers, 9,000 new orders, 300,030 lines, 100,000 of stock: 559,041.
     #[test]
     fn a_warehouse_has_what_the_specification_says() {
         let one = Scale::of_warehouses("1").unwrap();

@@ -8,7 +8,8 @@ use super::orders::{Order, lines_of, lines_up_to};
 use super::scale::{DISTRICTS, Scale};
 use crate::workload::{Op, Request, Rng};
 
-/// The most requests of a transaction, and then some: a stock level of twenty orders of fifteen lines.
+/// The most requests of a transaction, and then some: a stock level of twenty orders of fifteen
+/// lines.
 const MOST: usize = 512;
 /// Orders that a stock level looks at.
 const LAST_ORDERS: u64 = 20;
@@ -282,7 +283,8 @@ impl TpccStream {
         }
     }
 
-    /// A customer of a district: three in five are looked up by last name, and are the middle one of those (2.5.1.2).
+    /// A customer of a district: three in five are looked up by last name, and are the middle one
+    /// of those (2.5.1.2).
     fn customer(&mut self, of: Place) -> u64 {
         match self.rng.below(100) {
             0..60 => {

@@ -1,4 +1,5 @@
-//! What the requests of many transactions come to, against figures computed by hand from the specification.
+//! What the requests of many transactions come to, against figures computed by hand from the
+//! specification.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,5 @@
-//! Page frames of one tier: physical memory, in which neighbours are pages that came at the same time.
+//! Page frames of one tier: physical memory, in which neighbours are pages that came at the same
+//! time.
 //!
 //! Invariant: a page has one frame in the tier that it is in, and none in the other.
 

@@ -1,13 +1,16 @@
-//! Who accesses which part of a tier, at a cost that does not grow with it (Linux, `mm/damon/core.c`).
+//! Who accesses which part of a tier, at a cost that does not grow with it (Linux,
+//! `mm/damon/core.c`).
 //!
-//! Frames lie in regions whose frames are taken to be accessed alike. Each *sampling interval* one random frame of each region is asked whether
-//! it was accessed; its accesses are counted for an *aggregation interval* of 20 of these. Then neighbours of like counts
-//! become one region, and, as long as there are no more than half of the most, each is split in two at random.
+//! Frames lie in regions whose frames are taken to be accessed alike. Each *sampling interval* one
+//! random frame of each region is asked whether it was accessed; its accesses are counted for an
+//! *aggregation interval* of 20 of these. Then neighbours of like counts become one region, and, as
+//! long as there are no more than half of the most, each is split in two at random.
 //!
-//! Intervals are tuned (`monitoring_intervals_goal`): every three aggregations, they grow where less than 4 % of the most accesses that
-//! could be seen were, and shrink where it was more.
+//! Intervals are tuned (`monitoring_intervals_goal`): every three aggregations, they grow where
+//! less than 4 % of the most accesses that could be seen were, and shrink where it was more.
 //!
-//! Invariants: regions are in order, next to one another, not empty, and cover all frames; there are no more than the most.
+//! Invariants: regions are in order, next to one another, not empty, and cover all frames; there
+//! are no more than the most.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -77,8 +80,9 @@ impl Region {
         f64::from(self.hits) / f64::from(SAMPLES)
     }
 
-    /// By what regions are ordered where not all can be served (`damon_hot_score`, frequency and age weighed alike): more hits are hotter; of
-    /// regions with hits the older are, of those without the younger.
+    /// By what regions are ordered where not all can be served (`damon_hot_score`, frequency and
+    /// age weighed alike): more hits are hotter; of regions with hits the older are, of those
+    /// without the younger.
     pub fn hotness(&self) -> i64 {
         const MOST: i64 = 100;
         const LONGEST: i64 = 32;
@@ -110,7 +114,8 @@ pub struct Monitor {
     due: Duration,
     samples: u32,
     aggregations: u32,
-    /// Accesses seen since the intervals were tuned, over those that could have been, summed over aggregations.
+    /// Accesses seen since the intervals were tuned, over those that could have been, summed over
+    /// aggregations.
     seen: f64,
     random: u64,
 }
@@ -147,8 +152,9 @@ impl Monitor {
         self.due
     }
 
-    /// Ends a sampling interval: `accessed` reads and clears a frame's bit. Returns whether this ends an aggregation interval, too: then regions can
-    /// be looked at until [`Monitor::begin_aggregation`].
+    /// Ends a sampling interval: `accessed` reads and clears a frame's bit. Returns whether this
+    /// ends an aggregation interval, too: then regions can be looked at until
+    /// [`Monitor::begin_aggregation`].
     pub fn end_sampling(&mut self, mut accessed: impl FnMut(usize) -> bool) -> bool {
         let is_first = self.due.is_zero();
         if is_first {
@@ -167,7 +173,8 @@ impl Monitor {
         true
     }
 
-    /// Begins a sampling interval: chooses the frames to be asked at its end, and clears their bits.
+    /// Begins a sampling interval: chooses the frames to be asked at its end, and clears their
+    /// bits.
     pub fn begin_sampling(&mut self, now: Duration, mut accessed: impl FnMut(usize) -> bool) {
         self.due = now + self.sampling;
         let random = &mut self.random;
@@ -284,7 +291,8 @@ mod tests {
         assert!(regions.is_sorted_by(|one, two| one.frames.end == two.frames.start));
     }
 
-    /// Frames 500 to 699 of 1000 are always accessed: ten regions of 100 each see it in their first interval.
+    /// Frames 500 to 699 of 1000 are always accessed: ten regions of 100 each see it in their first
+    /// interval.
     #[test]
     fn regions_that_fit_tell_hot_from_cold_at_once() {
         let mut monitor = Monitor::new(1000, MonitorConfig::default(), 7);
@@ -304,8 +312,8 @@ mod tests {
         assert!((14..=42).contains(&frames), "{frames} of 28");
     }
 
-    /// Half of the most accesses are seen, 12 times the goal: intervals shrink, and are the shortest already. Then nothing is: they
-    /// double, each three aggregations.
+    /// Half of the most accesses are seen, 12 times the goal: intervals shrink, and are the
+    /// shortest already. Then nothing is: they double, each three aggregations.
     #[test]
     fn intervals_are_tuned_to_what_is_seen() {
         let mut monitor = Monitor::new(100, MonitorConfig::default(), 7);

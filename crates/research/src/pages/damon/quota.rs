@@ -1,5 +1,5 @@
-//! How many pages an action may be tried on, tuned by how far its goal is reached (Linux, `mm/damon/core.c`,
-//! `damon_feed_loop_next_input`).
+//! How many pages an action may be tried on, tuned by how far its goal is reached (Linux,
+//! `mm/damon/core.c`, `damon_feed_loop_next_input`).
 
 /// A tuned quota of pages.
 pub struct Quota {
@@ -7,8 +7,8 @@ pub struct Quota {
     size: f64,
 }
 
-/// The next input of a feedback loop whose last one reached `score` of its goal (1: just so): it grows by what was missing, up to
-/// twofold, and shrinks by what was too much, down to `least`.
+/// The next input of a feedback loop whose last one reached `score` of its goal (1: just so): it
+/// grows by what was missing, up to twofold, and shrinks by what was too much, down to `least`.
 pub fn feed(input: f64, score: f64, least: f64) -> f64 {
     (input + input * (1.0 - score)).max(least)
 }

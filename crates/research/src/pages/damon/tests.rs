@@ -25,7 +25,8 @@ fn busy(rig: &mut Rig, pages: std::ops::Range<usize>, time: Duration) {
     }
 }
 
-/// Frames of fast memory that nobody accessed are demoted after a second, and hot ones of slow memory promoted.
+/// Frames of fast memory that nobody accessed are demoted after a second, and hot ones of slow
+/// memory promoted.
 #[test]
 fn cold_pages_make_room_for_hot_ones() {
     let mut rig = rig(config());
@@ -51,8 +52,8 @@ fn the_quota_bounds_what_is_tried() {
     assert!(rig.moves().0 <= 10);
 }
 
-/// Ten pages of a thousand are accessed just before the actions are applied, and the last two samples miss them. They are young, and stay where
-/// all others of their regions go.
+/// Ten pages of a thousand are accessed just before the actions are applied, and the last two
+/// samples miss them. They are young, and stay where all others of their regions go.
 #[test]
 fn young_pages_are_not_demoted() {
     let mut config = config();

@@ -1,7 +1,7 @@
 //! Sampled accesses of pages and of huge pages, and which pages are part of huge ones.
 //!
-//! A sample of a base page counts for as many as a huge page has pages, so that both kinds are measured by accesses for a byte
-//! (the paper's compensation of hotness factors).
+//! A sample of a base page counts for as many as a huge page has pages, so that both kinds are
+//! measured by accesses for a byte (the paper's compensation of hotness factors).
 
 use std::ops::Range;
 
@@ -123,8 +123,8 @@ impl Heat {
         (real, base)
     }
 
-    /// How unevenly a huge page's accesses are spread: the sum of the squares of its pages' counts, over the square of how many are hot (of
-    /// base bin `hot` or more). 0 where none is.
+    /// How unevenly a huge page's accesses are spread: the sum of the squares of its pages' counts,
+    /// over the square of how many are hot (of base bin `hot` or more). 0 where none is.
     pub fn skewness(&self, unit: usize, hot: usize) -> f64 {
         let pages = self.pages_of(unit);
         let hot = pages.clone().filter(|&page| self.page_bin(page) >= hot);

@@ -28,8 +28,8 @@ impl Histogram {
         self.0.iter().map(|&pages| pages as u64).collect()
     }
 
-    /// The lowest bin from which on all pages fit into `room` together, and at least 1: what nobody accessed is not hot. With it, how many
-    /// pages these are.
+    /// The lowest bin from which on all pages fit into `room` together, and at least 1: what nobody
+    /// accessed is not hot. With it, how many pages these are.
     pub fn threshold(&self, room: usize) -> (usize, usize) {
         let (mut threshold, mut pages) = (BINS, 0);
         while threshold > 1 && pages + self.0[threshold - 1] <= room {

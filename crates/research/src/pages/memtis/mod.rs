@@ -1,19 +1,23 @@
-//! `memtis`: MEMTIS (Lee et al., *MEMTIS: Efficient Memory Tiering with Dynamic Page Classification and Page Size Determination*, SOSP 2023;
-//! details and constants from its published code).
+//! `memtis`: MEMTIS (Lee et al., *MEMTIS: Efficient Memory Tiering with Dynamic Page Classification
+//! and Page Size Determination*, SOSP 2023; details and constants from its published code).
 //!
 //! Modelled:
-//! - Samples of cache misses, one in `sample_every`; fewer where counting them would take more than 3 % of a CPU.
-//! - A histogram of how hot pages are, halved every `cool_every` samples. Every `adapt_every` samples, the hot threshold becomes the
-//!   lowest one whose pages fit into fast memory; where they fill little of it, pages of the bin below are *warm*: they stay where they are.
-//! - Hot pages of slow memory are promoted, in the background; what makes room is cold pages first, then warm ones.
-//! - Memory comes in huge pages of 2 MiB. Where the pages' own histogram says that more accesses could be fast if none were huge, the most
-//!   skewed huge pages are split; pages of theirs that were never touched are given back.
+//! - Samples of cache misses, one in `sample_every`; fewer where counting them would take more than
+//!   3 % of a CPU.
+//! - A histogram of how hot pages are, halved every `cool_every` samples. Every `adapt_every`
+//!   samples, the hot threshold becomes the lowest one whose pages fit into fast memory; where they
+//!   fill little of it, pages of the bin below are *warm*: they stay where they are.
+//! - Hot pages of slow memory are promoted, in the background; what makes room is cold pages first,
+//!   then warm ones.
+//! - Memory comes in huge pages of 2 MiB. Where the pages' own histogram says that more accesses
+//!   could be fast if none were huge, the most skewed huge pages are split; pages of theirs that
+//!   were never touched are given back.
 //!
-//! Left out: collapsing base pages into huge ones, stores (a sample is of any missing line), that new pages are taken for hot, and what huge pages are
-//! good for: fewer misses of the TLB, which the emulator does not model. So splitting costs nothing later, and what the paper weighs it against is
-//! not seen here.
-//! Other than in the paper: whether to split is asked every `split_every` adaptations; the code asks every other cooling, which
-//! needs half a minute of requests here.
+//! Left out: collapsing base pages into huge ones, stores (a sample is of any missing line), that
+//! new pages are taken for hot, and what huge pages are good for: fewer misses of the TLB, which
+//! the emulator does not model. So splitting costs nothing later, and what the paper weighs it
+//! against is not seen here. Other than in the paper: whether to split is asked every `split_every`
+//! adaptations; the code asks every other cooling, which needs half a minute of requests here.
 
 mod heat;
 mod histogram;
@@ -100,8 +104,8 @@ impl Default for MemtisConfig {
 }
 
 impl MemtisConfig {
-    /// The defaults for so many threads. What the paper counts in samples is for 20 cores: fewer threads make as many fewer of them, from which
-    /// as much is to be learnt in the same time.
+    /// The defaults for so many threads. What the paper counts in samples is for 20 cores: fewer
+    /// threads make as many fewer of them, from which as much is to be learnt in the same time.
     pub fn for_threads(threads: usize) -> Self {
         const CORES: u64 = 20;
         let all = MemtisConfig::default();
@@ -114,7 +118,8 @@ impl MemtisConfig {
     }
 }
 
-/// The scheme `memtis`: as many of the most sampled pages as fit into fast memory come up; units of 2 MiB are split where few of their pages are hot.
+/// The scheme `memtis`: as many of the most sampled pages as fit into fast memory come up; units of
+/// 2 MiB are split where few of their pages are hot.
 pub struct Memtis {
     config: MemtisConfig,
     heat: Heat,
@@ -127,7 +132,8 @@ pub struct Memtis {
     waiting: Vec<usize>,
     interval: u32,
     samples: u64,
-    /// Samples since the last look at splits; of these, those that were fast, and would be if no page were huge.
+    /// Samples since the last look at splits; of these, those that were fast, and would be if no
+    /// page were huge.
     seen: u64,
     were_fast: u64,
     could_be: u64,

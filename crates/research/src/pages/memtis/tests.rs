@@ -31,7 +31,8 @@ fn access(rig: &mut Rig, pages: std::ops::Range<usize>, times: usize) {
     }
 }
 
-/// Huge page 5 (pages 20 to 23) gets 16 samples and huge page 0 gets 4: both fit, and page 1 makes room.
+/// Huge page 5 (pages 20 to 23) gets 16 samples and huge page 0 gets 4: both fit, and page 1 makes
+/// room.
 #[test]
 fn a_hot_huge_page_takes_the_place_of_a_cold_one() {
     let mut rig = rig(config());
@@ -45,8 +46,9 @@ fn a_hot_huge_page_takes_the_place_of_a_cold_one() {
     assert_eq!(rig.access(20), 250, "a sample");
 }
 
-/// Three huge pages ask for two places. They are in bins 4 (16 samples), 3 (8) and 3: only the first fits together with all of its bin, so
-/// the threshold is 4, and the others are warm and stay where they are.
+/// Three huge pages ask for two places. They are in bins 4 (16 samples), 3 (8) and 3: only the
+/// first fits together with all of its bin, so the threshold is 4, and the others are warm and stay
+/// where they are.
 #[test]
 fn the_threshold_follows_the_size_of_fast_memory() {
     let mut rig = rig(config());
@@ -77,8 +79,8 @@ fn cooling_forgets() {
     assert_eq!(rig.fast(), (20..28).collect::<Vec<_>>());
 }
 
-/// One page of each huge page is hot: huge pages fit two of them into fast memory, base pages all eight. So they are
-/// split, and the hot pages come together.
+/// One page of each huge page is hot: huge pages fit two of them into fast memory, base pages all
+/// eight. So they are split, and the hot pages come together.
 #[test]
 fn skewed_huge_pages_are_split() {
     let mut rig = rig(MemtisConfig {
@@ -110,8 +112,8 @@ fn even_huge_pages_stay_whole() {
     assert_eq!(rig.moves(), (0, 0));
 }
 
-/// A huge page takes all of its room with the first touch of any of its pages, and gives back what was never touched when it is
-/// split.
+/// A huge page takes all of its room with the first touch of any of its pages, and gives back what
+/// was never touched when it is split.
 #[test]
 fn a_split_gives_back_what_nobody_touched() {
     let config = MemtisConfig {

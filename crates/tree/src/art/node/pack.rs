@@ -1,7 +1,7 @@
 //! A pack: two or three records whose paths have not diverged yet, in one cache line.
 //!
 //! ```text
-//!  0  version        8  heat u16 · count u16        16  keys[3]        40  values[3]        64 bytes
+//!  0  version     8  heat u16 · count u16     16  keys[3]     40  values[3]     64 bytes
 //! ```
 //!
 //! With single leaves, a third of random records hang below nodes of two or three, which cost one

@@ -1,8 +1,8 @@
 //! A row: records of neighbouring keys, which differ only in their last byte, in one leaf.
 //!
 //! ```text
-//!  0  version        8  least key        16  greatest key       24  heat u16 · count u16 · room u16
-//! 32  which of 256 are there             64  values[room]               192, 448 or 2112 bytes
+//!  0  version             8  least key     16  greatest key   24  heat u16 · count u16 · room u16
+//! 32  which of 256 are there                64  values[room]              192, 448 or 2112 bytes
 //! ```
 //!
 //! Where neighbours are dense, a leaf for each costs a miss, and up to three times the memory. A

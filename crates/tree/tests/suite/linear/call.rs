@@ -139,8 +139,9 @@ fn range<T: TestMap>(
     }
 }
 
-/// Notes a read of each of `keys` that a scan in their order passed: until it showed the record, or the next one, or came to its
-/// end. What it showed of other keys, or of these in another order, is disorder.
+/// Notes a read of each of `keys` that a scan in their order passed: until it showed the record, or
+/// the next one, or came to its end. What it showed of other keys, or of these in another order, is
+/// disorder.
 pub fn passed(
     keys: impl Iterator<Item = u64>,
     shown: &[Shown],

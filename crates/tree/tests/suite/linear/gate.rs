@@ -1,5 +1,5 @@
-//! Where threads wait for one another between rounds, awake for a while: rounds last microseconds, and a thread that
-//! sleeps misses most of one.
+//! Where threads wait for one another between rounds, awake for a while: rounds last microseconds,
+//! and a thread that sleeps misses most of one.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -52,7 +52,8 @@ impl Gate {
     }
 }
 
-/// Waits awake for a while, then less and less so: on a busy machine the others may need this core to get there at all.
+/// Waits awake for a while, then less and less so: on a busy machine the others may need this core
+/// to get there at all.
 pub fn wait_until(mut done: impl FnMut() -> bool) {
     for attempt in 0u64.. {
         if done() {

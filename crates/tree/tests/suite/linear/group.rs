@@ -67,7 +67,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Waits until nodes move: on a busy machine the thread that moves them might sleep through a whole group.
+    /// Waits until nodes move: on a busy machine the thread that moves them might sleep through a
+    /// whole group.
     fn wait_for_a_move(&self) {
         let (tried, mut looks) = (self.tried.load(Relaxed), 0);
         wait_until(|| {
@@ -106,7 +107,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Has copies made of every other record or so, if this map makes any. The others' are up to the threads.
+    /// Has copies made of every other record or so, if this map makes any. The others' are up to
+    /// the threads.
     pub fn have_copied(&self, map: &impl TestMap) {
         let (placed, mut draw) = (map.placed(), self.draw(ROUNDS, THREADS + 1));
         while placed.add_record_page() {}

@@ -7,8 +7,9 @@ use crate::suite::draw::Draw;
 pub struct Keys(Vec<u64>);
 
 impl Keys {
-    /// Those of a map: three leaves of a B+tree or more, and what a radix tree's nodes of all kinds hold. Every other group's are in
-    /// clusters, which for a trie are nodes and layers that come and go.
+    /// Those of a map: three leaves of a B+tree or more, and what a radix tree's nodes of all kinds
+    /// hold. Every other group's are in clusters, which for a trie are nodes and layers that come
+    /// and go.
     pub fn of<T: TestMap>(group: u64) -> Keys {
         let count = (T::NODE_BYTES as u64 / 16 * 3).max(96);
         let key = |i: u64| match group % 2 {
