@@ -3,11 +3,11 @@
 //! The tier of a node is a range check on its address. Memory is committed in chunks of slots of
 //! one size, each charged to its tier's [`Budget`] before it is there and given back when its last
 //! slot is; slots are cached per thread. Freed memory stays mapped (and reads as old content or
-//! zero), so a reader that lost a race never faults. What is counted is what is committed, not
-//! what was asked for.
+//! zero), so a reader that lost a race never faults. Budgets count committed bytes, not
+//! requested ones.
 //!
 //! A class of slots that has run out of them needs a new chunk: free slots of other classes do not
-//! help it, but memory of chunks that are all free does, as nobody keeps that.
+//! help it, but the memory of empty chunks does: it is given back at once.
 
 use std::io;
 use std::ops::Range;
@@ -54,8 +54,9 @@ struct Tier {
     faults: Faults,
 }
 
-/// The memory of one tree: an arena for each tier, side by side in one reserved address range. Committed bytes
-/// never exceed a tier's limit; freed memory stays mapped, so a stale read never faults.
+/// The memory of one tree: an arena for each tier, side by side in one reserved address range.
+/// Committed bytes never exceed a tier's limit; freed memory stays mapped, so a stale read never
+/// faults.
 pub struct Arenas {
     range: Reservation,
     span: Range<usize>,
@@ -147,10 +148,10 @@ impl Arenas {
         })
     }
 
-    /// A slot of at least `size` bytes, from 1 to [`MAX_SLOT`]: of [`slot_size`]`(size)`. Aligned to the largest
-    /// power of two that divides the slot size, at most a page; one whose slot size is a power of two is aligned to
-    /// all of it within [`Arenas::range`]. Its content is initialised but undefined: zero, or what lay in any slot of
-    /// this size before.
+    /// A slot of at least `size` bytes, from 1 to [`MAX_SLOT`]: of [`slot_size`]`(size)`. Aligned
+    /// to the largest power of two that divides the slot size, at most a page; one whose slot size
+    /// is a power of two is aligned to all of it within [`Arenas::range`]. Its content is
+    /// initialised but undefined: zero, or what lay in any slot of this size before.
     ///
     /// # Errors
     /// The tier is full.
@@ -176,8 +177,8 @@ impl Arenas {
     /// Gives a slot back.
     ///
     /// # Safety
-    /// The slot was handed out by these arenas, for this size (or another of the same [`slot_size`]), was not given
-    /// back since, and nobody uses it any more.
+    /// The slot was handed out by these arenas, for this size (or another of the same
+    /// [`slot_size`]), was not given back since, and is no longer used.
     #[allow(unsafe_code)]
     pub unsafe fn free(&self, slot: NonNull<u8>, size: usize) {
         let address = slot.as_ptr() as usize;
@@ -217,8 +218,9 @@ impl Arenas {
         self.tiers[tier.index()].span.clone()
     }
 
-    /// Leave to read from `address` on, at most [`MAX_SLOT`] bytes, for who does not know whether a slot there is handed out, or of which size:
-    /// up to where the arenas end. (Under AddressSanitizer, up to the first slot that is not handed out.)
+    /// Permission to read up to [`MAX_SLOT`] bytes from `address` on without knowing whether a slot
+    /// is allocated there, or of which size: up to the end of the arenas. (Under AddressSanitizer,
+    /// up to the first slot that is not allocated.)
     #[inline(always)]
     pub fn look(&self, address: usize) -> Look {
         Look::at(address..self.span.end.min(address + MAX_SLOT))
@@ -239,8 +241,9 @@ impl Arenas {
         &self.tiers[tier.index()].budget
     }
 
-    /// Bytes of a tier in slots that are handed out, by their [`slot_size`]. Exact while no thread allocates or
-    /// frees; otherwise near, and never more than is committed. Takes a look at each thread's count.
+    /// Bytes of a tier in slots that are handed out, by their [`slot_size`]. Exact while no thread
+    /// allocates or frees; otherwise near, and never more than is committed. Takes a look at each
+    /// thread's count.
     pub fn used(&self, tier: TierId) -> usize {
         let this = &self.tiers[tier.index()];
         this.caches.used().min(this.budget.used())
@@ -314,7 +317,8 @@ impl Arenas {
         Ok(census)
     }
 
-    /// Bytes of a tier that the kernel has on one of `nodes` now, as far as one page in `one_in` tells; one in each chunk is asked for.
+    /// Bytes of a tier that the kernel has on one of `nodes` now, estimated from one page in
+    /// `one_in`, at least one of each chunk.
     ///
     /// # Errors
     /// The kernel does not say (no `move_pages`).
@@ -326,7 +330,8 @@ impl Arenas {
         Ok(there * (committed / PAGE) / asked.len().max(1) * PAGE)
     }
 
-    /// Leaves the memory of all tiers to the kernel: what is there stays until the kernel moves it.
+    /// Leaves the memory of all tiers to the kernel: pages stay where they are until the kernel
+    /// moves them.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -334,7 +339,7 @@ impl Arenas {
         self.range.unbind(0, self.span.len())
     }
 
-    /// Keeps what is committed of a tier in memory, and where it is.
+    /// Locks the committed pages of a tier in memory, where they are.
     ///
     /// # Errors
     /// It is more than this process may lock.
@@ -343,7 +348,8 @@ impl Arenas {
         chunks.try_for_each(|chunk| self.range.lock(chunk.start - self.span.start, chunk.len()))
     }
 
-    /// The committed addresses of a tier: chunks, the first to be committed first unless some were given back meanwhile.
+    /// The committed addresses of a tier: chunks, the first to be committed first unless some were
+    /// given back meanwhile.
     pub fn committed(&self, tier: TierId) -> Vec<Range<usize>> {
         let this = &self.tiers[tier.index()];
         let chunks = lock(&this.chunks);
@@ -351,7 +357,8 @@ impl Arenas {
         chunks.committed().map(range).collect()
     }
 
-    /// The NUMA node of one page in `one_in` of each chunk of a tier; a negative number where there is none.
+    /// The NUMA node of one page in `one_in` of each chunk of a tier; a negative number where there
+    /// is none.
     fn nodes_of_chunks(&self, tier: TierId, one_in: usize) -> io::Result<Vec<Vec<i32>>> {
         let chunks = self.committed(tier).into_iter();
         let nodes = chunks.map(|chunk| {
@@ -367,12 +374,14 @@ impl Arenas {
         self.tiers[tier.index()].faults.plan(nth, false);
     }
 
-    /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map that finds garbage to free tries again.
+    /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map
+    /// that can reclaim memory tries again.
     pub fn fail_from(&self, tier: TierId, nth: u64) {
         self.tiers[tier.index()].faults.plan(nth, true);
     }
 
-    /// How many allocations in `tier` were made to fail since the last call of [`Arenas::fail_nth`] or [`Arenas::fail_from`].
+    /// How many allocations in `tier` were made to fail since the last call of [`Arenas::fail_nth`]
+    /// or [`Arenas::fail_from`].
     pub fn failed(&self, tier: TierId) -> u64 {
         self.tiers[tier.index()].faults.made()
     }
@@ -428,7 +437,8 @@ impl Arenas {
         None
     }
 
-    /// Returns the memory of a chunk that is gone. Its addresses are vacant, but its tier's chunks still locked.
+    /// Returns the memory of a chunk that is gone. Its addresses are vacant, but its tier's chunks
+    /// still locked.
     fn give_back(&self, tier: &Tier, offset: usize, bytes: usize) {
         let start = tier.span.start - self.span.start + offset;
         self.range.decommit(start, bytes);
@@ -473,7 +483,7 @@ impl Arenas {
 
 impl Drop for Arenas {
     fn drop(&mut self) {
-        // Whoever maps these addresses next knows nothing of slots.
+        // The next mapping at these addresses knows nothing of slots.
         poison::show(self.span.start, self.span.len());
     }
 }

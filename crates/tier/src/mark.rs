@@ -1,8 +1,10 @@
-//! Marks in the stream of instructions, for an instrument that emulates the processor and counts accesses.
+//! Marks in the stream of instructions, for an instrument that emulates the processor and counts
+//! accesses.
 //!
-//! A mark is an instruction that does nothing (`xchg` of a register with itself, as simulators and emulators use them), so a
-//! program that nobody watches goes on as if it were not there. The instrument finds the range of addresses it is asked to count in the
-//! registers of the first two arguments of a call.
+//! A mark is an instruction that does nothing (`xchg` of a register with itself, as simulators and
+//! emulators use them), so a program outside such an instrument runs as if it were not there. The
+//! instrument finds the range of addresses to count in the registers of the first two arguments of
+//! a call.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -12,7 +14,12 @@ pub fn begin(range: Range<usize>) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: exchanges a register with itself; reads and writes nothing else.
     unsafe {
-        std::arch::asm!("xchg bx, bx", in("rdi") range.start, in("rsi") range.end, options(nostack, preserves_flags));
+        std::arch::asm!(
+            "xchg bx, bx",
+            in("rdi") range.start,
+            in("rsi") range.end,
+            options(nostack, preserves_flags)
+        );
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = range;

@@ -80,20 +80,21 @@ impl Reservation {
         check(result)
     }
 
-    /// Lets the kernel place what is committed later where it likes, and move what is there.
+    /// Lets the kernel choose where later pages go, and move those that are there.
     pub fn unbind(&self, offset: usize, bytes: usize) -> io::Result<()> {
         self.set_policy(offset, bytes, libc::MPOL_DEFAULT, &[])
     }
 
-    /// Keeps what is committed where it is: not reclaimed, so not demoted.
+    /// Locks committed pages: they are not reclaimed, so not demoted.
     pub fn lock(&self, offset: usize, bytes: usize) -> io::Result<()> {
         // SAFETY: a range of ours; its contents stay as they are.
         let result = unsafe { libc::mlock((self.base + offset) as *const _, bytes) };
         check(result.into())
     }
 
-    /// Asks for 2 MiB pages in a range, or forbids them: where only a part is to be committed, one such page
-    /// would commit the rest too. A kernel without them says no; nothing else changes then.
+    /// Asks for 2 MiB pages in a range, or forbids them: where only a part is to be committed, one
+    /// such page would commit the rest too. A kernel without them says no; nothing else changes
+    /// then.
     pub fn use_huge_pages(&self, offset: usize, bytes: usize, huge: bool) {
         let advice = if huge {
             libc::MADV_HUGEPAGE
@@ -131,7 +132,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; whoever owns the reservation lets go of it last.
+        // SAFETY: exactly the mapped range, which nothing uses after its reservation is dropped.
         unsafe { libc::munmap(self.mapped.start as *mut _, self.mapped.len()) };
     }
 }

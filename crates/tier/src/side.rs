@@ -1,13 +1,14 @@
-//! Tables in fast memory beside the arenas: of any length, and with two bytes for every slot of a tree's arenas, found by the
-//! slot's address.
+//! Tables in fast memory beside the arenas: of any length, and with two bytes for every slot of a
+//! tree's arenas, found by the slot's address.
 //!
-//! Where slots have several sizes, an entry is one for the slots that start in so many bytes: two slots that
-//! are at least that large never share one, smaller ones may. An entry stays what it is when its
-//! slot is freed, so who frees a slot clears the entry, or the next slot there inherits it.
+//! Where slots have several sizes, an entry covers all slots that start in its bytes: two slots
+//! that are at least that large never share one, smaller ones may. An entry stays what it is when
+//! its slot is freed, so the entry must be cleared when a slot is freed, or the next slot there
+//! inherits it.
 //!
 //! A placement may want to remember something of each node without touching the node, which may be
-//! slow. A table is one reserved range; pages that nobody touched cost nothing, but the whole of it is
-//! charged to the fast tier when it is made, so that it can never fail later.
+//! slow. A table is one reserved range; pages that nobody touched cost nothing, but the whole of it
+//! is charged to the fast tier when it is made, so that it can never fail later.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -108,8 +109,8 @@ impl SideTable {
         &self.table[index(tier.start)..index(tier.end)]
     }
 
-    /// The first address whose entry is the `index`th of a tier: the slot's, if all slots are as large as the table
-    /// was made for.
+    /// The first address whose entry is the `index`th of a tier: the slot's, if all slots are as
+    /// large as the table was made for.
     pub fn address(&self, tier: TierId, index: usize) -> usize {
         self.tiers[tier.index()].start + (index << self.shift)
     }

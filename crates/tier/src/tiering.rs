@@ -1,10 +1,13 @@
-//! The kernel's own tiering: which of its ways to move pages between NUMA nodes are on. Set for as long as a value lives, and then as before.
+//! The kernel's own tiering: which of its ways to move pages between NUMA nodes are on. Set for as
+//! long as a value lives, and then as before.
 //!
-//! Linux `Documentation/admin-guide/sysctl/kernel.rst` (`numa_balancing`), `ABI/testing/sysfs-kernel-mm-numa` and
-//! `admin-guide/mm/damon/usage.rst`; the schemes for DAMON are those of Taneja.
+//! Linux `Documentation/admin-guide/sysctl/kernel.rst` (`numa_balancing`),
+//! `ABI/testing/sysfs-kernel-mm-numa` and `admin-guide/mm/damon/usage.rst`; the schemes for DAMON
+//! are those of Taneja.
 //!
-//! Invariants: a file is read before it is written; what was read is written back, in the opposite order, when the value goes or when
-//! a later file can't be written. A process that is killed restores nothing.
+//! Invariants: a file is read before it is written; what was read is written back, in the opposite
+//! order, when the value goes or when a later file can't be written. A process that is killed
+//! restores nothing.
 
 use std::fmt;
 use std::fs;
@@ -20,12 +23,13 @@ pub use moved::{KernelMoves, MoveCounter};
 const NUMA_BALANCING: &str = "proc/sys/kernel/numa_balancing";
 const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
 
-/// Who moves pages between tiers.
+/// Which mechanism of the kernel moves pages between tiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelTiering {
-    /// Nobody: pages stay where they are.
+    /// None: pages stay where they are.
     None,
-    /// NUMA balancing promotes what is touched again soon, and reclaim demotes (TPP, as merged in Linux 6.1).
+    /// NUMA balancing promotes what is touched again soon, and reclaim demotes (TPP, as merged in
+    /// Linux 6.1).
     AutoNuma,
     /// DAMON's schemes `migrate_hot` and `migrate_cold` (from Linux 6.11 on).
     Damon,
@@ -45,7 +49,8 @@ impl KernelTiering {
         all.find(|(known, _)| *known == name).map(|(_, it)| it)
     }
 
-    /// Has it move pages between NUMA nodes `fast` and `slow` of the machine below `root`, and nothing else do so, until the value goes.
+    /// Has it move pages between NUMA nodes `fast` and `slow` of the machine below `root`, and
+    /// nothing else do so, until the value goes.
     ///
     /// # Errors
     /// The kernel does not have it, or this process may not set it; nothing is changed then.
@@ -69,8 +74,9 @@ impl KernelTiering {
     }
 }
 
-/// Takes up to `bytes` of a node's free memory as huge pages that nobody uses, until the value goes. Unlike memory of a process, even
-/// locked, nobody moves these. Returns how many bytes there were.
+/// Takes up to `bytes` of a node's free memory as unused huge pages, until the value is dropped.
+/// The kernel moves a process's pages, even locked ones, but never these. Returns how many bytes
+/// there were.
 ///
 /// # Errors
 /// The kernel has no such pages, or this process may not take them; nothing is changed then.
@@ -120,7 +126,8 @@ impl Set {
 impl Drop for Set {
     fn drop(&mut self) {
         for (path, value) in self.before.drain(..).rev() {
-            // What could be written before can be written again; if not, the rest is restored all the same.
+            // What could be written before can be written again; if not, the rest is restored all
+            // the same.
             let _ = fs::write(path, value);
         }
     }

@@ -57,7 +57,7 @@ pub struct Tier {
     pub nodes: NodeList,
     /// Memory of these nodes, in bytes.
     pub total_bytes: u64,
-    /// Memory of these nodes that nobody used when it was read, in bytes.
+    /// Free memory of these nodes when it was read, in bytes.
     pub free_bytes: u64,
 }
 

@@ -84,7 +84,8 @@ fn a_node_without_cpus_is_slower_even_where_the_kernel_and_distance_say_otherwis
     assert_eq!(basis(&topology, 2), Basis::NoCpus);
     assert_eq!(
         why(&topology, 2),
-        "node 2: no CPUs, distance 14 from node 0; kernel puts it in memory_tier4 with node 0, overridden"
+        "node 2: no CPUs, distance 14 from node 0; kernel puts it in memory_tier4 with node 0, \
+         overridden"
     );
     let from_the_other = topology.seen_from(1).unwrap();
     assert_eq!(tiers(&from_the_other), [[1], [0], [2]]);
@@ -126,8 +127,10 @@ fn latency_is_scaled_where_it_was_measured_from_elsewhere() {
     let topology = discover("sapphire-rapids-cxl");
     assert_eq!(
         why(&topology, 1),
-        "node 1: read latency about 235 ns (node 1 measures 112 ns, scaled by distance 21/10) against \
-         node 0's 112 ns; distance 21 from node 0; kernel puts it in memory_tier4 with node 0, overridden"
+        "node 1: read latency about 235 ns (node 1 measures 112 ns, scaled by distance 21/10) \
+         against \
+         node 0's 112 ns; distance 21 from node 0; kernel puts it in memory_tier4 with node 0, \
+         overridden"
     );
 }
 

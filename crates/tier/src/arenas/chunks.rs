@@ -28,7 +28,7 @@ struct Chunk {
     /// How many of them are free, and which.
     free: usize,
     bits: Bits,
-    /// Whether it is to become empty: others are asked for slots before it.
+    /// Whether it is a compaction candidate: slots come from other chunks first.
     leaves: bool,
 }
 
@@ -52,11 +52,12 @@ pub struct Chunks {
     gaps: Vec<u32>,
     /// For each page, 1 more than the number of its chunk; 0: it has none.
     chunk_at: Vec<u32>,
-    /// By class, the first pages of chunks with free slots, behind whether these are to become empty.
+    /// By class, the first pages of chunks with free slots, sorted behind whether they are
+    /// compaction candidates.
     partial: [BTreeSet<(bool, u32)>; CLASSES],
     /// By class, the pages of its chunks.
     pages: [usize; CLASSES],
-    /// How many chunks are to become empty.
+    /// How many chunks are compaction candidates.
     leaving: usize,
     /// Whether no thread caches slots of any chunk, until one more chunk is needed.
     draining: bool,
@@ -79,7 +80,8 @@ impl Chunks {
         }
     }
 
-    /// Takes up to `most` free slots in order of their addresses, those of chunks that are to become empty last. O(1) each.
+    /// Takes up to `most` free slots in order of address, those of compaction candidates last. O(1)
+    /// each.
     pub fn take(&mut self, class: usize, most: usize) -> Vec<usize> {
         let size = size_of_class(class);
         let mut slots = Vec::with_capacity(most);
@@ -99,7 +101,8 @@ impl Chunks {
         slots
     }
 
-    /// How many bytes the next chunk for `class` should have, and what will do if there are not so many.
+    /// How many bytes the next chunk for `class` should have, and the smaller sizes that do if
+    /// there are fewer.
     pub fn sizes(&self, class: usize) -> impl Iterator<Item = usize> + use<> {
         let size = size_of_class(class);
         let least = size.next_power_of_two().max(PAGE);
@@ -117,7 +120,7 @@ impl Chunks {
         })
     }
 
-    /// Addresses for a chunk of so many bytes, as an offset.
+    /// Addresses for a chunk of `bytes` bytes, as an offset.
     pub fn reserve(&mut self, bytes: usize) -> Option<usize> {
         let first = self.vacant.take((bytes / PAGE) as u32)?;
         Some(first as usize * PAGE)
@@ -200,8 +203,9 @@ impl Chunks {
         Some((offset, bytes))
     }
 
-    /// Chooses anew the chunks that are to become empty, as `(offset, bytes)`: of each class those with the least in use, if
-    /// that is at most half of their slots, as long as it has room in the others; and some more, as threads keep slots of these.
+    /// Chooses the compaction candidates anew, as `(offset, bytes)`: of each class the chunks with
+    /// the fewest slots in use, if at most half of their slots are, and as long as the other chunks
+    /// have room for these slots and for those that threads cache.
     pub fn choose_candidates(&mut self) -> Vec<(usize, usize)> {
         let mut chosen = Vec::new();
         let full = |chunk: &&mut Chunk| chunk.free == 0;
@@ -241,7 +245,8 @@ impl Chunks {
         self.leaving > 0 || self.draining
     }
 
-    /// Whether a slot goes straight back to its chunk, because that is to become empty.
+    /// Whether a slot goes straight back to its chunk, because that is a compaction candidate or
+    /// the tier is draining.
     pub fn bypasses(&self, offset: usize) -> bool {
         let index = self.chunk_at[offset / PAGE].checked_sub(1);
         let chunk = index.and_then(|index| self.chunks[index as usize].as_ref());
@@ -263,7 +268,8 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Chunks of up to 1 MiB, and one of these for `class`: of the last size that is offered and at most `bytes`.
+    /// Chunks of up to 1 MiB, and one of these for `class`: of the last size that is offered and at
+    /// most `bytes`.
     fn with_one(class: usize, bytes: usize) -> Chunks {
         let mut chunks = Chunks::new(MIB, MIB, 2 * MIB);
         grow(&mut chunks, class, bytes);
@@ -307,7 +313,8 @@ mod tests {
                 chunks.put(class, slot);
             }
         }
-        // In the others are 214 free slots for 64, but not for 50 more without 78 of them and 64 that threads may keep.
+        // The others have 214 free slots for 64, but not for 50 more without 78 of them and 64 that
+        // threads may cache.
         let at = |chunk: usize| (chunk << 14, 16 << 10);
         assert_eq!(chunks.choose_candidates(), [at(1), at(2)]);
         let taken = chunks.take(class, 214);

@@ -1,4 +1,4 @@
-//! Slot sizes: what a slot of so many bytes really takes.
+//! Slot sizes: which size class serves a request, and how many bytes it takes.
 //!
 //! Multiples of 8 from 16 to 128 bytes, then eight steps for each doubling up to 128 KiB: 144,
 //! 160, … 256, 288, … 512, 576 and so on. So at most an eighth is wasted (below 64 bytes, 7

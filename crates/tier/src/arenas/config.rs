@@ -10,10 +10,11 @@ use crate::TierId;
 pub struct ArenasConfig {
     /// The tiers, fastest first; at least one.
     pub tiers: Vec<TierConfig>,
-    /// The most bytes committed at once: a power of two from a page to 1 GiB. 2 MiB unless tests want less. Slots
-    /// that are larger than this still get the pages they need.
+    /// The most bytes committed at once: a power of two from a page to 1 GiB. 2 MiB unless tests
+    /// want less. Slots that are larger than this still get the pages they need.
     pub chunk_bytes: usize,
-    /// Whether to ask the kernel for 2 MiB pages, for chunks of `chunk_bytes` if these have so many.
+    /// Whether to ask the kernel for 2 MiB pages, for chunks of `chunk_bytes` if these are at least
+    /// that large.
     pub huge_pages: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Allocations that fail because a test wants it: what a full tier does to an operation at each of its steps.
+//! Allocations that fail on request: tests make a tier full at each step of an operation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

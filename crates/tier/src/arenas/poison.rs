@@ -1,6 +1,7 @@
-//! What AddressSanitizer is told of slots. It knows the heap; arenas are mappings of our own, in which every address may be accessed
-//! for as long as they live. So in a build for it (`--cfg asan`, by `cargo xtask sanitize address`) the arenas' memory is poisoned but
-//! for what is handed out: from a slot that was given back to the end of a slot beyond what was asked for.
+//! What AddressSanitizer is told of slots. It knows the heap; arenas are mappings of our own, in
+//! which every address may be accessed for as long as they live. So in a build for it (`--cfg
+//! asan`, by `cargo xtask sanitize address`) the arenas' memory is poisoned but for what is handed
+//! out: from a slot that was given back to the end of a slot beyond what was asked for.
 //!
 //! In any other build nothing here does anything.
 #![allow(unsafe_code)]
@@ -29,15 +30,16 @@ fn looking() -> MutexGuard<'static, usize> {
     LOOKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on nobody may look at this. (It stays as it is while somebody looks who need not know, so that nothing is hidden under
-/// their eyes: who uses it after that is not found out.)
+/// Accesses to this are errors from now on. (While a [`Look`] is alive nothing changes, as its
+/// reader must not be reported; an access after that is not found.)
 #[inline(always)]
 pub fn hide(range: Range<usize>) {
     #[cfg(asan)]
     if let looking = looking()
         && *looking == 0
     {
-        // SAFETY: it notes something about addresses that the caller owns, and reads or writes none.
+        // SAFETY: it notes something about addresses that the caller owns, and reads or writes
+        // none.
         unsafe { __asan_poison_memory_region(range.start, range.len()) };
     }
     let _ = range;
@@ -62,7 +64,8 @@ pub struct Look {
 }
 
 impl Look {
-    /// At some of this range, from its start on: all of it, but for what AddressSanitizer knows to be hidden.
+    /// At some of this range, from its start on: all of it, but for what AddressSanitizer knows to
+    /// be hidden.
     #[inline(always)]
     pub fn at(range: Range<usize>) -> Look {
         #[cfg(asan)]
@@ -97,7 +100,7 @@ mod tests {
         let address = slot.as_ptr() as usize;
         let end = |address| arenas.look(address).end;
         assert_eq!(end(address), address + 40);
-        // SAFETY: handed out for this size, and used by nobody.
+        // SAFETY: allocated for this size, and not used.
         unsafe { arenas.free(slot, 40) };
         assert_eq!(end(address), address);
         let again = arenas.allocate(TierId::FAST, 35).unwrap();

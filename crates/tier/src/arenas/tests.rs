@@ -26,7 +26,8 @@ fn the_address_tells_the_tier() {
     }
 }
 
-/// Nobody keeps a slot of a chunk that is to become empty, and nobody is handed one as long as there are others.
+/// No thread caches a slot of a compaction candidate, and none is allocated while other chunks
+/// have free slots.
 #[test]
 fn what_lies_in_compaction_candidates_can_leave_them() {
     let arenas = small(1 << 20, 1 << 20);
@@ -195,8 +196,8 @@ fn a_full_size_uses_what_others_emptied_but_not_what_they_left_free() {
     assert!(!fill(&arenas, TierId::FAST, 1024).is_empty());
 }
 
-/// Bytes of a range that have memory behind them, page by page. (`smaps` would count neighbours too:
-/// the kernel joins mappings that lie side by side.)
+/// Bytes of a range that have memory behind them, page by page. (`smaps` would count neighbours
+/// too: the kernel joins mappings that lie side by side.)
 fn resident(range: Range<usize>) -> usize {
     const PRESENT: u64 = 1 << 63;
     let mut entries = vec![0; range.len() / PAGE * size_of::<u64>()];

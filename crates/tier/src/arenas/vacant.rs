@@ -25,7 +25,8 @@ impl Vacant {
     }
 
     /// Takes so many neighbouring pages; the first is aligned to their number, rounded up to a
-    /// power of two. The lowest of the smallest blocks that have them, so that large ones stay whole.
+    /// power of two. The lowest of the smallest blocks that have them, so that large ones stay
+    /// whole.
     pub fn take(&mut self, pages: u32) -> Option<u32> {
         let order = pages.next_power_of_two().ilog2() as usize;
         let first = self.take_block(order)?;
@@ -100,7 +101,7 @@ mod tests {
                     taken[first as usize..(first + pages) as usize].fill(false);
                 }
             }
-            // What is left can be taken page by page, so none was lost.
+            // The rest can be taken page by page, so none was lost.
             while let Some(page) = vacant.take(1) {
                 assert!(!taken[page as usize]);
                 held.push((page, 1));

@@ -10,7 +10,7 @@ use crate::{Arenas, ArenasConfig, ArenasError, OutOfMemory, Plain, TierId};
 pub struct Base {
     /// From asking for a line of memory to having it, in nanoseconds.
     pub latency_ns: f64,
-    /// For each further line asked for at the same time, in nanoseconds.
+    /// For each further line loaded at the same time, in nanoseconds.
     pub line_ns: f64,
 }
 

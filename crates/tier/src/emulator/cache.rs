@@ -11,7 +11,7 @@
 //! bits, clearing them, and takes the first way without one. Exact LRU would move 16 entries at
 //! each hit where this sets one bit in a word that stays in the real L1, and hardware has no exact
 //! LRU either. A line comes in without its bit, that is, it earns its second chance by a hit:
-//! what is read once leaves first, as under the insertion policies of real caches.
+//! a line that is read once leaves first, as under the insertion policies of real caches.
 //!
 //! Invariants: a tag is in at most one way of its set; tag 0 is an empty way.
 
@@ -50,7 +50,7 @@ impl CacheSize {
     /// Spans of line numbers are multiples of this many sets; see [`SPAN_LINES`].
     const MOST_SET_BITS: u32 = 16;
 
-    /// A cache of so many bytes: a power of two from 1 KiB (one set) to 64 MiB.
+    /// A cache of `bytes` bytes: a power of two from 1 KiB (one set) to 64 MiB.
     ///
     /// # Errors
     /// Any other size.

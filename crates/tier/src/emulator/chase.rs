@@ -60,7 +60,7 @@ impl<'m, M: Memory> Chase<'m, M> {
         self.slots.len() * (SLOT / (self.lines * LINE))
     }
 
-    /// Goes so many steps.
+    /// Goes `steps` steps.
     pub fn run(&mut self, steps: u64) {
         let bytes = self.lines * LINE;
         let mut at = self.at;
@@ -75,7 +75,7 @@ impl<'m, M: Memory> Chase<'m, M> {
         self.at = at;
     }
 
-    /// Goes so many steps and returns what one took, in nanoseconds.
+    /// Goes `steps` steps and returns the time of one, in nanoseconds.
     pub fn time(&mut self, steps: u64) -> f64 {
         let start = Instant::now();
         self.run(steps);

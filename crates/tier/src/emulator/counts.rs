@@ -30,7 +30,7 @@ impl LineCounts {
         self.charged_ps / 1000
     }
 
-    /// The share of tier 0 among the lines that memory was asked for; `None` if it was not asked.
+    /// The fraction of missing lines served by tier 0; `None` if no line was missing.
     pub fn fast_share(&self) -> Option<f64> {
         let asked = self.fast + self.slow;
         (asked > 0).then(|| self.fast as f64 / asked as f64)

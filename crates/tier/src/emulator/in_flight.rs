@@ -1,4 +1,4 @@
-//! Prefetches in flight: lines that a thread asked for and has not visited yet.
+//! Prefetches in flight: lines that a thread has requested and not visited yet.
 //!
 //! A request is one prefetch, of at most [`PIECE`] lines, and all of it arrives at one time. The
 //! number of requests is limited, as a core's fill buffers are. A request ends when its last line
@@ -17,7 +17,7 @@
 pub const PIECE: u64 = 64;
 
 /// A request ends after this many visits, whether its lines were visited or not: by then the line
-/// has arrived, and whoever asked for it has gone another way (a wrong guess, a restart).
+/// has arrived, and the reader has gone another way (a wrong guess, a restart).
 ///
 /// A ring of 64 lookups, the deepest there is, makes 64 visits between a prefetch and the visit
 /// it was for, and some more where a lookup reads a copy or searches twice. In 256 there is room
@@ -29,7 +29,7 @@ const BLOCK: u64 = 16;
 
 struct Request {
     first: u64,
-    /// The lines that memory was asked for and that are not visited yet; bit 0 is `first`.
+    /// The requested lines that are not visited yet; bit 0 is `first`.
     expected: u64,
     /// When all of it is there; 0 once a visit has waited for it.
     ready: u64,
@@ -50,7 +50,7 @@ impl Request {
 /// Lines that a visit finds in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrival {
-    /// Of the visited lines, those that were asked for before; bit 0 is the first one visited.
+    /// Of the visited lines, those that were in flight; bit 0 is the first one visited.
     pub lines: u64,
     /// When they are there; 0 if an earlier visit has waited for them.
     pub ready: u64,
@@ -101,7 +101,7 @@ impl InFlight {
 
     /// Notes a request for the lines `first` + i of all bits i in `expected`, there at `ready`.
     pub fn start(&mut self, first: u64, expected: u64, ready: u64) {
-        debug_assert!(expected != 0, "nothing was asked for");
+        debug_assert!(expected != 0, "an empty request");
         let request = Request {
             first,
             expected,

@@ -62,8 +62,8 @@ use watch::Clock;
 /// Debts below this are kept until there is more to spin for: reading the clock takes as long.
 const SPIN_FROM_PS: i64 = 40_000;
 
-/// The most that a spin which ended late is made good for. What is later than this was not the
-/// spin but another thread on this CPU, and not this memory's doing.
+/// The most that a late end of a spin is compensated for. Beyond this it was not the spin but
+/// another thread on this CPU.
 const MOST_CREDIT_PS: i64 = 40_000;
 
 /// Line numbers of the next emulated memory; see [`SPAN_LINES`].

@@ -1,18 +1,20 @@
-//! Which tier each page of the arenas is in, for schemes that move pages and not nodes, and what such a scheme may mark a page with.
+//! Which tier each page of the arenas is in, for schemes that move pages and not nodes, and what
+//! such a scheme may mark a page with.
 //!
-//! A page is in the tier of its arena until somebody says otherwise. What was said holds for the
+//! A page is in the tier of its arena until a scheme moves it. Its tier belongs to the
 //! page's addresses, whatever is allocated there later.
 //!
-//! A page's byte is its tier and three marks. Only lines that memory is asked for look at it, so a mark is what an entry of a page table
-//! would be if the processor looked there at each miss of its cache:
+//! A page's byte is its tier and three marks. Only missing lines look at it, so a mark is what an
+//! entry of a page table would be if the processor looked there at each miss of its cache:
 //!
 //! | mark | the next missing line of the page | as |
 //! |---|---|---|
 //! | armed | is reported to the [`PageWatch`](super::PageWatch), once | a hint page fault |
 //! | unseen | clears it | a cleared *accessed* bit |
-//! | counted | counts down to the thread's next sample, which is reported | sampling of cache misses (PEBS) |
+//! | counted | counts down to the thread's next reported sample | sampling of misses (PEBS) |
 //!
-//! A fast page without marks is a byte of 0, so a line of it costs what it did without marks; they are looked at where a line is slow anyway.
+//! A fast page without marks is a byte of 0, so a line of it costs what it did without marks; they
+//! are looked at where a line is slow anyway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -32,8 +34,9 @@ const COUNTED: u8 = 1 << 5;
 const UNSEEN: u8 = 1 << 6;
 const ARMED: u8 = 1 << 7;
 
-/// One byte for each page of the arenas' range: 256 KiB for each GiB. A page's number is that of its
-/// [`PAGE`](super::PAGE) bytes from the start of the range. Clones are handles to the same map, and outlive the memory.
+/// One byte for each page of the arenas' range: 256 KiB for each GiB. A page's number is that
+/// of its [`PAGE`](super::PAGE) bytes from the start of the range. Clones are handles to the same
+/// map, and outlive the memory.
 #[derive(Clone)]
 pub struct PageMap {
     pages: Arc<[AtomicU8]>,
@@ -47,7 +50,7 @@ pub struct PageMap {
 pub(super) struct Entry(u8);
 
 impl Entry {
-    /// Whether it is of tier 0 and nobody wants to hear of it.
+    /// Whether it is of tier 0 and has no mark.
     #[inline(always)]
     pub fn is_plain_fast(self) -> bool {
         self.0 == 0
@@ -137,7 +140,8 @@ impl PageMap {
         self.pages[page].fetch_or(UNSEEN, Relaxed) & UNSEEN == 0
     }
 
-    /// One missing line in so many of each thread, among those of counted pages, is reported from now on. None is at first.
+    /// From now on, one in `lines` missing lines of counted pages is reported, in each thread. None
+    /// is at first.
     pub fn sample_every(&self, lines: u32) {
         self.sample_every.store(lines.max(1), Relaxed);
     }
@@ -146,7 +150,8 @@ impl PageMap {
         self.sample_every.load(Relaxed)
     }
 
-    /// For how long visits to this memory have been charged so far: a time that stands still while it is not its turn.
+    /// For how long accesses to this memory have been charged so far. This clock stops while
+    /// charging is off.
     pub fn now(&self) -> Duration {
         self.clock.now()
     }

@@ -18,9 +18,9 @@ use crate::TierId;
 /// A cost, relative to the same cost in tier 0 or in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cost {
-    /// So many times tier 0's.
+    /// A multiple of tier 0's.
     Times(f64),
-    /// So many nanoseconds in all, tier 0's part included.
+    /// Nanoseconds in all, tier 0's part included.
     Ns(f64),
 }
 
@@ -40,7 +40,7 @@ impl Cost {
 pub struct Slowness {
     /// From asking for a line to having it.
     pub latency: Cost,
-    /// For each further line that was asked for at the same time: the inverse of bandwidth.
+    /// For each further line that is loaded at the same time: the inverse of bandwidth.
     pub line: Cost,
     /// Prefetches that a thread can have under way at once.
     pub in_flight: usize,

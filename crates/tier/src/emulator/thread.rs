@@ -24,7 +24,7 @@ pub struct Thread {
     pub latency_due: bool,
     /// Charged and not yet spun, in picoseconds; negative after a spin that ended late.
     pub debt_ps: i64,
-    /// Pages with marks that the current visit touched: whoever watches is told after it.
+    /// Pages with marks that the current access touched: reported after it.
     pub touches: Vec<(usize, Touch)>,
     /// Missing lines of counted pages until the next sample.
     pub until_sample: u32,

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc {
     ticks_per_ps: f64,
-    /// What a spin takes beyond what was asked for, in ticks.
+    /// How much longer than requested a spin takes, in ticks.
     overhead: u64,
 }
 
@@ -44,7 +44,7 @@ impl Tsc {
         (ps as f64 * self.ticks_per_ps) as u64
     }
 
-    /// Spins until so many picoseconds have passed since `start`, a time from [`Tsc::now`]. Returns
+    /// Spins until `ps` picoseconds have passed since `start`, a time from [`Tsc::now`]. Returns
     /// how long after `start` that was in truth, in picoseconds, overhead included.
     #[inline]
     pub fn spin(self, start: u64, ps: u64) -> u64 {
@@ -61,7 +61,7 @@ impl Tsc {
         self.ps(wait(ready) - start)
     }
 
-    /// So many ticks as a duration.
+    /// Ticks as a duration.
     pub fn duration(self, ticks: u64) -> Duration {
         Duration::from_nanos(self.ps(ticks) / 1000)
     }
@@ -125,7 +125,7 @@ fn overhead(tsc: Tsc) -> u64 {
     };
     let mut beyond: Vec<u64> = (0..9).map(|_| series()).collect();
     beyond.sort_unstable();
-    // More than this is not the spin but somebody else on this CPU.
+    // More than this is not the spin but another thread on this CPU.
     beyond[beyond.len() / 2].min(tsc.ticks(50_000))
 }
 

@@ -1,4 +1,4 @@
-//! Who hears of marked pages, and what time it is for them.
+//! Reports of marked pages, and the clock of their schemes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,15 +16,15 @@ use crate::hint::LINE;
 pub enum Touch {
     /// It was armed.
     Armed,
-    /// Its line was the one in so many that is a sample.
+    /// Its line was sampled.
     Sampled,
 }
 
 /// Hears of touched pages, as a kernel does of faults and of samples that its processor takes.
 pub trait PageWatch: Send + Sync {
-    /// A line of `page` had to come from memory, at `now` (as [`PageMap::now`]). Returns for how long this holds up the thread that
-    /// read it, in nanoseconds; it is charged for that. Called by that thread, after the visit: what moves now is in its new tier
-    /// for the next visit.
+    /// A line of `page` had to come from memory, at `now` (as [`PageMap::now`]). Returns for how
+    /// long this holds up the thread that read it, in nanoseconds; it is charged for that. Called
+    /// by that thread, after the visit: what moves now is in its new tier for the next visit.
     fn touched(&self, page: usize, why: Touch, now: Duration) -> u64;
 }
 
@@ -120,7 +120,8 @@ impl Emulated {
         PageMap::page_of_line(((address - self.start) / LINE) as u64)
     }
 
-    /// A line of a marked page was missing. Whoever watches hears of it after the visit ([`report`](Self::report)).
+    /// A line of a marked page was missing. It is reported after the access
+    /// ([`report`](Self::report)).
     #[cold]
     #[inline(never)]
     pub(super) fn note(&self, thread: &mut Thread, page: usize) {
@@ -138,8 +139,8 @@ impl Emulated {
         }
     }
 
-    /// Tells of the pages that were noted, and charges what comes of it. The thread's part is not held meanwhile, so whoever watches
-    /// may read this memory.
+    /// Tells of the pages that were noted, and charges what comes of it. The thread's part is not
+    /// held meanwhile, so whoever watches may read this memory.
     #[cold]
     #[inline(never)]
     pub(super) fn report(&self) {
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{Arenas, ArenasConfig, Memory};
 
-    /// Remembers what it was told, and holds up each thread for so many nanoseconds.
+    /// Remembers the reports, and holds up each thread for this many nanoseconds.
     struct Told(Mutex<Vec<(usize, Touch)>>, u64);
 
     impl PageWatch for Told {
@@ -240,7 +241,7 @@ mod tests {
     fn an_access_is_seen_once_it_was_asked_for() {
         let (memory, _, slow) = watched(0);
         let (pages, page) = (memory.pages(), memory.page_of(slow) + 1);
-        assert!(pages.take_accessed(page), "nobody knows");
+        assert!(pages.take_accessed(page), "not accessed yet");
         assert!(!pages.take_accessed(page));
         memory.charge_access(slow, LINE);
         assert!(!pages.take_accessed(page), "that was another page");

@@ -1,4 +1,5 @@
-//! DAMON by its files in sysfs: one thread that watches the physical addresses of both nodes, and one scheme for each direction.
+//! DAMON by its files in sysfs: one thread that watches the physical addresses of both nodes, and
+//! one scheme for each direction.
 
 use std::fs;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use std::path::Path;
 use super::TieringError;
 
 const ADMIN: &str = "sys/kernel/mm/damon/admin/kdamonds";
-/// The words for what is hot and what is cold.
+/// DAMON's names of the hot and of the cold scheme.
 const ACTIONS: [&str; 2] = ["migrate_hot", "migrate_cold"];
 const ZONES: &str = "proc/zoneinfo";
 const PAGE: u64 = 4096;
@@ -18,7 +19,8 @@ const INTERVALS_US: [(&str, &str); 3] = [
     ("aggr_us", "100000"),
     ("update_us", "1000000"),
 ];
-/// How many regions the addresses are split into: more than by default, as a map is a small part of a node.
+/// How many regions the addresses are split into: more than by default, as a map is a small part of
+/// a node.
 const REGIONS: [(&str, &str); 2] = [("max", "4000"), ("min", "400")];
 /// Samples of an aggregation.
 const SAMPLES: u64 = 20;
@@ -37,7 +39,7 @@ pub(super) fn writes(
     let running =
         fs::read_to_string(root.join(&count)).map_err(|error| failed(&count, error.to_string()))?;
     if running.trim() != "0" {
-        return Err(failed(&count, "DAMON is in use by somebody else".into()));
+        return Err(failed(&count, "DAMON is in use already".into()));
     }
     let zones =
         fs::read_to_string(root.join(ZONES)).map_err(|error| failed(ZONES, error.to_string()))?;
@@ -114,8 +116,8 @@ pub(super) struct Applied {
 
 /// What the first thread's schemes moved.
 pub(super) fn applied_bytes(root: &Path) -> Applied {
-    // The files tell what was so when they were last asked for (Linux 6.17 can refresh them by itself). A thread that does not run has no
-    // news.
+    // The files tell what was so when they were last asked for (Linux 6.17 can refresh them by
+    // itself). A thread that does not run has no news.
     let _ = fs::write(root.join(thread()).join("state"), "update_schemes_stats");
     let schemes = root.join(context()).join("schemes");
     let text = |scheme: &Path, file: &str| fs::read_to_string(scheme.join(file)).ok();
@@ -157,7 +159,8 @@ fn addresses(zones: &str, node: u32) -> Option<Range<u64>> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "Node 0, zone DMA\n  pages free 3\n        spanned  4095\n  start_pfn:           1\n\
+    const TEXT: &str = "Node 0, zone DMA\n  pages free 3\n        spanned  4095\n\
+        \x20 start_pfn:           1\n\
                         Node 0, zone Normal\n        spanned  0\n  start_pfn:           0\n\
                         Node 1, zone DMA32\n        spanned  16\n  start_pfn:           4096\n\
                         Node 1, zone Normal\n        spanned  16\n  start_pfn:           8192\n";

@@ -1,4 +1,5 @@
-//! What the kernel moved between NUMA nodes: its own counters, of the whole machine, as Taneja reads them.
+//! What the kernel moved between NUMA nodes: its own counters, of the whole machine, as Taneja
+//! reads them.
 //!
 //! Invariant: what a kernel does not count is `None`, never 0.
 
@@ -11,8 +12,9 @@ use super::damon;
 
 const VMSTAT: &str = "proc/vmstat";
 
-/// What the kernel moved, and why. The names are the kernel's own, those of `/proc/vmstat`, but for DAMON's, which are `sz_applied` of
-/// its schemes in sysfs. `None` (`null` in JSON) where the kernel does not count it.
+/// What the kernel moved, and why. The names are the kernel's own, those of `/proc/vmstat`, but for
+/// DAMON's, which are `sz_applied` of its schemes in sysfs. `None` (`null` in JSON) where the
+/// kernel does not count it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelMoves {
@@ -92,7 +94,8 @@ impl MoveCounter {
         }
     }
 
-    /// What was moved since. Where DAMON runs, waits until it has told: a tenth of a second in Linux 6.12, and longer while it moves pages.
+    /// What was moved since. Where DAMON runs, waits until it has told: a tenth of a second in
+    /// Linux 6.12, and longer while it moves pages.
     pub fn moved(&self) -> KernelMoves {
         KernelMoves::read(&self.root).since(self.before)
     }
@@ -104,7 +107,8 @@ mod tests {
     use super::*;
 
     /// Of Linux 6.12, with a name that another begins with.
-    const TEXT: &str = "nr_free_pages 80213\npgpromote_success 17\npgpromote_candidate 4096\npgdemote_kswapd 3\n\
+    const TEXT: &str = "nr_free_pages 80213\npgpromote_success 17\n\
+        pgpromote_candidate 4096\npgdemote_kswapd 3\n\
                         numa_hint_faults 900\nnuma_hint_faults_local 5\n";
 
     #[test]

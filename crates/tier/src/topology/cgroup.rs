@@ -14,7 +14,7 @@ use super::sysfs::Tree;
 pub struct MemoryLimit {
     /// The limit, in bytes.
     pub bytes: u64,
-    /// What is charged against it already, page cache included, in bytes; `None` if not readable.
+    /// Bytes charged against it already, page cache included; `None` if not readable.
     pub used_bytes: Option<u64>,
     /// The file that sets it, relative to the root.
     pub file: String,
@@ -23,7 +23,7 @@ pub struct MemoryLimit {
 /// Version 1 writes the largest page-aligned `i64` for "no limit"; nothing real comes near.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// Where one version of control groups keeps what is asked here.
+/// Where one version of control groups keeps these figures.
 struct Hierarchy {
     /// Mount points, the usual one first.
     mounts: &'static [&'static str],

@@ -67,7 +67,8 @@ impl fmt::Display for IdListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\"{}\" is not a list: expected numbers up to {HIGHEST_ID} and ascending ranges, like 0-1,3",
+            "\"{}\" is not a list: expected numbers up to {HIGHEST_ID} and ascending ranges, like \
+             0-1,3",
             self.text.escape_default()
         )
     }

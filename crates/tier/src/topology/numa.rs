@@ -24,7 +24,7 @@ pub struct NumaNode {
     pub cpus: CpuList,
     /// Its memory, in bytes; 0 for CPUs without memory.
     pub total_bytes: u64,
-    /// Its memory that nobody used when it was read, in bytes.
+    /// Its free memory when it was read, in bytes.
     pub free_bytes: u64,
     /// ACPI distance from this node to each node: 10 is local, 21 takes 2.1 times as long. Empty
     /// if unknown.
@@ -146,7 +146,8 @@ fn complete_only_node(tree: &mut Tree, node: &mut NumaNode) {
     };
     if total / 11 > node.total_bytes / 10 {
         tree.note(format!(
-            "node {} counts {} MiB of memory but the machine has {} MiB: all of it is taken as this node's",
+            "node {} counts {} MiB of memory but the machine has {} MiB: all of it is taken as \
+             this node's",
             node.id,
             node.total_bytes >> 20,
             total >> 20,

@@ -42,7 +42,8 @@ impl Sentence<'_> {
                 far,
                 near,
             }) => format!(
-                "read latency about {} ns (node {from} measures {ns} ns, scaled by distance {far}/{near})",
+                "read latency about {} ns (node {from} measures {ns} ns, scaled by distance \
+                 {far}/{near})",
                 latency.ns
             ),
         };

@@ -1,7 +1,8 @@
 //! Unpacks a manifest into a directory that stands in for `/`.
 //!
-//! One `path<TAB>content` a line; `\n` in the content is a newline and `\\` a backslash; a path that ends in `/` is a
-//! directory; lines that start with `#` are comments. `record.sh` writes them.
+//! One `path<TAB>content` a line; `\n` in the content is a newline and `\\` a backslash; a path
+//! that ends in `/` is a directory; lines that start with `#` are comments. `record.sh` writes
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
