@@ -401,7 +401,7 @@ const DEAD: u64 = 0;
 /// Threads that replace nodes, beside threads that look at them for a while: nobody sees a node die
 /// or get another life.
 fn replace_and_look(is_fenced: bool) {
-    const ROUNDS: u64 = 30_000;
+    const ROUNDS: u64 = if cfg!(miri) { 200 } else { 30_000 };
     let cells: [AtomicPtr<Node>; 4] = Default::default();
     let pool = Arc::new(Mutex::new(Vec::<&'static Node>::new()));
     let (stamps, replaced, freed) = (
