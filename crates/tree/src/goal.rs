@@ -4,7 +4,7 @@ use timberline_tier::{Arenas, CompactionCandidates, TierId};
 
 /// See the [module's text](self).
 #[derive(Clone, Copy)]
-pub(crate) struct Goal<'s> {
+pub struct Goal<'s> {
     pub tier: TierId,
     /// Not here, of all places in that tier. Whatever is in another tier stays there.
     away_from: Option<&'s CompactionCandidates>,

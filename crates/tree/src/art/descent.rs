@@ -28,7 +28,7 @@ pub(super) const LATER: bool = true;
 
 /// Where a key's record is, or would be.
 #[derive(Clone, Copy)]
-pub(super) enum Hit<'t> {
+pub enum Hit<'t> {
     /// In this leaf.
     Leaf(Leaf<'t>),
     /// In this pack, with this value.

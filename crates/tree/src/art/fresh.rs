@@ -8,7 +8,7 @@ use super::node::{Kind, Leaf, Link, PACK_BYTES, Reach, Room, Tip, leaf_bytes};
 use super::tree::{Parent, Tree};
 
 /// A slot whose content is not linked yet; freed if it never is.
-pub(super) struct Fresh<'t, M: Memory, R: Reach> {
+pub struct Fresh<'t, M: Memory, R: Reach> {
     tree: &'t Tree<M, R>,
     pub link: Link,
     bytes: usize,

@@ -13,9 +13,9 @@
 //! | `fresh.rs` | nodes that come and go |
 //! | `grow.rs`, `share.rs`, `shrink.rs` | structure modifications |
 //! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
-//! | `way.rs`, `walk.rs`, `scan.rs`, `range.rs` | many records in order |
+//! | `way.rs`, `walk.rs`, `scan.rs` | many records in order |
 //! | `stats.rs` | what it consists of |
-//! | `map.rs` | the typed face, [`Art`] |
+//! | `map.rs` | the map, [`Art`] |
 
 mod change;
 mod descent;
@@ -26,7 +26,6 @@ mod map;
 mod migrate;
 mod node;
 mod placed;
-mod range;
 mod scan;
 mod share;
 mod shrink;
@@ -37,4 +36,6 @@ mod way;
 
 pub use map::{Art, ArtError};
 pub use node::{Far, Near, Reach};
-pub use range::Range;
+
+/// An iterator over a range of an [`Art`]. See [`Map::range`](crate::Map::range).
+pub type Range<K, V, M, R> = crate::range::Records<K, V, tree::Tree<M, R>>;

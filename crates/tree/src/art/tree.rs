@@ -19,7 +19,7 @@ use crate::value::{Fetched, Keep, ValueBlock};
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
 #[repr(align(128))]
-pub(super) struct Root {
+pub struct Root {
     link: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ impl Root {
 }
 
 /// A concurrent radix tree from byte strings to words. See [`Art`](super::Art) for its typed face.
-pub(super) struct Tree<M: Memory, R: Reach> {
+pub struct Tree<M: Memory, R: Reach> {
     pub store: Store<M>,
     pub root: Versioned<Root>,
     pub base: Base,
@@ -50,7 +50,7 @@ pub(super) struct Tree<M: Memory, R: Reach> {
 }
 
 /// An inner node, as of one version.
-pub(super) struct Inner<'g, R> {
+pub struct Inner<'g, R> {
     pub link: Link,
     pub node: Snapshot<'g, Body<R>>,
 }
@@ -64,7 +64,7 @@ impl<R> Clone for Inner<'_, R> {
 impl<R> Copy for Inner<'_, R> {}
 
 /// Where a node hangs.
-pub(super) enum Parent<'g, R> {
+pub enum Parent<'g, R> {
     Root(Snapshot<'g, Root>),
     Node(Inner<'g, R>, Position),
 }
@@ -78,7 +78,7 @@ impl<R> Clone for Parent<'_, R> {
 impl<R> Copy for Parent<'_, R> {}
 
 /// A locked parent, to hang another node there.
-pub(super) enum HeldParent<'g, R> {
+pub enum HeldParent<'g, R> {
     Root(Exclusive<'g, Root>),
     Node(Exclusive<'g, Body<R>>, Position),
 }

@@ -43,7 +43,7 @@ impl Way {
 
 /// Where to begin: at a key, or next to it in the walker's direction.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Start<'k> {
+pub enum Start<'k> {
     Everything,
     At(TipKey<'k>),
     After(TipKey<'k>),

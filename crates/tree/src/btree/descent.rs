@@ -354,7 +354,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Leaf<'t, M, WORDS, H> 
 }
 
 /// A place in a leaf that was not locked when it was read.
-pub(crate) struct Slot<'t, const WORDS: usize> {
+pub struct Slot<'t, const WORDS: usize> {
     pub leaf: Snapshot<'t, Body<WORDS>>,
     /// The record's index, or where it would have to go.
     pub found: Result<usize, usize>,

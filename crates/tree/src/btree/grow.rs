@@ -34,7 +34,7 @@ enum Room {
 }
 
 /// Memory for a node that is not linked yet; freed if it never is.
-pub(crate) struct Fresh<'t, M: Memory, const WORDS: usize> {
+pub struct Fresh<'t, M: Memory, const WORDS: usize> {
     store: &'t Store<M>,
     link: Option<Link>,
 }

@@ -11,7 +11,7 @@
 //! | `payload.rs`, `blocks.rs` | what leaves lead to, where payloads are more than words |
 //! | `copies.rs` | copies of hot records, apart from their leaves |
 //! | `stats.rs` | what it consists of |
-//! | `map.rs` | the typed face, [`BTree`] |
+//! | `map.rs` | the map, [`BTree`] |
 
 mod blocks;
 mod bulk;

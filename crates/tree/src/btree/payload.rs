@@ -10,7 +10,7 @@ use crate::value::Keep;
 
 /// Tells the core of the tree what hangs below its leaves. Everything here is asked for entries that were read under a lock or
 /// validated, so that links may be followed.
-pub(crate) trait Payload: Send + Sync + 'static {
+pub trait Payload: Send + Sync + 'static {
     /// Whether there are layers. Where not, code for them is compiled out.
     const LINKS: bool;
 
@@ -59,7 +59,7 @@ pub(crate) trait Payload: Send + Sync + 'static {
 }
 
 /// Values and nothing else: one tree, without layers.
-pub(crate) struct Values<H>(PhantomData<H>);
+pub struct Values<H>(PhantomData<H>);
 
 /// Values that are words.
 pub(crate) type Words = Values<Word>;

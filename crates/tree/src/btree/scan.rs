@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use timberline_placement::Access;
@@ -34,13 +34,13 @@ pub(super) struct Span {
 impl Span {
     pub const NONE: Span = Span { first: 1, last: 0 };
 
-    pub fn of<K: Key>(bounds: impl RangeBounds<K>) -> Span {
-        let first = match bounds.start_bound() {
+    pub fn of<K: Key>(low: Bound<K>, high: Bound<K>) -> Span {
+        let first = match low {
             Bound::Included(key) => Some(key.to_word()),
             Bound::Excluded(key) => key.to_word().checked_add(1),
             Bound::Unbounded => Some(0),
         };
-        let last = match bounds.end_bound() {
+        let last = match high {
             Bound::Included(key) => Some(key.to_word()),
             Bound::Excluded(key) => key.to_word().checked_sub(1),
             Bound::Unbounded => Some(u64::MAX),

@@ -25,7 +25,7 @@ use crate::value::{Change, Keep};
 
 /// The root's address and height, guarded like a node: it is the root's parent.
 #[repr(align(128))]
-pub(crate) struct Root {
+pub struct Root {
     node: AtomicU64,
     height: AtomicU64,
 }
@@ -49,7 +49,7 @@ impl Root {
 ///
 /// With a [`Payload`] that leads to layers it is a forest: trees whose roots hang below leaves of others, in one memory, under one
 /// placement, all with the same nodes and the same structure modifications.
-pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
+pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub store: Store<M>,
     pub root: Versioned<Root>,
     pub search: Search,
@@ -66,7 +66,7 @@ pub(crate) struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
 
 /// A [`NodeKey`] taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At<'p> {
+pub struct At<'p> {
     /// The words that lead to the node's layer, each of eight bytes; empty for the topmost tree.
     pub path: &'p [u8],
     pub key: u64,
@@ -115,7 +115,7 @@ impl<'p> At<'p> {
 }
 
 /// Where a node hangs.
-pub(crate) enum Parent<'g, const WORDS: usize> {
+pub enum Parent<'g, const WORDS: usize> {
     Root(Snapshot<'g, Root>),
     Node(Snapshot<'g, Body<WORDS>>),
     /// A leaf of another layer, and its entry for this one, that a layer's root hangs below.
@@ -123,7 +123,7 @@ pub(crate) enum Parent<'g, const WORDS: usize> {
 }
 
 /// A node found by key, with its parent; valid as long as both snapshots are.
-pub(crate) struct Place<'g, const WORDS: usize> {
+pub struct Place<'g, const WORDS: usize> {
     /// What was looked for; a leaf above it, if its layer is gone.
     pub at: At<'g>,
     /// Steps below the topmost root.
@@ -134,7 +134,7 @@ pub(crate) struct Place<'g, const WORDS: usize> {
 }
 
 /// A locked parent, to point at another node.
-pub(crate) enum HeldParent<'g, const WORDS: usize> {
+pub enum HeldParent<'g, const WORDS: usize> {
     Root(Exclusive<'g, Root>),
     Node(Exclusive<'g, Body<WORDS>>),
     Leaf(Exclusive<'g, Body<WORDS>>, At<'g>),

@@ -49,7 +49,7 @@ pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
 pub(crate) use page::Page;
 
 /// See the [module's text](self).
-pub(crate) struct RecordCache {
+pub struct RecordCache {
     /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
     directory: Table<AtomicU32>,
     /// How many there are: those with the lowest numbers. Written by whoever holds `coming_and_going`.
@@ -64,7 +64,7 @@ pub(crate) struct RecordCache {
 }
 
 /// A record's copy, as it was found.
-pub(crate) struct Found<'a> {
+pub struct Found<'a> {
     bucket: Snapshot<'a, bucket::Body>,
     way: usize,
 }

@@ -10,7 +10,7 @@ use crate::btree::payload::Payload;
 use crate::value::Keep;
 
 /// Payloads as [`slice`](super::slice) describes them, of values that are kept as `H` says.
-pub(crate) struct Slices<H>(PhantomData<H>);
+pub struct Slices<H>(PhantomData<H>);
 
 /// What an entry leads to, if that is more than a value.
 #[inline(always)]

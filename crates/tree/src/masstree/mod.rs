@@ -19,25 +19,28 @@
 //! | `layers.rs` | what the core of the B+tree needs to know of that |
 //! | `descent.rs`, `read.rs` | the way to a key, and lookups |
 //! | `write.rs`, `deepen.rs` | operations on one record, and new layers |
-//! | `walk.rs`, `range.rs` | many records in order |
-//! | `map.rs` | the typed face, [`Masstree`] |
+//! | `walk.rs` | many records in order |
+//! | `map.rs` | the map, [`Masstree`] |
 
 mod deepen;
 mod descent;
 mod ends;
 mod layers;
 mod map;
-mod range;
 mod read;
 mod slice;
 mod walk;
 mod write;
 
 pub use map::Masstree;
-pub use range::Range;
+
+/// An iterator over a range of a [`Masstree`]. See [`Map::range`](crate::Map::range).
+pub type Range<K, V, M, const WORDS: usize> =
+    crate::range::Records<K, V, Tree<M, WORDS, <V as crate::Value>::Kept>>;
 
 /// Body words of a node of 256 bytes: layers are many and small.
 pub const NODE: usize = crate::btree::NODE_256;
 
 /// The forest of a map whose values are kept so.
-type Tree<M, const WORDS: usize, H> = crate::btree::tree::Tree<M, WORDS, layers::Slices<H>>;
+pub(crate) type Tree<M, const WORDS: usize, H> =
+    crate::btree::tree::Tree<M, WORDS, layers::Slices<H>>;

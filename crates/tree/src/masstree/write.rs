@@ -86,7 +86,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     }
 
     /// Makes the value of a key what `change` makes of what is there, atomically. Returns what `out` makes of what was there.
-    pub fn put<R>(
+    pub fn upsert<R>(
         &self,
         key: &[u8],
         mut change: impl Change,

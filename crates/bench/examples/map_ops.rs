@@ -1,0 +1,93 @@
+//! One operation on one map, to count its instructions: `map_ops <map>-<operation> <n>`.
+//! `cargo xtask callgrind` runs it.
+
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use timberline_bench::workload::{KeySpace, Rng, load_order};
+use timberline_placement::AllFast;
+use timberline_tier::{Arenas, ArenasConfig, Native};
+use timberline_tree::{Art, BTree, Masstree};
+
+const RECORDS: u64 = 50_000;
+/// Records of a scan.
+const SCANNED: usize = 50;
+const USAGE: &str = "usage: map_ops <map>-<operation> <n>; maps: btree, strings (a B+tree of \
+                     strings), art, masstree; operations: get, insert, update, remove, scan";
+
+/// Runs `n` operations of one kind on a loaded map. `$key` writes a number as the map's key.
+macro_rules! run {
+    ($map:ty, $key:expr, $value:expr, $operation:expr, $n:expr) => {{
+        let arenas = ArenasConfig::two_tiers(256 << 20, 64 << 20);
+        let arenas = Arenas::new(&arenas).expect("addresses");
+        let map = <$map>::new(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
+        let space = KeySpace::new(1 << 24).expect("a valid size");
+        let insert = |id| {
+            let key = space.key(id);
+            map.insert($key(&key), $value(&key))
+                .expect("enough memory was given");
+        };
+        load_order(RECORDS, 1, 0, 1).for_each(insert);
+        let mut random = Rng::new(1, 0);
+        let ids = (0..$n).map(|_| random.below(RECORDS));
+        match $operation {
+            "get" => ids.for_each(|id| {
+                black_box(map.get_with($key(&space.key(id)), |value| {
+                    black_box(value);
+                }));
+            }),
+            "insert" => (RECORDS..RECORDS + $n).for_each(insert),
+            "update" => ids.for_each(|id| {
+                let key = space.key(id);
+                black_box(map.update($key(&key), $value(&key)).expect("enough memory"));
+            }),
+            "remove" => (0..$n.min(RECORDS)).for_each(|id| {
+                black_box(map.remove($key(&space.key(id))));
+            }),
+            "scan" => ids.for_each(|id| {
+                map.scan($key(&space.key(id)), SCANNED, |key, value| {
+                    black_box((key, value));
+                    ControlFlow::Continue(())
+                });
+            }),
+            _ => return None,
+        }
+    }};
+}
+
+fn run(map: &str, operation: &str, n: u64) -> Option<()> {
+    match map {
+        "btree" => run!(BTree<u64, u64>, |key: &u64| *key, |key: &u64| *key, operation, n),
+        "strings" => run!(BTree<u64, Vec<u8>>, |key: &u64| *key, as_bytes, operation, n),
+        "art" => run!(Art<u64, u64>, as_is, |key: &u64| *key, operation, n),
+        "masstree" => run!(Masstree<u64, u64>, as_is, |key: &u64| *key, operation, n),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn as_is(key: &u64) -> &u64 {
+    key
+}
+
+fn as_bytes(_: &u64) -> &'static [u8] {
+    b"a value in a block"
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match &args[..] {
+        [what, n] => what
+            .split_once('-')
+            .zip(n.parse().ok())
+            .and_then(|((map, operation), n)| run(map, operation, n)),
+        _ => None,
+    };
+    if done.is_none() {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,198 @@
+//! Maps over byte strings: what their trees have in common, and the methods that only they have.
+
+use std::borrow::Borrow;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use timberline_placement::Placed;
+
+use super::{Core, Map};
+use crate::range::{Ordered, Records, Way};
+use crate::store::Store;
+use crate::value::{Change, lent};
+use crate::{ByteKey, InsertError, MAX_KEY, Stats, Value};
+
+/// A tree from byte strings to words, of values that are kept as `H` says. See [`Core`] for its
+/// methods.
+pub trait ByteTree<H>: Ordered + Placed + Sized {
+    const NAME: &'static str;
+
+    fn store(&self) -> &Store<Self::Memory>;
+
+    fn get<R>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> R) -> Option<R>;
+
+    fn get_each<B: AsRef<[u8]>>(
+        &self,
+        keys: impl Iterator<Item = B>,
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    );
+
+    fn get_async<R>(
+        &self,
+        key: &[u8],
+        out: impl FnOnce(u64) -> R,
+    ) -> impl Future<Output = Option<R>>;
+
+    /// The key has at most [`MAX_KEY`] bytes.
+    fn upsert<R>(
+        &self,
+        key: &[u8],
+        change: impl Change,
+        out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError>;
+
+    fn modify<R>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl Change,
+        out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError>;
+
+    fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R>;
+
+    fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> R) -> Option<R>;
+
+    fn clear(&self);
+
+    fn stats(&self) -> Stats;
+}
+
+impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
+    const NAME: &'static str = T::NAME;
+    type Memory = <T as Ordered>::Memory;
+    type Key<'k>
+        = &'k K
+    where
+        K: 'k;
+    type Owned = K::Owned;
+    type Range = Records<K, V, T>;
+
+    #[inline(always)]
+    fn lend(key: &K) -> &K {
+        key
+    }
+
+    fn ascends(first: &K, second: &K) -> bool {
+        first.to_bytes().as_ref() < second.to_bytes().as_ref()
+    }
+
+    #[inline(always)]
+    fn store(&self) -> &Store<Self::Memory> {
+        ByteTree::store(self)
+    }
+
+    #[inline(always)]
+    fn get<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
+        ByteTree::get(self, key.to_bytes(), out)
+    }
+
+    fn get_each<Q: Borrow<K>>(
+        &self,
+        keys: &[Q],
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        let keys = keys.iter().map(|key| key.borrow().to_bytes());
+        ByteTree::get_each(self, keys, depth, found);
+    }
+
+    async fn get_async<'k, R>(&'k self, key: &'k K, out: impl FnOnce(u64) -> R) -> Option<R> {
+        let key = key.to_bytes();
+        ByteTree::get_async(self, key.as_ref(), out).await
+    }
+
+    #[inline(always)]
+    fn upsert<R>(
+        &self,
+        key: &K,
+        change: impl Change,
+        out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        let key = key.to_bytes();
+        match key.as_ref().len() {
+            ..=MAX_KEY => ByteTree::upsert(self, key.as_ref(), change, out),
+            len => Err(InsertError::KeyTooLong(len)),
+        }
+    }
+
+    #[inline(always)]
+    fn modify<R>(
+        &self,
+        key: &K,
+        change: impl Change,
+        out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        ByteTree::modify(self, key.to_bytes(), change, out)
+    }
+
+    #[inline(always)]
+    fn remove<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
+        ByteTree::remove(self, key.to_bytes().as_ref(), out)
+    }
+
+    fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, u64) -> R) -> Option<R> {
+        ByteTree::pop(self, way, |key, value| out(K::from_bytes(key), value))
+    }
+
+    fn clear(&self) {
+        ByteTree::clear(self);
+    }
+
+    fn range(tree: &Arc<T>, low: Bound<&K>, high: Bound<&K>) -> Records<K, V, T> {
+        let bytes = |key: &K| key.to_bytes().as_ref().to_vec();
+        Records::new(tree.clone(), low.map(bytes), high.map(bytes))
+    }
+
+    fn scan(
+        &self,
+        from: &K,
+        limit: usize,
+        mut visit: impl FnMut(K::Owned, u64) -> ControlFlow<()>,
+    ) -> usize {
+        let from = from.to_bytes();
+        let from = Bound::Included(from.as_ref());
+        let typed = |key: &[u8], value| visit(K::from_bytes(key), value);
+        self.walk(Way::Forward, from, limit, typed)
+    }
+
+    fn stats(&self) -> Stats {
+        ByteTree::stats(self)
+    }
+}
+
+/// Maps over byte strings.
+impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Map<T, K, V> {
+    /// The records whose keys begin with the bytes of `prefix`, in order, from either end.
+    pub fn prefix(&self, prefix: &K) -> Records<K, V, T> {
+        let low = prefix.to_bytes().as_ref().to_vec();
+        let high = after_all_with(&low);
+        Records::new(self.tree.clone(), Bound::Included(low), high)
+    }
+
+    /// As [`scan`](Self::scan), with the keys lent as bytes: no allocation a record.
+    pub fn scan_bytes(
+        &self,
+        from: &K,
+        limit: usize,
+        mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        let from = from.to_bytes();
+        let from = Bound::Included(from.as_ref());
+        let memory = self.memory();
+        let typed = |key: &[u8], value| visit(key, lent::<V>(memory, value));
+        self.tree.walk(Way::Forward, from, limit, typed)
+    }
+}
+
+/// The least key after all that begin with `prefix`, as a bound.
+fn after_all_with(prefix: &[u8]) -> Bound<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Bound::Excluded(end);
+        }
+    }
+    Bound::Unbounded
+}

@@ -1,0 +1,111 @@
+//! What the handle of a map needs of a tree.
+
+use std::borrow::Borrow;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use timberline_placement::Placed;
+use timberline_tier::Memory;
+
+use super::Map;
+use crate::range::Way;
+use crate::store::Store;
+use crate::value::Change;
+use crate::{BulkError, InsertError, Stats, Value};
+
+/// A tree from keys `K` to the words of values `V`. Where a closure gets a value's word, the word is
+/// validated and the thread is pinned.
+pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
+    /// The map's name in messages.
+    const NAME: &'static str;
+    /// The memory that its nodes live in.
+    type Memory: Memory;
+    /// A key as operations take it: a word by value, a string by reference.
+    type Key<'k>: Copy
+    where
+        K: 'k;
+    /// A key as iterators yield it.
+    type Owned;
+    /// The iterator over a range.
+    type Range: DoubleEndedIterator<Item = (Self::Owned, V)>;
+
+    /// A key as operations take it.
+    fn lend(key: &K) -> Self::Key<'_>;
+
+    /// Whether the second key is greater than the first.
+    fn ascends(first: Self::Key<'_>, second: Self::Key<'_>) -> bool;
+
+    /// The store of its nodes.
+    fn store(&self) -> &Store<Self::Memory>;
+
+    /// Applies `out` to the value of a key.
+    fn get<R>(&self, key: Self::Key<'_>, out: impl FnOnce(u64) -> R) -> Option<R>;
+
+    /// Calls `found` with each key's position and value. `depth` lookups overlap.
+    fn get_each<Q: Borrow<K>>(
+        &self,
+        keys: &[Q],
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    );
+
+    /// As [`get`](Self::get), yielding at each node.
+    fn get_async<'k, R>(
+        &'k self,
+        key: Self::Key<'k>,
+        out: impl FnOnce(u64) -> R,
+    ) -> impl Future<Output = Option<R>>;
+
+    /// Inserts or replaces by `change` of the present value, atomically. Applies `out` to the
+    /// previous value.
+    fn upsert<R>(
+        &self,
+        key: Self::Key<'_>,
+        change: impl Change,
+        out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError>;
+
+    /// As [`upsert`](Self::upsert), of a present record only.
+    fn modify<R>(
+        &self,
+        key: Self::Key<'_>,
+        change: impl Change,
+        out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError>;
+
+    /// Removes a record. Applies `out` to its value.
+    fn remove<R>(&self, key: Self::Key<'_>, out: impl FnOnce(u64) -> R) -> Option<R>;
+
+    /// Removes the first record in one direction, as one step. Applies `out` to its key and value.
+    fn pop<R>(&self, way: Way, out: impl FnOnce(Self::Owned, u64) -> R) -> Option<R>;
+
+    /// Removes all records that are there throughout.
+    fn clear(&self);
+
+    /// The records of a range.
+    fn range(
+        tree: &Arc<Self>,
+        low: Bound<Self::Key<'_>>,
+        high: Bound<Self::Key<'_>>,
+    ) -> Self::Range;
+
+    /// Calls `visit` with up to `limit` records from `from` on until it breaks. Returns the number of
+    /// calls.
+    fn scan(
+        &self,
+        from: Self::Key<'_>,
+        limit: usize,
+        visit: impl FnMut(Self::Owned, u64) -> ControlFlow<()>,
+    ) -> usize;
+
+    /// Loads ascending records into a map of this tree.
+    fn load<Q: Borrow<K>>(
+        map: &Map<Self, K, V>,
+        sorted: impl Iterator<Item = (Q, V)>,
+    ) -> Result<usize, BulkError> {
+        map.insert_sorted(sorted)
+    }
+
+    /// Nodes by level and tier.
+    fn stats(&self) -> Stats;
+}

@@ -1,0 +1,385 @@
+//! The handle that users have of a map, whatever tree is below it.
+//!
+//! [`Map`] has all public methods and their documentation, once. [`Core`] is what it needs of a tree;
+//! [`ByteTree`] is what a tree of byte strings implements to be a [`Core`]. All calls are static.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `core.rs` | what the handle needs of a tree |
+//! | `bytes.rs` | trees of byte strings, and the methods that only their maps have |
+
+mod bytes;
+mod core;
+
+use std::borrow::Borrow;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use timberline_placement::Placed;
+use timberline_sync::epoch::Domain;
+
+pub use self::bytes::ByteTree;
+pub use self::core::Core;
+use crate::range::Way;
+use crate::traverse::DEPTH;
+use crate::value::{Keep, lent, owned};
+use crate::{BulkError, InsertError, Stats, Value};
+
+/// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
+///
+/// [`BTree`](crate::BTree), [`Art`](crate::Art) and [`Masstree`](crate::Masstree) are this type with
+/// their trees; each tells how to make one, what a key is, and how it is passed.
+///
+/// All operations take `&self` and may run on any number of threads. Point operations are
+/// linearizable and take no lock to read. Scans are linearizable leaf by leaf. A clone is another
+/// handle to the same map.
+pub struct Map<T, K: ?Sized, V> {
+    pub(crate) tree: Arc<T>,
+    typed: PhantomData<fn(&K) -> V>,
+}
+
+impl<T, K: ?Sized, V> Map<T, K, V> {
+    pub(crate) fn of(tree: T) -> Self {
+        Map {
+            tree: Arc::new(tree),
+            typed: PhantomData,
+        }
+    }
+}
+
+impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
+    /// The value of `key`.
+    #[inline]
+    pub fn get(&self, key: T::Key<'_>) -> Option<V> {
+        self.get_with(key, V::own)
+    }
+
+    /// Calls `read` with the value of `key`, without copying it. No memory is reclaimed meanwhile, so
+    /// `read` should be brief.
+    #[inline]
+    pub fn get_with<R>(&self, key: T::Key<'_>, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
+        let read = |value| read(lent::<V>(self.memory(), value));
+        self.tree.get(key, read)
+    }
+
+    /// Whether there is a record of `key`.
+    pub fn contains_key(&self, key: T::Key<'_>) -> bool {
+        self.tree.get(key, |_| ()).is_some()
+    }
+
+    /// The value of `key`, as a future that yields wherever it would wait for memory. An executor
+    /// that polls about 16 of them in turn hides much of slow memory's latency. Nothing is allocated.
+    ///
+    /// From its first poll to its last the future holds the epoch back, so no node is freed: poll it
+    /// to its end soon, and let an executor run dry now and then. It is not `Send`, because the
+    /// epoch is held by the thread.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// # use std::sync::Arc;
+    /// # use timberline_placement::AllFast;
+    /// # use timberline_tier::{Arenas, ArenasConfig, Native};
+    /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
+    /// # let map: timberline_tree::BTree<u64, u64> = timberline_tree::BTree::new(Native(arenas), Arc::new(AllFast))?;
+    /// map.insert(3, 33)?;
+    /// let (mut three, mut four) = (pin!(map.get_async(3)), pin!(map.get_async(4)));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// let (mut found, mut missed) = (Poll::Pending, Poll::Pending);
+    /// while found.is_pending() || missed.is_pending() {
+    ///     if found.is_pending() {
+    ///         found = three.as_mut().poll(&mut context);
+    ///     }
+    ///     if missed.is_pending() {
+    ///         missed = four.as_mut().poll(&mut context);
+    ///     }
+    /// }
+    /// assert_eq!((found, missed), (Poll::Ready(Some(33)), Poll::Ready(None)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn get_async<'k>(&'k self, key: T::Key<'k>) -> Option<V> {
+        self.tree.get_async(key, |value| self.own(value)).await
+    }
+
+    /// The values of many keys, in their order: `values[i]` becomes the value of `keys[i]`.
+    /// [`DEPTH`] lookups overlap, which hides much of slow memory's latency. Each is linearizable on
+    /// its own.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn get_many<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>]) {
+        self.get_many_deep(keys, values, DEPTH);
+    }
+
+    /// As [`get_many`](Self::get_many), with `depth` overlapping lookups, clamped to 1 …
+    /// [`MAX_DEPTH`](crate::traverse::MAX_DEPTH). Memory of high latency that takes many prefetches
+    /// wants more.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    pub fn get_many_deep<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>], depth: usize) {
+        assert_eq!(keys.len(), values.len(), "a value for each key");
+        self.tree.get_each(keys, depth, |index, found| {
+            values[index] = found.map(|value| self.own(value));
+        });
+    }
+
+    /// Inserts a record, or replaces the value of a present one. Returns the previous value.
+    ///
+    /// # Errors
+    /// The key or the value is too long, or memory is used up; the map is as it was.
+    #[inline]
+    pub fn insert(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let change = V::Kept::setting(self.tree.store(), value, |_| true);
+        self.tree.upsert(key, change, |before| self.own(before))
+    }
+
+    /// Replaces the value of a present record. Returns the previous value, `None` where there is no
+    /// such record.
+    ///
+    /// # Errors
+    /// The value is too long, or there is no memory for it. Words need none: there is no error then.
+    #[inline]
+    pub fn update(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+        let value = V::to_kept(value);
+        V::Kept::check(value)?;
+        let change = V::Kept::setting(self.tree.store(), value, |_| true);
+        self.tree.modify(key, change, |before| self.own(before))
+    }
+
+    /// Replaces the value of a present record by `change` of it, atomically. Where `change` returns
+    /// `None`, the record stays as it is. Returns the previous value, `None` where there is no such
+    /// record.
+    ///
+    /// `change` should be brief and must not use the map. For words it is called once, with the leaf
+    /// locked. For strings it is called without a lock, and again if another thread replaced the
+    /// value meanwhile.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    #[inline]
+    pub fn modify(
+        &self,
+        key: T::Key<'_>,
+        mut change: impl FnMut(V::Ref<'_>) -> Option<V>,
+    ) -> Result<Option<V>, InsertError> {
+        let mut after = None;
+        let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
+        let change = V::Kept::making(self.tree.store(), &mut after, make);
+        self.tree.modify(key, change, |before| self.own(before))
+    }
+
+    /// Inserts or replaces a record by `value` of the present value, atomically. Returns the new
+    /// value. `value` is called as [`modify`](Self::modify) calls its `change`.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn upsert_with(
+        &self,
+        key: T::Key<'_>,
+        mut value: impl FnMut(Option<V::Ref<'_>>) -> V,
+    ) -> Result<V, InsertError> {
+        let mut after = None;
+        let make = |now: Option<V::Ref<'_>>| Some(value(now));
+        let change = V::Kept::making(self.tree.store(), &mut after, make);
+        self.tree.upsert(key, change, |_| ())?;
+        Ok(after.expect("the record is there"))
+    }
+
+    /// Replaces the value of a present record if it is `expected`. Otherwise the inner `Err` has the
+    /// present value, or `None` if there is no such record.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    pub fn compare_and_set(
+        &self,
+        key: T::Key<'_>,
+        expected: V::Ref<'_>,
+        new: V::Ref<'_>,
+    ) -> Result<Result<(), Option<V>>, InsertError> {
+        let (expected, new) = (V::to_kept(expected), V::to_kept(new));
+        V::Kept::check(new)?;
+        let is_expected = Cell::new(false);
+        let change = V::Kept::setting(self.tree.store(), new, |now| {
+            is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
+            is_expected.get()
+        });
+        let other = |before| (!is_expected.get()).then(|| self.own(before));
+        Ok(match self.tree.modify(key, change, other)? {
+            Some(None) => Ok(()),
+            before => Err(before.flatten()),
+        })
+    }
+
+    /// Removes a record. Returns its value.
+    pub fn remove(&self, key: T::Key<'_>) -> Option<V> {
+        self.tree.remove(key, |value| self.own(value))
+    }
+
+    /// The record with the least key.
+    pub fn first(&self) -> Option<(T::Owned, V)> {
+        self.iter().next()
+    }
+
+    /// The record with the greatest key.
+    pub fn last(&self) -> Option<(T::Owned, V)> {
+        self.iter().next_back()
+    }
+
+    /// Removes the record with the least key, and returns it. The two are one step: no other thread
+    /// puts a lesser one there in between.
+    pub fn pop_first(&self) -> Option<(T::Owned, V)> {
+        let own = |key, value| (key, self.own(value));
+        self.tree.pop(Way::Forward, own)
+    }
+
+    /// Removes the record with the greatest key, and returns it, as one step.
+    pub fn pop_last(&self) -> Option<(T::Owned, V)> {
+        let own = |key, value| (key, self.own(value));
+        self.tree.pop(Way::Backward, own)
+    }
+
+    /// Removes all records that are there throughout, and gives back the memory of copies. Ends beside
+    /// others that insert, too: some of the records that they insert meanwhile may stay.
+    pub fn clear(&self) {
+        self.tree.clear();
+    }
+
+    /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock. A
+    /// record that is there throughout is yielded exactly once.
+    pub fn range<'k>(&self, bounds: impl RangeBounds<T::Key<'k>>) -> T::Range
+    where
+        K: 'k,
+    {
+        let (low, high) = (bounds.start_bound(), bounds.end_bound());
+        T::range(&self.tree, low.cloned(), high.cloned())
+    }
+
+    /// All records, in order.
+    pub fn iter(&self) -> T::Range {
+        T::range(&self.tree, Bound::Unbounded, Bound::Unbounded)
+    }
+
+    /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
+    /// the number of calls. Faster than [`range`](Self::range) for short scans, but `visit` should be
+    /// brief: no memory is reclaimed meanwhile.
+    pub fn scan(
+        &self,
+        from: T::Key<'_>,
+        limit: usize,
+        mut visit: impl FnMut(T::Owned, V::Ref<'_>) -> ControlFlow<()>,
+    ) -> usize {
+        let memory = self.memory();
+        let typed = |key, value| visit(key, lent::<V>(memory, value));
+        self.tree.scan(from, limit, typed)
+    }
+
+    /// Inserts records that ascend by key, and returns their number. A B+tree of words takes them a
+    /// leaf at a time, and leaves full leaves where they are appended; other maps insert them one by
+    /// one, which for sorted input finds its path in the CPU's caches.
+    ///
+    /// # Errors
+    /// The input is not sorted, a key or a value is too long, or memory is used up; all records
+    /// before are in.
+    pub fn bulk_load<Q: Borrow<K>>(
+        &self,
+        sorted: impl IntoIterator<Item = (Q, V)>,
+    ) -> Result<usize, BulkError> {
+        T::load(self, sorted.into_iter())
+    }
+
+    /// Inserts ascending records one by one.
+    pub(crate) fn insert_sorted<Q: Borrow<K>>(
+        &self,
+        sorted: impl Iterator<Item = (Q, V)>,
+    ) -> Result<usize, BulkError> {
+        let (mut loaded, mut last) = (0, None::<Q>);
+        for (key, value) in sorted {
+            let lent = T::lend(key.borrow());
+            if last.is_some_and(|last| !T::ascends(T::lend(last.borrow()), lent)) {
+                return Err(BulkError::Unsorted(loaded));
+            }
+            self.insert(lent, value.lend())
+                .map_err(|error| BulkError::at(loaded, error))?;
+            (loaded, last) = (loaded + 1, Some(key));
+        }
+        Ok(loaded)
+    }
+
+    /// The number of records. Adds up per-thread counts; exact when nobody writes.
+    pub fn len(&self) -> usize {
+        self.tree.store().records()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Nodes by level and tier, bytes by tier, moves so far. Visits the inner nodes; where leaves
+    /// differ in size, these too.
+    pub fn stats(&self) -> Stats {
+        self.tree.stats()
+    }
+
+    /// Nodes that moved to faster and to slower memory so far.
+    pub fn moves(&self) -> (u64, u64) {
+        self.tree.store().moves()
+    }
+
+    /// The memory that the nodes live in.
+    pub fn memory(&self) -> &T::Memory {
+        &self.tree.store().memory
+    }
+
+    /// The epoch domain of the map: memory of what is removed or moved comes back once all threads
+    /// that were [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each
+    /// map has its own, unless it was made in one that it shares with others
+    /// ([`BTree::in_domain`](crate::BTree::in_domain)).
+    pub fn domain(&self) -> &Domain {
+        self.tree.store().domain()
+    }
+
+    /// The tree as a placement's workers see it.
+    pub fn placed(&self) -> Arc<dyn Placed> {
+        self.tree.clone()
+    }
+
+    /// A copy of the value that a word of the tree leads to. The thread is pinned.
+    #[inline(always)]
+    fn own(&self, word: u64) -> V {
+        owned(self.memory(), word)
+    }
+}
+
+impl<T, K: ?Sized, V> Clone for Map<T, K, V> {
+    fn clone(&self) -> Self {
+        Map {
+            tree: self.tree.clone(),
+            typed: PhantomData,
+        }
+    }
+}
+
+impl<T: Core<K, V>, K: ?Sized, V: Value> fmt::Debug for Map<T, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(T::NAME)
+            .field("records", &self.len())
+            .field("levels", &self.tree.levels())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Core<K, V>, K: ?Sized, V: Value> IntoIterator for &Map<T, K, V> {
+    type Item = (T::Owned, V);
+    type IntoIter = T::Range;
+
+    fn into_iter(self) -> T::Range {
+        self.iter()
+    }
+}
