@@ -3,6 +3,7 @@
 //! A map asks its [placement](timberline_placement::Placement) where a new node goes, reports which
 //! leaf was touched, and moves a node when told. It knows no policy.
 
+mod abort;
 pub mod art;
 pub mod btree;
 mod cache;

@@ -12,6 +12,7 @@ use super::descent::Hit;
 use super::node::{Leaf, LockedRow, Pack, Reach, Row, Tip, number};
 use super::tree::Tree;
 use crate::InsertError;
+use crate::abort::{Abort, attempt};
 use crate::value::Change;
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -27,14 +28,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let key = key.as_ref();
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
-            self.retry(|| {
+            attempt(|| {
                 let before = match self.find(key, &guard) {
-                    None | Some(Hit::InRow(_, _, None)) => return Ok(Ok(None)),
-                    Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard)?.map(Some),
-                    Some(Hit::InPack(pack, _)) => Ok(Some(self.change_in_pack(pack, key, change)?)),
-                    Some(Hit::InRow(row, at, _)) => Ok(self.change_in_row(row, at, false, change)?),
+                    None | Some(Hit::InRow(_, _, None)) => None,
+                    Some(Hit::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
+                    Some(Hit::InPack(pack, _)) => Some(self.change_in_pack(pack, key, change)?),
+                    Some(Hit::InRow(row, at, _)) => self.change_in_row(row, at, false, change)?,
                 };
-                Ok(before.map(|before| before.map(&mut out)))
+                Ok(before.map(&mut out))
             })
         })
     }
@@ -47,18 +48,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         leaf: Leaf<'_>,
         change: &mut C,
         guard: &Guard,
-    ) -> Result<Result<u64, InsertError>, Restart> {
+    ) -> Result<u64, Abort> {
         let seen = leaf.value();
         if C::PREPARES {
             let tier = self.store.arenas().tier_of(leaf.address());
-            if let Err(refused) = change.prepare(Some(seen), tier) {
-                return Ok(Err(refused));
-            }
+            change.prepare(Some(seen), tier)?;
         }
         let held = leaf.lock()?;
         let before = leaf.value();
         if C::PREPARES && before != seen {
-            return Err(Restart);
+            return Err(Abort::Restart);
         }
         if let Some(after) = change.change(Some(before)) {
             held.replace(after);
@@ -68,7 +67,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             self.note(Tip::Leaf(leaf), Access::Reuse);
         }
-        Ok(Ok(before))
+        Ok(before)
     }
 
     /// The same for a record in a pack, which was there just now.

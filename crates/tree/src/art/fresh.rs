@@ -15,9 +15,11 @@ pub struct Fresh<'t, M: Memory, R: Reach> {
 }
 
 impl<M: Memory, R: Reach> Fresh<'_, M, R> {
-    /// It is linked now.
-    pub fn keep(self) {
+    /// It is about to be linked. Returns its link.
+    pub fn keep(self) -> Link {
+        let link = self.link;
         std::mem::forget(self);
+        link
     }
 }
 

@@ -1,9 +1,8 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
-//! A record that is not there needs a place in a pack or a row, or one leaf and one of: a place in
-//! the node where its path ends; a larger such node; an inner node between that and a leaf, or
-//! inside a compressed prefix, where two keys part. Where records may share a node, `share.rs` has
-//! what becomes of it.
+//! A new record takes a place in a pack or a row; or it takes one leaf and one of: a place in the
+//! node where its path ends, a larger such node, or an inner node between that and a leaf or inside a
+//! compressed prefix, where two keys part. `share.rs` has what follows where records share a node.
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
@@ -17,11 +16,11 @@ use super::fresh::{Fresh, leaf_below};
 use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::InsertError;
+use crate::abort::{Abort, attempt};
 use crate::value::Change;
 
-/// What became of an attempt: the value before, which is there as long as the thread stays pinned;
-/// or why there was none.
-pub(super) type Put = Result<Option<u64>, InsertError>;
+/// What an attempt comes to: the previous value, which is there as long as the thread stays pinned.
+pub(super) type Put = Result<Option<u64>, Abort>;
 
 /// An attempt to insert one record.
 pub(super) struct Insert<'a, C> {
@@ -37,25 +36,28 @@ impl<C: Change> Insert<'_, C> {
         let value = self.change.change(None);
         value.expect("a record is made of nothing")
     }
-}
 
-/// Why an attempt starts over.
-pub(super) enum Again {
-    /// A writer got in between.
-    Restart,
-    /// What was taken on trust was wrong.
-    Carefully,
-}
-
-impl From<Restart> for Again {
-    fn from(_: Restart) -> Self {
-        Again::Restart
+    /// Bytes of a prefix that the descent did not compare differ from the key's: the next attempt
+    /// compares all.
+    pub fn carefully(&mut self) -> Put {
+        self.careful = true;
+        Err(Abort::Restart)
     }
 }
 
+/// Where an insert meets a node.
+pub(super) struct Site<'g, R> {
+    pub parent: Parent<'g, R>,
+    /// Bytes of the key that lead here.
+    pub depth: usize,
+    /// Inner nodes above.
+    pub level: u8,
+    pub guard: &'g Guard<'g>,
+}
+
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
-    /// `out` makes of the value before.
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what `out`
+    /// makes of the value before.
     pub fn upsert<T>(
         &self,
         key: &[u8],
@@ -66,63 +68,67 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             // Where the record is, or a row with its place, there is nothing to build.
             let there = match self.find(key, &guard) {
-                Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard).map(|put| put.map(Some)),
+                Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
                 Some(Hit::InPack(pack, _)) => {
                     let before = self.change_in_pack(pack, key, change);
-                    before.map(|before| Ok(Some(before)))
+                    before.map(Some).map_err(Abort::from)
                 }
-                Some(Hit::InRow(row, at, _)) => self.change_in_row(row, at, true, change).map(Ok),
-                None => Err(Restart),
+                Some(Hit::InRow(row, at, _)) => {
+                    let before = self.change_in_row(row, at, true, change);
+                    before.map_err(Abort::from)
+                }
+                None => Err(Abort::Restart),
             };
-            let put = there.unwrap_or_else(|Restart| self.try_upsert(key, change, &guard));
-            Ok(put?.map(&mut out))
+            let before = match there {
+                Ok(before) => before,
+                Err(Abort::Refused(refused)) => return Err(refused),
+                Err(Abort::Restart) => self.try_upsert(key, change, &guard)?,
+            };
+            Ok(before.map(&mut out))
         })
     }
 
-    fn try_upsert<C: Change>(&self, key: &[u8], change: &mut C, guard: &Guard) -> Put {
+    fn try_upsert<C: Change>(
+        &self,
+        key: &[u8],
+        change: &mut C,
+        guard: &Guard,
+    ) -> Result<Option<u64>, InsertError> {
         let mut insert = Insert {
             key,
             change,
             careful: false,
         };
-        self.retry(|| {
-            self.descend(&mut insert, guard).map_err(|again| {
-                insert.careful |= matches!(again, Again::Carefully);
-                Restart
-            })
-        })
+        attempt(|| self.descend(&mut insert, guard))
     }
 
-    fn descend<C: Change>(&self, insert: &mut Insert<'_, C>, guard: &Guard) -> Result<Put, Again> {
+    fn descend<C: Change>(&self, insert: &mut Insert<'_, C>, guard: &Guard) -> Put {
         let root = self.root.read()?;
-        let mut parent = Parent::Root(root);
         let mut link = root.get(Root::link)?;
-        let (mut depth, mut level, mut on_trust) = (0, 0u8, false);
+        let mut site = Site {
+            parent: Parent::Root(root),
+            depth: 0,
+            level: 0,
+            guard,
+        };
+        let mut on_trust = false;
         loop {
             if link.is_none() {
-                return self.hang(insert, parent, guard);
+                return self.hang(insert, site);
             }
             match self.tip_at(link, guard) {
-                Some(Tip::Leaf(leaf)) => {
-                    return self.meet(insert, parent, leaf, depth, level, guard);
-                }
-                Some(Tip::Pack(pack)) => {
-                    return self.meet_pack(insert, parent, pack, depth, level, guard);
-                }
-                Some(Tip::Row(row)) => {
-                    return self.meet_row(insert, parent, row, depth, level, guard);
-                }
+                Some(Tip::Leaf(leaf)) => return self.meet(insert, site, leaf),
+                Some(Tip::Pack(pack)) => return self.meet_pack(insert, site, pack),
+                Some(Tip::Row(row)) => return self.meet_row(insert, site, row),
                 None => {}
             }
-            let inner = self.enter(link, &parent, guard)?;
-            self.charge_node(link, insert.key, depth);
+            let inner = self.enter(link, &site.parent, guard)?;
+            self.charge_node(link, insert.key, site.depth);
             let step = inner
                 .node
-                .get(|body| body.step(link.kind(), insert.key, depth))?;
+                .get(|body| body.step(link.kind(), insert.key, site.depth))?;
             let (branch, at, child, trusted) = match step {
-                Step::Differs(same) => {
-                    return self.part(insert, parent, inner, depth, same, level, guard);
-                }
+                Step::Differs(same) => return self.part(insert, site, inner, same),
                 Step::Goes {
                     depth,
                     at,
@@ -132,30 +138,31 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             };
             if trusted && insert.careful {
                 let same = self.same(insert.key, inner, branch, guard)?;
-                if same < depth {
-                    return Err(Again::Restart);
+                if same < site.depth {
+                    return Err(Abort::Restart);
                 }
                 if same < branch {
-                    return self.part(insert, parent, inner, depth, same - depth, level, guard);
+                    let same = same - site.depth;
+                    return self.part(insert, site, inner, same);
                 }
             }
             on_trust |= trusted;
-            level = level.saturating_add(1);
             if child.is_none() {
                 if on_trust
                     && !insert.careful
                     && self.same(insert.key, inner, branch, guard)? < branch
                 {
-                    return Err(Again::Carefully);
+                    return insert.carefully();
                 }
-                return self.add(insert, parent, inner, branch, at, level, guard);
+                return self.add(insert, site, inner, branch, at);
             }
-            parent = Parent::Node(inner, at);
-            (link, depth) = (child, branch + usize::from(at > 0));
+            site.parent = Parent::Node(inner, at);
+            site.level = site.level.saturating_add(1);
+            (link, site.depth) = (child, branch + usize::from(at > 0));
         }
     }
 
-    /// A new leaf below this parent.
+    /// A new leaf below a node in this tier.
     fn leaf_for<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -169,157 +176,138 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(leaf)
     }
 
-    /// Gives a new leaf its value, once nothing can keep it from being linked.
-    fn fill<C: Change>(&self, leaf: &Fresh<'_, M, R>, insert: &mut Insert<'_, C>, guard: &Guard) {
+    /// Gives a new leaf its value, once nothing can keep it from being linked. Returns its link.
+    fn fill<C: Change>(
+        &self,
+        leaf: Fresh<'_, M, R>,
+        insert: &mut Insert<'_, C>,
+        guard: &Guard,
+    ) -> Link {
         self.leaf_at(leaf.link, guard).set_first(insert.made());
+        leaf.keep()
     }
 
-    fn inserted(&self, leaf: Link, level: u8, guard: &Guard) {
+    /// Counts and reports a new leaf, with everything unlocked.
+    fn inserted(&self, leaf: Link, level: u8, guard: &Guard) -> Put {
         self.store.count(1);
         self.store.count_leaves(1);
         self.reaches(level);
         self.note(Tip::Leaf(self.leaf_at(leaf, guard)), Access::Insert);
+        Ok(None)
     }
 
     /// Hangs the first leaf below the root.
-    fn hang<C: Change>(
-        &self,
-        insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
-        let leaf = match self.leaf_for(insert, self.tier_of_parent(&parent), 0) {
-            Ok(leaf) => leaf,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        let link = leaf.link;
-        let held = parent.upgrade()?;
-        self.fill(&leaf, insert, guard);
-        leaf.keep();
+    fn hang<C: Change>(&self, insert: &mut Insert<'_, C>, site: Site<'_, R>) -> Put {
+        let leaf = self.leaf_for(insert, self.tier_of_parent(&site.parent), 0)?;
+        let held = site.parent.upgrade()?;
+        let link = self.fill(leaf, insert, site.guard);
         held.set(link);
         drop(held);
-        self.inserted(link, 0, guard);
-        Ok(Ok(None))
+        self.inserted(link, 0, site.guard)
     }
 
     /// The path ends at a leaf: that of the key, or one to part from.
     fn meet<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         leaf: Leaf<'_>,
-        depth: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         self.visit_leaf(leaf);
         if leaf.key() == insert.key {
-            return Ok(self.change(leaf, insert.change, guard)?.map(Some));
+            return self.change(leaf, insert.change, site.guard).map(Some);
         }
         if self.shares {
-            return self.pair_up(insert, parent, leaf, depth, level, guard);
+            return self.pair_up(insert, site, leaf);
         }
-        self.part_from(insert, parent, Tip::Leaf(leaf), depth, level, guard)
+        self.part_from(insert, site, Tip::Leaf(leaf))
     }
 
     /// The path ends at a row: that of the key, or one to part from.
     fn meet_row<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         row: Row<'_>,
-        depth: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let Some(at) = row.place_of(insert.key) else {
-            return self.part_from(insert, parent, Tip::Row(row), depth, level, guard);
+            return self.part_from(insert, site, Tip::Row(row));
         };
         self.visit_row(row, at);
         let seen = row.read()?;
-        parent.validate()?;
+        site.parent.validate()?;
         if seen.get(|records| records.get(at).is_none() && records.is_full())? {
-            return self.widen(insert, parent, (row, seen), at, level, guard);
+            return self.widen(insert, site, (row, seen), at);
         }
-        Ok(Ok(self.change_in_row(row, at, true, insert.change)?))
+        Ok(self.change_in_row(row, at, true, insert.change)?)
     }
 
     /// The path ends at what holds records of other keys.
     fn part_from<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         tip: Tip<'_>,
-        depth: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let (key, other) = (insert.key, tip.key());
         let same = common(&other, key);
-        if same < depth {
-            return Err(Again::Carefully);
+        if same < site.depth {
+            return insert.carefully();
         }
         let fork = Fork {
-            prefix: &key[depth..same],
+            prefix: &key[site.depth..same],
             path: &key[..same],
             old: self.link_to(tip),
             old_at: position(&other, same),
             new_at: position(key, same),
         };
-        self.fork(insert, parent, fork, level, guard, None)
+        self.fork(insert, site, fork, None)
     }
 
     /// The key leaves a node's prefix after `same` bytes of it.
-    #[allow(clippy::too_many_arguments)]
     fn part<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         inner: Inner<'_, R>,
-        depth: usize,
         same: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
-        let (key, split) = (insert.key, depth + same);
-        let below = self.key_below(inner, guard)?;
+    ) -> Put {
+        let (key, split) = (insert.key, site.depth + same);
+        let below = self.key_below(inner, site.guard)?;
         // What was taken on trust further up.
         if below.get(..split) != key.get(..split) {
-            return Err(Again::Carefully);
+            return insert.carefully();
         }
         let len = inner.node.get(|body| body.prefix_len())?;
-        let rest = &below[split + 1..depth + len];
+        let rest = &below[split + 1..site.depth + len];
         let fork = Fork {
-            prefix: &key[depth..split],
+            prefix: &key[site.depth..split],
             path: &key[..split],
             old: inner.link,
             old_at: position(&below, split),
             new_at: position(key, split),
         };
-        self.fork(insert, parent, fork, level, guard, Some((inner, rest)))
+        self.fork(insert, site, fork, Some((inner, rest)))
     }
 
-    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that.
-    /// What hangs there may be an inner node whose prefix is `cut` to some bytes.
+    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that. What
+    /// hangs there may be an inner node whose prefix is `cut` to some bytes.
     fn fork<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        Site {
+            parent,
+            level,
+            guard,
+            ..
+        }: Site<'_, R>,
         fork: Fork<'_>,
-        level: u8,
-        guard: &Guard,
         cut: Option<(Inner<'_, R>, &[u8])>,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let new = self.in_place_of(fork.old, 1, &parent, level);
         let level = level.saturating_add(1);
-        let inner = match self.fresh_inner(new, Kind::N3) {
-            Ok(inner) => inner,
-            Err(full) => return Ok(Err(full.into())),
-        };
-        let leaf = match self.leaf_for(insert, self.tier_of(inner.link), level) {
-            Ok(leaf) => leaf,
-            Err(refused) => return Ok(Err(refused)),
-        };
+        let inner = self.fresh_inner(new, Kind::N3)?;
+        let leaf = self.leaf_for(insert, self.tier_of(inner.link), level)?;
         let parent = parent.upgrade()?;
         let held = cut.map(|(inner, _)| inner.node.upgrade()).transpose()?;
         let body = inner.link.claim::<R>(self.base, guard);
@@ -329,59 +317,45 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         // Code of others, which may panic, runs before anything changes.
         self.check_boundary(inner.link, &body, fork.path);
         drop(body);
-        self.fill(&leaf, insert, guard);
-        let (above, link) = (inner.link, leaf.link);
-        inner.keep();
-        leaf.keep();
+        let link = self.fill(leaf, insert, guard);
         if let (Some(held), Some((_, rest))) = (held, cut) {
             held.set_prefix(rest.len(), rest.iter().copied());
         }
-        parent.set(above);
+        parent.set(inner.keep());
         drop(parent);
-        self.inserted(link, level, guard);
-        Ok(Ok(None))
+        self.inserted(link, level, guard)
     }
 
     /// Adds a leaf to the node where the key's path ends.
-    #[allow(clippy::too_many_arguments)]
     fn add<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        Site {
+            parent,
+            level,
+            guard,
+            ..
+        }: Site<'_, R>,
         inner: Inner<'_, R>,
         branch: usize,
         at: Position,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
-        let key = insert.key;
+    ) -> Put {
+        let (key, below) = (insert.key, level.saturating_add(1));
         let (full, prefix_len) = inner
             .node
             .get(|body| (body.is_full_for(at), body.prefix_len()))?;
         if !full {
-            let leaf = match self.leaf_for(insert, self.tier_of(inner.link), level) {
-                Ok(leaf) => leaf,
-                Err(refused) => return Ok(Err(refused)),
-            };
-            let link = leaf.link;
+            let leaf = self.leaf_for(insert, self.tier_of(inner.link), below)?;
             let held = inner.node.upgrade()?;
-            self.fill(&leaf, insert, guard);
-            leaf.keep();
+            let link = self.fill(leaf, insert, guard);
             held.insert(at, link);
             drop(held);
-            self.inserted(link, level, guard);
-            return Ok(Ok(None));
+            return self.inserted(link, below, guard);
         }
         let kind = Kind::of(inner.link.kind().capacity() + 1);
-        let new = self.in_place_of(inner.link, 1, &parent, level - 1);
-        let larger = match self.fresh_inner(new, kind) {
-            Ok(larger) => larger,
-            Err(full) => return Ok(Err(full.into())),
-        };
-        let leaf = match self.leaf_for(insert, self.tier_of(larger.link), level) {
-            Ok(leaf) => leaf,
-            Err(refused) => return Ok(Err(refused)),
-        };
+        let new = self.in_place_of(inner.link, 1, &parent, level);
+        let larger = self.fresh_inner(new, kind)?;
+        let leaf = self.leaf_for(insert, self.tier_of(larger.link), below)?;
         let parent = parent.upgrade()?;
         let old = inner.node.upgrade()?;
         let body = larger.link.claim::<R>(self.base, guard);
@@ -391,16 +365,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         // Code of others, which may panic, runs before anything changes.
         self.check_boundary(larger.link, &body, &key[..branch]);
         drop(body);
-        self.fill(&leaf, insert, guard);
-        let (above, link) = (larger.link, leaf.link);
-        larger.keep();
-        leaf.keep();
-        parent.set(above);
+        let link = self.fill(leaf, insert, guard);
+        parent.set(larger.keep());
         drop(parent);
         old.retire();
         self.reclaim_inner(inner.link, guard);
-        self.inserted(link, level, guard);
-        Ok(Ok(None))
+        self.inserted(link, below, guard)
     }
 
     /// How many bytes of its path, which ends at `branch`, a node has in common with a key.

@@ -10,7 +10,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::fresh::{Fresh, leaf_below};
-use super::grow::{Again, Insert, Put};
+use super::grow::{Insert, Put, Site};
 use super::node::{
     Few, Held, Kind, Leaf, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Records,
     Room, Row, Tip, number,
@@ -30,19 +30,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub(super) fn pair_up<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         leaf: Leaf<'_>,
-        depth: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
-        if common(leaf.key(), insert.key) < depth {
-            return Err(Again::Carefully);
+    ) -> Put {
+        if common(leaf.key(), insert.key) < site.depth {
+            return insert.carefully();
         }
-        let fresh = match self.fresh_pack(self.new_tip(&parent, Tip::Leaf(leaf), level)) {
-            Ok(fresh) => fresh,
-            Err(full) => return Ok(Err(full.into())),
-        };
+        let Site {
+            parent,
+            level,
+            guard,
+            ..
+        } = site;
+        let fresh = self.fresh_pack(self.new_tip(&parent, Tip::Leaf(leaf), level))?;
         let parent = parent.upgrade()?;
         let locked = leaf.lock()?;
         let mut records = [
@@ -53,82 +53,74 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let heat = leaf.heat().load(Relaxed);
         drop(fresh.link.claim_pack(self.base, &records, heat, guard));
         self.swap(parent, LockedTip::Leaf(locked), fresh, guard);
-        Ok(Ok(None))
+        Ok(None)
     }
 
     /// The path ends at a pack, where the record is or belongs.
     pub(super) fn meet_pack<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         pack: Pack<'_>,
-        depth: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let seen = pack.read()?;
-        parent.validate()?;
+        site.parent.validate()?;
         self.visit_pack(pack);
         let (key, held) = (number(insert.key), seen.get(Few::all)?);
         if held.iter().any(|&(other, _)| other == key) {
             let before = self.change_in_pack(pack, insert.key, insert.change)?;
-            return Ok(Ok(Some(before)));
+            return Ok(Some(before));
         }
-        if common(&pack.key().to_be_bytes(), insert.key) < depth {
-            return Err(Again::Carefully);
+        if common(&pack.key().to_be_bytes(), insert.key) < site.depth {
+            return insert.carefully();
         }
         if held.len() == PACKED {
-            let full = Full { pack, seen, held };
-            return self.spread(insert, parent, full, depth, level, guard);
+            return self.spread(insert, site, Full { pack, seen, held });
         }
         let locked = pack.upgrade(seen)?;
         locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
         self.note(Tip::Pack(pack), Access::Insert);
-        Ok(Ok(None))
+        Ok(None)
     }
 
     /// Puts an inner node in the place of a full pack: leaves and packs below it hold its records and the new one.
     fn spread<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        site: Site<'_, R>,
         full: Full<'_>,
-        depth: usize,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let new_key = number(insert.key);
         let mut records = [(new_key, 0); PACKED + 1];
         records[..PACKED].copy_from_slice(&full.held);
         records.sort_unstable();
         let branch = (records[0].0 ^ records[PACKED].0).leading_zeros() as usize / 8;
         if branch == ROW_DEPTH {
-            return self.line_up(insert, parent, full, level, guard);
+            return self.line_up(insert, site, full);
         }
+        let Site {
+            parent,
+            depth,
+            level,
+            guard,
+        } = site;
         let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
         let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
         let kind = Kind::of(groups().count());
         let old = self.link_to(Tip::Pack(full.pack));
         let new = self.in_place_of(old, 1, &parent, level);
-        let inner = match self.fresh_inner(new, kind) {
-            Ok(inner) => inner,
-            Err(full) => return Ok(Err(full.into())),
-        };
+        let inner = self.fresh_inner(new, kind)?;
         let below = self.tier_of(inner.link);
         let level = level.saturating_add(1);
         let new = leaf_below(below, level);
         let mut tips = [const { None }; PACKED + 1];
         for (tip, group) in tips.iter_mut().zip(groups()) {
-            let fresh = match group {
-                [(key, _)] => self.fresh_leaf(new, &key.to_be_bytes()),
-                _ => self.fresh_pack(new),
-            };
-            match fresh {
-                Ok(fresh) => *tip = Some(fresh),
-                Err(full) => return Ok(Err(full.into())),
-            }
+            *tip = Some(match group {
+                [(key, _)] => self.fresh_leaf(new, &key.to_be_bytes())?,
+                _ => self.fresh_pack(new)?,
+            });
         }
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
@@ -161,7 +153,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.check_boundary(inner.link, &body, &insert.key[..branch]);
         let count = body.count() as i64;
         drop(body);
-        tips.into_iter().flatten().for_each(Fresh::keep);
+        tips.into_iter().flatten().for_each(|tip| _ = tip.keep());
         self.replace(parent, LockedTip::Pack(locked), inner, guard);
         self.store.count(1);
         self.store.count_leaves(count - 1);
@@ -169,23 +161,23 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if let Some(tip) = noted {
             self.note(tip, Access::Insert);
         }
-        Ok(Ok(None))
+        Ok(None)
     }
 
     /// Puts a row in the place of a full pack whose keys, and the new one, are neighbours.
     fn line_up<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        Site {
+            parent,
+            level,
+            guard,
+            ..
+        }: Site<'_, R>,
         full: Full<'_>,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let old = Tip::Pack(full.pack);
-        let fresh = match self.fresh_row(self.new_tip(&parent, old, level), Room::LEAST) {
-            Ok(fresh) => fresh,
-            Err(full) => return Ok(Err(full.into())),
-        };
+        let fresh = self.fresh_row(self.new_tip(&parent, old, level), Room::LEAST)?;
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
         let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
@@ -197,24 +189,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         drop(row);
         self.swap(parent, LockedTip::Pack(locked), fresh, guard);
-        Ok(Ok(None))
+        Ok(None)
     }
 
     /// Puts a larger row in the place of a full one, with a new record at a place.
     pub(super) fn widen<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        parent: Parent<'_, R>,
+        Site {
+            parent,
+            level,
+            guard,
+            ..
+        }: Site<'_, R>,
         (row, seen): (Row<'_>, Snapshot<'_, Records>),
         at: u8,
-        level: u8,
-        guard: &Guard,
-    ) -> Result<Put, Again> {
+    ) -> Put {
         let room = row.room().larger();
-        let fresh = match self.fresh_row(self.new_tip(&parent, Tip::Row(row), level), room) {
-            Ok(fresh) => fresh,
-            Err(full) => return Ok(Err(full.into())),
-        };
+        let fresh = self.fresh_row(self.new_tip(&parent, Tip::Row(row), level), room)?;
         let parent = parent.upgrade()?;
         let locked = row.upgrade(seen)?;
         let heat = row.heat().load(Relaxed);
@@ -225,7 +217,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         larger.set(at, insert.made());
         drop(larger);
         self.swap(parent, LockedTip::Row(locked), fresh, guard);
-        Ok(Ok(None))
+        Ok(None)
     }
 
     /// What a placement is told of a tip that takes the place of another.
@@ -257,9 +249,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         fresh: Fresh<'_, M, R>,
         guard: &Guard,
     ) {
-        let link = fresh.link;
-        fresh.keep();
-        parent.set(link);
+        parent.set(fresh.keep());
         drop(parent);
         let tip = old.tip();
         old.retire();

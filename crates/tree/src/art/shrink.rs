@@ -327,9 +327,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 });
                 self.check_boundary(smaller.link, &body, path);
                 drop(body);
-                let link = smaller.link;
-                smaller.keep();
-                above.set(link);
+                above.set(smaller.keep());
                 drop(above);
                 old.retire();
                 self.reclaim_inner(spot.inner.link, guard);

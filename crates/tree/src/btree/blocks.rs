@@ -12,6 +12,7 @@ use timberline_tier::{Arenas, Memory, OutOfMemory, TierId};
 use super::node::{Block, Body};
 use super::payload::Payload;
 use super::tree::Tree;
+use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::store::Store;
 use crate::value::ValueBlock;
@@ -103,48 +104,45 @@ impl<'t, M: Memory> Blocks<'t, M> {
         Blocks { store, slots }
     }
 
-    /// Room exactly there for all blocks of a leaf that are elsewhere.
-    pub fn ask<P: Payload, const WORDS: usize>(
+    /// Slots exactly there for all blocks of a leaf that are elsewhere.
+    pub fn allocate_in<P: Payload, const WORDS: usize>(
         &mut self,
         leaf: &Snapshot<'_, Body<WORDS>>,
         goal: Goal<'_>,
-    ) -> Result<Result<(), OutOfMemory>, Restart> {
+    ) -> Result<(), Abort> {
         let store = self.store;
-        self.room::<P, WORDS>(leaf, 0, goal, |bytes| store.allocate_in(goal.tier, bytes))
+        self.allocate::<P, WORDS>(leaf, 0, goal, |bytes| store.allocate_in(goal.tier, bytes))
     }
 
-    /// Room in this tier, or the next slower one that has some, for the blocks from an entry on.
-    pub fn ask_or_fall<P: Payload, const WORDS: usize>(
+    /// Slots in this tier, or the next slower one with room, for the blocks from an entry on.
+    pub fn allocate_from<P: Payload, const WORDS: usize>(
         &mut self,
         leaf: &Snapshot<'_, Body<WORDS>>,
         from: usize,
         tier: TierId,
-    ) -> Result<Result<(), OutOfMemory>, Restart> {
+    ) -> Result<(), Abort> {
         let store = self.store;
         let goal = Goal::tier(tier);
-        self.room::<P, WORDS>(leaf, from, goal, |bytes| store.allocate_from(tier, bytes))
+        self.allocate::<P, WORDS>(leaf, from, goal, |bytes| store.allocate_from(tier, bytes))
     }
 
-    fn room<P: Payload, const WORDS: usize>(
+    fn allocate<P: Payload, const WORDS: usize>(
         &mut self,
         leaf: &Snapshot<'_, Body<WORDS>>,
         from: usize,
         goal: Goal<'_>,
         mut allocate: impl FnMut(usize) -> Result<NonNull<u8>, OutOfMemory>,
-    ) -> Result<Result<(), OutOfMemory>, Restart> {
+    ) -> Result<(), Abort> {
         let arenas = self.store.arenas();
         for index in from..leaf.get(Body::count)? {
             for block in beside::<P, WORDS>(leaf, index)? {
                 if goal.has_beside(arenas, block.address()) {
                     continue;
                 }
-                match allocate(block.slot()) {
-                    Ok(slot) => self.slots.push((index, block, slot)),
-                    Err(full) => return Ok(Err(full)),
-                }
+                self.slots.push((index, block, allocate(block.slot())?));
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 

@@ -86,11 +86,11 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             let taken = self.retry(|| self.fill_leaf(&mut batch, &guard));
             loaded += taken;
             if taken == 0
-                && let Err(full) = self.make_room(At::leaf(key), &guard)
+                && let Err(refused) = self.make_room(At::leaf(key), &guard)
             {
                 drop(guard);
                 if !self.store.reclaimed() {
-                    return Err(BulkError::Full(loaded, full));
+                    return Err(BulkError::at(loaded, refused));
                 }
             }
         }

@@ -18,6 +18,7 @@ use super::node::{Body, Link};
 use super::payload::{Payload, Values};
 use super::tree::{At, Held, HeldParent, Parent, Place, Tree, address};
 use crate::InsertError;
+use crate::abort::{Abort, attempt};
 use crate::seeded::{self, Bug};
 use crate::store::Store;
 use crate::value::{Change, Keep};
@@ -89,7 +90,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             loop {
-                match self.retry(|| self.put(key, change, &mut out, &guard))? {
+                match attempt(|| self.put(key, change, &mut out, &guard))? {
                     Put::Done(before) => return Ok(before),
                     Put::NoRoom => self.make_room(At::leaf(key), &guard)?,
                 }
@@ -97,23 +98,20 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         })
     }
 
-    #[allow(clippy::type_complexity)]
     fn put<R, C: Change>(
         &self,
         key: u64,
         change: &mut C,
         out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Result<Put<R>, InsertError>, Restart> {
+    ) -> Result<Put<R>, Abort> {
         let Slot { leaf, found, count } = self.slot::<true>(key, guard)?;
         if found.is_err() && count == Self::CAPACITY {
-            return Ok(Ok(Put::NoRoom));
+            return Ok(Put::NoRoom);
         }
         if C::PREPARES {
             let seen = leaf.get(|body| found.ok().map(|index| body.payload(index)))?;
-            if let Err(refused) = change.prepare(seen, self.tier_of(leaf)) {
-                return Ok(Err(refused));
-            }
+            change.prepare(seen, self.tier_of(leaf))?;
         }
         let held = leaf.upgrade()?;
         let index = found.unwrap_or_else(|index| index);
@@ -121,7 +119,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let before = found.ok().map(|index| held.payload(index));
         let Some(after) = change.change(before) else {
             held.unchanged();
-            return Ok(Ok(Put::Done(before.map(out))));
+            return Ok(Put::Done(before.map(out)));
         };
         let access = match found {
             Ok(index) => {
@@ -138,7 +136,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             self.reclaim_value(before, guard);
         }
         self.note_unlocked(held, access);
-        Ok(Ok(Put::Done(before.map(out))))
+        Ok(Put::Done(before.map(out)))
     }
 }
 
@@ -153,9 +151,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Makes the node at `place` (and, where needed, its ancestors) able to take another entry. Others
     /// may fill it again at once.
-    pub fn make_room(&self, place: At<'_>, guard: &Guard) -> Result<(), OutOfMemory> {
+    pub fn make_room(&self, place: At<'_>, guard: &Guard) -> Result<(), InsertError> {
         loop {
-            match self.retry(|| self.try_make_room(place, guard))? {
+            match attempt(|| self.try_make_room(place, guard))? {
                 Room::Made => return Ok(()),
                 Room::ParentFull => {
                     self.make_room(place.at_height(place.height + 1), guard)?;
@@ -164,45 +162,33 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    fn try_make_room(
-        &self,
-        at: At<'_>,
-        guard: &Guard,
-    ) -> Result<Result<Room, OutOfMemory>, Restart> {
+    fn try_make_room(&self, at: At<'_>, guard: &Guard) -> Result<Room, Abort> {
         let Some(place) = self.find(at, guard)? else {
-            return Ok(Ok(Room::Made));
+            return Ok(Room::Made);
         };
         if place.node.get(Body::count)? < Self::CAPACITY {
-            return Ok(Ok(Room::Made));
+            return Ok(Room::Made);
         }
         if let Parent::Node(above) = place.parent {
             if self.share(above, &place, guard)? {
-                return Ok(Ok(Room::Made));
+                return Ok(Room::Made);
             }
             if above.get(Body::count)? == Self::CAPACITY {
-                return Ok(Ok(Room::ParentFull));
+                return Ok(Room::ParentFull);
             }
         }
-        let room = match self.fresh_nodes(&place) {
-            Ok(fresh) => self.room_beside(&place, fresh)?,
-            Err(full) => Err(full),
-        };
-        match room {
-            Ok((fresh, blocks)) => self
-                .split(place, fresh, blocks, guard)
-                .map(|()| Ok(Room::Made)),
-            Err(full) => Ok(Err(full)),
-        }
+        let fresh = self.fresh_nodes(&place)?;
+        let blocks = self.fresh_blocks(&place, &fresh)?;
+        self.split(place, fresh, blocks, guard)?;
+        Ok(Room::Made)
     }
 
-    /// Room for the blocks of records that go to another tier with the right half.
-    #[allow(clippy::type_complexity)]
-    fn room_beside<'t>(
-        &'t self,
+    /// Memory for the blocks of records that go to another tier with the right half.
+    fn fresh_blocks(
+        &self,
         place: &Place<'_, WORDS>,
-        fresh: [Option<Fresh<'t, M, WORDS>>; 2],
-    ) -> Result<Result<([Option<Fresh<'t, M, WORDS>>; 2], Blocks<'t, M>), OutOfMemory>, Restart>
-    {
+        fresh: &[Option<Fresh<'_, M, WORDS>>; 2],
+    ) -> Result<Blocks<'_, M>, Abort> {
         let mut blocks = Blocks::none(&self.store);
         let there = fresh[0].as_ref().and_then(Fresh::tier);
         let here = self.memory().arenas().tier_of(place.link.address());
@@ -211,10 +197,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             && let Some(tier) = there.filter(|&there| there != here)
         {
             let (from, _) = place.node.get(|body| body.split_point(place.at.key))?;
-            let room = blocks.ask_or_fall::<P, WORDS>(&place.node, from, tier)?;
-            return Ok(room.map(|()| (fresh, blocks)));
+            blocks.allocate_from::<P, WORDS>(&place.node, from, tier)?;
         }
-        Ok(Ok((fresh, blocks)))
+        Ok(blocks)
     }
 
     /// Evens out a full node and a neighbour, if one has room to share: one of the same tier rather than another.

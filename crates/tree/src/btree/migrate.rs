@@ -26,6 +26,7 @@ use super::leaves::Which;
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::{At, Parent, Place, Tree};
+use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 
@@ -78,8 +79,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             },
         };
         let mut blocks = Blocks::none(&self.store);
-        if with_blocks && blocks.ask::<P, WORDS>(&node, goal)?.is_err() {
-            return Ok(Move::Full);
+        if with_blocks {
+            match blocks.allocate_in::<P, WORDS>(&node, goal) {
+                Ok(()) => {}
+                Err(Abort::Restart) => return Err(Restart),
+                Err(Abort::Refused(_)) => return Ok(Move::Full),
+            }
         }
         let parent = parent.upgrade()?;
         let early = at.height == 0 && seeded::has(Bug::CopiedBeforeLocked);

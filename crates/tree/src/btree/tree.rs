@@ -19,6 +19,7 @@ use super::descent::{Get, Leaf, Seek, Slot};
 use super::node::{Body, HEADER, Lanes, Lines, Link, Search, Share, WINDOW};
 use super::payload::{Payload, Values, Words};
 use crate::InsertError;
+use crate::abort::{Abort, attempt};
 use crate::cache::RecordCache;
 use crate::store::{self, Store};
 use crate::value::{Change, Keep};
@@ -597,26 +598,23 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     ) -> Result<Option<R>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
-            self.retry(|| self.try_modify(key, change, &mut out, &guard))
+            attempt(|| self.try_modify(key, change, &mut out, &guard))
         })
     }
 
-    #[allow(clippy::type_complexity)]
     fn try_modify<R, C: Change>(
         &self,
         key: u64,
         change: &mut C,
         out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Result<Option<R>, InsertError>, Restart> {
+    ) -> Result<Option<R>, Abort> {
         let Some((leaf, index)) = self.record(key, guard)? else {
-            return Ok(Ok(None));
+            return Ok(None);
         };
         if C::PREPARES {
             let before = leaf.get(|body| body.payload(index))?;
-            if let Err(refused) = change.prepare(Some(before), self.tier_of(leaf)) {
-                return Ok(Err(refused));
-            }
+            change.prepare(Some(before), self.tier_of(leaf))?;
         }
         let held = leaf.upgrade()?;
         self.charge_payload(&held, index);
@@ -630,7 +628,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             }
             None => held.unchanged(),
         }
-        Ok(Ok(Some(out(before))))
+        Ok(Some(out(before)))
     }
 }
 

@@ -8,13 +8,13 @@
 use std::ptr::NonNull;
 
 use timberline_placement::NewNode;
-use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::Tree;
 use super::descent::{End, Spot, common};
 use super::slice::{Lead, SLICE, has_more, path, slice, slice_of_many};
+use crate::abort::Abort;
 use crate::btree::grow::Fresh;
 use crate::btree::node::{Block, Link};
 use crate::btree::tree::address;
@@ -80,7 +80,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         key: &[u8],
         spot: &Spot<'_, WORDS>,
         guard: &Guard,
-    ) -> Result<Result<(), OutOfMemory>, Restart> {
+    ) -> Result<(), Abort> {
         let (index, old, is_layer, same) = match spot.end {
             End::Record { index, record } => {
                 let same = common(record.bytes(), &key[spot.depth + SLICE..]);
@@ -91,7 +91,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                 skip,
                 common,
             } => (index, skip, true, common),
-            End::Absent { .. } | End::Value { .. } => return Ok(Ok(())),
+            End::Absent { .. } | End::Value { .. } => return Ok(()),
         };
         let bytes = old.bytes();
         let skipped = &bytes[..same / SLICE * SLICE];
@@ -119,10 +119,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         let path = path(&key[..spot.depth + SLICE + skipped.len()]);
         let value = (H::IN_BLOCKS && !is_layer).then(|| old.word());
         spot.leaf.validate()?;
-        let rooms = match self.rooms(spot, &path, skipped, &entry, value) {
-            Ok(rooms) => rooms,
-            Err(full) => return Ok(Err(full)),
-        };
+        let rooms = self.rooms(spot, &path, skipped, &entry, value)?;
 
         let held = spot.leaf.upgrade()?;
         let mut word = old.word();
@@ -151,7 +148,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         self.reaches(spot.level.saturating_add(1));
         // When all is done: the placement may panic.
         self.check_boundary(&path, &leaf);
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn rooms(

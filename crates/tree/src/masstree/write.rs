@@ -13,6 +13,7 @@ use super::deepen::Room;
 use super::descent::{End, Locate, Spot};
 use super::slice::{Lead, SLICE, has_more, path};
 use crate::InsertError;
+use crate::abort::{Abort, attempt};
 use crate::btree::node::Block;
 use crate::btree::tree::{At, Held};
 use crate::value::{Change, Keep};
@@ -22,13 +23,9 @@ enum Put<R> {
     /// With what the value before became.
     Done(Option<R>),
     /// The leaf is full.
-    NoRoom {
-        depth: usize,
-        word: u64,
-    },
+    NoRoom { depth: usize, word: u64 },
     /// There is a new layer: look again.
     Deeper,
-    Refused(InsertError),
 }
 
 /// Where a value is.
@@ -105,9 +102,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         guard: &Guard,
     ) -> Result<Option<R>, InsertError> {
         loop {
-            match self.retry(|| self.try_put(key, change, out, guard)) {
+            match attempt(|| self.try_put(key, change, out, guard))? {
                 Put::Done(before) => return Ok(before),
-                Put::Refused(refused) => return Err(refused),
                 Put::Deeper => {}
                 Put::NoRoom { depth, word } => {
                     let path = &path(&key[..depth])[..];
@@ -128,11 +124,11 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         change: &mut C,
         out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Put<R>, Restart> {
+    ) -> Result<Put<R>, Abort> {
         let spot = self.spot(key, guard);
         if let Some(home) = self.home(key, &spot) {
-            let changed = self.replace(home, &spot, change, out, guard)?;
-            return Ok(changed.map_or_else(Put::Refused, |before| Put::Done(Some(before))));
+            let before = self.replace(home, &spot, change, out, guard)?;
+            return Ok(Put::Done(Some(before)));
         }
         match spot.end {
             End::Absent { index, count } => {
@@ -143,8 +139,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                 self.add(key, &spot, index, change)
             }
             _ => {
-                let deeper = self.deepen(key, &spot, guard)?;
-                Ok(deeper.map_or_else(|full| Put::Refused(full.into()), |()| Put::Deeper))
+                self.deepen(key, &spot, guard)?;
+                Ok(Put::Deeper)
             }
         }
     }
@@ -157,12 +153,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         change: &mut C,
         out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Result<R, InsertError>, Restart> {
+    ) -> Result<R, Abort> {
         if C::PREPARES {
             let seen = Self::seen(home, spot)?;
-            if let Err(refused) = change.prepare(Some(seen), self.tier_of(spot.leaf)) {
-                return Ok(Err(refused));
-            }
+            change.prepare(Some(seen), self.tier_of(spot.leaf))?;
         }
         let held = spot.leaf.upgrade()?;
         let before = home.value(&held);
@@ -174,7 +168,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             }
             None => held.unchanged(),
         }
-        Ok(Ok(out(before)))
+        Ok(out(before))
     }
 
     /// Inserts an entry for a key into a leaf with room.
@@ -184,20 +178,16 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         spot: &Spot<'_, WORDS>,
         index: usize,
         change: &mut C,
-    ) -> Result<Put<R>, Restart> {
+    ) -> Result<Put<R>, Abort> {
         let mut room = None;
         let tier = self.tier_of(spot.leaf);
         if has_more(spot.word) {
             let rest = &key[spot.depth + SLICE..];
-            match Room::new(&self.store, tier, Block::slot_for(rest.len())) {
-                Ok(fitting) => room = Some((fitting, rest)),
-                Err(full) => return Ok(Put::Refused(full.into())),
-            }
+            let block = Room::new(&self.store, tier, Block::slot_for(rest.len()))?;
+            room = Some((block, rest));
         }
-        if C::PREPARES
-            && let Err(refused) = change.prepare(None, tier)
-        {
-            return Ok(Put::Refused(refused));
+        if C::PREPARES {
+            change.prepare(None, tier)?;
         }
         let held = spot.leaf.upgrade()?;
         self.charge_payload(&held, index);
@@ -225,16 +215,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     ) -> Result<Option<R>, InsertError> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
-            let changed = self.retry(|| {
+            attempt(|| {
                 let spot = self.spot(key, &guard);
-                match self.home(key, &spot) {
-                    Some(home) => self
-                        .replace(home, &spot, change, &mut out, &guard)
-                        .map(Some),
-                    None => Ok(None),
-                }
-            });
-            changed.transpose()
+                let home = self.home(key, &spot);
+                home.map(|home| self.replace(home, &spot, change, &mut out, &guard))
+                    .transpose()
+            })
         })
     }
 
