@@ -1,11 +1,12 @@
-//! `cargo xtask callgrind`: what heat tracking alone costs, in instructions per get, and what the
-//! [emulator] costs under each placement, in instructions per line.
+//! `cargo xtask callgrind`: what heat tracking alone costs, in instructions per get; what the
+//! [emulator] costs under each placement, in instructions per line; and operations of all [maps].
 //!
 //! The example `heat_cost` of the bench room runs twice per variant with different numbers of
 //! gets; the difference of the two counts, divided by the difference in gets, is free of start-up
 //! and loading. Instructions are counted, not timed, so a noisy machine gives the same answer.
 
 mod emulator;
+mod maps;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub struct Options {
     gets: [u64; 2],
     /// The ratio above which the command fails.
     max_ratio: Option<f64>,
-    /// What to count; all of it if none is named.
+    /// What to count; heat and emulator if none is named.
     parts: Vec<Part>,
 }
 
@@ -38,10 +39,16 @@ enum Part {
     Heat,
     /// The emulator itself, under each placement.
     Emulator,
+    /// Operations of all maps. Not for the gate: there is nothing to compare them with.
+    Maps,
 }
 
 impl Part {
-    const ALL: [(&'static str, Part); 2] = [("heat", Part::Heat), ("emulator", Part::Emulator)];
+    const ALL: [(&'static str, Part); 3] = [
+        ("heat", Part::Heat),
+        ("emulator", Part::Emulator),
+        ("maps", Part::Maps),
+    ];
 }
 
 impl Default for Options {
@@ -71,7 +78,7 @@ impl Options {
                     let part = Part::ALL.into_iter().find(|(name, _)| *name == other);
                     let unknown = || {
                         Failure::Usage(format!(
-                            "callgrind does not know `{other}`; it takes heat, emulator, --n1, \
+                            "callgrind does not know `{other}`; it takes heat, emulator, maps, --n1, \
                              --n2 and --max-ratio"
                         ))
                     };
@@ -148,6 +155,9 @@ fn measure(root: &Path, options: &Options) -> Result<(), String> {
     if is_asked(Part::Emulator) {
         emulator::measure(root)?;
     }
+    if options.parts.contains(&Part::Maps) {
+        maps::measure(root)?;
+    }
     Ok(())
 }
 
@@ -159,7 +169,8 @@ fn measure_heat(root: &Path, options: &Options) -> Result<(), String> {
         for (total, gets) in totals.iter_mut().zip(options.gets) {
             *total = count(&binary, variant, gets, &out)?;
         }
-        let cost = per_get(options.gets, totals).map_err(|why| format!("{variant}: {why}"))?;
+        let cost =
+            per_operation(options.gets, totals).map_err(|why| format!("{variant}: {why}"))?;
         costs.push((variant, cost));
     }
     print!("{}", table(&costs));
@@ -209,11 +220,11 @@ fn total_of(text: &str) -> Option<u64> {
     field("totals:").or_else(|| field("summary:"))
 }
 
-/// Instructions per get: the difference of two runs, so that start-up falls out.
-fn per_get([n1, n2]: [u64; 2], [i1, i2]: [u64; 2]) -> Result<f64, String> {
+/// Instructions per operation: the difference of two runs, so that start-up falls out.
+fn per_operation([n1, n2]: [u64; 2], [i1, i2]: [u64; 2]) -> Result<f64, String> {
     if i2 <= i1 {
         return Err(format!(
-            "{n2} gets took {i2} instructions and {n1} took {i1}: the number of gets has no effect"
+            "{n2} operations took {i2} instructions and {n1} took {i1}: their number has no effect"
         ));
     }
     Ok((i2 - i1) as f64 / (n2 - n1) as f64)
@@ -282,8 +293,8 @@ mod tests {
 
     #[test]
     fn start_up_falls_out_of_the_difference() {
-        assert_eq!(per_get([100, 300], [5_100, 5_300]), Ok(1.0));
-        assert!(per_get([100, 300], [7, 7]).is_err());
+        assert_eq!(per_operation([100, 300], [5_100, 5_300]), Ok(1.0));
+        assert!(per_operation([100, 300], [7, 7]).is_err());
     }
 
     #[test]

@@ -34,9 +34,10 @@ usage: cargo xtask <command>
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
   tidy                 the project's own rules, each breach as file:line: message
-  callgrind [flags] [heat] [emulator]
+  callgrind [flags] [heat] [emulator] [maps]
                        instructions per get, with and without heat tracking, and what the emulator takes per line under
-                       each placement, which must be the same (needs valgrind); both, or what is named
+                       each placement, which must be the same (needs valgrind); both, or what is named;
+                       maps: instructions of get, insert and scan of every map, to compare before and after
       --n1 N           gets of the short run, default 100000
       --n2 N           gets of the long run, default 300000
       --max-ratio R    fail when tracked / untracked is above R

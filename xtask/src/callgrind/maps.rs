@@ -1,0 +1,33 @@
+//! Instructions of get, insert and scan of every map: to be run before and after a change of the
+//! maps' structure, which must not cost any.
+
+use std::path::Path;
+
+use super::{build, count, per_operation};
+
+const EXAMPLE: &str = "map_ops";
+const MAPS: [&str; 4] = ["btree", "strings", "art", "masstree"];
+/// Operations, and the number in a short and in a long run of each.
+const OPERATIONS: [(&str, [u64; 2]); 3] = [
+    ("get", [10_000, 30_000]),
+    ("insert", [10_000, 30_000]),
+    ("scan", [1_000, 3_000]),
+];
+
+/// Counts all operations and prints the table.
+pub fn measure(root: &Path) -> Result<(), String> {
+    let (binary, out) = build(root, EXAMPLE)?;
+    println!("{:<20} {:>22}", "operation", "instructions/operation");
+    for map in MAPS {
+        for (operation, numbers) in OPERATIONS {
+            let variant = format!("{map}-{operation}");
+            let mut totals = [0; 2];
+            for (total, number) in totals.iter_mut().zip(numbers) {
+                *total = count(&binary, &variant, number, &out)?;
+            }
+            let cost = per_operation(numbers, totals).map_err(|why| format!("{variant}: {why}"))?;
+            println!("{variant:<20} {cost:>22.1}");
+        }
+    }
+    Ok(())
+}
