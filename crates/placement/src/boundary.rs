@@ -1,23 +1,23 @@
-//! The single boundary: mends it where a tree, for want of fast memory, made a node slow above fast
-//! children, and moves it up where nothing below needs an inner node to be fast.
+//! The single boundary: restores it where fast memory was full and a node became slow above fast
+//! children, and demotes inner nodes without fast children.
 
 use crate::queue::NodeQueue;
 use crate::{Move, NodeKey, Placed, Relocate};
 
-/// What mending moved.
+/// What [`mend`] moved.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mended {
     /// Nodes promoted.
     pub promoted: usize,
     /// Nodes demoted.
     pub demoted: usize,
-    /// Whether no broken place is left; else neither tier has room, and the rest waits in the
-    /// queue.
+    /// Whether the boundary holds; if not, both tiers are full, and the queue has the rest.
     pub wholly: bool,
 }
 
-/// Makes the queued nodes, slow above fast ones, fast again or, for want of room, what is below
-/// them slow. `make_room` is asked for room before that, and says whether there may be some now.
+/// Promotes the queued nodes, which are slow above fast children, or, if fast memory is full,
+/// demotes what is below them. Before that it calls `make_room`, which returns whether there may be
+/// room now.
 pub fn mend(
     broken: &NodeQueue,
     tree: &dyn Relocate,
@@ -46,8 +46,8 @@ pub fn mend(
     mended
 }
 
-/// Demotes an inner node and its ancestors, as far as they have no fast child; never the root, nor
-/// a leaf that leads to a layer: that has heat of its own, and its turn will come.
+/// Demotes an inner node and its ancestors as far as they have no fast child. It spares the root,
+/// and leaves that lead to a layer: these have heat of their own.
 pub fn demote_idle(tree: &dyn Placed, inner: NodeKey) {
     let mut next = Some(inner);
     while let Some(inner) = next.filter(|it| it.height > 0) {

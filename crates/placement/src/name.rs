@@ -1,6 +1,5 @@
-//! What nodes are called: by the bytes of a key, so that one seam serves trees of words and trees
-//! of byte strings, and so that a name stays harmless when its node is split, merged, moved or
-//! freed.
+//! Names of nodes: the bytes of a key. So one seam serves trees of words and trees of byte strings,
+//! and a name stays harmless when its node is split, merged, moved or freed.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,8 +1,8 @@
-//! Nodes waiting for a worker, first come first served, each at most once.
+//! Nodes that wait for a worker: first in, first out, each at most once.
 //!
-//! Invariant: what waits takes [`MOST`] bytes at most, so that nothing grows without limit where no
-//! worker comes. What does not fit is not taken in: a leaf that is hot is found again, and a node
-//! above the boundary is told of again when it is next split.
+//! Invariant: their names take at most [`MAX_BYTES`], so the queue stays bounded where no worker
+//! runs. It drops what does not fit: samples find a hot leaf again, and the next split of a node
+//! above the boundary reports it again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use crate::NodeKey;
 use crate::workers::lock;
 
-/// Bytes of all names that may wait; half a million of short ones.
-const MOST: usize = 32 << 20;
+/// The most bytes of all names in a queue: half a million short ones.
+const MAX_BYTES: usize = 32 << 20;
 
 /// A queue of names. Short locks only; none of its calls waits for a node.
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct Waiting {
     order: VecDeque<NodeKey>,
     /// The same nodes: what is in the queue is not queued again.
     names: HashSet<NodeKey>,
-    /// What they take.
+    /// Bytes of all names.
     bytes: usize,
 }
 
@@ -32,11 +32,11 @@ fn bytes_of(node: &NodeKey) -> usize {
 }
 
 impl NodeQueue {
-    /// Adds a node unless it is there, or there is no room for its name.
+    /// Adds a node unless it is there already, or the queue is full.
     pub fn push(&self, node: NodeKey) {
         let mut waiting = lock(&self.0);
         let bytes = waiting.bytes + bytes_of(&node);
-        if bytes <= MOST && waiting.names.insert(node.clone()) {
+        if bytes <= MAX_BYTES && waiting.names.insert(node.clone()) {
             waiting.order.push_back(node);
             waiting.bytes = bytes;
         }
@@ -82,7 +82,7 @@ mod tests {
             queue.push(name(number));
         }
         let waiting = queue.take();
-        assert_eq!(waiting.len(), MOST / bytes_of(&name(0)));
+        assert_eq!(waiting.len(), MAX_BYTES / bytes_of(&name(0)));
         assert_eq!(waiting[7], name(7));
         queue.push(name(8));
         assert_eq!((queue.pop(), queue.pop()), (Some(name(8)), None));

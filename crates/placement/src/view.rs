@@ -1,20 +1,19 @@
-//! What a placement believes, as numbers for whoever looks on. Nothing acts on them.
+//! A placement's estimates, as numbers for live pages. Nothing depends on them.
 
-/// A placement's beliefs at one moment.
+/// A placement's estimates at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
     /// What heat is counted in.
     pub unit: &'static str,
-    /// The least heat of each bin of the histogram, rising. A bin ends where the next begins, and
-    /// the last one nowhere.
+    /// The least heat of each bin of the histogram, ascending. The last bin has no upper bound.
     pub bins: Vec<u32>,
     /// What is counted in the bins, and how much of it is in each.
     pub counts: Vec<(&'static str, Vec<u64>)>,
     /// Heat from or up to which something is done.
     pub thresholds: Vec<(&'static str, f64)>,
-    /// Fill of fast memory from or up to which something is done: shares of the budget, 0 to 1.
+    /// Fill of fast memory from or up to which something is done: fractions of the budget.
     pub watermarks: Vec<(&'static str, f64)>,
-    /// What else it goes by.
+    /// Other estimates.
     pub figures: Vec<(&'static str, f64)>,
 }
 

@@ -1,10 +1,10 @@
-//! A hand that walks the fast leaves in the order of their keys, a bounded number each round.
+//! CLOCK: a hand walks the fast leaves in key order, a bounded number each round.
 //!
-//! Leaves that keep their own heat can be millions, and each is a cache miss to look at. Neighbours
-//! in key order are often equally hot, so one stretch of the walk says little about the whole: what
-//! is believed of all is the last complete revolution, kept up to date with what the mover itself
-//! moves and cools since. Until the first one is complete it is what was met so far. That is safe:
-//! whoever goes is among the coldest met, and whoever comes is clearly hotter than that.
+//! Where leaves keep their own heat there may be millions, and a look at each is a cache miss.
+//! Neighbours in key order are often equally hot, so one stretch of the walk is no sample of all
+//! leaves. The histogram is therefore that of the last complete revolution, updated by the moves
+//! and coolings since; before the first is complete, it is that of the leaves visited so far. That
+//! is safe: victims are among the coldest visited, and promoted leaves are clearly hotter.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use std::sync::Arc;
 use timberline_tier::TierId;
 
 use super::Timberline;
-use super::exchange::{Census, Plan};
-use super::watch::{Found, Victim, Watch};
+use super::exchange::{HeatHistogram, Plan};
+use super::victims::{Found, Victim, VictimSelection};
 use crate::{KeyBytes, LeafRef, Placed};
 
-/// Leaves that the hand passes in a round, at least: if each is a cache miss, half a millisecond.
+/// The least leaves that the hand passes in a round: half a millisecond if each is a cache miss.
 const STRIDE: usize = 4096;
-/// The most it passes, while it looks for victims or goes round for the first time.
+/// The most that it passes, while it looks for victims or in its first revolution.
 const REACH: usize = 65_536;
 
 /// See the [module's text](self).
-pub struct Clock {
+pub struct ClockSweep {
     policy: Arc<Timberline>,
     /// The first leaf not passed yet; empty: none is passed.
     hand: KeyBytes,
     /// Of the leaves before the hand.
-    current: Census,
-    /// Of all, when the hand last completed a revolution, and with what was done since.
-    complete: Option<Census>,
+    current: HeatHistogram,
+    /// Of all leaves, at the end of the last revolution, updated since.
+    complete: Option<HeatHistogram>,
 }
 
-impl Clock {
+impl ClockSweep {
     pub fn new(policy: Arc<Timberline>) -> Self {
-        Clock {
+        ClockSweep {
             policy,
             hand: KeyBytes::default(),
-            current: Census::default(),
+            current: HeatHistogram::default(),
             complete: None,
         }
     }
 
-    /// Moves the hand on, until `visit` (which is told a leaf, its heat, and how many were passed
-    /// before) would rather stop before a leaf, or the hand has gone round once.
+    /// Moves the hand until `visit` breaks before a leaf, or the revolution is complete. `visit`
+    /// gets a leaf, its heat, and the number of leaves passed before.
     fn walk(
         &mut self,
         tree: &dyn Placed,
@@ -80,8 +80,8 @@ impl Clock {
     }
 }
 
-impl Watch for Clock {
-    fn census(&mut self, tree: &dyn Placed) -> &Census {
+impl VictimSelection for ClockSweep {
+    fn histogram(&mut self, tree: &dyn Placed) -> &HeatHistogram {
         if self.complete.is_none() {
             self.walk(tree, &mut |_, _, passed| match passed < REACH {
                 true => ControlFlow::Continue(()),
@@ -93,7 +93,7 @@ impl Watch for Clock {
 
     fn fast_leaves(&self, tree: &dyn Placed) -> usize {
         match &self.complete {
-            Some(census) => census.total(),
+            Some(histogram) => histogram.total(),
             None => tree.fill(TierId::FAST).used / tree.node_bytes(),
         }
     }
@@ -124,7 +124,7 @@ impl Watch for Clock {
     }
 
     fn demoted(&mut self, victim: &Victim) {
-        // If the hand has just passed it and completed no revolution since.
+        // The hand has passed it in this revolution.
         if matches!(&victim.leaf, Found::Named(leaf) if *leaf < self.hand) {
             self.current.remove(victim.heat);
         }
@@ -135,7 +135,10 @@ impl Watch for Clock {
 
     fn cooled(&mut self) {
         self.current.cool();
-        self.complete.as_mut().into_iter().for_each(Census::cool);
+        self.complete
+            .as_mut()
+            .into_iter()
+            .for_each(HeatHistogram::cool);
     }
 }
 
@@ -150,7 +153,7 @@ mod tests {
 
     /// A tree of which every `step`th leaf is fast, the first half of them with a heat of 80, the
     /// others of 1.
-    fn half_warm(leaves: usize, step: usize) -> (Arenas, FakeRecords, Clock) {
+    fn half_warm(leaves: usize, step: usize) -> (Arenas, FakeRecords, ClockSweep) {
         let span = FakeRecords::addresses(leaves).next_multiple_of(2 << 20);
         let arenas = Arenas::new(&ArenasConfig::two_tiers(span, span)).unwrap();
         let home = HeatIn::Leaf { leaf_bytes: 24 };
@@ -164,7 +167,7 @@ mod tests {
                 tree.with_leaf(leaf, |leaf| policy.heat.set(leaf, 80));
             }
         }
-        let clock = Clock::new(policy);
+        let clock = ClockSweep::new(policy);
         (arenas, tree, clock)
     }
 
@@ -188,23 +191,23 @@ mod tests {
         let (_arenas, tree, mut clock) = half_warm(4 * REACH, 2);
         let fast = 2 * REACH;
         // The first look meets warm leaves only.
-        let first = clock.census(&tree);
+        let first = clock.histogram(&tree);
         assert_eq!((first.total(), first.nth_coldest(1)), (REACH, 80));
-        let whole = clock.census(&tree);
+        let whole = clock.histogram(&tree);
         assert_eq!((whole.total(), whole.nth_coldest(fast / 2)), (fast, 1));
         assert_eq!(whole.nth_coldest(fast / 2 + 1), 80);
         assert_eq!(clock.fast_leaves(&tree), fast);
         // The hand goes on, but what is known of the whole does not change with where it is.
         for _ in 0..20 {
             assert!(clock.victims(&tree, &wanting(0, 0)).is_empty());
-            assert_eq!(clock.census(&tree).nth_coldest(fast / 2 + 1), 80);
+            assert_eq!(clock.histogram(&tree).nth_coldest(fast / 2 + 1), 80);
         }
     }
 
     #[test]
     fn cold_leaves_take_turns() {
         let (_arenas, tree, mut clock) = half_warm(4 * STRIDE, 1);
-        clock.census(&tree);
+        clock.histogram(&tree);
         let cold = 2 * STRIDE..4 * STRIDE;
         let mut found = Vec::new();
         for _ in 0..5 {
@@ -223,40 +226,40 @@ mod tests {
     #[test]
     fn a_hand_that_finds_too_little_goes_round_once() {
         let (_arenas, tree, mut clock) = half_warm(1000, 1);
-        clock.census(&tree);
+        clock.histogram(&tree);
         for _ in 0..3 {
             let mut victims = clock.victims(&tree, &wanting(600, 79));
             victims.sort_by_key(word);
             victims.dedup();
             assert_eq!(victims.len(), 500, "each once");
         }
-        assert_eq!(clock.census(&tree).total(), 1000);
+        assert_eq!(clock.histogram(&tree).total(), 1000);
     }
 
     #[test]
     fn what_the_mover_does_is_known_at_once() {
         let (_arenas, tree, mut clock) = half_warm(3 * STRIDE, 1);
-        let all = clock.census(&tree).total();
+        let all = clock.histogram(&tree).total();
         let victims = clock.victims(&tree, &wanting(10, 80));
         for victim in &victims {
             assert!(tree.demote(&crate::NodeKey::of_word(word(victim), 0)) != crate::Move::Blocked);
             clock.demoted(victim);
         }
-        assert_eq!(clock.census(&tree).total(), all - 10);
+        assert_eq!(clock.histogram(&tree).total(), all - 10);
         clock.promoted(&FakeRecords::leaf(3), 2000);
-        assert_eq!(clock.census(&tree).nth_coldest(all - 9), 2000);
+        assert_eq!(clock.histogram(&tree).nth_coldest(all - 9), 2000);
         clock.policy.heat.cool();
         clock.cooled();
-        assert_eq!(clock.census(&tree).nth_coldest(all - 9), 1000);
+        assert_eq!(clock.histogram(&tree).nth_coldest(all - 9), 1000);
         // Nothing of the kind is in the tree, as the second revolution from now knows.
         for _ in 0..5 {
             clock.victims(&tree, &wanting(0, 0));
         }
-        let census = clock.census(&tree);
+        let histogram = clock.histogram(&tree);
         assert_eq!(
-            (census.total(), census.nth_coldest(all)),
+            (histogram.total(), histogram.nth_coldest(all)),
             (all - 10, HOTTEST)
         );
-        assert_eq!(census.nth_coldest(all - 10), 40);
+        assert_eq!(histogram.nth_coldest(all - 10), 40);
     }
 }

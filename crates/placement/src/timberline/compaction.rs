@@ -1,16 +1,16 @@
-//! Room between nodes of other sizes, won back.
+//! Compaction of fast memory.
 //!
-//! Where nodes have many sizes, those that stay while others leave end up scattered: a chunk of
-//! slots with one node in it holds back its memory from every other size. When promotions find no
-//! room, the nodes of such chunks move together, within fast memory: the fast leaves are visited in
-//! order, some each round, and what lies in those chunks on the way to them goes elsewhere.
+//! Where nodes have many sizes, those that stay while others leave end up scattered: a chunk with
+//! one node in it withholds its memory from nodes of other sizes. When promotions find fast memory
+//! full, the nodes of such chunks are relocated within fast memory: a sweep visits the fast leaves
+//! in key order, some in each round, and relocates nodes of those chunks on the path to each.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use timberline_tier::{CompactionCandidates, TierId};
 
-use super::rest::Rest;
+use super::backoff::Backoff;
 use crate::{KeyBytes, Placed};
 
 /// Leaves visited in a round.
@@ -20,18 +20,18 @@ const WORTH: usize = 8;
 /// Each look that finds too little halves the fraction, down to this one. Otherwise up to an eighth
 /// of fast memory could stay stranded for good.
 const LEAST_WORTH: usize = 64;
-/// From one look at what could be won to the next; doubled each time that it is not worth it.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+/// The pause from one look for candidates to the next, doubled if it is not worth it.
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
 /// See the [module's text](self).
 pub struct Compaction {
-    /// What is being emptied; nowhere: nothing is.
+    /// Chunks that are being emptied.
     candidates: CompactionCandidates,
     /// Leaves below this fence were visited.
     next: KeyBytes,
-    /// From one look at what could be won to the next.
-    rest: Rest,
+    /// Of looks for candidates.
+    backoff: Backoff,
     /// The fraction of fast memory that must come free: one part in this many.
     worth: usize,
 }
@@ -41,33 +41,33 @@ impl Default for Compaction {
         Compaction {
             candidates: CompactionCandidates::NONE,
             next: KeyBytes::default(),
-            rest: Rest::new(PAUSE, LONGEST_PAUSE),
+            backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
             worth: WORTH,
         }
     }
 }
 
 impl Compaction {
-    /// Whether one is going on.
+    /// Whether a sweep is under way.
     pub fn is_active(&self) -> bool {
         !self.candidates.is_empty()
     }
 
-    /// A round: goes on with what was begun, or begins where nodes are `stranded` and it is worth
-    /// it. Returns how many nodes moved.
+    /// A round: continues a sweep, or begins one if memory is `stranded` and it is worth it.
+    /// Returns how many nodes moved.
     pub fn step(&mut self, tree: &dyn Placed, stranded: bool, now: Duration) -> usize {
-        if !self.is_active() && stranded && self.rest.is_over(now) {
+        if !self.is_active() && stranded && self.backoff.is_over(now) {
             let candidates = tree.compaction_candidates();
             let is_worth_it = candidates.bytes() >= tree.fill(TierId::FAST).limit / self.worth;
             if is_worth_it && !candidates.is_empty() {
                 (self.candidates, self.next) = (candidates, KeyBytes::default());
                 self.worth = WORTH;
-                self.rest.shorten();
+                self.backoff.succeeded();
             } else {
                 self.worth = (2 * self.worth).min(LEAST_WORTH);
-                self.rest.lengthen();
+                self.backoff.failed();
             }
-            self.rest.begin(now);
+            self.backoff.begin(now);
         }
         match self.is_active() {
             true => self.go_on(tree),
@@ -128,21 +128,25 @@ mod tests {
         let mut compaction = Compaction::default();
         let mut looks = Vec::new();
         for tenth in 0..600 {
-            let (now, due) = (Duration::from_millis(100 * tenth), compaction.rest.due);
+            let (now, due) = (Duration::from_millis(100 * tenth), compaction.backoff.due);
             assert_eq!(compaction.step(&tree, true, now), 0);
             assert!(!compaction.is_active());
-            if compaction.rest.due != due {
+            if compaction.backoff.due != due {
                 looks.push(now.as_secs());
             }
         }
         assert_eq!(looks, [0, 1, 3, 7, 15, 31, 47]);
         compaction.step(&tree, true, Duration::ZERO);
         assert!(
-            compaction.rest.due <= LONGEST_PAUSE,
+            compaction.backoff.due <= MAX_BACKOFF,
             "the clock may have been set back"
         );
-        compaction.rest.due = Duration::ZERO;
-        compaction.step(&tree, false, LONGEST_PAUSE);
-        assert_eq!(compaction.rest.due, Duration::ZERO, "nothing asks for room");
+        compaction.backoff.due = Duration::ZERO;
+        compaction.step(&tree, false, MAX_BACKOFF);
+        assert_eq!(
+            compaction.backoff.due,
+            Duration::ZERO,
+            "nothing asks for room"
+        );
     }
 }

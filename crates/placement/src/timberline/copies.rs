@@ -1,44 +1,44 @@
-//! How much of fast memory copies of hot records get, against whole leaves.
+//! How much fast memory the record cache gets, against whole leaves.
 //!
-//! A hash spreads records over pages, so each page is about as hot as any other, and one more would
-//! be, too. So pages ask for places like slow leaves do, as hot as those there are on average, and
-//! where leaves are hotter than that, pages go like cold leaves. What no page tells is learned from
-//! a few, which come now and then whatever they are worth.
+//! A hash spreads records over pages, so all pages are about equally hot, and so would be one more.
+//! New pages are promotion candidates, as hot as the existing ones on average, and where leaves are
+//! hotter than that, pages are victims like cold leaves. Where there are no pages, a few are added
+//! occasionally, as probes, to measure their value.
 
 use std::time::Duration;
 
+use super::backoff::Backoff;
 use super::exchange::worth_it;
 use super::heat::{HOTTEST, SAMPLE};
-use super::rest::Rest;
 
-/// One in so many of the pages there may be tell what pages are worth.
+/// One page in this many of those there may be is enough to measure the value of pages.
 const PROBE: usize = 64;
-/// From one probe to the next; doubled each time that it came to nothing.
-const PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
-/// What is left of a round's weight with each round that follows.
+/// The pause from one probe to the next, doubled after each that failed.
+const MIN_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(16);
+/// The factor by which a round's weight decays with each later round.
 const REMEMBERED: f64 = 0.8;
-/// No more pages come in a round than this part of those there are.
+/// A round adds at most one page for this many existing ones.
 const GROWTH: usize = 4;
-/// A page is mature that was there this long, and no longer than twice as long: it knows most of
-/// what is hot then.
-const CHILDHOOD: Duration = Duration::from_millis(500);
+/// Warm-up: a page is warm after one to two times this long, and then holds most of what is hot.
+const WARM_UP: Duration = Duration::from_millis(500);
 
 /// See the [module's text](self).
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
     samples: f64,
-    /// Samples that found a copy in a mature page lately, less those that changed a record with a
-    /// copy there: a record that is read to be changed is fetched from its leaf all the same.
+    /// Recent samples that a warm page served, less changes of records with a copy there: a change
+    /// needs the leaf, so the read before it saved nothing.
     saved: f64,
-    /// Mature pages, each counted for all samples lately.
+    /// The sum of warm pages over recent samples.
     exposure: f64,
-    /// How many there are, and of how many it will be so next.
+    /// Warm pages.
     mature: usize,
-    children: usize,
-    grown_up_at: Duration,
-    /// From one probe to the next.
-    rest: Rest,
+    /// Pages that will be warm when the warm-up ends.
+    warming: usize,
+    warm_up_ends: Duration,
+    /// Of probes.
+    backoff: Backoff,
 }
 
 impl Default for Copies {
@@ -48,32 +48,31 @@ impl Default for Copies {
             saved: 0.0,
             exposure: 0.0,
             mature: 0,
-            children: 0,
-            grown_up_at: Duration::ZERO,
-            rest: Rest::new(PAUSE, LONGEST_PAUSE),
+            warming: 0,
+            warm_up_ends: Duration::ZERO,
+            backoff: Backoff::new(MIN_BACKOFF, MAX_BACKOFF),
         }
     }
 }
 
 impl Copies {
-    /// Takes in a round's samples, how many of them were saved a slow leaf by mature pages (less
-    /// than none, if changes undid it), and that there are so many pages now. Returns how many are
-    /// mature from now on.
+    /// Takes in a round: its samples, how many accesses to slow leaves warm pages saved (negative
+    /// if changes undid more), and the number of pages now. Returns how many are warm from now on.
     pub fn observe(&mut self, samples: u64, saved: f64, pages: usize, now: Duration) -> usize {
-        // Where nobody asks, nothing is learned, and nothing forgotten.
+        // Without samples the estimates stay.
         if samples > 0 {
             self.samples += samples as f64;
             self.saved = REMEMBERED * self.saved + saved;
             self.exposure = REMEMBERED * self.exposure + samples as f64 * self.mature as f64;
         }
         // A clock that was set back must not end this for good.
-        self.grown_up_at = self.grown_up_at.min(now.saturating_add(CHILDHOOD));
-        if now >= self.grown_up_at {
-            self.mature = self.children;
-            self.children = pages;
-            self.grown_up_at = now.saturating_add(CHILDHOOD);
+        self.warm_up_ends = self.warm_up_ends.min(now.saturating_add(WARM_UP));
+        if now >= self.warm_up_ends {
+            self.mature = self.warming;
+            self.warming = pages;
+            self.warm_up_ends = now.saturating_add(WARM_UP);
         }
-        self.children = self.children.min(pages);
+        self.warming = self.warming.min(pages);
         self.mature = self.mature.min(pages);
         if self.mature == 0 {
             (self.saved, self.exposure) = (0.0, 0.0);
@@ -86,8 +85,8 @@ impl Copies {
         self.samples /= 2.0;
     }
 
-    /// How hot a mature page is on average, as if it had been there as long as anything is known;
-    /// `None` as long as nothing tells.
+    /// The average heat of a warm page, scaled as if it had been there for all samples; `None` if
+    /// it is unknown.
     pub fn heat(&self) -> Option<u16> {
         (self.exposure > 0.0).then(|| {
             let samples = self.saved * self.samples / self.exposure;
@@ -95,9 +94,9 @@ impl Copies {
         })
     }
 
-    /// How many pages ask for places, and how hot each is, where there are some, may be others, and
-    /// a leaf of the heat `enough` would get a place.
-    pub fn asking(
+    /// How many new pages are candidates, and the heat of each, given the number of pages and its
+    /// maximum. `enough` is the heat with which a leaf would be promoted.
+    pub fn candidates(
         &mut self,
         (pages, most): (usize, usize),
         enough: u16,
@@ -106,23 +105,22 @@ impl Copies {
         let probe = most.div_ceil(PROBE);
         if pages >= probe {
             if pages >= 2 * probe {
-                self.rest.shorten();
+                self.backoff.succeeded();
             }
             return match self.heat() {
                 None | Some(0) => (0, 0),
-                // Samples of all pages tell: no margin, but that pages don't take the place of
-                // pages.
+                // Samples of all pages count, so no margin; but pages must not replace pages.
                 Some(heat) => {
                     let more = (pages / GROWTH).max(1).min(most - pages);
                     (more, worth_it(heat) - 1)
                 }
             };
         }
-        if !self.rest.is_over(now) {
+        if !self.backoff.is_over(now) {
             return (0, 0);
         }
-        self.rest.begin(now);
-        self.rest.lengthen();
+        self.backoff.begin(now);
+        self.backoff.failed();
         (probe - pages, enough)
     }
 }
@@ -135,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_tree_without_copies_is_asked_for_none() {
-        assert_eq!(Copies::default().asking((0, 0), 16, SECOND).0, 0);
+        assert_eq!(Copies::default().candidates((0, 0), 16, SECOND).0, 0);
     }
 
     #[test]
@@ -144,7 +142,7 @@ mod tests {
         let mut probes = Vec::new();
         for second in 0..60 {
             // Each probe is soon gone.
-            let (pages, heat) = copies.asking((0, 640), 99, second * SECOND);
+            let (pages, heat) = copies.candidates((0, 640), 99, second * SECOND);
             if pages > 0 {
                 assert_eq!((pages, heat), (10, 99));
                 probes.push(second);
@@ -156,7 +154,7 @@ mod tests {
     #[test]
     fn a_page_tells_nothing_before_it_is_mature() {
         let mut copies = Copies::default();
-        let mut mature = |pages, halves| copies.observe(100, 0.0, pages, halves * CHILDHOOD);
+        let mut mature = |pages, halves| copies.observe(100, 0.0, pages, halves * WARM_UP);
         assert_eq!(mature(0, 0), 0);
         assert_eq!(mature(10, 1), 0);
         assert_eq!(mature(30, 2), 10);
@@ -186,23 +184,23 @@ mod tests {
     fn more_come_as_hot_as_those_that_are_there() {
         let mut copies = Copies::default();
         copies.observe(500, 0.0, 10, Duration::ZERO);
-        assert_eq!(copies.asking((10, 640), 99, SECOND), (0, 0));
+        assert_eq!(copies.candidates((10, 640), 99, SECOND), (0, 0));
         assert_eq!(copies.observe(500, 0.0, 10, SECOND), 10);
         // 5 samples a page in half of the time: 10 for one that was always there.
         copies.observe(1000, 50.0, 20, SECOND);
         let at_ten = worth_it(10 * SAMPLE) - 1;
-        assert_eq!(copies.asking((10, 640), 99, SECOND), (2, at_ten));
+        assert_eq!(copies.candidates((10, 640), 99, SECOND), (2, at_ten));
         assert_eq!(copies.observe(0, 0.0, 20, 2 * SECOND), 10);
         assert_eq!(copies.observe(0, 0.0, 20, 3 * SECOND), 20);
         // 0.8 × 50 and 320 samples, on 0.8 × 10 × 1000 and 20 × 2000 pages times samples, of 4000
         // samples in all: 30 a page.
         copies.observe(2000, 320.0, 20, 3 * SECOND);
         let at_thirty = worth_it(30 * SAMPLE) - 1;
-        assert_eq!(copies.asking((20, 640), 99, SECOND), (5, at_thirty));
+        assert_eq!(copies.candidates((20, 640), 99, SECOND), (5, at_thirty));
         copies.cooled();
         let at_fifteen = worth_it(15 * SAMPLE) - 1;
-        assert_eq!(copies.asking((20, 640), 99, SECOND), (5, at_fifteen));
-        assert_eq!(copies.asking((638, 640), 99, SECOND), (2, at_fifteen));
-        assert_eq!(copies.asking((640, 640), 99, SECOND).0, 0);
+        assert_eq!(copies.candidates((20, 640), 99, SECOND), (5, at_fifteen));
+        assert_eq!(copies.candidates((638, 640), 99, SECOND), (2, at_fifteen));
+        assert_eq!(copies.candidates((640, 640), 99, SECOND).0, 0);
     }
 }

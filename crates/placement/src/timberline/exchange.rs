@@ -1,20 +1,20 @@
 //! Which leaves change places: the hottest slow ones with the coldest fast ones, as long as it
 //! pays.
 //!
-//! Pure arithmetic on heat. Input: how many fast leaves there are of each heat, how many pages of
-//! copies and how hot these are, what asked for a place, and how many slots are free. Output: up to
-//! which heat fast leaves go, how many of them, how many pages, and who comes.
+//! Pure arithmetic on heat. Input: the heat histogram of fast leaves, the pages of the record cache
+//! with their heat, the promotion candidates, and the number of free slots. Output: how many leaves
+//! to demote and up to which heat, how many pages to drop, and how many candidates to promote.
 
-use super::Suggestion;
+use super::Candidate;
 use super::heat::{HOTTEST, SAMPLE};
 
-/// How many fast leaves have each heat.
-pub struct Census {
+/// The heat histogram: how many fast leaves have each heat.
+pub struct HeatHistogram {
     leaves: Box<[u32]>,
     total: usize,
 }
 
-/// Pages of copies of hot records: each takes the room of a leaf, and all are about equally hot.
+/// Pages of the record cache: each takes as much memory as a leaf, and all are about equally hot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pages {
     pub count: usize,
@@ -28,27 +28,27 @@ pub struct Plan {
     pub demote: usize,
     /// …of at most this heat.
     pub coldest: u16,
-    /// Give back this many pages of copies.
+    /// Drop this many pages of the record cache.
     pub pages: usize,
-    /// Promote this many of the suggestions, from the front of the sorted list.
+    /// Promote this many candidates, from the front of the sorted list.
     pub promote: usize,
 }
 
-impl Default for Census {
+impl Default for HeatHistogram {
     fn default() -> Self {
-        Census {
+        HeatHistogram {
             leaves: vec![0; HOTTEST as usize + 1].into_boxed_slice(),
             total: 0,
         }
     }
 }
 
-impl Census {
+impl HeatHistogram {
     /// Counts the heat of fast leaves.
     pub fn new(heats: impl Iterator<Item = u16>) -> Self {
-        let mut census = Census::default();
-        heats.for_each(|heat| census.add(heat));
-        census
+        let mut histogram = HeatHistogram::default();
+        heats.for_each(|heat| histogram.add(heat));
+        histogram
     }
 
     /// Counts one more.
@@ -97,11 +97,11 @@ impl Census {
             .unwrap_or(HOTTEST as usize) as u16
     }
 
-    /// The plan for `asking`, hottest first, with `free` slots to give away, or (if negative) to
-    /// make free first.
-    pub fn plan(&self, pages: Pages, asking: &[Suggestion], free: isize) -> Plan {
-        let mut plan = self.plan_for_all(pages, asking, free);
-        // Of equals leaves go: their records may have copies.
+    /// The plan for `candidates`, hottest first, with `free` slots to use, or (if negative) to make
+    /// free first.
+    pub fn plan(&self, pages: Pages, candidates: &[Candidate], free: isize) -> Plan {
+        let mut plan = self.plan_for_all(pages, candidates, free);
+        // Of equally hot ones leaves are the victims: their records may have copies.
         let leaves = self.leaves().take(usize::from(pages.heat) + 1);
         let leaves: usize = leaves.map(|(_, leaves)| leaves as usize).sum();
         plan.pages = plan.demote.saturating_sub(leaves).min(pages.count);
@@ -110,7 +110,7 @@ impl Census {
     }
 
     /// The same, with pages counted as leaves.
-    fn plan_for_all(&self, pages: Pages, asking: &[Suggestion], free: isize) -> Plan {
+    fn plan_for_all(&self, pages: Pages, candidates: &[Candidate], free: isize) -> Plan {
         let mut coldest_first = self.leaves().flat_map(|(heat, leaves)| {
             let pages = if heat == pages.heat { pages.count } else { 0 };
             std::iter::repeat_n(heat, leaves as usize + pages)
@@ -123,7 +123,7 @@ impl Census {
             plan.demote += 1;
             plan.coldest = heat;
         }
-        for (index, hot) in asking.iter().enumerate() {
+        for (index, hot) in candidates.iter().enumerate() {
             if (index as isize) >= free.max(0) {
                 match coldest_first.next() {
                     Some(cold) if hot.heat >= worth_it(cold) => {
@@ -139,12 +139,12 @@ impl Census {
     }
 }
 
-/// How hot a slow leaf must be to take the place of a fast one this cold.
+/// The least heat with which a slow leaf replaces a fast one this cold.
 ///
-/// Heat is a count of samples, so it is known to its square root at best. Half of that, and two
-/// samples (one is the sample that brought the leaf here), keep equally hot leaves from changing
-/// places for ever. Wider margins were tried: they leave warm leaves in slow memory and save next
-/// to no moves (`docs/design/placement.md`).
+/// Heat is a count of samples, so its error is its square root at best. A margin of half of that,
+/// and two samples (one made the leaf a candidate), keeps equally hot leaves from changing places
+/// for ever. Wider margins leave warm leaves in slow memory and save hardly any moves
+/// (`docs/design/placement.md`).
 pub fn worth_it(cold: u16) -> u16 {
     let samples = f64::from(cold) / f64::from(SAMPLE);
     let margin = 2.0 + 0.5 * samples.sqrt();
@@ -155,13 +155,13 @@ pub fn worth_it(cold: u16) -> u16 {
 mod tests {
     use super::*;
     use crate::KeyBytes;
-    use crate::timberline::Asker;
+    use crate::timberline::Promotable;
 
-    fn asking(heats: &[u16]) -> Vec<Suggestion> {
+    fn candidates(heats: &[u16]) -> Vec<Candidate> {
         heats
             .iter()
-            .map(|&heat| Suggestion {
-                what: Asker::Leaf(KeyBytes::of_word(heat.into())),
+            .map(|&heat| Candidate {
+                what: Promotable::Leaf(KeyBytes::of_word(heat.into())),
                 heat,
             })
             .collect()
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn free_slots_are_given_to_the_hottest() {
-        let census = Census::new([100, 200].into_iter());
-        let plan = census.plan(Pages::default(), &asking(&[50, 40, 30]), 2);
+        let histogram = HeatHistogram::new([100, 200].into_iter());
+        let plan = histogram.plan(Pages::default(), &candidates(&[50, 40, 30]), 2);
         assert_eq!(
             plan,
             Plan {
@@ -182,10 +182,14 @@ mod tests {
 
     #[test]
     fn places_are_exchanged_as_long_as_it_pays() {
-        let census = Census::new([0, 0, 32, 300].into_iter());
-        let promoted = |heats: &[u16]| census.plan(Pages::default(), &asking(heats), 0).promote;
+        let histogram = HeatHistogram::new([0, 0, 32, 300].into_iter());
+        let promoted = |heats: &[u16]| {
+            histogram
+                .plan(Pages::default(), &candidates(heats), 0)
+                .promote
+        };
         // 32 eighths are 4 samples, known to 2: 4 + 2 / 2 + 2 = 7 samples are clearly more.
-        let plan = census.plan(Pages::default(), &asking(&[400, 90, 56, 55]), 0);
+        let plan = histogram.plan(Pages::default(), &candidates(&[400, 90, 56, 55]), 0);
         let expected = Plan {
             demote: 3,
             coldest: 32,
@@ -200,9 +204,9 @@ mod tests {
 
     #[test]
     fn a_deficit_comes_first() {
-        let census = Census::new([7, 5, 90].into_iter());
+        let histogram = HeatHistogram::new([7, 5, 90].into_iter());
         let plan = |heats: &[u16], free| {
-            let plan = census.plan(Pages::default(), &asking(heats), free);
+            let plan = histogram.plan(Pages::default(), &candidates(heats), free);
             (plan.demote, plan.coldest, plan.promote)
         };
         assert_eq!(plan(&[], -2), (2, 7, 0));
@@ -212,10 +216,10 @@ mod tests {
 
     #[test]
     fn pages_go_after_leaves_that_are_not_hotter() {
-        let census = Census::new([10, 20, 20, 400].into_iter());
+        let histogram = HeatHistogram::new([10, 20, 20, 400].into_iter());
         let pages = Pages { count: 3, heat: 20 };
         let plan = |count: usize| {
-            let plan = census.plan(pages, &asking(&vec![300; count]), 0);
+            let plan = histogram.plan(pages, &candidates(&vec![300; count]), 0);
             assert_eq!(plan.demote + plan.pages, plan.promote);
             (plan.demote, plan.pages)
         };
@@ -223,36 +227,36 @@ mod tests {
             [2, 3, 4, 6, 9].map(plan),
             [(2, 0), (3, 0), (3, 1), (3, 3), (3, 3)]
         );
-        let plan = census.plan(pages, &[], -9);
+        let plan = histogram.plan(pages, &[], -9);
         assert_eq!((plan.demote, plan.pages), (4, 3), "all there is");
         // A page takes the place of a colder leaf, and never that of a page.
-        let page = Suggestion {
-            what: Asker::Page,
+        let page = Candidate {
+            what: Promotable::Page,
             heat: worth_it(20) - 1,
         };
-        let plan = census.plan(pages, &vec![page; 5], 0);
+        let plan = histogram.plan(pages, &vec![page; 5], 0);
         assert_eq!((plan.demote, plan.pages, plan.promote), (1, 0, 1));
     }
 
     #[test]
     fn leaves_come_and_go_and_cool() {
-        let mut census = Census::new([1, 5, 90, 91].into_iter());
-        census.cool();
-        assert_eq!([1, 2, 3].map(|nth| census.nth_coldest(nth)), [1, 2, 45]);
-        census.remove(45);
-        census.remove(44);
-        census.add(HOTTEST);
-        assert_eq!([3, 4].map(|nth| census.nth_coldest(nth)), [45, HOTTEST]);
-        assert_eq!(census.total(), 4, "of heat 44 there was none");
+        let mut histogram = HeatHistogram::new([1, 5, 90, 91].into_iter());
+        histogram.cool();
+        assert_eq!([1, 2, 3].map(|nth| histogram.nth_coldest(nth)), [1, 2, 45]);
+        histogram.remove(45);
+        histogram.remove(44);
+        histogram.add(HOTTEST);
+        assert_eq!([3, 4].map(|nth| histogram.nth_coldest(nth)), [45, HOTTEST]);
+        assert_eq!(histogram.total(), 4, "of heat 44 there was none");
     }
 
     #[test]
     fn the_nth_coldest_is_found() {
-        let census = Census::new([5, 3, 9, 3].into_iter());
+        let histogram = HeatHistogram::new([5, 3, 9, 3].into_iter());
         assert_eq!(
-            [1, 2, 3, 4].map(|nth| census.nth_coldest(nth)),
+            [1, 2, 3, 4].map(|nth| histogram.nth_coldest(nth)),
             [3, 3, 5, 9]
         );
-        assert_eq!((census.total(), census.nth_coldest(5)), (4, HOTTEST));
+        assert_eq!((histogram.total(), histogram.nth_coldest(5)), (4, HOTTEST));
     }
 }

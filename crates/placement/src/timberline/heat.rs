@@ -1,11 +1,11 @@
 //! Heat of leaves: a few bits each, that cool by themselves.
 //!
-//! An entry is 16 bits: 5 of a cooling stamp and 11 of heat in eighths of a sampled access; 0 says
-//! that nothing is known. Cooling halves all heat, which here only advances a global stamp: an
-//! entry is halved once for every stamp that it missed, when it is next looked at. So cooling costs
-//! nothing, whatever the number of leaves. The stamp wraps after 32 coolings; a slow leaf that
-//! nobody touched for that long may seem up to 32 coolings younger. It then takes a sampled access
-//! to be noticed, and is at worst promoted once for nothing.
+//! An entry is 16 bits: 5 of a cooling stamp and 11 of heat in eighths of a sampled access; 0 is
+//! unknown. Cooling halves all heat, which here only advances a global stamp: an entry is halved
+//! once for every stamp that it missed, when it is next looked at. So cooling costs nothing,
+//! whatever the number of leaves. The stamp wraps after 32 coolings; the heat of a slow leaf that
+//! was not accessed for that long may be up to 32 coolings too high. Only a sampled access makes
+//! such a leaf a candidate, and at worst it is promoted once in error.
 //!
 //! Entries are written without read-modify-write instructions: of two samples of one leaf at
 //! the same moment one may be lost. That is noise in a sample, and it keeps readers cheap.
@@ -27,9 +27,9 @@ const STAMPS: u16 = 1 << (16 - HEAT_BITS);
 
 /// Where the heat of leaves is kept.
 ///
-/// A table suits trees of large nodes, heat in the leaf those with a leaf for each record: two
-/// bytes for each possible slot of 16 or 32 bytes would take a third of a fast memory that is a
-/// fifth of all.
+/// A table suits trees of large nodes. Heat in the leaf suits trees with a leaf for each record:
+/// with fast memory a fifth of all, two bytes for each slot of 16 or 32 bytes would take a third of
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeatIn {
     /// In a table beside the tree, in fast memory: two bytes for each slot of this size (a power of
@@ -39,12 +39,12 @@ pub enum HeatIn {
         /// Bytes of a node.
         node_bytes: usize,
     },
-    /// In the leaf's header: no memory beside the leaves. A sample of a slow leaf (one access in 4
-    /// to 64) writes to slow memory, and looking at the fast leaves means to visit them, so that is
-    /// done little by little.
+    /// In the leaf's header: no memory beside the leaves. A sample of a slow leaf (one access in
+    /// 4–64) writes to slow memory, and a look at the heat of fast leaves visits them, so each
+    /// round visits a part.
     Leaf {
-        /// Bytes of a typical leaf. It only tells how many new leaves go to fast memory before the
-        /// worker looks for the first time.
+        /// Bytes of a typical leaf. It decides how many new leaves are fast before the worker's
+        /// first round.
         leaf_bytes: usize,
     },
 }

@@ -1,12 +1,12 @@
-//! What the mover saw in its last round and made of it. It is kept once somebody has asked for it,
-//! so that without onlookers it costs nothing.
+//! The estimates of the mover's last round, for views. They are kept once a view was asked for, so
+//! they cost nothing where none is.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Timberline;
-use super::exchange::Census;
+use super::exchange::HeatHistogram;
 use super::heat::HEAT_BITS;
-use super::{Asker, Suggestion};
+use super::{Candidate, Promotable};
 use crate::View;
 use crate::view::powers_of_two;
 use crate::workers::lock;
@@ -18,28 +18,28 @@ const BINS: usize = HEAT_BITS as usize;
 pub struct Look {
     /// Fast leaves by the power of two of their heat.
     pub fast: [u64; BINS],
-    /// Slow leaves that asked to come, likewise.
-    pub asking: [u64; BINS],
+    /// Candidates by the power of two of their heat.
+    pub candidates: [u64; BINS],
     /// The coldest hundredth of the fast leaves is at most this hot.
     pub coldest: u16,
-    /// A slow leaf below this heat does not ask.
+    /// A slow leaf below this heat is no candidate.
     pub floor: u16,
-    /// The share of fast memory that is not kept free, 0 to 1.
+    /// The fraction of fast memory that is not kept free, 0 to 1.
     pub filled: f64,
-    /// Pages of copies of hot records.
+    /// Pages of the record cache.
     pub pages: usize,
 }
 
 impl Look {
     /// Counts by power of two.
-    pub fn of(census: &Census, asking: &[Suggestion]) -> Look {
+    pub fn of(histogram: &HeatHistogram, candidates: &[Candidate]) -> Look {
         let mut look = Look::default();
-        for (heat, leaves) in census.leaves() {
+        for (heat, leaves) in histogram.leaves() {
             look.fast[bin(heat)] += u64::from(leaves);
         }
-        for suggestion in asking {
-            if let Asker::Leaf(_) = suggestion.what {
-                look.asking[bin(suggestion.heat)] += 1;
+        for candidate in candidates {
+            if let Promotable::Leaf(_) = candidate.what {
+                look.candidates[bin(candidate.heat)] += 1;
             }
         }
         look
@@ -59,11 +59,11 @@ impl Timberline {
             bins: powers_of_two(BINS),
             counts: vec![
                 ("fast leaves", look.fast.to_vec()),
-                ("slow leaves that ask to come", look.asking.to_vec()),
+                ("candidates: slow leaves", look.candidates.to_vec()),
             ],
             figures: vec![
                 ("accesses for a sample", self.interval().into()),
-                ("pages of copies of hot records", look.pages as f64),
+                ("pages of the record cache", look.pages as f64),
             ],
             ..View::default()
         };
@@ -71,7 +71,7 @@ impl Timberline {
         if look.filled > 0.0 {
             view.thresholds = vec![
                 ("coldest 1 %", look.coldest.into()),
-                ("may ask", look.floor.into()),
+                ("candidate from", look.floor.into()),
             ];
             view.watermarks = vec![("reserve", look.filled)];
         }

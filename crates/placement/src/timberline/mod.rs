@@ -1,23 +1,24 @@
-//! `timberline`: our placement. SIDLE's framework (Zhao et al., PVLDB 2026, §4), with those parts
-//! replaced that measurements showed to cost or to lose something:
+//! `timberline`: our placement. It keeps the structure of SIDLE (§4), and replaces the parts that
+//! measurement showed to cost or to lose something:
 //!
-//! - **Heat.** SIDLE increments a counter in the leaf with every access. Here one access in 4–64 is
-//!   sampled and raises a counter beside the tree, in fast memory ([`heat`]). So a read dirties no
-//!   line that others read, and nothing writes to slow memory.
-//! - **Candidates.** SIDLE's trigger scans all leaves. Here the samples name the promotion
-//!   candidates, and only the fast tier's counters are scanned. So the cost grows with fast memory,
-//!   not with the data.
-//! - **Thresholds.** SIDLE derives them from a log2 histogram and two target percentages. Here a
-//!   hot slow leaf is swapped with the coldest fast one if it is clearly hotter ([`exchange`]).
-//!   There is nothing to tune, and fast memory always holds the hottest leaves seen.
-//! - **Watermarks.** SIDLE keeps fast memory 85–95 % full. Here a reserve of about 1 % is free for
-//!   new inner nodes, so the fast memory between the watermarks is not lost.
-//! - **Cooling.** SIDLE cools every 2 s. Here cooling follows the number of samples a fast leaf
-//!   ([`pace`]), so slow traffic is not forgotten faster than it comes.
+//! - *Tracking.* SIDLE increments a counter in the leaf at every access. Here one access in 4–64 is
+//!   sampled and raises a counter, which for B+trees is in a table in fast memory ([`heat`]): a
+//!   read dirties no line that others read, and writes nothing to slow memory.
+//! - *Candidates.* SIDLE's trigger scans all leaves. Here promotion candidates come from samples,
+//!   and only counters of the fast tier are swept: the cost grows with fast memory, not with the
+//!   data.
+//! - *Thresholds.* SIDLE derives them from a histogram and two target percentages. Here a hot slow
+//!   leaf replaces the coldest fast one if it is clearly hotter ([`exchange`]): nothing to tune,
+//!   and fast memory is always full of the hottest leaves seen.
+//! - *Watermarks.* SIDLE keeps 5–15 % of fast memory free. Here a reserve of about 1 % is for new
+//!   inner nodes.
+//! - *Cooling.* SIDLE halves heat every 2 s. Here cooling follows the number of samples for each
+//!   fast leaf ([`pace`]): where accesses are slow, they are not forgotten faster than they come.
 //!
-//! The single boundary is kept as there: ancestors are promoted before their leaf, and an inner
+//! The single boundary is kept as in SIDLE: ancestors are promoted before their leaf, and an inner
 //! node is demoted only when none of its children is fast.
 
+mod backoff;
 mod clock;
 mod compaction;
 mod copies;
@@ -26,11 +27,10 @@ mod heat;
 mod look;
 mod mover;
 mod pace;
-mod rest;
 mod scale;
 #[cfg(test)]
 mod simulation;
-mod watch;
+mod victims;
 
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
@@ -51,20 +51,20 @@ use scale::Scale;
 
 pub use heat::HeatIn;
 
-/// What can be tuned; the defaults are measured (`docs/design/placement.md`).
+/// Settings. The defaults are measured (`docs/design/placement.md`).
 #[derive(Clone, Debug)]
 pub struct TimberlineConfig {
-    /// Accesses a thread lets pass between two samples while little is known; a quarter of that
+    /// Accesses of a thread from one sample to the next while heat is little known; a quarter of it
     /// where heat is in leaves.
     pub densest: u32,
-    /// The same once much is known; at most [`MAX_SAMPLE_INTERVAL`].
+    /// The same once heat is well known; at most [`MAX_SAMPLE_INTERVAL`].
     pub sparsest: u32,
     /// Samples for each fast leaf between two coolings.
     pub samples_per_cooling: u32,
-    /// The share of fast memory kept free for new inner nodes.
+    /// The fraction of fast memory kept free for new inner nodes.
     pub reserve: f64,
-    /// The most of fast memory that copies of hot records may take, 0 (no copies) to 1, in trees
-    /// that make any. How much they get is decided while it runs.
+    /// The largest fraction of fast memory for the record cache, 0 (no copies) to 1, in trees that
+    /// have one. Its actual size adapts.
     pub copies: f64,
 }
 
@@ -80,39 +80,39 @@ impl Default for TimberlineConfig {
     }
 }
 
-/// What the threads of one lane saw since the worker last looked.
+/// Counts of the threads of one stripe since the worker's last round.
 #[derive(Default)]
 struct Seen {
     /// Sampled accesses.
     samples: AtomicU64,
-    /// Of these, accesses of slow leaves.
+    /// Of these, accesses to slow leaves.
     slow: AtomicU64,
-    /// Of these, accesses that found a copy of a record in a mature page.
+    /// Of these, accesses served by a warm page of the record cache.
     copied: AtomicU64,
-    /// Of these, changes of a record that has a copy in a mature page.
+    /// Of these, changes of a record that has a copy in a warm page.
     rewritten: AtomicU64,
-    /// Slow leaves that seem hot.
-    suggestions: Mutex<Vec<Suggestion>>,
+    /// Slow leaves that seem hot: promotion candidates.
+    candidates: Mutex<Vec<Candidate>>,
 }
 
-/// Something this hot that is not in fast memory.
+/// A promotion candidate with its heat.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Suggestion {
-    what: Asker,
+struct Candidate {
+    what: Promotable,
     heat: u16,
 }
 
-/// What asks for a place in fast memory.
+/// What can be promoted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Asker {
-    /// A slow leaf that was touched.
+enum Promotable {
+    /// A slow leaf that was accessed.
     Leaf(KeyBytes),
-    /// One more page of copies of hot records.
+    /// One more page of the record cache.
     Page,
 }
 
-/// The placement `timberline`: sampled heat, and hot slow leaves that change places with cold
-/// fast ones. `docs/design/placement.md` tells how and why.
+/// The placement `timberline`: heat is sampled, and hot slow leaves change places with cold fast
+/// ones. `docs/design/placement.md` explains how and why.
 pub struct Timberline {
     config: TimberlineConfig,
     home: HeatIn,
@@ -120,15 +120,15 @@ pub struct Timberline {
     heat: Heat,
     /// Accesses between two samples, now.
     interval: AtomicU32,
-    /// A slow leaf below this heat is not worth a suggestion.
+    /// A slow leaf below this heat is no candidate.
     floor: AtomicU16,
-    /// How many more leaves may be made in fast memory before the worker looks again.
+    /// How many more leaves may be made in fast memory before the worker's next round.
     allowance: AtomicI64,
     seen: Striped<Seen>,
-    /// As many pages of copies, the first ones, are there long enough to tell what pages are worth.
+    /// How many pages of the record cache are warm: the first ones.
     mature: AtomicUsize,
     broken: NodeQueue,
-    /// Of the mover's last round, once somebody looked.
+    /// Of the mover's last round, once [`Timberline::look`] was called.
     look: Mutex<Look>,
     is_looked_at: AtomicBool,
 }
@@ -169,9 +169,9 @@ impl Timberline {
         vec![Box::new(Mover::new(self.clone()))]
     }
 
-    /// How many accesses to let pass now: the interval on average, from half of it to one and a
-    /// half. Were it always the same, of what a thread does by turns (reads a record, changes it,
-    /// reads the next) only every other would ever be seen.
+    /// Accesses to the next sample: the interval on average, from half of it to one and a half. A
+    /// fixed interval could miss half of what a thread does by turns, such as reading a record,
+    /// changing it, and reading the next.
     fn pass(&self, seen: &Seen) -> u32 {
         let interval = self.interval();
         let draw = draws::mix(seen.samples.load(Relaxed)) >> 32;
@@ -179,19 +179,19 @@ impl Timberline {
         (interval / 2 + spread as u32).clamp(1, MAX_SAMPLE_INTERVAL)
     }
 
-    /// Whether a page of copies is there long enough to tell what pages are worth.
+    /// Whether a page of the record cache is warm: its samples tell the value of pages.
     fn is_mature(&self, page: usize) -> bool {
         page < self.mature.load(Relaxed)
     }
 
-    /// Accesses that a thread lets pass between two samples, now.
+    /// Accesses of a thread from one sample to the next, now.
     pub fn interval(&self) -> u32 {
         self.interval.load(Relaxed)
     }
 }
 
-/// Counts one more. Threads that share a lane may lose a count, and the worker's reset one; a
-/// locked add costs more than that is worth.
+/// Counts one more. Threads of one stripe may lose a count, and so may the worker's reset: an
+/// atomic add would cost more than the count is worth.
 fn bump(count: &AtomicU64) {
     count.store(count.load(Relaxed) + 1, Relaxed);
 }
@@ -201,10 +201,10 @@ impl Placement for Timberline {
         if !node.parent.is_fast() {
             return TierId::SLOW;
         }
-        // Half of a fast leaf is as hot as the other half. Inner nodes may use the reserve.
+        // Both halves of a fast leaf are equally hot. Inner nodes may use the reserve.
         let fast = match node.height {
             0 => node.split_from.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
-            // Where these take half of all memory, only above what is fast; paths come with hot
+            // Where inner nodes take half of all memory: only above fast ones. Paths come with
             // leaves.
             _ => node.split_from.is_fast() || !self.scale.records,
         };
@@ -213,7 +213,7 @@ impl Placement for Timberline {
 
     fn on_access(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
         if access == Access::Insert {
-            // Loading data says nothing about what will be read.
+            // Inserts do not tell what will be read.
             let pass = self.interval.load(Relaxed).max(self.config.densest);
             return pass.min(MAX_SAMPLE_INTERVAL);
         }
@@ -227,13 +227,13 @@ impl Placement for Timberline {
         }
         if !leaf.tier.is_fast() {
             bump(&seen.slow);
-            // The worker, or a thread of the same lane, may hold the buffer: then not this time.
+            // The worker, or a thread of the same stripe, may hold the buffer: then skip this one.
             if heat >= self.floor.load(Relaxed)
-                && let Ok(mut suggestions) = seen.suggestions.try_lock()
-                && suggestions.len() < self.scale.suggestions
+                && let Ok(mut candidates) = seen.candidates.try_lock()
+                && candidates.len() < self.scale.candidates
             {
-                suggestions.push(Suggestion {
-                    what: Asker::Leaf(leaf.fence.to_bytes()),
+                candidates.push(Candidate {
+                    what: Promotable::Leaf(leaf.fence.to_bytes()),
                     heat,
                 });
             }

@@ -1,8 +1,7 @@
-//! The worker of `timberline`: looks at heat, exchanges leaves, keeps the reserve, restores the
-//! boundary.
+//! The worker of `timberline`: exchanges leaves, keeps the reserve, restores the single boundary.
 //!
-//! One round costs a look at the heat of fast leaves ([`Watch`]) and the moves it decides on. It
-//! never looks at slow leaves but those that samples suggested.
+//! A round costs a look at the heat of fast leaves ([`VictimSelection`]) and the moves it decides
+//! on. Of slow leaves it looks at promotion candidates only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,47 +9,47 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use super::clock::Clock;
+use super::clock::ClockSweep;
 use super::compaction::Compaction;
 use super::copies::Copies;
 use super::exchange::{Pages, Plan, worth_it};
 use super::look::Look;
 use super::pace::{BRISK, Pace};
-use super::watch::{Found, Sweep, Victim, Watch};
-use super::{Asker, HeatIn, Seen, Suggestion, Timberline};
+use super::victims::{Found, TableSweep, Victim, VictimSelection};
+use super::{Candidate, HeatIn, Promotable, Seen, Timberline};
 use crate::boundary::{self, demote_idle};
 use crate::workers::{Next, Worker, lock};
 use crate::{KeyBytes, Move, NodeKey, Placed};
 
-/// Moves before the memory of demoted nodes is asked back: small enough for the reserve to last.
+/// Moves before the memory of demoted nodes is reclaimed: small enough for the reserve to last.
 pub const BATCH: usize = 64;
 
 /// See the [module's text](self).
 pub struct Mover {
     policy: Arc<Timberline>,
-    watch: Box<dyn Watch>,
+    victims: Box<dyn VictimSelection>,
     pace: Pace,
     uncooled: u64,
-    /// Room that is free on paper is of no use: it is in slots of other sizes.
+    /// Fast memory is free, but in slots of other sizes.
     stranded: bool,
     compaction: Compaction,
     copies: Copies,
-    /// A sequence of draws, for picking inner nodes where no leaf is left to demote.
+    /// A sequence of draws, to choose inner nodes where no leaf is left to demote.
     draw: u64,
 }
 
 impl Mover {
     pub(super) fn new(policy: Arc<Timberline>) -> Self {
-        let watch: Box<dyn Watch> = match policy.home {
-            HeatIn::Table { .. } => Box::new(Sweep::new(policy.clone())),
-            HeatIn::Leaf { .. } => Box::new(Clock::new(policy.clone())),
+        let victims: Box<dyn VictimSelection> = match policy.home {
+            HeatIn::Table { .. } => Box::new(TableSweep::new(policy.clone())),
+            HeatIn::Leaf { .. } => Box::new(ClockSweep::new(policy.clone())),
         };
         let (config, scale) = (&policy.config, &policy.scale);
         let densest = config.densest / scale.denser;
         let pace = Pace::new(densest, config.sparsest, scale.thinning);
         Mover {
             policy,
-            watch,
+            victims,
             pace,
             uncooled: 0,
             stranded: false,
@@ -61,10 +60,10 @@ impl Mover {
     }
 
     /// Suggestions since the last round, each leaf once.
-    fn suggestions(&self) -> Vec<Suggestion> {
+    fn candidates(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
         for seen in self.policy.seen.iter() {
-            all.append(&mut lock(&seen.suggestions));
+            all.append(&mut lock(&seen.candidates));
         }
         all.sort_unstable_by(|one, two| one.what.cmp(&two.what).then(two.heat.cmp(&one.heat)));
         all.dedup_by(|later, kept| later.what == kept.what);
@@ -73,7 +72,7 @@ impl Mover {
 
     fn exchange(&mut self, tree: &dyn Placed, now: Duration) -> usize {
         let policy = self.policy.clone();
-        let mut asking = self.suggestions();
+        let mut candidates = self.candidates();
         let fill = tree.fill(TierId::FAST);
         let slot_bytes = tree.node_bytes();
         let slots = fill.limit / slot_bytes;
@@ -81,7 +80,7 @@ impl Mover {
             .scale
             .reserve(slots, slot_bytes, policy.config.reserve) as isize;
         let free = slots as isize - (fill.used / slot_bytes) as isize - kept;
-        // Within the slack nothing is given away, and nobody has to go.
+        // Within the slack nothing is promoted into free memory, and there is no victim.
         let mut free = free.max((free + policy.scale.slack(kept)).min(0));
         if self.stranded {
             // Leaves can still change places.
@@ -89,32 +88,35 @@ impl Mover {
         }
 
         let pages = self.pages(tree);
-        let census = self.watch.census(tree);
-        let fast_leaves = census.total();
-        let among_coldest = worth_it(census.nth_coldest(1 + fast_leaves / 100));
-        let (more, heat) = self.copies.asking(tree.record_pages(), among_coldest, now);
-        let what = Asker::Page;
-        asking.extend(std::iter::repeat_n(Suggestion { what, heat }, more));
-        asking.sort_by_key(|suggestion| std::cmp::Reverse(suggestion.heat));
-        let plan = census.plan(pages, &asking, free);
-        // The next suggestion must beat what will then be among the coldest hundredth.
-        let mut then_coldest = census.nth_coldest(1 + plan.demote + fast_leaves / 100);
+        let histogram = self.victims.histogram(tree);
+        let fast_leaves = histogram.total();
+        let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
+        let (more, heat) = self
+            .copies
+            .candidates(tree.record_pages(), among_coldest, now);
+        let what = Promotable::Page;
+        candidates.extend(std::iter::repeat_n(Candidate { what, heat }, more));
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.heat));
+        let plan = histogram.plan(pages, &candidates, free);
+        // The next candidate must beat the coldest hundredth of the fast leaves after this plan.
+        let mut then_coldest = histogram.nth_coldest(1 + plan.demote + fast_leaves / 100);
         if pages.count > plan.pages {
             then_coldest = then_coldest.min(pages.heat);
         }
         let is_looked_at = policy.is_looked_at.load(Relaxed);
-        let look = is_looked_at.then(|| Look::of(census, &asking));
+        let look = is_looked_at.then(|| Look::of(histogram, &candidates));
 
-        let (promoted, failed) = self.move_both_ways(tree, &plan, &asking, free.max(0) as usize);
+        let (promoted, failed) =
+            self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
         self.stranded = policy.scale.records && failed > 0;
-        // Leaves ask, but fast memory holds no leaf to exchange: cold inner nodes are in the way.
+        // There are candidates, but no fast leaf: cold inner nodes fill fast memory.
         let stuck = match plan.demote == fast_leaves {
-            true => asking.len() - plan.promote,
+            true => candidates.len() - plan.promote,
             false => 0,
         };
         let mut short = ((-free).max(0) as usize).saturating_sub(plan.demote + plan.pages);
         if policy.scale.records {
-            // Each takes the room of several leaves.
+            // An inner node takes as much memory as several leaves.
             short = short.min(BATCH);
         }
         if short > 0 || stuck > 0 {
@@ -122,7 +124,7 @@ impl Mover {
         }
         let room = free - (plan.promote as isize - (plan.demote + plan.pages) as isize);
         let floor = match room > 0 || plan.demote == fast_leaves {
-            // With no fast leaf to beat, any may ask.
+            // Without a fast leaf to beat, every sampled leaf is a candidate.
             true => super::SAMPLE,
             false => worth_it(then_coldest),
         };
@@ -141,56 +143,56 @@ impl Mover {
         promoted
     }
 
-    /// Pages of copies, with their heat.
+    /// The pages of the record cache, with their heat.
     fn pages(&self, tree: &dyn Placed) -> Pages {
         match self.copies.heat() {
             Some(heat) => Pages {
                 count: tree.record_pages().0,
                 heat,
             },
-            // They have yet to show what they are worth.
+            // Their value is not known yet.
             None => Pages::default(),
         }
     }
 
-    /// Gives back pages of copies, and asks their memory back.
+    /// Drops pages of the record cache, and reclaims their memory.
     fn give_back(&self, tree: &dyn Placed, pages: usize) {
         if (0..pages).filter(|_| tree.drop_record_page()).count() > 0 {
             tree.reclaim();
         }
     }
 
-    /// Demotes the plan's victims and promotes those it lets in. Returns how many leaves were
-    /// promoted, and how many found no room.
+    /// Demotes the plan's victims and promotes its candidates. Returns how many leaves were
+    /// promoted, and how many promotions found fast memory full.
     fn move_both_ways(
         &mut self,
         tree: &dyn Placed,
         plan: &Plan,
-        asking: &[Suggestion],
+        candidates: &[Candidate],
         free: usize,
     ) -> (usize, usize) {
         self.give_back(tree, plan.pages);
-        let mut hot = asking[..plan.promote].iter();
-        let mut victims = self.watch.victims(tree, plan).into_iter();
+        let mut hot = candidates[..plan.promote].iter();
+        let mut victims = self.victims.victims(tree, plan).into_iter();
         let (mut promoted, mut failed) = (0, 0);
-        // Alternating in batches: what was demoted makes room for what is promoted.
+        // Batches alternate: demotions make room for promotions.
         loop {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
             self.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
             let (mut batch, mut in_vain) = (0, 0);
             while !full && batch < BATCH.max(free) && in_vain < self.policy.scale.patience {
-                let Some(suggestion) = hot.next() else { break };
+                let Some(candidate) = hot.next() else { break };
                 batch += 1;
-                let Asker::Leaf(fence) = &suggestion.what else {
+                let Promotable::Leaf(fence) = &candidate.what else {
                     in_vain += usize::from(!tree.add_record_page());
                     continue;
                 };
                 match tree.promote_path(fence.clone()) {
                     Move::Moved(nodes) => {
                         promoted += 1;
-                        self.watch.promoted(fence, suggestion.heat);
-                        // Leaves are paid for by victims, inner nodes are not.
+                        self.victims.promoted(fence, candidate.heat);
+                        // Victims make room for leaves, but not for inner nodes.
                         full = nodes > 1 && self.is_short(tree);
                     }
                     Move::Full => in_vain += 1,
@@ -205,7 +207,7 @@ impl Mover {
         }
     }
 
-    /// Whether inner nodes that came with leaves have used up what they may.
+    /// Whether inner nodes that were promoted with leaves have used up their part of the reserve.
     fn is_short(&self, tree: &dyn Placed) -> bool {
         let (fill, scale) = (tree.fill(TierId::FAST), &self.policy.scale);
         let slot_bytes = tree.node_bytes();
@@ -215,7 +217,7 @@ impl Mover {
         slack > 0 && (slots - fill.used / slot_bytes) as isize <= kept - slack
     }
 
-    /// Demotes what is still there of these leaves, and asks their memory back.
+    /// Demotes victims that are not stale, and reclaims their memory.
     fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) {
         let mut demoted = Vec::new();
         for victim in cold {
@@ -229,7 +231,7 @@ impl Mover {
                 .into_iter()
                 .filter_map(|leaf| tree.parent_of(&NodeKey::leaf(leaf)))
                 .collect();
-            // They come in the order of their keys, or nearly.
+            // Victims come nearly in the order of their keys.
             parents.dedup();
             for parent in parents {
                 demote_idle(tree, parent);
@@ -250,14 +252,14 @@ impl Mover {
             .unwrap_or(Move::Stale);
         match outcome {
             Move::Moved(_) => {
-                self.watch.demoted(victim);
+                self.victims.demoted(victim);
                 name
             }
             Move::Full | Move::Blocked => None,
             Move::AlreadyThere | Move::Stale => {
-                self.watch.demoted(victim);
-                // The table said leaf, the tree says no: a sample came in while the slot was freed.
-                // Or the leaf has another fence since; then it is still there.
+                self.victims.demoted(victim);
+                // The table has heat of a slot without a leaf: a sample came while the slot was
+                // freed. If the leaf has another fence by now, its heat stays.
                 if let Found::At(address) = victim.leaf
                     && tree.fence_at(address) == name
                 {
@@ -268,8 +270,8 @@ impl Mover {
         }
     }
 
-    /// Fast memory is short and holds inner nodes only: demotes some of the lowest, wherever none
-    /// of their children is fast. Those that are needed come back with their hot leaves.
+    /// Fast memory is full of inner nodes: demotes some of the lowest ones without fast children.
+    /// Those that are needed come back with their hot leaves.
     fn demote_inner(&mut self, tree: &dyn Placed, wanted: usize) {
         let mut demoted = 0;
         for _ in 0..4 * wanted {
@@ -288,16 +290,16 @@ impl Mover {
         tree.reclaim();
     }
 
-    /// Makes fast again what has fast children; where fast memory has no room even after the
-    /// coldest leaves left it, makes those children slow.
+    /// Promotes slow nodes above fast children; if fast memory is full even without the coldest
+    /// leaves, demotes those children.
     fn restore_boundary(&mut self, tree: &dyn Placed) {
         let policy = self.policy.clone();
         boundary::mend(&policy.broken, tree, || {
             let relief = policy.scale.relief(tree.node_bytes()) as isize;
             let pages = self.pages(tree);
-            let plan = self.watch.census(tree).plan(pages, &[], -relief);
+            let plan = self.victims.histogram(tree).plan(pages, &[], -relief);
             self.give_back(tree, plan.pages);
-            let victims = self.watch.victims(tree, &plan);
+            let victims = self.victims.victims(tree, &plan);
             self.demote_all(tree, &victims);
             tree.reclaim();
             true
@@ -307,7 +309,7 @@ impl Mover {
     /// Halves all heat.
     fn cool(&mut self) {
         self.policy.heat.cool();
-        self.watch.cooled();
+        self.victims.cooled();
         self.copies.cooled();
     }
 }
@@ -335,7 +337,7 @@ impl Worker for Mover {
         let pages = tree.record_pages().0;
         let mature = self.copies.observe(samples, saved, pages, now);
         policy.mature.store(mature, Relaxed);
-        let fast = self.watch.fast_leaves(tree);
+        let fast = self.victims.fast_leaves(tree);
         self.uncooled += samples;
         let enough = u64::from(policy.config.samples_per_cooling) * fast.max(64) as u64;
         if self.uncooled >= enough {
@@ -346,7 +348,7 @@ impl Worker for Mover {
             self.cool();
         }
         policy.interval.store(self.pace.interval(), Relaxed);
-        // What is being emptied is of no use to anybody until it is empty.
+        // Chunks that compaction empties are of no use until they are empty.
         Next::After(match self.compaction.is_active() {
             true => BRISK,
             false => self.pace.round(),
@@ -422,9 +424,13 @@ mod tests {
         ask(&policy, &arenas, 7, 4);
         run(&policy, &tree);
         let view = policy.view().unwrap();
-        let (asking, bin) = (&view.counts[1].1, 5);
+        let (candidates, bin) = (&view.counts[1].1, 5);
         assert_eq!(view.bins[bin], 32);
-        assert_eq!((asking[bin], asking.iter().sum()), (1, 1), "4 samples");
+        assert_eq!(
+            (candidates[bin], candidates.iter().sum()),
+            (1, 1),
+            "4 samples"
+        );
         let (_, filled) = view.watermarks[0];
         assert!(filled > 0.7 && filled < 1.0, "{filled}");
     }

@@ -1,10 +1,9 @@
 //! How densely to sample, how often to look, and when to forget.
 //!
-//! Samples are dense while little is known and thin out as more is: the interval grows in
-//! proportion to the samples taken for each fast leaf, down to one access in 64. When the share of
-//! accesses that go slow jumps, the hot set has moved: much of what was known is void, samples are
-//! dense again, and the worker looks often. So a stable hot set costs next to nothing, and a new
-//! one is found within a fraction of a second.
+//! Samples are dense while heat is little known: the interval grows in proportion to the samples
+//! for each fast leaf, up to one access in 64. When the fraction of accesses to slow leaves jumps,
+//! the hot set has moved: most heat is out of date, samples are dense again, and rounds are short.
+//! So a stable hot set costs next to nothing, and a new one is found within a fraction of a second.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ pub const BRISK: Duration = Duration::from_millis(20);
 const CALM: Duration = Duration::from_millis(200);
 /// Too few samples to judge by.
 const FEW: u64 = 64;
-/// After a jump this share of what was known still counts; heat is halved as often as that takes.
+/// After a jump, samples before it count one part in this many; heat is halved accordingly.
 const KEPT: u64 = 16;
 
 /// See the [module's text](self).
@@ -28,9 +27,9 @@ pub struct Pace {
     thinning: u64,
     interval: u32,
     round: Duration,
-    /// Samples that what is known rests on.
+    /// Samples that the heat rests on.
     known: u64,
-    /// The share of samples that were slow, smoothed.
+    /// The fraction of samples of slow leaves, smoothed.
     usual: f64,
     /// Samples not judged yet.
     samples: u64,
@@ -39,9 +38,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing known, between these sampling intervals (which are cut to fit 1 to
-    /// [`MAX_SAMPLE_INTERVAL`]); one more access passes between two samples for every `thinning`
-    /// samples a fast leaf.
+    /// Without samples yet. The interval stays between these two, which are limited to 1 to
+    /// [`MAX_SAMPLE_INTERVAL`], and grows by one for every `thinning` samples for each fast leaf.
     pub fn new(densest: u32, sparsest: u32, thinning: u64) -> Self {
         let densest = densest.clamp(1, MAX_SAMPLE_INTERVAL);
         Pace {

@@ -1,9 +1,8 @@
-//! What differs with the size of leaves: how many leaves are worth a move, a buffer, a spare.
+//! Settings that depend on the size of leaves.
 //!
-//! Everything is counted in slots of an average leaf. Where a leaf is a node like the others, an
-//! inner node takes one slot and there is one for some dozens of leaves. Where a leaf is one
-//! record, an inner node takes up to 40 slots, all of them together take half of the tree, and
-//! there are millions of leaves to look at and to move.
+//! Everything is counted in slots of an average leaf. Where all nodes have one size, an inner node
+//! takes one slot, and there is one for some dozens of leaves. Where a leaf is one record, an inner
+//! node takes up to 40 slots, inner nodes take half of the tree, and there are millions of leaves.
 
 use super::HeatIn;
 
@@ -13,18 +12,18 @@ const SOME_INNER: usize = 8 << 10;
 /// See the [module's text](self).
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// Leaves are records: inner nodes, of many sizes, are larger than leaves and take as much
-    /// memory as these.
+    /// Leaves are records: inner nodes have many sizes, are larger than leaves, and take as much
+    /// memory in all.
     pub records: bool,
-    /// More suggestions of one lane than this wait for no worker.
-    pub suggestions: usize,
-    /// Samples are this many times as dense as the configuration says while little is known: a
-    /// record is accessed a fortieth as often as a node of records.
+    /// The most candidates of one stripe that wait for the worker.
+    pub candidates: usize,
+    /// Samples are this many times as dense as configured while heat is little known: a record is
+    /// accessed a fortieth as often as a node of records.
     pub denser: u32,
     /// Samples for each fast leaf that let one more access pass between two samples.
     pub thinning: u64,
-    /// Promotions in a batch that find no room until it ends. With nodes of one size no other will
-    /// find any; otherwise a leaf may fit where a path did not.
+    /// A batch ends after this many promotions that found fast memory full. With nodes of one size
+    /// no other will fit; otherwise a leaf may fit where a path did not.
     pub patience: usize,
 }
 
@@ -43,14 +42,14 @@ impl Scale {
         match home {
             HeatIn::Table { .. } => Scale {
                 records: false,
-                suggestions: 1024,
+                candidates: 1024,
                 denser: 1,
                 thinning: 2,
                 patience: 1,
             },
             HeatIn::Leaf { .. } => Scale {
                 records: true,
-                suggestions: 16_384,
+                candidates: 16_384,
                 denser: 4,
                 thinning: 4,
                 patience: 64,
@@ -58,7 +57,7 @@ impl Scale {
         }
     }
 
-    /// How many of `slots` slots of so many bytes to keep free.
+    /// How many of `slots` slots to keep free.
     pub fn reserve(&self, slots: usize, slot_bytes: usize, share: f64) -> usize {
         let kept = (slots as f64 * share) as usize;
         let least = match self.records {
@@ -68,7 +67,7 @@ impl Scale {
         kept.max(least).min(slots / 4)
     }
 
-    /// Slots of so many bytes to make free where an inner node has none.
+    /// How many slots to make free for an inner node.
     pub fn relief(&self, slot_bytes: usize) -> usize {
         match self.records {
             true => (SOME_INNER / slot_bytes).max(1),
@@ -77,9 +76,9 @@ impl Scale {
     }
 
     /// How much of a reserve of `kept` slots promoted paths may use up. Victims make room for
-    /// leaves, but not for the inner nodes that come with these. Where they are large, promotion
-    /// ends with this slack, and nobody has to go for it: else a path for one leaf would cost
-    /// dozens of others their place, however hot they are.
+    /// leaves, but not for the inner nodes promoted with them. Where these are large, promotion
+    /// ends with this slack and takes no victims for it: otherwise a path to one leaf would evict
+    /// dozens of leaves, however hot.
     pub fn slack(&self, kept: isize) -> isize {
         if self.records { kept / 2 } else { 0 }
     }
@@ -90,7 +89,7 @@ impl Scale {
         self.leaves_in(slots - self.reserve(slots, slot_bytes, share)) - slots / 32
     }
 
-    /// How many leaves may be made before the worker looks again, where so many slots are free.
+    /// How many leaves may be made before the worker's next round, where `free` slots are free.
     pub fn leaves_in(&self, free: usize) -> usize {
         // Of records' memory inner nodes take half.
         if self.records { free / 2 } else { free }

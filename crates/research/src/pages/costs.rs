@@ -70,12 +70,16 @@ impl PageCosts {
     /// # Errors
     /// A name or a number that is none.
     pub fn parse(text: &str) -> Result<PageCosts, BadCosts> {
-        const MOST: u64 = 1_000_000_000;
+        const MAX_COST: u64 = 1_000_000_000;
         let mut costs = PageCosts::default();
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let bad = || BadCosts(item.to_owned());
             let (name, ns) = item.split_once('=').ok_or_else(bad)?;
-            let ns = ns.parse().ok().filter(|&ns| ns <= MOST).ok_or_else(bad)?;
+            let ns = ns
+                .parse()
+                .ok()
+                .filter(|&ns| ns <= MAX_COST)
+                .ok_or_else(bad)?;
             let named = costs.named();
             let (_, cost) = named.into_iter().find(|it| it.0 == name).ok_or_else(bad)?;
             *cost = ns;

@@ -1,32 +1,32 @@
-//! What SIDLE is made of, technique by technique, to see what each is worth: the ablation of Figure
-//! 19 (SIDLE §6.5.1).
+//! The techniques of SIDLE, to measure what each contributes: the ablation of Figure 19 (SIDLE
+//! §6.5.1).
 //!
 //! Each step adds a technique to those before it, in the paper's order:
 //!
-//! - `sidle+layering`: new nodes are fast above level `L_fast`, below a fast parent. Without it, a
-//!   fixed fraction of new nodes is fast: `interleave`.
-//! - `sidle+tracking`: every access counts in its leaf, and the cooler ages the counts. Without it
-//!   there is no heat.
-//! - `sidle+migration`: trigger, promoter, demoter: hot paths and cold leaves move. Without it
+//! - `sidle+layering`: new nodes are fast above level `L_fast`, below a fast parent. Without it a
+//!   fixed fraction of all nodes is fast: `interleave`.
+//! - `sidle+tracking`: every access counts in its leaf, and the cooler keeps the counts recent.
+//!   Without it there is no heat.
+//! - `sidle+migration`: trigger, promoter and demoter move hot paths and cold leaves. Without it
 //!   nothing moves.
 //! - `sidle+histogram`: `T_hot` and `T_cold` follow from the histogram, `P_hot` and `P_cold`.
 //!   Without it they are fixed.
-//! - `sidle+watermark`: the fill of fast memory controls `L_fast`, `L_demote`, `P_hot` and
-//!   `P_cold`: this is `sidle`. Without it they are fixed.
+//! - `sidle+watermark`: the fill of fast memory steers `L_fast`, `L_demote`, `P_hot` and `P_cold`.
+//!   This is `sidle`. Without it they are fixed.
 //!
-//! The figure ends with the histogram; what the watermark does is measured apart there (§6.5.2).
-//! Two things the text leaves open:
+//! The figure ends with the histogram; the paper measures the watermark apart (§6.5.2). The text
+//! leaves two things open:
 //!
-//! - *What is fixed, at which value?* The thresholds at 128 and 4 and the shares at 5 and 80, the
-//!   defaults of the authors' released code. Levels at those that fit into fast memory, which that
-//!   code estimates from node sizes; here whoever makes the placement tells. A tree that grows at
-//!   its root pushes its leaves down, level by level, so those of a small tree would be within
-//!   these levels and fill fast memory before the inner nodes come, and nothing would demote them:
-//!   where levels are fixed above the leaves, leaves begin slow.
-//! - *Where is the cooler?* With the tracking: counts that no one halves reach their end on the
-//!   hottest leaves, and cost nothing from then on.
+//! - *The fixed values.* The thresholds are 128 and 4 and the percentages 5 and 80, the defaults of
+//!   the authors' released code. The levels are those that fit into fast memory, which that code
+//!   estimates from node sizes; here they are a setting. A tree that grows at its root pushes its
+//!   leaves down, so the leaves of a small tree would be within these levels and fill fast memory
+//!   before the inner nodes come, and nothing would demote them. So where the fixed levels end
+//!   above the leaves, new leaves are slow.
+//! - *The cooler* belongs to tracking: counts that are never halved saturate on the hottest leaves,
+//!   and cost nothing from then on.
 //!
-//! A boundary that is broken for want of fast memory is mended from the migration on.
+//! From migration on, a single boundary that broke for lack of fast memory is restored.
 
 use super::{Sidle, SidleConfig};
 use crate::table::{Kind, Made, Make, Row, Setting, Setup, Style};

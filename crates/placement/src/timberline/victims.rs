@@ -1,19 +1,19 @@
-//! How the mover knows the fast leaves: how many there are of each heat, and which of them are
-//! cold.
+//! Victim selection: the heat histogram of fast leaves, and cold ones among them.
 //!
-//! It depends on where heat is kept. A table is swept as a whole, each round anew ([`Sweep`]);
-//! leaves are visited by the hand of a clock ([`Clock`](super::clock::Clock)).
+//! It depends on where heat is kept. A heat table is swept as a whole in each round
+//! ([`TableSweep`]); heat in leaves is visited by the hand of a CLOCK
+//! ([`ClockSweep`](super::clock::ClockSweep)).
 
 use std::sync::Arc;
 
 use super::Timberline;
-use super::exchange::{Census, Plan};
+use super::exchange::{HeatHistogram, Plan};
 use crate::{KeyBytes, Placed};
 
-/// A fast leaf that is cold enough to go.
+/// A fast leaf that is cold enough to be demoted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Victim {
-    /// Which one.
+    /// The leaf.
     pub leaf: Found,
     /// Its heat when it was found.
     pub heat: u16,
@@ -22,22 +22,22 @@ pub struct Victim {
 /// How a leaf was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// By its address, at which there may be another one by now, or none.
+    /// By its address. By now another leaf may be there, or none.
     At(usize),
     /// By its lower fence.
     Named(KeyBytes),
 }
 
 /// See the [module's text](self).
-pub trait Watch: Send {
-    /// How many fast leaves there are of each heat, for all that is known.
-    fn census(&mut self, tree: &dyn Placed) -> &Census;
+pub trait VictimSelection: Send {
+    /// The heat histogram of fast leaves, as far as it is known.
+    fn histogram(&mut self, tree: &dyn Placed) -> &HeatHistogram;
 
-    /// How many fast leaves there are, by the last census.
+    /// The number of fast leaves, by the last histogram.
     fn fast_leaves(&self, tree: &dyn Placed) -> usize;
 
-    /// Fast leaves that the plan wants gone: at most as many, perhaps fewer, none hotter.
-    /// Called once a round, also when the plan wants none.
+    /// The victims of a plan: at most as many, perhaps fewer, none hotter. Called once a round,
+    /// also if the plan has none.
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim>;
 
     /// A leaf became fast.
@@ -45,7 +45,7 @@ pub trait Watch: Send {
         let _ = (leaf, heat);
     }
 
-    /// A victim became slow, or was none.
+    /// A victim was demoted, or was stale.
     fn demoted(&mut self, victim: &Victim) {
         let _ = victim;
     }
@@ -54,32 +54,32 @@ pub trait Watch: Send {
     fn cooled(&mut self) {}
 }
 
-/// Sweeps the table of heat: two bytes a slot, in order.
-pub struct Sweep {
+/// Sweeps the heat table: two bytes a slot, in order.
+pub struct TableSweep {
     policy: Arc<Timberline>,
-    census: Census,
-    /// Where the next sweep for victims begins, so that equally cold leaves take turns.
+    histogram: HeatHistogram,
+    /// The slot where the next search for victims begins, so that equally cold leaves take turns.
     hand: usize,
 }
 
-impl Sweep {
+impl TableSweep {
     pub fn new(policy: Arc<Timberline>) -> Self {
-        Sweep {
+        TableSweep {
             policy,
-            census: Census::default(),
+            histogram: HeatHistogram::default(),
             hand: 0,
         }
     }
 }
 
-impl Watch for Sweep {
-    fn census(&mut self, _tree: &dyn Placed) -> &Census {
-        self.census = Census::new(self.policy.heat.sweep().map(|(_, heat)| heat));
-        &self.census
+impl VictimSelection for TableSweep {
+    fn histogram(&mut self, _tree: &dyn Placed) -> &HeatHistogram {
+        self.histogram = HeatHistogram::new(self.policy.heat.sweep().map(|(_, heat)| heat));
+        &self.histogram
     }
 
     fn fast_leaves(&self, _tree: &dyn Placed) -> usize {
-        self.census.total()
+        self.histogram.total()
     }
 
     fn victims(&mut self, _tree: &dyn Placed, plan: &Plan) -> Vec<Victim> {

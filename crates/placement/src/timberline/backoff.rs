@@ -1,19 +1,19 @@
-//! How long to leave something alone that may be in vain: twice as long each time that it was.
+//! Exponential backoff: the pause doubles after each failure.
 
 use std::time::Duration;
 
 /// See the [module's text](self).
-pub struct Rest {
+pub struct Backoff {
     first: Duration,
     longest: Duration,
     pause: Duration,
     pub(super) due: Duration,
 }
 
-impl Rest {
-    /// Due at once; rests from `first` on, and `longest` at most.
-    pub fn new(first: Duration, longest: Duration) -> Rest {
-        Rest {
+impl Backoff {
+    /// Due at once. The pauses double from `first` to `longest`.
+    pub fn new(first: Duration, longest: Duration) -> Backoff {
+        Backoff {
             first,
             longest,
             pause: first,
@@ -21,25 +21,25 @@ impl Rest {
         }
     }
 
-    /// Whether it has rested long enough.
+    /// Whether the pause is over.
     pub fn is_over(&mut self, now: Duration) -> bool {
         // A clock that was set back must not end this for good.
         self.due = self.due.min(now.saturating_add(self.pause));
         now >= self.due
     }
 
-    /// Rests from now on.
+    /// Begins a pause.
     pub fn begin(&mut self, now: Duration) {
         self.due = now.saturating_add(self.pause);
     }
 
-    /// It was in vain.
-    pub fn lengthen(&mut self) {
+    /// The attempt failed: the next pause is twice as long.
+    pub fn failed(&mut self) {
         self.pause = (2 * self.pause).min(self.longest);
     }
 
-    /// It was not.
-    pub fn shorten(&mut self) {
+    /// The attempt succeeded: the next pause is the first one again.
+    pub fn succeeded(&mut self) {
         self.pause = self.first;
     }
 }
