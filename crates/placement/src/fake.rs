@@ -9,6 +9,7 @@ mod records;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use timberline_tier::TierId;
@@ -32,6 +33,8 @@ pub struct FakeTree {
     heats: Vec<AtomicU16>,
     /// How many pages of copies there may be.
     most_pages: usize,
+    /// The thread that reclaimed last.
+    pub reclaimed_by: Mutex<Option<ThreadId>>,
     state: Mutex<State>,
 }
 
@@ -58,6 +61,7 @@ impl FakeTree {
             fast_limit,
             heats: (0..width(0)).map(|_| AtomicU16::new(0)).collect(),
             most_pages: 0,
+            reclaimed_by: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -234,8 +238,10 @@ impl Walk for FakeTree {
 }
 
 impl Relocate for FakeTree {
-    /// Memory is free at once.
-    fn reclaim(&self) {}
+    /// Memory is free at once; only the call is noted.
+    fn reclaim(&self) {
+        *lock(&self.reclaimed_by) = Some(std::thread::current().id());
+    }
 
     fn promote_node(&self, node: &NodeKey) -> Move {
         if !self.exists(node) {

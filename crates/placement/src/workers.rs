@@ -52,6 +52,8 @@ pub struct Workers {
     pool: Arc<Pool>,
     /// Their map in the pool.
     map: u64,
+    /// Whether the pool serves this map only.
+    owns: bool,
 }
 
 impl Workers {
@@ -59,18 +61,23 @@ impl Workers {
     pub fn start(workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> io::Result<Self> {
         let name = workers.first().map_or("", |worker| worker.name());
         let pool = Pool::new(name, workers.len())?;
-        Ok(Self::on(pool, workers, tree))
+        Ok(Self::on(pool, workers, tree, true))
     }
 
     /// Starts workers on the one thread that all maps of the process share. The thread starts with
     /// the first map and ends with the last. An error means that the system refused it.
     pub fn shared(workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> io::Result<Self> {
-        Ok(Self::on(Pool::of_process()?, workers, tree))
+        Ok(Self::on(Pool::of_process()?, workers, tree, false))
     }
 
-    fn on(pool: Arc<Pool>, workers: Vec<Box<dyn Worker>>, tree: Arc<dyn Placed>) -> Self {
+    fn on(
+        pool: Arc<Pool>,
+        workers: Vec<Box<dyn Worker>>,
+        tree: Arc<dyn Placed>,
+        owns: bool,
+    ) -> Self {
         let map = pool.shared.add(workers, tree);
-        Self { pool, map }
+        Self { pool, map, owns }
     }
 
     /// Wakes the worker of this name; false where there is none.
@@ -97,7 +104,10 @@ impl Workers {
     /// Ends all workers, each after its current step, and waits for them. A worker must not call
     /// it.
     pub fn stop(&mut self) {
-        self.pool.shared.stop(self.map);
+        self.pool.shared.stop(self.map, !self.owns);
+        if self.owns {
+            self.pool.close();
+        }
     }
 
     /// The CPU time of each worker's steps so far, also after [`Self::stop`].
@@ -385,5 +395,28 @@ mod tests {
         steps.recv().unwrap();
         workers.pause();
         assert!(steps.try_recv().is_err(), "two wake-ups, one step");
+    }
+
+    /// Found by `a_worker_that_panics_leaves_a_map_in_which_nothing_moves`: what a step retires waits
+    /// in its thread, and the shared thread outlives the map.
+    #[test]
+    fn the_shared_thread_reclaims_before_a_map_is_gone() {
+        let (report, steps) = channel();
+        let act = move || {
+            report.send(thread::current().id()).unwrap();
+            Next::WhenWoken
+        };
+        let tree = Arc::new(FakeTree::uniform(2, 2, 9));
+        let mut workers = Workers::shared(vec![probe(act)], tree.clone()).unwrap();
+        let thread = steps.recv().unwrap();
+        workers.stop();
+        assert_eq!(*lock(&tree.reclaimed_by), Some(thread));
+        let tree = Arc::new(FakeTree::uniform(2, 2, 9));
+        let clumsy = probe(|| panic::resume_unwind(Box::new("out of luck")));
+        let clumsy = Workers::shared(vec![clumsy], tree.clone()).unwrap();
+        while clumsy.panicked().is_none() {
+            thread::yield_now();
+        }
+        assert!(lock(&tree.reclaimed_by).is_some());
     }
 }

@@ -23,7 +23,7 @@ use crate::Placed;
 /// Threads, which end when the pool is dropped.
 pub struct Pool {
     pub shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the threads of a pool, its maps and their wakers share.
@@ -45,6 +45,8 @@ struct State {
     last: u64,
     ready: VecDeque<TaskId>,
     timers: BTreeSet<(Instant, TaskId)>,
+    /// Trees of maps that were stopped, for a last [`reclaim`](crate::Relocate::reclaim).
+    farewells: VecDeque<(u64, Arc<dyn Placed>)>,
     is_closed: bool,
 }
 
@@ -91,14 +93,15 @@ type Garbage = (Vec<Box<dyn Worker>>, Option<Arc<dyn Placed>>);
 impl Pool {
     /// As many threads. An error means that the system refused one.
     pub fn new(name: &str, threads: usize) -> io::Result<Arc<Pool>> {
-        let mut pool = Pool {
+        let pool = Pool {
             shared: Arc::default(),
-            threads: Vec::with_capacity(threads),
+            threads: Mutex::default(),
         };
         for _ in 0..threads {
             let shared = pool.shared.clone();
             let thread = thread::Builder::new().name(name.into());
-            pool.threads.push(thread.spawn(move || shared.run())?);
+            let thread = thread.spawn(move || shared.run())?;
+            lock(&pool.threads).push(thread);
         }
         Ok(Arc::new(pool))
     }
@@ -117,14 +120,21 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
+impl Pool {
+    /// Ends the threads, and waits for them. A thread that ends leaves no garbage behind.
+    pub fn close(&self) {
         lock(&self.shared.state).is_closed = true;
         self.shared.work.notify_all();
-        for thread in self.threads.drain(..) {
+        for thread in lock(&self.threads).drain(..) {
             // Panics of steps are caught; there are no others.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -192,19 +202,24 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// Ends the workers of a map, and waits for steps that run.
-    pub fn stop(self: &Arc<Self>, map: u64) {
+    /// Ends the workers of a map, and waits for steps that run. If the threads live on
+    /// (`reclaims`), one of them reclaims what its steps have retired.
+    pub fn stop(self: &Arc<Self>, map: u64, reclaims: bool) {
         let mut state = lock(&self.state);
-        let garbage = state.end(map);
+        let (workers, tree) = state.end(map);
         let mut state = self.wait_until_outside(state, map);
-        let wakers: Vec<_> = state
-            .map(map)
-            .workers
-            .iter()
-            .map(|it| it.waker.clone())
-            .collect();
+        if let Some(tree) = tree
+            && reclaims
+        {
+            state.map(map).inside += 1;
+            state.farewells.push_back((map, tree));
+            self.work.notify_one();
+            state = self.wait_until_outside(state, map);
+        }
+        let tasks = state.map(map).workers.iter();
+        let wakers: Vec<_> = tasks.map(|task| task.waker.clone()).collect();
         drop(state);
-        drop(garbage);
+        drop(workers);
         for (number, waker) in wakers.iter().enumerate() {
             waker.detach(self, (map, number));
         }
@@ -244,6 +259,14 @@ impl Shared {
     fn run(&self) {
         let mut state = lock(&self.state);
         while !state.is_closed {
+            if let Some((map, tree)) = state.farewells.pop_front() {
+                drop(state);
+                reclaim(tree);
+                state = lock(&self.state);
+                state.map(map).inside -= 1;
+                self.idle.notify_all();
+                continue;
+            }
             let now = clock();
             state.expire(now);
             if let Some(id) = state.ready.pop_front() {
@@ -274,7 +297,10 @@ impl Shared {
         let step = panic::catch_unwind(AssertUnwindSafe(|| worker.step(&*tree, now)));
         let cpu = cpu_time().saturating_sub(before);
         let step = step.map_err(|payload| format!("{}: {}", worker.name(), message(&*payload)));
-        drop(tree);
+        match step {
+            Ok(_) => drop(tree),
+            Err(_) => reclaim(tree),
+        }
         let mut state = lock(&self.state);
         let map = state.map(id.0);
         map.workers[id.1].cpu += cpu;
@@ -384,6 +410,12 @@ impl State {
         let workers = ended.workers.iter_mut().enumerate().filter_map(take);
         (workers.collect(), ended.tree.take())
     }
+}
+
+/// Reclaims what this thread's steps have retired. Nobody else can: it waits in the thread.
+fn reclaim(tree: Arc<dyn Placed>) {
+    // A placement may panic at what is freed; this thread serves others, too.
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| tree.reclaim()));
 }
 
 #[expect(
