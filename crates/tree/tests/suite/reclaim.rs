@@ -73,7 +73,7 @@ pub fn memory_stays_bounded_under_churn<T: TestMap>() {
 /// Memory that is short brings deferred calls on, in whichever operation retires a node: but not
 /// before it has unlocked what the calls read and write.
 pub fn calls_may_use_the_map_when_memory_is_short<T: TestMap + 'static>() {
-    const RUN: u64 = 300;
+    const RUN: u64 = 200;
     let placing = placing::all_slow(seed());
     let arenas = rooms::two(rooms::CHUNK, 8 * rooms::CHUNK);
     let map = Arc::new(T::make(arenas, placing.placement.clone()).unwrap());
