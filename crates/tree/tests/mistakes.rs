@@ -1,6 +1,7 @@
-//! Mistakes that the histories of `suite/linear` have to show: some are made here, in calling a map that makes none, others are
-//! planted in the map (`cargo test -p timberline-tree --features seeded-bugs --test mistakes`). Those that only show when something else
-//! goes wrong are found by `faults/seeded.rs`.
+//! Mistakes that the histories of `suite/linear` have to show: some are made here, in calling a map
+//! that makes none, others are planted in the map (`cargo test -p timberline-tree --features
+//! seeded-bugs --test mistakes`). Those that only show when something else goes wrong are found by
+//! `faults/seeded.rs`.
 
 #[cfg(feature = "seeded-bugs")]
 #[path = "suite/art_of_words.rs"]
@@ -37,11 +38,21 @@ const PATIENCE: u64 = 200;
 
 /// Plays until a history cannot be explained, and returns why.
 fn found<T: TestMap>(moving: Option<fn()>, perform: impl Perform<T>) -> String {
-    let seed = seed();
-    let found = (0..PATIENCE).find_map(|number| judge(number, seed, moving, &perform).err());
-    let found = found.expect("the mistake is found");
+    found_with(seed(), moving, perform).1
+}
+
+/// The same with a seed. Returns also how many maps that took.
+fn found_with<T: TestMap>(
+    seed: u64,
+    moving: Option<fn()>,
+    perform: impl Perform<T>,
+) -> (u64, String) {
+    let judged = |number| Some((number, judge(number, seed, moving, &perform).err()?));
+    let (number, found) = (0..PATIENCE)
+        .find_map(judged)
+        .expect("the mistake is found");
     println!("{found}");
-    found
+    (number + 1, found)
 }
 
 /// A get is answered with what this key had some calls ago.
@@ -103,6 +114,22 @@ fn a_leaf_copied_before_it_is_locked_is_found() {
     found(Some(copied_before_locked), perform::<Map>);
 }
 
+/// Not by luck: with each of many seeds, in about as many maps as the suite plays histories on.
+#[test]
+#[cfg(feature = "seeded-bugs")]
+fn a_leaf_copied_before_it_is_locked_is_found_with_any_seed() {
+    let first = seed();
+    let maps = (first..first + 20).map(|seed| {
+        let (maps, _) = found_with(seed, Some(copied_before_locked), perform::<Map>);
+        maps
+    });
+    let mut maps: Vec<u64> = maps.collect();
+    maps.sort_unstable();
+    println!("maps until it was found: {maps:?}");
+    let usual = suite::linear::GROUPS;
+    assert!(maps[maps.len() / 2] <= usual, "{maps:?}");
+}
+
 /// All threads but the one that moves nodes have the bug.
 #[test]
 #[cfg(feature = "seeded-bugs")]
@@ -113,7 +140,8 @@ fn a_copy_that_a_writer_leaves_behind_is_found() {
     });
 }
 
-/// Only the thread that moves nodes has the bug: records of leaves that it moves to fast memory, where nobody looks for copies, and back.
+/// Only the thread that moves nodes has the bug: records of leaves that it moves to fast memory,
+/// where nobody looks for copies, and back.
 #[test]
 #[cfg(feature = "seeded-bugs")]
 fn a_copy_that_a_move_leaves_behind_is_found() {
@@ -141,7 +169,8 @@ mod one_layer {
 
     pub type Map = AnyBits<masstree_of_words::Map<NODE_128, Seven>>;
 
-    /// Numbers of seven bytes, one slice, so there is one layer, with nothing beside its nodes. Words that need eight become the greatest.
+    /// Numbers of seven bytes, one slice, so there is one layer, with nothing beside its nodes.
+    /// Words that need eight become the greatest.
     pub struct Seven(u64);
 
     impl ByteKey for Seven {

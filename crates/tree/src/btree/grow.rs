@@ -1,9 +1,10 @@
-//! Inserting records, and the structure modifications that make room: redistribution between siblings
-//! and splits.
+//! Inserting records, and the structure modifications that make room: redistribution between
+//! siblings and splits.
 //!
-//! A full node first shares with a sibling that has room, in the same tier if it can be; only when its neighbours
-//! are nearly full too does it split. That is the B*-tree's idea (Knuth, The Art of Computer
-//! Programming 3, §6.2.4); it is worth about a tenth of the memory (`docs/design/btree.md`).
+//! A full node first shares with a sibling that has room, in the same tier if it can be; only when
+//! its neighbours are nearly full too does it split. That is the B*-tree's idea (Knuth, The Art of
+//! Computer Programming 3, §6.2.4); it is worth about a tenth of the memory
+//! (`docs/design/btree.md`).
 //!
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
@@ -80,7 +81,8 @@ impl<M: Memory, const WORDS: usize> Drop for Fresh<'_, M, WORDS> {
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
-    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what `out` makes of the value before.
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
+    /// `out` makes of the value before.
     pub fn upsert<R>(
         &self,
         key: u64,
@@ -141,22 +143,30 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// A sibling with at least this many free entries is worth sharing with. At least two, so that both
-    /// have room afterwards.
+    /// A sibling with at least this many free entries is worth sharing with. At least two, so that
+    /// both have room afterwards.
     const WORTH_SHARING: usize = if Self::CAPACITY < 16 {
         2
     } else {
         Self::CAPACITY / 8
     };
 
-    /// Makes the node at `place` (and, where needed, its ancestors) able to take another entry. Others
-    /// may fill it again at once.
+    /// Makes the node at `place` (and, where needed, its ancestors) able to take another entry.
+    /// Others may fill it again at once.
+    ///
+    /// # Errors
+    /// There is no memory for a node. Where leaves could be merged, there is some for the next
+    /// attempt, when it is reclaimed.
     pub fn make_room(&self, place: At<'_>, guard: &Guard) -> Result<(), InsertError> {
         loop {
-            match attempt(|| self.try_make_room(place, guard))? {
-                Room::Made => return Ok(()),
-                Room::ParentFull => {
+            match attempt(|| self.try_make_room(place, guard)) {
+                Ok(Room::Made) => return Ok(()),
+                Ok(Room::ParentFull) => {
                     self.make_room(place.at_height(place.height + 1), guard)?;
+                }
+                Err(full) => {
+                    self.compact(place, guard);
+                    return Err(full);
                 }
             }
         }
@@ -202,7 +212,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(blocks)
     }
 
-    /// Evens out a full node and a neighbour, if one has room to share: one of the same tier rather than another.
+    /// Evens out a full node and a neighbour, if one has room to share: one of the same tier rather
+    /// than another.
     fn share(
         &self,
         above: Snapshot<'_, Body<WORDS>>,
@@ -371,7 +382,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Whether a child of this locked node is fast, or the root of a layer below. Addresses tell; no child is touched.
+    /// Whether a child of this locked node is fast, or the root of a layer below. Addresses tell;
+    /// no child is touched.
     pub fn has_fast_child(&self, node: &Held<'_, WORDS>) -> bool {
         (0..node.count()).any(|index| {
             let (key, payload) = (node.key(index), node.payload(index));

@@ -15,6 +15,7 @@
 
 mod blocks;
 mod bulk;
+mod compact;
 mod copies;
 mod descent;
 mod ends;

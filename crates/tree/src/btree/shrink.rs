@@ -1,10 +1,10 @@
 //! Removing records, and the structure modifications that follow: merges and the loss of a level.
 //!
 //! A node that falls below a quarter is merged with a neighbour under the same parent, if both
-//! together leave some room. An empty leaf without neighbours stays until its parent gets some: where inner
-//! nodes merged, their children at the seam are looked at again. So a map from which all was removed is one
-//! leaf. Nodes of different tiers merge into the left one, or into the right one where that would put fast
-//! children below a slow node.
+//! together leave some room. An empty leaf without neighbours stays until its parent gets some:
+//! where inner nodes merged, their children at the seam are looked at again. So a map from which
+//! all was removed is one leaf. Nodes of different tiers merge into the left one, or into the right
+//! one where that would put fast children below a slow node.
 
 use timberline_placement::Access;
 use timberline_sync::epoch::Guard;
@@ -32,7 +32,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         Some(out(value))
     }
 
-    /// Removes a record from its leaf. Returns its value, which is there as long as the thread stays pinned, and how many are left.
+    /// Removes a record from its leaf. Returns its value, which is there as long as the thread
+    /// stays pinned, and how many are left.
     pub(super) fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
         let Some((leaf, index)) = self.record(key, guard)? else {
             return Ok(None);
@@ -101,7 +102,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             above.get(|body| (body.child_for(self.search, at.key), body.count()))?;
         let right = Some(index).filter(|right| right + 1 < children);
         for left in [right, index.checked_sub(1)].into_iter().flatten() {
-            if let Some(key) = self.merge(above, left, at.height, guard)? {
+            if let Some(key) = self.merge(above, left, (at.height, Self::MERGED), guard)? {
                 let parent = at.at_height(at.height + 1);
                 let seam = at.height.checked_sub(1);
                 let child = seam.map(|height| At { key, height, ..at });
@@ -112,12 +113,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(NOTHING)
     }
 
-    /// Merges the children at `left` and `left + 1`, if they fit. Returns the key where they met.
-    fn merge(
+    /// Merges the children at `left` and `left + 1`, of this height, if they have `most` entries
+    /// together. Returns the key where they met.
+    pub(super) fn merge(
         &self,
         above: Snapshot<'_, Body<WORDS>>,
         left: usize,
-        height: u8,
+        (height, most): (u8, usize),
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
@@ -125,7 +127,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let second = two.node::<WORDS>(guard).read()?;
         above.validate()?;
         let counts = (first.get(Body::count)?, second.get(Body::count)?);
-        if counts.0 + counts.1 > Self::MERGED {
+        if counts.0 + counts.1 > most {
             return Ok(None);
         }
         let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
@@ -172,7 +174,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok([Some(child), None])
     }
 
-    /// Unlinks an empty layer: its root, which is locked together with the leaf above, so that nobody inserts meanwhile.
+    /// Unlinks an empty layer: its root, which is locked together with the leaf above, so that
+    /// nobody inserts meanwhile.
     fn drop_layer<'g>(
         &'g self,
         place: Place<'g, WORDS>,

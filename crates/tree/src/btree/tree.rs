@@ -1,8 +1,8 @@
 //! The tree of words: its parts, the descent, and point operations that need no new node.
 //!
 //! Reads take no lock. A descent steps from parent to child as the protocol in
-//! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: whoever needs a
-//! parent descends again, which also finds out whether the node is still there.
+//! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: whoever
+//! needs a parent descends again, which also finds out whether the node is still there.
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -48,8 +48,9 @@ impl Root {
 
 /// A concurrent B+tree from words to words. See [`BTree`](super::BTree) for its typed face.
 ///
-/// With a [`Payload`] that leads to layers it is a forest: trees whose roots hang below leaves of others, in one memory, under one
-/// placement, all with the same nodes and the same structure modifications.
+/// With a [`Payload`] that leads to layers it is a forest: trees whose roots hang below leaves of
+/// others, in one memory, under one placement, all with the same nodes and the same structure
+/// modifications.
 pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub store: Store<M>,
     pub root: Versioned<Root>,
@@ -58,6 +59,8 @@ pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub deepest: AtomicU8,
     /// How many leaves there are; counted where values lie beside them.
     pub leaves: AtomicUsize,
+    /// Where leaves are looked at next to be merged for their memory.
+    pub compacted_to: AtomicU64,
     /// Copies of hot records, if the placement wants any.
     pub cache: Option<RecordCache>,
     /// Records of leaves from this address on may have copies: of slow leaves, if of any.
@@ -218,6 +221,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             search: Search::detect(),
             deepest: AtomicU8::new(1),
             leaves: AtomicUsize::new(1),
+            compacted_to: AtomicU64::new(0),
             payload: PhantomData,
         };
         let new = NewNode {
@@ -261,8 +265,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// The node at a height on the path to a key, and its parent. `Ok(None)`: the tree is lower. Where a layer on the way is gone,
-    /// the leaf that would lead to it stands for the layer's leaves.
+    /// The node at a height on the path to a key, and its parent. `Ok(None)`: the tree is lower.
+    /// Where a layer on the way is gone, the leaf that would lead to it stands for the layer's
+    /// leaves.
     #[inline]
     pub fn find<'g>(
         &'g self,
@@ -390,7 +395,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         hint::prefetch_lines(payloads, Lines::PAYLOADS);
     }
 
-    /// A record's index in its leaf, or where it would have to go. Looks first where a key of this share should be.
+    /// A record's index in its leaf, or where it would have to go. Looks first where a key of this
+    /// share should be.
     #[inline(always)]
     pub fn seek(
         &self,
@@ -418,7 +424,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The rank of a key that is not where it was expected: next to that, or anywhere.
-    // Returns one word: a call that returns two is never inlined into code for another CPU, nor what contains it.
+    // Returns one word: a call that returns two is never inlined into code for another CPU, nor
+    // what contains it.
     #[cold]
     fn rank_far(&self, body: &Body<WORDS>, key: u64, next: usize) -> usize {
         self.charge_window(body, next);
@@ -589,7 +596,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         Ok(found.ok().map(|index| (leaf, index)))
     }
 
-    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of the value before.
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
+    /// the value before.
     pub fn modify<R>(
         &self,
         key: u64,

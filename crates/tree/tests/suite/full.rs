@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use timberline_placement::{Move, NodeKey};
-use timberline_tier::{Arenas, TierId};
+use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::Full;
 
 use super::draw::{Draw, seed};
@@ -131,6 +131,91 @@ pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
     }
     check::nothing_leaked(&map);
     check::comes_back(&map);
+}
+
+/// Half of what is in a full map is removed at random: that room can be had again, with other keys,
+/// again and again.
+pub fn room_of_removed_records_comes_back<T: TestMap>() {
+    let seed = seed();
+    let placing = placing::all_slow(seed);
+    let map: T = make(rooms::two(0, 64 * rooms::CHUNK), &placing);
+    let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
+    fill(&map, &mut model, &mut draw);
+    let most = model.len();
+    for round in 0..4 {
+        let keys = draw.shuffled(model.keys().copied().collect());
+        for key in &keys[..keys.len() / 2] {
+            assert_eq!(map.remove(*key), model.remove(key));
+        }
+        check::nothing_leaked(&map);
+        let (before, mut refused) = (model.len(), 0);
+        while refused < 20 {
+            let (key, value) = (draw.word(), draw.word());
+            match map.insert(key, value) {
+                Ok(before) => assert_eq!(before, model.insert(key, value)),
+                Err(_) => refused += 1,
+            }
+        }
+        let back = model.len() - before;
+        let is_back = 5 * model.len() >= 4 * most;
+        assert!(is_back, "round {round}: {before} and {back} of {most}");
+        check::same(&map, &model);
+    }
+    check::at_rest(&map, &model, &placing);
+    check::nothing_leaked(&map);
+    check::comes_back(&map);
+}
+
+/// Chunks as they are by default: one holds what the whole map may have.
+fn in_one_chunk<T: TestMap>(bytes: usize) -> T {
+    let mut config = ArenasConfig::one_tier(bytes);
+    config.huge_pages = false;
+    make(Arenas::new(&config).unwrap(), &placing::all_slow(0))
+}
+
+/// A map that is filled and emptied in turns holds about as many records each time, in whatever
+/// order they come and go.
+pub fn the_same_keys_fit_again<T: TestMap>() {
+    let mut draw = Draw::new(seed(), 0);
+    let map: T = in_one_chunk(1 << 20);
+    let keys: Vec<u64> = (0..200_000).map(|_| draw.below(1 << 24)).collect();
+    let mut fitted = Vec::new();
+    for _ in 0..5 {
+        let mut keys = draw.shuffled(keys.clone());
+        let fits = |key: &&u64| map.insert(**key, **key).is_ok();
+        keys.truncate(keys.iter().take_while(fits).count());
+        fitted.push(map.len());
+        for key in draw.shuffled(keys) {
+            map.remove(key);
+        }
+        assert_eq!(map.len(), 0);
+        check::nothing_leaked(&map);
+    }
+    let (least, most) = (fitted.iter().min(), fitted.iter().max());
+    let varies_little = least
+        .zip(most)
+        .is_some_and(|(least, most)| 5 * least >= 4 * most);
+    assert!(varies_little, "{fitted:?}");
+}
+
+/// Nobody calls `clear` or `trim`, and yet an empty map keeps next to nothing.
+pub fn an_emptied_map_gives_its_chunks_back<T: TestMap>() {
+    const KEPT: usize = 256 << 10;
+    let mut draw = Draw::new(seed(), 0);
+    let map: T = in_one_chunk(2 << 20);
+    let committed = || map.arenas().budget(TierId::FAST).used();
+    for _ in 0..2 {
+        let keys: Vec<u64> = (0..60_000).map(|_| draw.below(1 << 40)).collect();
+        let fits = |key: &&u64| map.insert(**key, **key).is_ok();
+        assert!(keys.iter().take_while(fits).count() > 1_000);
+        assert!(committed() > 2 * KEPT);
+        for key in draw.shuffled(keys) {
+            map.remove(key);
+        }
+        check::reclaim_until(&*map.placed(), "chunks of an empty map", || {
+            committed() <= KEPT
+        });
+    }
 }
 
 pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {

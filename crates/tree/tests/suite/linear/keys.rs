@@ -7,11 +7,17 @@ use crate::suite::draw::Draw;
 pub struct Keys(Vec<u64>);
 
 impl Keys {
+    /// Keys of one leaf or two, which every call and every move meets.
+    const FEW: u64 = 8;
+
     /// Those of a map: three leaves of a B+tree or more, and what a radix tree's nodes of all kinds
     /// hold. Every other group's are in clusters, which for a trie are nodes and layers that come
-    /// and go.
+    /// and go. Every fourth group has few.
     pub fn of<T: TestMap>(group: u64) -> Keys {
-        let count = (T::NODE_BYTES as u64 / 16 * 3).max(96);
+        let count = match group % 4 {
+            3 => Self::FEW,
+            _ => (T::NODE_BYTES as u64 / 16 * 3).max(96),
+        };
         let key = |i: u64| match group % 2 {
             0 => i,
             _ => ((i / 5) << 8) | (i % 5),

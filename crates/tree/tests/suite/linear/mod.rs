@@ -39,7 +39,7 @@ use super::{TestMap, effort, migrator, placing, rooms};
 
 pub const THREADS: usize = 3;
 /// Maps for one test: each placement four times, with either kind of keys.
-const GROUPS: u64 = placing::ALL.len() as u64 * effort::times(4);
+pub const GROUPS: u64 = placing::ALL.len() as u64 * effort::times(4);
 
 /// Held by the test that plays: beside another one, hardly two threads would meet, and they would wait longer than they play.
 static PLAYING: Mutex<()> = Mutex::new(());
