@@ -397,8 +397,8 @@ mod tests {
         assert!(steps.try_recv().is_err(), "two wake-ups, one step");
     }
 
-    /// Found by `a_worker_that_panics_leaves_a_map_in_which_nothing_moves`: what a step retires waits
-    /// in its thread, and the shared thread outlives the map.
+    /// Found by `a_worker_that_panics_leaves_a_map_in_which_nothing_moves`: garbage that a step
+    /// retires waits in its thread, and the shared thread outlives the map.
     #[test]
     fn the_shared_thread_reclaims_before_a_map_is_gone() {
         let (report, steps) = channel();
