@@ -1,25 +1,25 @@
-//! What is asked of a map: a workload over a distribution, as one thread's requests.
+//! A case: a workload over a distribution, as the request stream of each thread.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Stream, Workload};
 
-/// A distribution of requests over the records.
+/// The distribution of requests over the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Spread {
-    /// Every record is as likely.
+    /// Uniform: all records are equally likely.
     Uniform,
     /// Zipf's law with θ = 0.99: over scattered records, or in ycsb-d over the latest.
     Zipf,
 }
 
-/// What is asked in a turn.
+/// The requests of one turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// `ycsb-a` … `ycsb-f`.
     pub workload: String,
-    /// Of which records.
+    /// The distribution of its keys.
     pub spread: Spread,
 }
 
@@ -27,7 +27,7 @@ impl Case {
     /// The workload.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// The name is unknown.
     pub fn workload(&self) -> Result<Workload, String> {
         let workload = Workload::parse(&self.workload).map_err(|error| error.to_string())?;
         Ok(match self.spread {
@@ -36,29 +36,29 @@ impl Case {
         })
     }
 
-    /// Whether there are scans in it.
+    /// Whether the workload scans.
     pub fn scans(&self) -> bool {
         self.workload()
             .is_ok_and(|workload| workload.mix().scan > 0)
     }
 }
 
-/// A thread's requests. Ids of inserts begin behind those of earlier cases.
+/// A thread's requests. Inserts use ids after those of earlier cases.
 pub struct Numbered {
     stream: Stream,
     loads: u64,
-    /// Ids of inserts that were used up before.
+    /// Insert ids that earlier cases used.
     pub base: u64,
     /// Inserts so far.
     pub inserts: u64,
 }
 
 impl Numbered {
-    /// The requests of `thread` of `threads` on a map of `loads` records, into which `base` ids
-    /// were inserted before.
+    /// The requests of `thread` of `threads` on a map of `loads` records, after earlier cases
+    /// inserted `base` ids.
     ///
     /// # Errors
-    /// One line: there is no such workload, or no such number of records.
+    /// One line: the workload is unknown, or the number of records is impossible.
     pub fn new(
         case: &Case,
         (loads, base): (u64, u64),
@@ -74,7 +74,7 @@ impl Numbered {
         })
     }
 
-    /// What to do next, and with the key of which id.
+    /// The next operation, and the id of its key.
     #[inline]
     pub fn next(&mut self) -> (Op, u64) {
         let request = self.stream.next();

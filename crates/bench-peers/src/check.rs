@@ -1,9 +1,8 @@
-//! Whether a contender answers rightly, asked before it is timed: a fast wrong answer is worth
-//! nothing.
+//! Correctness checks of a contender before it is timed: a fast wrong answer is worth nothing.
 //!
-//! Single-threaded against the standard library's map, then two threads that insert side by side.
-//! Nothing is asked here that the workloads do not ask: keys inserted are new, keys updated are
-//! there.
+//! First random operations on one thread against the standard library's map, then two threads that
+//! insert concurrently. The checks do only what the workloads do: inserted keys are new, updated
+//! keys exist.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
@@ -15,15 +14,15 @@ use crate::keys::{Block, Keys};
 
 /// Random operations of the first part.
 const OPERATIONS: u64 = 10_000;
-/// Ids that they choose from: few enough to meet again.
+/// The range of their ids: small, so that operations meet the same keys again.
 const IDS: u64 = 4_000;
-/// Records that each thread of the second part inserts.
+/// Records that each thread inserts in the second part.
 const SHARE: u64 = 20_000;
 
 /// Checks a fresh map of type `I`.
 ///
 /// # Errors
-/// One line: the first answer that was wrong.
+/// One line: the first wrong answer.
 pub fn check<I: Index<T::Key>, T: Keys>(keys: &T, seed: u64) -> Result<(), String> {
     let setting = Setting {
         records: IDS + 2 * SHARE,
@@ -40,7 +39,7 @@ pub fn check<I: Index<T::Key>, T: Keys>(keys: &T, seed: u64) -> Result<(), Strin
     whole(&index, keys, &model)
 }
 
-/// What the map should hold, by key: id and value.
+/// The expected contents of the map, by key: id and value.
 type Model = BTreeMap<Vec<u8>, (u64, u64)>;
 
 fn one<T: Keys>(keys: &T, id: u64) -> T::Block {
@@ -113,7 +112,7 @@ fn compare_scan<I: Index<K>, K: ?Sized>(
     ))
 }
 
-/// Two threads insert ids of their own; each reads its earlier ones meanwhile.
+/// Two threads insert disjoint ids and read back their own earlier ones meanwhile.
 fn side_by_side<I: Index<T::Key>, T: Keys>(index: &I, keys: &T) -> Result<(), String> {
     let share = |index: I, thread: u64| {
         let mut rng = Rng::new(thread, 1);
@@ -143,7 +142,7 @@ fn side_by_side<I: Index<T::Key>, T: Keys>(index: &I, keys: &T) -> Result<(), St
     })
 }
 
-/// Every record by itself, and all of them in order.
+/// Reads every record by key, then all of them in key order.
 fn whole<I: Index<T::Key>, T: Keys>(index: &I, keys: &T, model: &Model) -> Result<(), String> {
     for (id, value) in model.values() {
         let found = index.get(one(keys, *id).key(0));

@@ -1,4 +1,4 @@
-//! The child process: holds one map, answers until its standard input ends.
+//! The child process: owns one map and answers requests until its standard input ends.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::protocol::{Answer, Ask, KeyKind, Order};
 /// Serves the contender that `order` (JSON) describes.
 ///
 /// # Errors
-/// The parent is gone, or what it says is not understood.
+/// The parent is gone, or its message cannot be parsed.
 pub fn serve(order: &str) -> Result<(), String> {
     let order: Order = serde_json::from_str(order).map_err(|error| error.to_string())?;
     let mut contender = make(&order);
-    // Not locked throughout: a peer's threads may print.
+    // Not locked throughout: threads of a peer may print.
     let mut output = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;

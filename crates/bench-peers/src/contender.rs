@@ -1,8 +1,8 @@
-//! One map with its keys and its requests: what a child process holds.
+//! One map with its keys and its requests: the contents of a child process.
 //!
-//! The clock runs only while the map works. A request thread prepares [`BLOCK`] requests with their
-//! keys, then executes them between two looks at the clock. Drawing a Zipf rank and making a key
-//! cost as much as a quarter of a lookup; they are no part of any figure, and dilute no ratio.
+//! Only the map's work is timed. A request thread prepares [`BLOCK`] requests with their keys, then
+//! executes them between two clock reads. Drawing a Zipf rank and making a key cost as much as a
+//! quarter of a lookup; that cost is in no figure and dilutes no ratio.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -22,81 +22,80 @@ use crate::part::{Part, nanos, together};
 
 /// Requests prepared at once.
 const BLOCK: usize = 128;
-/// Room for what is inserted while measuring, as a share of what is loaded, and at least so many
-/// records.
+/// Capacity for records inserted while measuring: a fraction of the loaded ones, and a minimum.
 const GROWTH: (u64, u64) = (2, 20_000_000);
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// Requests done while measured.
+    /// Requests in the measured time.
     pub ops: u64,
-    /// Requests a second, of all threads together, by the time that the map worked.
+    /// Requests a second, summed over all threads, by the time spent in the map.
     pub ops_per_s: f64,
     /// The longest of the threads' times, s.
     pub seconds: f64,
     /// 50th, 90th, 99th and 99.9th percentile of the latency so far in this case, ns.
     pub percentiles_ns: [u64; 4],
-    /// Records now.
+    /// Records at the end of the turn.
     pub records: u64,
-    /// Bytes allocated and committed now, beyond those before the map.
+    /// Bytes allocated and committed at the end, above those before the map was created.
     pub bytes: u64,
-    /// Resident bytes of the process now, beyond those before the map.
+    /// Resident bytes of the process at the end, above those before the map was created.
     pub resident: u64,
 }
 
-/// How a contender is set up.
+/// The setup of a contender.
 pub struct Setup<T> {
-    /// What its records are called.
+    /// The kind of its keys.
     pub keys: T,
     /// Records to load.
     pub records: u64,
     /// Request threads.
     pub threads: usize,
-    /// Makes it repeatable.
+    /// Seed of the requests.
     pub seed: u64,
-    /// Whether arenas of our own ask for 2 MiB pages.
+    /// Whether our own arenas ask for 2 MiB pages.
     pub huge_pages: bool,
 }
 
-/// A map of any type.
+/// A contender, whatever the type of its map.
 pub trait Contender {
     /// Checks a fresh map of this type.
     ///
     /// # Errors
-    /// One line: the first answer that was wrong.
+    /// One line: the first wrong answer.
     fn check(&self) -> Result<(), String>;
 
-    /// Loads `count` further records, or all that are left.
+    /// Loads `count` more records, or all that remain.
     ///
     /// # Errors
     /// The map refused a record.
     fn load(&mut self, count: u64, rest: bool) -> Result<Turn, String>;
 
-    /// Runs requests: unmeasured for `warm`, then measured for `length`. Requests go on where the
-    /// turn before ended, if that was the same case.
+    /// Runs requests: unmeasured for `warm`, then measured for `length`. Continues the request
+    /// streams of the previous turn if that ran the same case.
     ///
     /// # Errors
     /// The map lost or refused a record.
     fn turn(&mut self, case: &Case, warm: Duration, length: Duration) -> Result<Turn, String>;
 }
 
-/// A contender of map type `I`.
+/// A contender with a map of type `I`.
 pub struct Held<I, T: Keys> {
     index: I,
     keys: Arc<T>,
     seed: u64,
-    /// The number of ids that are loaded; those of inserts follow.
+    /// The number of loaded ids; those of inserts follow.
     loads: u64,
     orders: Vec<LoadOrder>,
     records: u64,
-    /// Ids used up behind the loaded ones.
+    /// Insert ids used so far.
     inserted: u64,
     current: Option<Running>,
     before: Footprint,
 }
 
-/// A case under way.
+/// The current case.
 struct Running {
     case: Case,
     streams: Vec<Numbered>,
@@ -135,8 +134,7 @@ impl<I: Index<T::Key>, T: Keys> Held<I, T> {
         }))
     }
 
-    /// Sums up a turn. Takes what the benchmark itself has allocated for it, so that it is not
-    /// counted.
+    /// Sums up a turn. Subtracts the benchmark's own allocations.
     fn turn_of(
         &self,
         parts: Vec<Part>,
@@ -228,7 +226,8 @@ impl<I: Index<T::Key>, T: Keys> Contender for Held<I, T> {
             let mut requests = Vec::with_capacity(BLOCK);
             loop {
                 let phase = phase.load(Relaxed);
-                // However short a turn and busy the machine: each thread measures something.
+                // Each thread measures at least one block, however short the turn and busy the
+                // machine.
                 if phase == OVER && part.ops > 0 {
                     flush();
                     return part;
@@ -310,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Every read finds its record and every insert is new, or a turn fails.
+    /// Fails the turn unless every read finds its record and every insert is new.
     fn run_all(mut contender: Box<dyn Contender>) {
         assert_eq!(contender.load(500, false).unwrap().records, 500);
         let loaded = contender.load(501, true).unwrap();

@@ -1,5 +1,5 @@
-//! The list of contenders. A further one is a file with an [`Index`](crate::index::Index) and a row
-//! here.
+//! The table of contenders. To add one, write a file with an [`Index`](crate::index::Index) and add
+//! a row here.
 
 use timberline_tier::Plain;
 use timberline_tree::{Art, BTree, Masstree};
@@ -13,24 +13,24 @@ use crate::peers::{
 };
 use crate::protocol::KeyKind;
 
-/// Whose it is.
+/// Where a contender comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A map of this workspace.
     Ours,
-    /// Somebody else's.
+    /// A crate of others.
     Peer,
-    /// No map: the cost of asking.
+    /// No map: the benchmark's own cost.
     Floor,
 }
 
 type Made = Result<Box<dyn Contender>, String>;
 
-/// One with keys of type `T`.
+/// A constructor for keys of type `T`.
 pub struct With<T> {
-    /// Makes one.
+    /// Creates the contender.
     pub make: fn(Setup<T>) -> Made,
-    /// Whether it can scan.
+    /// Whether it supports scans.
     pub scans: bool,
 }
 
@@ -43,15 +43,15 @@ const fn with<I: Index<T::Key>, T: Keys>() -> Option<With<T>> {
 
 /// A contender.
 pub struct Row {
-    /// What `--index` and the report call it.
+    /// Its name in `--index` and in the report.
     pub name: &'static str,
-    /// Whose it is.
+    /// Where it comes from.
     pub side: Side,
-    /// The crate and its version; empty for what is built from this workspace.
+    /// The crate and its version; empty for maps of this workspace.
     pub version: &'static str,
-    /// With keys of 64 bits.
+    /// With 64-bit keys.
     pub words: Option<With<Words>>,
-    /// With byte strings for keys.
+    /// With byte-string keys.
     pub lines: Option<With<Lines>>,
 }
 
@@ -80,7 +80,7 @@ const fn ours(name: &'static str, words: Option<With<Words>>, lines: Option<With
     }
 }
 
-/// All of them, in the order of a round.
+/// All contenders, in the order of a round.
 pub const ROWS: &[Row] = &[
     Row {
         name: "empty",
@@ -164,7 +164,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 impl Row {
-    /// Whether it can scan keys of a kind; `None` where it takes no such keys.
+    /// Whether it can scan keys of this kind; `None` if it does not support them.
     pub fn scans(&self, keys: KeyKind) -> Option<bool> {
         match keys {
             KeyKind::Random | KeyKind::Dense => self.words.as_ref().map(|with| with.scans),
@@ -173,7 +173,7 @@ impl Row {
     }
 }
 
-/// The row of a name.
+/// The row with this name.
 pub fn row(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }
@@ -182,7 +182,7 @@ pub fn row(name: &str) -> Option<&'static Row> {
 mod tests {
     use super::*;
 
-    /// A version in the report is the one that was built.
+    /// The report must name the version that was built.
     #[test]
     fn versions_are_those_of_the_manifest() {
         let manifest = include_str!("../Cargo.toml");

@@ -1,18 +1,18 @@
-//! The memory that this process has, in two ways of counting.
+//! The memory of this process, counted in two ways.
 
 use crate::allocator::bytes_in_use;
 
-/// How much there is at a moment.
+/// The memory at one moment.
 #[derive(Clone, Copy)]
 pub struct Footprint {
     /// Bytes allocated.
     pub heap: u64,
-    /// Bytes resident; 0 where the kernel does not tell.
+    /// Resident bytes; 0 where the kernel does not report them.
     pub resident: u64,
 }
 
 impl Footprint {
-    /// At this one.
+    /// The memory now.
     pub fn now() -> Footprint {
         Footprint {
             heap: bytes_in_use(),

@@ -1,57 +1,57 @@
-//! What every contender is to this benchmark: a few operations on a handle.
+//! The trait that every contender implements: a few operations on a handle.
 //!
-//! A handle is cloned for each request thread. For most maps it is an `Arc` of the map; a map with
-//! handles of its own (`concurrent-map`) hands out those. Where a crate wants an epoch or a guard,
-//! an adapter takes it once an operation, as the crate's own examples do, and so does ours inside.
+//! Each request thread has a clone of the handle. For most maps it is an `Arc` of the map; a map
+//! with its own handles (`concurrent-map`) clones those. If a crate needs an epoch or a guard, its
+//! adapter takes one for each operation, as the crate's own examples do. Our maps do so internally.
 //!
-//! Values are 8 bytes. A map whose readers see shared references to values keeps them as
-//! `AtomicU64` and updates in place: what its users would do, and the fastest way it has.
+//! Values are 8 bytes. If a map lends readers shared references to values, the adapter stores
+//! `AtomicU64` and updates in place, as users of the map would: that is its fastest way.
 
 /// A map from `K` to 64-bit values.
 pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
-    /// Whether it can scan in key order.
+    /// Whether it supports scans in key order.
     const SCANS: bool = true;
 
-    /// An empty map that is to hold about `records` records; arenas are reserved by it.
+    /// An empty map for about `records` records, which sizes its arenas.
     ///
     /// # Errors
-    /// One line that says why there is no such map.
+    /// One line that says why it cannot be created.
     fn new(setting: &Setting) -> Result<Self, String>;
 
-    /// Adds a record whose key is not there. `false` if the map refuses.
+    /// Inserts a record with a new key. `false` if the map refuses.
     fn insert(&self, key: &K, value: u64) -> bool;
 
     /// The value of `key`.
     fn get(&self, key: &K) -> Option<u64>;
 
-    /// Replaces the value of a key that is there. `false` if the map says it is not.
+    /// Replaces the value of an existing key. `false` if the map does not find it.
     fn update(&self, key: &K, value: u64) -> bool;
 
     /// Reads the values of up to `limit` records (at most [`LONGEST_SCAN`]) in key order, from the
-    /// first with a key not below `from` on, in the cheapest way the map has.
+    /// first key ≥ `from` on, in the cheapest way the map offers.
     fn scan(&self, from: &K, limit: usize) -> Scanned;
 
-    /// Bytes the map has committed outside of the allocator.
+    /// Bytes that the map has committed outside the allocator.
     fn committed(&self) -> u64 {
         0
     }
 }
 
-/// The longest scan that is asked for, in records.
+/// The longest scan, in records.
 pub const LONGEST_SCAN: usize = 100;
 
-/// What a map is made for.
+/// The sizing of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Records to come, those that are inserted while measuring included.
+    /// Records to expect, including those inserted while measuring.
     pub records: u64,
     /// The longest key, bytes.
     pub longest_key: usize,
-    /// Whether arenas of our own ask for 2 MiB pages.
+    /// Whether our own arenas ask for 2 MiB pages.
     pub huge_pages: bool,
 }
 
-/// What a scan came to.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// Records read.
@@ -61,7 +61,7 @@ pub struct Scanned {
 }
 
 impl Scanned {
-    /// Adds one record. Whether `limit` has room for another.
+    /// Adds one record. Returns whether the scan continues.
     #[inline]
     pub fn take(&mut self, value: u64, limit: usize) -> bool {
         self.count += 1;
@@ -69,7 +69,7 @@ impl Scanned {
         self.count < limit
     }
 
-    /// The first `limit` of `values`.
+    /// Scans the first `limit` of `values`.
     #[inline]
     pub fn of(values: impl Iterator<Item = u64>, limit: usize) -> Scanned {
         values

@@ -1,49 +1,48 @@
-//! Keys of records by their number: what is asked of a map, as it is handed to it.
+//! Keys of records by id, in the form that a map takes.
 //!
-//! Requests come as ids from `timberline_bench::workload`: `0..records` is loaded, what is inserted
-//! follows from `records` on. Here an id becomes a key:
+//! Requests come as ids from `timberline_bench::workload`: `0..records` is loaded, inserts follow
+//! from `records` on. The key of an id depends on `--keys`:
 //!
-//! | `--keys` | the key of an id |
-//! |---|---|
-//! | `random` | 64 pseudo-random bits: a bijection of the id, so no two are the same |
-//! | `dense` | the id |
-//! | `urls`, `words` | a line of the file; after the last line, each with `#1` appended, then `#2`, … |
+//! - `random`: 64 pseudo-random bits; a bijection of the id, so all keys differ.
+//! - `dense`: the id.
+//! - `urls`, `words`: a line of the file; after the last line, each line with `#1` appended, then
+//!   `#2`, …
 //!
-//! Invariant: different ids have different keys, for as many ids as there may be.
+//! Invariant: different ids have different keys, for any number of ids.
 
 pub use timberline_bench::workload::Lines;
 
-/// Keys of one type, and the blocks in which a request thread prepares them before the clock runs.
+/// Keys of one type, and blocks of them that a request thread prepares outside the timed part.
 pub trait Keys: Send + Sync + 'static {
-    /// The type that the maps take.
+    /// The key type of the maps.
     type Key: ?Sized;
-    /// Some keys, side by side.
+    /// A block of keys, stored contiguously.
     type Block: Block<Self::Key>;
 
-    /// Puts the key of `id` at the end of `block`.
+    /// Appends the key of `id` to `block`.
     fn push(&self, block: &mut Self::Block, id: u64);
 
     /// The longest key, bytes.
     fn longest(&self) -> usize;
 
-    /// A key as bytes whose order is that of the keys.
+    /// A key as bytes with the same order.
     fn bytes(key: &Self::Key) -> Vec<u8>;
 }
 
-/// Keys that are ready to be handed out.
+/// A block of prepared keys.
 pub trait Block<K: ?Sized>: Default + Send {
-    /// Empties it.
+    /// Removes all keys.
     fn clear(&mut self);
     /// The key at a position.
     fn key(&self, at: usize) -> &K;
 }
 
-/// Keys of 64 bits.
+/// 64-bit keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Words {
-    /// See the [module's table](self).
+    /// See [`crate::keys`].
     Random,
-    /// See the [module's table](self).
+    /// See [`crate::keys`].
     Dense,
 }
 
@@ -115,7 +114,7 @@ impl Keys for Lines {
     }
 }
 
-/// Byte strings end to end.
+/// Byte strings, stored contiguously.
 #[derive(Default)]
 pub struct Packed {
     bytes: Vec<u8>,

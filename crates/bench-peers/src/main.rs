@@ -1,10 +1,10 @@
-//! Side by side: the workspace's maps and the concurrent ordered maps that Rust users take today.
+//! Compares the workspace's maps with the concurrent ordered maps that Rust users have today.
 //!
-//! `cargo run --release -p bench-peers -- --workload ycsb-c --json FILE`. How it measures, and
-//! which peers are left out, is in this crate's `README.md`.
+//! `cargo run --release -p bench-peers -- --workload ycsb-c --json FILE`. The method, and the list
+//! of peers left out, are in this crate's `README.md`.
 //!
-//! Exit code 0: done. 1: it went wrong. 2: something asked for is not possible; one line says what,
-//! and what is.
+//! Exit code 0: success. 1: the run failed. 2: bad input; one line says what is wrong and what is
+//! possible.
 
 mod allocator;
 mod case;
@@ -72,7 +72,7 @@ struct Args {
         value_name = "NAMES"
     )]
     dist: Vec<Spread>,
-    /// Keys: random, dense (words of 64 bits), urls, words (byte strings)
+    /// Kinds of keys: random, dense (64-bit words), urls, words (byte strings)
     #[arg(
         long,
         value_delimiter = ',',
@@ -80,7 +80,7 @@ struct Args {
         value_name = "NAMES"
     )]
     keys: Vec<KeyKind>,
-    /// Numbers of request threads, one after the other
+    /// Numbers of request threads, measured one after the other
     #[arg(
         long,
         value_delimiter = ',',
@@ -92,7 +92,7 @@ struct Args {
     /// Records to load, such as 200k or 10M
     #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
     records: u64,
-    /// Contenders: all, ours, peers, or their names
+    /// Contenders: all, ours, peers, or names
     #[arg(
         long,
         value_delimiter = ',',
@@ -101,7 +101,7 @@ struct Args {
         value_name = "NAMES"
     )]
     index: Vec<String>,
-    /// Peers side by side at a time, ours beside each batch of them [default: all]
+    /// Peers per batch; our maps run in each batch [default: all in one batch]
     #[arg(long, value_parser = up_to(u64::MAX), value_name = "N")]
     batch: Option<usize>,
     /// Rounds, in each of which all contenders take turns
@@ -110,20 +110,20 @@ struct Args {
     /// Measured seconds of a contender in each round
     #[arg(long, default_value_t = 0.5, value_parser = seconds, value_name = "SECONDS")]
     slice: f64,
-    /// Who asks for 2 MiB pages: as-is (our arenas do, malloc does not), huge (malloc too), small
-    /// (nobody)
+    /// 2 MiB pages: as-is (our arenas ask for them, malloc does not), huge (malloc also asks),
+    /// small (no allocator asks)
     #[arg(long, default_value = "as-is", value_name = "PAGES")]
     pages: Pages,
-    /// The file of URLs
+    /// File of URLs, one a line
     #[arg(long, default_value = "../shared/data/urls.txt", value_name = "FILE")]
     urls: PathBuf,
-    /// The file of words
+    /// File of words, one a line
     #[arg(long, default_value = "../shared/data/words.txt", value_name = "FILE")]
     words: PathBuf,
     /// Seed of all requests
     #[arg(long, default_value_t = 42, value_name = "N")]
     seed: u64,
-    /// Write the figures here as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Show no progress
@@ -131,7 +131,7 @@ struct Args {
     quiet: bool,
 }
 
-/// Reads seconds from 0.01 to 3600.
+/// Parses seconds from 0.01 to 3600.
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().unwrap_or(f64::NAN);
     match (0.01..=3600.0).contains(&seconds) {
@@ -140,7 +140,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a number from 1 to `most`.
+/// Parses a number from 1 to `most`.
 fn up_to(most: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=most)
 }
@@ -184,7 +184,7 @@ impl Args {
     }
 }
 
-/// Free memory, bytes; no limit where the kernel does not tell.
+/// Free memory, bytes; unlimited where the kernel does not report it.
 fn available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text
@@ -220,7 +220,7 @@ fn end(done: Result<(), String>, code: u8) -> ExitCode {
     }
 }
 
-/// The help in full; of an error, what is wrong in one line.
+/// The full help, or for an error one line that says what is wrong.
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
@@ -245,7 +245,7 @@ fn run(args: &Args, plan: &Plan) -> Result<(), String> {
     let mut notes = came.excluded;
     notes.push(pages_note(plan.pages));
     if interrupted.load(Relaxed) {
-        notes.push("Interrupted: figures are of what was measured until then.".into());
+        notes.push("Interrupted: figures cover the measurements until then.".into());
     }
     let versions = plan.rows.iter().filter(|row| row.side == Side::Peer);
     let versions = versions.map(|row| (row.name.to_string(), row.version.to_string()));
@@ -278,12 +278,12 @@ fn pages_note(pages: Pages) -> String {
         .and_then(|topology| topology.kernel().transparent_huge_pages.clone());
     let who = match pages {
         Pages::AsIs => "our arenas ask for 2 MiB pages, malloc does not",
-        Pages::Huge => "our arenas ask for 2 MiB pages, and malloc does for everybody",
-        Pages::Small => "nobody asks for 2 MiB pages",
+        Pages::Huge => "our arenas and malloc ask for 2 MiB pages",
+        Pages::Small => "no allocator asks for 2 MiB pages",
     };
     match mode {
         Some(mode) => format!("Pages: {who}; the kernel gives them in mode `{mode}`."),
-        None => format!("Pages: {who}; the kernel does not say whether it gives them."),
+        None => format!("Pages: {who}; the kernel does not report its mode."),
     }
 }
 

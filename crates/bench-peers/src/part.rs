@@ -1,4 +1,4 @@
-//! One thread's share of a turn: executes requests and keeps the clock.
+//! One thread's part of a turn: executes requests and times them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,24 +9,24 @@ use timberline_bench::workload::Op;
 use crate::index::Index;
 use crate::keys::Block;
 
-/// One request in so many is timed by itself, for the percentiles.
+/// Interval at which single requests are timed, for the percentiles.
 const TIMED: usize = 64;
-/// One thread's share of a turn.
+/// One thread's part of a turn.
 pub struct Part {
-    /// Requests while measured.
+    /// Requests in the measured time.
     pub ops: u64,
     /// The time they took, s.
     pub seconds: f64,
-    /// Latencies of those that were timed by themselves, ns.
+    /// Latencies of the individually timed requests, ns.
     pub latencies: Histogram<u64>,
-    /// Records that were there and not found.
+    /// Reads and updates of existing records that found nothing.
     pub lost: u64,
     /// Inserts that the map refused.
     pub refused: u64,
 }
 
 impl Part {
-    /// Nothing yet.
+    /// An empty part.
     pub fn new() -> Part {
         Part {
             ops: 0,
@@ -37,7 +37,7 @@ impl Part {
         }
     }
 
-    /// Executes prepared requests with the clock running; `keys` holds the key of each.
+    /// Executes prepared requests under the clock; `keys` holds the key of each.
     #[inline]
     pub fn execute<I: Index<K>, K: ?Sized>(
         &mut self,
@@ -85,12 +85,12 @@ impl Part {
     }
 }
 
-/// No latencies yet, of up to 10 s.
+/// An empty histogram of latencies up to 10 s.
 pub fn nanos() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds")
 }
 
-/// The latencies of all parts.
+/// The merged latencies of all parts.
 pub fn together(parts: &[Part]) -> Histogram<u64> {
     let mut latencies = nanos();
     for part in parts {

@@ -1,4 +1,4 @@
-//! What a run is to do, checked before anything is started.
+//! The plan of a run, checked before anything starts.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,31 +8,31 @@ use crate::case::{Case, Spread};
 use crate::contenders::{ROWS, Row, Side};
 use crate::protocol::KeyKind;
 
-/// The workload that is loading itself.
+/// The pseudo-workload that measures loading.
 pub const LOAD: &str = "load";
 
-/// The workloads, in the order in which they run: those that insert come last, so that the others
-/// run on maps of the same size.
+/// The workloads, in execution order: those with inserts come last, so that the others run on maps
+/// of the same size.
 pub const WORKLOADS: [&str; 7] = [
     LOAD, "ycsb-c", "ycsb-b", "ycsb-a", "ycsb-f", "ycsb-e", "ycsb-d",
 ];
 
-/// Bytes of memory to reckon with for each record of each contender.
+/// Estimated bytes of memory for each record of each contender.
 const BYTES_PER_RECORD: u64 = 110;
 
-/// A run.
+/// The plan of a run.
 pub struct Plan {
     /// The contenders, in the order of a round.
     pub rows: Vec<&'static Row>,
-    /// Peers side by side at a time; ours are beside each of them.
+    /// Peers in a batch; our maps run in each batch.
     pub batch: usize,
-    /// Kinds of keys, one after the other.
+    /// Kinds of keys, measured one after the other.
     pub keys: Vec<KeyKind>,
-    /// Numbers of threads, one after the other.
+    /// Numbers of threads, measured one after the other.
     pub threads: Vec<usize>,
     /// Whether loading is reported.
     pub load: bool,
-    /// What is asked after loading.
+    /// The cases that run after loading.
     pub cases: Vec<Case>,
     /// Records to load.
     pub records: u64,
@@ -40,28 +40,28 @@ pub struct Plan {
     pub rounds: usize,
     /// Measured time of a turn.
     pub slice: Duration,
-    /// Makes the requests repeatable.
+    /// Seed of the requests.
     pub seed: u64,
-    /// Files of keys.
+    /// The file of URLs.
     pub urls: PathBuf,
-    /// Likewise.
+    /// The file of words.
     pub words: PathBuf,
-    /// Who asks for 2 MiB pages.
+    /// Which allocators ask for 2 MiB pages.
     pub pages: Pages,
 }
 
-/// Who asks the kernel for 2 MiB pages.
+/// Which allocators ask the kernel for 2 MiB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pages {
-    /// Everybody as they come: our arenas do, malloc does not.
+    /// The defaults: our arenas ask, malloc does not.
     AsIs,
-    /// Our arenas, and malloc for everybody.
+    /// Our arenas and malloc.
     Huge,
-    /// Nobody.
+    /// None.
     Small,
 }
 
-/// The names that `--index` takes.
+/// The names that `--index` accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let rows = ROWS.iter().map(|row| row.name);
     ["all", "ours", "peers"].into_iter().chain(rows)
@@ -74,10 +74,10 @@ pub fn in_order<T: Copy + Ord>(given: &[T]) -> Vec<T> {
 }
 
 /// The contenders of a list of names: `all`, `ours`, `peers`, or single ones. `empty` is always
-/// among them.
+/// included.
 ///
 /// # Errors
-/// No map at all.
+/// The list contains no map.
 pub fn rows(names: &[String]) -> Result<Vec<&'static Row>, String> {
     let has = |name: &str| names.iter().any(|given| given == name);
     let chosen = ROWS.iter().filter(|row| {
@@ -95,7 +95,7 @@ pub fn rows(names: &[String]) -> Result<Vec<&'static Row>, String> {
     Ok(chosen)
 }
 
-/// Whether loading is reported, and the cases: each workload with each spread.
+/// Whether loading is reported, and the cases: each workload with each distribution.
 pub fn cases(workloads: &[String], spreads: &[Spread]) -> (bool, Vec<Case>) {
     let has = |name: &str| {
         workloads
@@ -117,7 +117,7 @@ pub fn cases(workloads: &[String], spreads: &[Spread]) -> (bool, Vec<Case>) {
 }
 
 impl Plan {
-    /// The groups of contenders that run side by side with keys of a kind.
+    /// The batches of contenders that support keys of this kind.
     pub fn batches(&self, keys: KeyKind) -> Vec<Vec<&'static Row>> {
         let takes = |row: &&&'static Row| row.scans(keys).is_some();
         let all: Vec<_> = self.rows.iter().filter(takes).copied().collect();
@@ -139,10 +139,10 @@ impl Plan {
         }
     }
 
-    /// Whether the maps that are side by side fit into `available` bytes.
+    /// Checks that the maps of a batch fit into `available` bytes.
     ///
     /// # Errors
-    /// One line that says what would.
+    /// One line that names limits that fit.
     pub fn check_memory(&self, available: u64) -> Result<(), String> {
         let batches = self.keys.iter().flat_map(|&keys| self.batches(keys));
         let most = batches.map(|batch| batch.len() as u64).max().unwrap_or(0);

@@ -1,9 +1,8 @@
-//! A child process as the runner sees it.
+//! A child process, as the runner sees it.
 //!
-//! Each map has a process of its own, and only one of them works at any moment. That gives every
-//! map a heap that no other has cut up, resident bytes that are its own, and a death that is its
-//! own: a peer that panics, runs into a deadlock or corrupts its memory is left out with its
-//! reason, and the others go on.
+//! Each map has its own process, and only one process works at any moment. So each map has its own
+//! unfragmented heap and its own resident bytes, and it fails alone: a peer that panics, deadlocks
+//! or corrupts its memory is left out with the reason, and the others continue.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -16,18 +15,18 @@ use std::time::{Duration, Instant};
 use crate::contender::Turn;
 use crate::protocol::{Answer, Ask, Order};
 
-/// How often a wait looks whether it is to end.
+/// How often a wait checks for its end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The argument that makes this binary a child.
 pub const CHILD: &str = "--child";
 
-/// A running child. Dropping it ends it.
+/// A running child. Drop kills it.
 pub struct Process {
     child: Child,
     input: Option<ChildStdin>,
     answers: Receiver<Answer>,
-    /// The last line of its standard error that says something.
+    /// The last non-empty line of its standard error.
     complaint: Arc<Mutex<String>>,
 }
 
@@ -35,7 +34,7 @@ impl Process {
     /// Starts a child.
     ///
     /// # Errors
-    /// One line: there is no process to be had.
+    /// One line: the process cannot be started.
     pub fn start(order: &Order, malloc_huge_pages: bool) -> Result<Process, String> {
         let failed = |error: std::io::Error| format!("can't start a process: {error}");
         let order = serde_json::to_string(order).map_err(|error| error.to_string())?;
@@ -44,7 +43,7 @@ impl Process {
         if malloc_huge_pages {
             command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
         }
-        // A group of its own: an interrupt from the terminal is the runner's to handle.
+        // In its own process group: the runner handles interrupts from the terminal.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::piped()).spawn().map_err(failed)?;
@@ -81,11 +80,11 @@ impl Process {
         })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
     /// # Errors
-    /// One line: the child answered that something is wrong, died, gave no answer for as long as
-    /// `patience`, or the run was interrupted.
+    /// One line: the child reported an error, died, or did not answer within `patience`; or the run
+    /// was interrupted.
     pub fn ask(
         &mut self,
         ask: &Ask,
@@ -119,14 +118,14 @@ impl Process {
         }
     }
 
-    /// How it died.
+    /// How the child ended.
     fn death(&mut self) -> String {
         self.input = None;
         let end = match self.child.wait() {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        // What it said last arrives on another thread.
+        // Another thread receives its last words on stderr.
         std::thread::sleep(LOOK);
         let complaint = self
             .complaint
@@ -141,7 +140,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be stuck, and has nothing to save.
+        // It may hang, and has no state to save.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

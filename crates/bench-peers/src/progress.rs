@@ -1,14 +1,14 @@
 //! One line that says where a run is and how long it will take.
 //!
-//! On a terminal the line is written over itself. Elsewhere it is written now and then, so that a
-//! log of an hour stays short.
+//! On a terminal the line overwrites itself. Elsewhere it is printed at intervals, so that the log
+//! of an hour stays short.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-/// The least time between two lines of a log.
+/// Minimum time between two lines of a log.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// A run's progress, in expected milliseconds.
@@ -23,7 +23,7 @@ fn millis(seconds: f64) -> u64 {
 }
 
 impl Progress {
-    /// Of a run that is expected to take `total` seconds.
+    /// The progress of a run that is expected to take `total` seconds.
     pub fn new(total: f64, quiet: bool) -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
         let bar = match is_terminal && !quiet {
@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// Says what is done now.
+    /// Shows the current step.
     pub fn say(&mut self, what: &str) {
         self.bar.set_message(what.to_string());
         if self.is_log && self.last.is_none_or(|last| last.elapsed() >= EVERY) {
@@ -51,24 +51,24 @@ impl Progress {
         }
     }
 
-    /// Something that was expected to take so many seconds is over.
+    /// Ends a step that was expected to take this many seconds.
     pub fn advance(&mut self, expected: f64) {
         self.bar.inc(millis(expected));
     }
 
-    /// Something more is to be done.
+    /// Adds a step to the expected time.
     pub fn expect(&mut self, more: f64) {
         self.bar.inc_length(millis(more));
     }
 
-    /// Writes a line that stays.
+    /// Prints a permanent line.
     pub fn note(&mut self, line: &str) {
-        // A stderr that is gone ends no run.
+        // A closed stderr ends no run.
         self.bar
             .suspend(|| drop(writeln!(std::io::stderr(), "{line}")));
     }
 
-    /// Nothing further comes.
+    /// Ends the display.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

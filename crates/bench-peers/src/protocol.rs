@@ -1,8 +1,8 @@
-//! What the runner and its children say to each other: one line of JSON for each question and each
-//! answer.
+//! The protocol between the runner and its children: one line of JSON for each request and each
+//! response.
 //!
-//! A child never speaks unasked. Lines on its standard output that are no answer (a peer that
-//! prints) are passed over.
+//! A child only responds. The runner skips lines on its standard output that are no response (a
+//! peer may print).
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ use crate::contender::Turn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum KeyKind {
-    /// Pseudo-random words.
+    /// Pseudo-random 64-bit words.
     Random,
     /// Dense words.
     Dense,
     /// The lines of a file of URLs.
     Urls,
-    /// The lines of a file of words of a language.
+    /// The lines of a file of words.
     Words,
 }
 
 impl KeyKind {
-    /// What `--keys` and the report call it.
+    /// Its name in `--keys` and in the report.
     pub fn name(self) -> &'static str {
         match self {
             KeyKind::Random => "random",
@@ -38,40 +38,40 @@ impl KeyKind {
     }
 }
 
-/// What a child is to hold; its only argument.
+/// The setup of a child; its only argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
     /// A name of [`crate::contenders::ROWS`].
     pub index: String,
     /// The kind of its keys.
     pub keys: KeyKind,
-    /// The file they come from, for kinds that have one.
+    /// The file of the keys, for kinds that have one.
     pub file: Option<PathBuf>,
     /// Records to load.
     pub records: u64,
     /// Request threads.
     pub threads: usize,
-    /// Makes it repeatable.
+    /// Seed of the requests.
     pub seed: u64,
-    /// Whether arenas of our own ask for 2 MiB pages.
+    /// Whether our own arenas ask for 2 MiB pages.
     pub huge_pages: bool,
 }
 
-/// What a child can be asked.
+/// A request to a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// Whether the map answers rightly.
+    /// Check the map's answers.
     Check,
-    /// Load so many records; `rest`: all that are left.
+    /// Load a number of records; `rest`: all that remain.
     Load {
-        /// How many.
+        /// The number of records.
         count: u64,
-        /// All that are left.
+        /// All that remain.
         rest: bool,
     },
     /// Run requests.
     Turn {
-        /// Which.
+        /// The case.
         case: Case,
         /// Unmeasured time before, ms.
         warm_ms: u64,
@@ -80,11 +80,11 @@ pub enum Ask {
     },
 }
 
-/// What a child answers.
+/// A child's response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done, and this is what it came to.
+    /// Success, with the result.
     Done(Turn),
-    /// It can't be, or went wrong: one line.
+    /// Failure, in one line.
     Wrong(String),
 }

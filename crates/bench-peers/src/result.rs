@@ -1,15 +1,14 @@
-//! The figures of a run: those of `timberline bench`, under the same names, and what only this run
-//! has.
+//! The figures of a run: those of `timberline bench`, under the same names, and a few of its own.
 
 use serde::{Deserialize, Serialize};
 use timberline_bench::report::{Meta, Outcome, median};
 
 use crate::contenders::{Side, row};
 
-/// Everything that `--json` writes.
+/// The contents of the `--json` file.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Where, when and how.
+    /// Where, when and how the run was made.
     pub meta: Meta,
     /// One entry for each contender in each case.
     pub results: Vec<Figures>,
@@ -17,39 +16,39 @@ pub struct Report {
 
 /// One contender in one case.
 ///
-/// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is all that the map took:
-/// bytes of its allocations, and what its arenas have committed.
+/// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is all memory of the map:
+/// its allocations, and the bytes that its arenas have committed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// The figures that all benchmarks have.
+    /// The figures common to all benchmarks.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// `random`, `dense`, `urls` or `words`.
     pub keys: String,
-    /// `uniform` or `zipf`; empty for loading, which has none.
+    /// `uniform` or `zipf`; empty for loading.
     pub distribution: String,
-    /// Which of the batches it was in; only within one are rounds comparable.
+    /// Its batch; rounds are comparable only within one batch.
     pub batch: usize,
-    /// What the process had in memory for the map when it was loaded, bytes: all of its own
-    /// mappings, its allocator's headers and holes included.
+    /// Resident bytes of the process for the loaded map, including its own mappings and the headers
+    /// and holes of its allocator.
     pub resident_bytes: u64,
-    /// The peer that this one does worst against; only for ours.
+    /// For ours: the peer with the lowest ratio to it.
     pub best_peer: Option<String>,
-    /// Throughput over that peer's, round by round: the median.
+    /// Throughput over that peer's: the median of the rounds' ratios.
     pub ratio_to_best_peer: Option<f64>,
-    /// The smallest such ratio of a round.
+    /// The lowest ratio of a round.
     pub ratio_to_best_peer_min: Option<f64>,
-    /// The largest.
+    /// The highest ratio of a round.
     pub ratio_to_best_peer_max: Option<f64>,
 }
 
 impl Figures {
-    /// Whose it is.
+    /// Where the contender comes from.
     pub fn side(&self) -> Side {
         row(&self.outcome.index).map_or(Side::Peer, |row| row.side)
     }
 
-    /// Whether the other was asked the same.
+    /// Whether the other entry is of the same case.
     pub fn same_case(&self, other: &Figures) -> bool {
         let case = |figures: &'_ Figures| {
             let Figures {
@@ -76,8 +75,7 @@ impl Figures {
     }
 }
 
-/// Throughput over another's, round by round: median, smallest, largest; `None` where no rounds
-/// pair up.
+/// Throughput over another's, round by round: median, lowest, highest; `None` if no rounds pair up.
 pub fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
     let pairs = own.iter().zip(other).filter(|(_, other)| **other > 0.0);
     let ratios: Vec<f64> = pairs.map(|(own, other)| own / other).collect();
@@ -86,8 +84,8 @@ pub fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
     Some([median(&ratios)?, least, most])
 }
 
-/// Finds each of ours its best peer: the one with the smallest ratio, among those that ran in the
-/// same batch as the entry, over all batches of a case.
+/// Finds the best peer of each of ours: the one with the lowest ratio, among those of the entry's
+/// batch, over all batches of a case.
 pub fn fill_ratios(results: &mut [Figures]) {
     for at in 0..results.len() {
         let own = &results[at];
@@ -159,8 +157,8 @@ mod tests {
         assert_eq!(results[2].best_peer, None);
     }
 
-    /// The machine was half as fast during the second batch: its peer is compared with ours of
-    /// then.
+    /// The machine ran at half speed during the second batch: its peer is compared with our results
+    /// of that batch.
     #[test]
     fn batches_are_not_mixed() {
         let mut results = vec![

@@ -1,9 +1,9 @@
-//! Loads the contenders of a batch and lets them take turns, A B C A B C, one process at a time.
+//! Loads the contenders of a batch and runs them in turns, A B C A B C, one process at a time.
 //!
-//! Loading goes in as many parts as there are rounds and takes turns as well, so it is compared
-//! like all else. One loaded map serves all cases; when any contender has grown by more than
-//! [`GROWN`], all of them are started anew and loaded again before the next case, so that none is
-//! measured on a larger map for having been faster before.
+//! Loading is split into one part for each round and also goes in turns, so it is compared like a
+//! workload. One loaded map serves all cases. If any contender has grown by more than [`GROWN`],
+//! all of them are restarted and loaded again before the next case, so that a fast map is not
+//! measured on more records than a slow one.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -19,26 +19,26 @@ use crate::progress::Progress;
 use crate::protocol::{Ask, KeyKind, Order};
 use crate::result::{Figures, fill_ratios};
 
-/// How much larger a map may be than when it was loaded, at the beginning of a case.
+/// How much larger than when loaded a map may be at the start of a case.
 const GROWN: f64 = 0.05;
-/// The unmeasured part of a turn that fills the caches, as a share of the measured one.
+/// The unmeasured part of a turn, which fills the caches, as a fraction of the measured part.
 const WARM: f64 = 0.2;
-/// How long a child may take beyond what it was asked to.
+/// How long a child may overrun its requested time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The fewest records a second that a map is waited for.
+/// The slowest loading that the runner waits for, records a second.
 const SLOWEST_LOAD: u64 = 20_000;
-/// Records a second by which the time left is estimated.
+/// Records a second assumed for estimates of the time left.
 const EXPECTED_LOAD: f64 = 1.0e6;
 
-/// What came of a run.
+/// The results of a run.
 pub struct Came {
     /// The figures.
     pub results: Vec<Figures>,
-    /// Contenders that were left out, each with its reason.
+    /// The contenders left out, each with its reason.
     pub excluded: Vec<String>,
 }
 
-/// Runs the plan. What was measured before `interrupted` became true is returned all the same.
+/// Runs the plan. Also returns the results measured before `interrupted` became true.
 pub fn run(plan: &Plan, progress: &mut Progress, interrupted: &AtomicBool) -> Came {
     let mut runner = Runner {
         plan,
@@ -67,7 +67,7 @@ pub fn run(plan: &Plan, progress: &mut Progress, interrupted: &AtomicBool) -> Ca
     }
 }
 
-/// The seconds that a plan is expected to take.
+/// The expected seconds of a plan.
 pub fn expected_seconds(plan: &Plan) -> f64 {
     let maps = |keys| plan.batches(keys).iter().map(Vec::len).sum::<usize>() as f64;
     let turns = (plan.cases.len() * plan.rounds) as f64 * turn_seconds(plan);
@@ -99,11 +99,11 @@ struct Runner<'a> {
     excluded: Vec<String>,
 }
 
-/// A contender that is in the race.
+/// A contender that is still in the run.
 struct Entry {
     row: &'static Row,
     process: Process,
-    /// How it stood when it was loaded.
+    /// Its state after loading.
     loaded: Turn,
 }
 
@@ -141,7 +141,7 @@ impl Runner<'_> {
         self.interrupted.load(Relaxed)
     }
 
-    /// Starts the contenders, and checks them when they are new here.
+    /// Starts the contenders, and checks those that are new.
     fn start(&mut self, rows: &[&'static Row], setting: Setting, check: bool) -> Vec<Entry> {
         let mut entries = Vec::new();
         for &row in rows {
@@ -192,7 +192,7 @@ impl Runner<'_> {
         self.excluded.push(line);
     }
 
-    /// Loads all, part by part in turns; the parts of each.
+    /// Loads all contenders, part by part in turns; returns the results of the parts.
     fn load(&mut self, entries: &mut Vec<Entry>, setting: Setting) -> Vec<Vec<Turn>> {
         let (records, parts) = (self.plan.records, self.plan.rounds as u64);
         let mut rounds: Vec<Vec<Turn>> = entries.iter().map(|_| Vec::new()).collect();
@@ -255,7 +255,7 @@ impl Runner<'_> {
         }
     }
 
-    /// One round: everybody once. Who fails is out of the race.
+    /// One round: a turn for each contender. One that fails is left out from then on.
     #[expect(
         clippy::too_many_arguments,
         reason = "the one place where a round is run"

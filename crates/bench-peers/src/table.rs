@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table};
 use crate::contenders::{ROWS, Side};
 use crate::result::Figures;
 
-/// Three tables: ours against the best peer, everybody's throughput, everybody's memory.
+/// Three tables: ours against the best peer, throughput of all, memory of all.
 pub fn render(results: &[Figures]) -> String {
     if results.is_empty() {
         return "nothing was measured\n".into();
@@ -22,7 +22,7 @@ pub fn render(results: &[Figures]) -> String {
     )
 }
 
-/// The first entry of each case, in the order in which they were run.
+/// The first entry of each case, in execution order.
 fn cases(results: &[Figures]) -> Vec<&Figures> {
     let mut cases: Vec<&Figures> = Vec::new();
     for figures in results {
@@ -33,7 +33,7 @@ fn cases(results: &[Figures]) -> Vec<&Figures> {
     cases
 }
 
-/// The contenders that were measured, in the order of the list.
+/// The measured contenders, in the order of the table of contenders.
 fn names(results: &[Figures], side: Option<Side>) -> Vec<&'static str> {
     let chosen = ROWS
         .iter()

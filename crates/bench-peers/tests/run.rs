@@ -1,4 +1,4 @@
-//! The command from end to end, small: contenders in processes of their own, their figures in a
+//! The command end to end, on small inputs: contenders in their own processes, and the figures in a
 //! file.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Our own maps: an adapter each, and a row in [`crate::contenders`].
+//! Our own maps: one adapter each, listed in [`crate::contenders`].
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,10 +10,9 @@ use timberline_tree::{Art, BTree, Masstree};
 
 use crate::index::{Index, Scanned, Setting};
 
-/// Memory of one kind, with room for what is to come; and the placement that knows no other. No
-/// heat is kept.
+/// Memory of one tier, sized for the expected records, and the placement for it. It tracks no heat.
 fn plain_memory(setting: &Setting) -> Result<(Plain, Arc<dyn Placement>), String> {
-    // A limit, not what is used: addresses are reserved, memory is committed as it is needed.
+    // A limit, not a commitment: addresses are reserved, and memory is committed on demand.
     let a_record = 128 + setting.longest_key as u64;
     let limit = (256 << 20) + setting.records * a_record;
     let config = ArenasConfig {
@@ -29,7 +28,7 @@ fn committed(memory: &impl Memory) -> u64 {
     memory.arenas().budget(TierId::FAST).used() as u64
 }
 
-/// An adapter: the map, how it takes keys, and what it calls a scan.
+/// Defines an adapter from the map, its key conversion, and its scan.
 macro_rules! ours {
     ($map:ident<$key:ty>, $scan:ident, $key_of:expr) => {
         impl Index<$key> for $map<$key, u64, Plain> {

@@ -1,7 +1,7 @@
 //! `arctic-map`: a lock-free adaptive radix tree (Ni et al., OSDI 2026).
 //!
-//! Of its byte strings we take the kind without a zero byte, which our files have not; the crate
-//! checks that at each operation. (Skipping its check needs unsafe code.)
+//! For byte strings we use its type without zero bytes, since our files have none. The crate checks
+//! that on each operation. (Skipping the check needs unsafe code.)
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

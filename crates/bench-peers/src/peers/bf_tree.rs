@@ -1,6 +1,5 @@
-//! `bf-tree`: a B-tree with a page cache of variable-length pages, here with its pages in memory
-//! and the cache of its default size. Words are 8 bytes, big-endian; values are byte strings to it,
-//! too.
+//! `bf-tree`: a B-tree with a page cache of variable-length pages. Here all pages are in memory and
+//! the cache has its default size. Words become 8 bytes, big-endian; values are byte strings, too.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `concurrent-map`: a lock-free B+tree. Each thread has a handle of its own, a clone.
+//! `concurrent-map`: a lock-free B+tree. Each thread has its own clone of the handle.
 
 use std::ops::Bound::{Included, Unbounded};
 

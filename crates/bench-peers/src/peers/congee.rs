@@ -33,7 +33,7 @@ impl Index<u64> for Words {
         updated.is_some()
     }
 
-    /// Its ranges end at a key, not after a number of records, so the end is as far as it goes; the
+    /// Its ranges end at a key, not after a number of records. So the range is unbounded, and the
     /// scan stops when the buffer is full.
     #[inline]
     fn scan(&self, from: &u64, limit: usize) -> Scanned {

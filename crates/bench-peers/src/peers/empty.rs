@@ -1,4 +1,4 @@
-//! `empty`: does nothing. What is left is the cost of asking.
+//! `empty`: does nothing. Its figures are the benchmark's own cost.
 
 use std::hint::black_box;
 

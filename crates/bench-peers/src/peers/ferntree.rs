@@ -1,4 +1,4 @@
-//! `ferntree`: a B+tree with optimistic lock coupling. Lookups are its optimistic ones, which take
+//! `ferntree`: a B+tree with optimistic lock coupling. Lookups use its optimistic reads, which take
 //! no lock.
 
 use std::sync::Arc;

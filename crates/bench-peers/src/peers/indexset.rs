@@ -1,5 +1,5 @@
-//! `indexset`: a two-level B-tree. Its byte strings are `String`s, the only keys that it looks up
-//! by a borrowed form; that they are text is checked at each operation.
+//! `indexset`: a two-level B-tree. Its byte strings are `String`s, because it looks up no other
+//! owned type by a borrowed form. The adapter checks on each operation that they are UTF-8.
 
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `locked-btreemap`: the standard library's B-tree behind `parking_lot`'s reader-writer lock.
+//! `locked-btreemap`: the standard library's B-tree under `parking_lot`'s reader-writer lock.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};

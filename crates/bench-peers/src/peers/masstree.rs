@@ -1,8 +1,7 @@
 //! `masstree`: a trie of B+trees over byte strings; words are 8 bytes, big-endian.
 //!
-//! Its scans of byte strings leave out the record that they begin at (version 0.9.5, every way to
-//! scan that it has), so they are not measured; those of words, which end in its first layer, are
-//! right.
+//! Its scans of byte strings skip the record at the start key (version 0.9.5, in every scan API),
+//! so we do not measure them. Scans of words, which end in its first layer, are correct.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The peers: one file each. What is left out, and why, is in this crate's `README.md`.
+//! The peers, one file each. `README.md` of this crate lists those left out, with reasons.
 
 pub mod arctic;
 pub mod bf_tree;
