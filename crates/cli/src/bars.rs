@@ -1,8 +1,8 @@
-//! A run's progress on stderr: live bars on a terminal, a line now and then anywhere else.
+//! A run's progress on stderr: live bars on a terminal, plain lines elsewhere.
 //!
-//! Both show what the run is doing, how far it is, its rate and its fast share. Lines are for logs:
-//! each phase gets one as it begins and then at most one in [`EVERY`], so that a log of a long run
-//! stays short. Nothing here fails: a stderr that is gone ends no run.
+//! Both show the current phase, its progress, its rate and its fast share. Plain lines are for
+//! logs: each phase prints one when it begins and then at most one in [`EVERY`], so that the log of
+//! a long run stays short. Nothing here fails: a closed stderr ends no run.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use timberline_bench::report::progress::{Progress, Silent};
 
-/// The least time between two plain lines of a phase.
+/// Minimum time between two plain lines of a phase.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What suits stderr: bars, plain lines, or nothing when `quiet`.
+/// The display that suits stderr: bars, plain lines, or nothing when `quiet`.
 pub fn for_stderr(quiet: bool) -> Box<dyn Progress> {
     if quiet {
         Box::new(Silent)
@@ -25,13 +25,13 @@ pub fn for_stderr(quiet: bool) -> Box<dyn Progress> {
     }
 }
 
-/// One live bar: that of the phase under way.
+/// One live bar, for the current phase.
 pub struct Bars {
     bar: ProgressBar,
 }
 
 impl Bars {
-    /// A bar that is not seen before its first phase.
+    /// A bar that stays hidden until its first phase.
     pub fn new(target: ProgressDrawTarget) -> Self {
         Self {
             bar: ProgressBar::with_draw_target(None, target),
@@ -39,7 +39,7 @@ impl Bars {
     }
 }
 
-/// A template that this file wrote, so it can only be wrong in its tests.
+/// Parses a constant template, which can only fail in this file's tests.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -73,7 +73,7 @@ impl Progress for Bars {
     }
 }
 
-/// Plain lines, few of them.
+/// Plain lines at intervals.
 pub struct Lines<W> {
     state: Mutex<State<W>>,
     born: Instant,
@@ -83,12 +83,12 @@ struct State<W> {
     out: W,
     phase: String,
     total: Option<u64>,
-    /// When the last line was written, since `born`.
+    /// Time of the last line, since `born`.
     last: Duration,
 }
 
 impl<W: Write> Lines<W> {
-    /// Lines go to `out`.
+    /// Prints the lines to `out`.
     pub fn new(out: W) -> Self {
         let state = State {
             out,
@@ -111,7 +111,7 @@ impl<W: Write> Lines<W> {
         state.phase = name.to_string();
         state.total = total;
         state.last = now;
-        // Progress is not worth an error: whoever closed stderr does not want it.
+        // A closed stderr is no error: progress has no reader then.
         let _ = writeln!(state.out, "{name}");
     }
 
@@ -146,7 +146,7 @@ impl<W: Write + Send> Progress for Lines<W> {
     }
 }
 
-/// Rate and fast share, as wide for small figures as for large ones.
+/// Rate and fast share, at a constant width.
 fn figures(rate: f64, fast_share: Option<f64>) -> String {
     let rate = match rate {
         rate if rate >= 1e5 => format!("{:6.2} Mops/s", rate / 1e6),

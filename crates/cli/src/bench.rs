@@ -43,7 +43,7 @@ pub struct Args {
         value_name = "NAMES"
     )]
     placements: Vec<String>,
-    /// Fast memory: a share of the tree's bytes (`20%`) or bytes (`64M`)
+    /// Fast memory: a fraction of the tree's bytes (`20%`) or bytes (`64M`)
     #[arg(long, default_value = "20%", value_name = "BUDGET")]
     budget: String,
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
@@ -97,10 +97,10 @@ pub struct Args {
     /// Quick run: 200k records, a CPU cache to match, short rounds
     #[arg(long)]
     quick: bool,
-    /// Write the figures here as JSON
+    /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report here as a self-contained page
+    /// Write the report to this file as a self-contained page
     #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
     html: PathBuf,
     #[command(flatten)]
@@ -111,7 +111,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// All that was asked, on the memory of `topology`.
+    /// The setting that the arguments describe, on the memory of `topology`.
     fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
         let (mut records, mut slice_s, mut warmup_s) =
             (self.loads.records, self.seconds, self.warmup);
@@ -161,7 +161,7 @@ impl Args {
         })
     }
 
-    /// The kernel's tiering that was asked for.
+    /// The requested tiering mode of the kernel.
     fn tiering(&self) -> Result<Option<KernelTiering>, Failure> {
         let Some(name) = &self.kernel_tiering else {
             return Ok(None);
@@ -176,7 +176,7 @@ impl Args {
         Ok(Some(tiering))
     }
 
-    /// Pages are moved by the emulator, whatever memory this machine has.
+    /// Refuses placements of emulated pages on the machine's own memory.
     fn check_paged(&self) -> Result<(), Failure> {
         let is_paged = |name: &&String| {
             run::table::row(name).is_some_and(|row| row.grain() == run::table::Grain::Page)
@@ -213,7 +213,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for path in args.json.iter().chain([&args.html]) {
         check_writable(path).map_err(Failure::Impossible)?;
     }
-    // Before the kernel's settings are changed, so that whoever interrupts has them restored.
+    // Installed before the kernel's settings change, so that an interrupted run restores them.
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
@@ -235,7 +235,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let measured = results.map_err(Failure::Failed)?;
     let mut notes = setting.notes(&plan);
     if interrupted.load(Relaxed) {
-        notes.push("Interrupted: figures are of what was measured until then.".to_string());
+        notes.push("Interrupted: figures cover the measurements until then.".to_string());
     }
     if measured.outcomes.is_empty() {
         let why = match interrupted.load(Relaxed) {
@@ -260,7 +260,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     write(args, Report { meta, results })
 }
 
-/// Switches the kernel's own tiering, for as long as the value lives.
+/// Switches the kernel's tiering for as long as the value lives.
 fn set_tiering(tiering: KernelTiering, fast: &[u32], slow: &[u32]) -> Result<Option<Set>, Failure> {
     let (Some(&fast), Some(&slow)) = (fast.first(), slow.first()) else {
         return Ok(None);

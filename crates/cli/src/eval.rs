@@ -1,4 +1,5 @@
-//! `timberline eval`: published figures, rebuilt on this machine, beside the published values.
+//! `timberline eval`: measures published figures again on this machine, beside the published
+//! values.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,8 +18,8 @@ use crate::say::{say, tell};
 use crate::setup::{available, cores, given_base, measured_base};
 use crate::{Failure, bars};
 
-/// Some figures have an eighth of the records, or a tenth of them fast: with fewer, placements have
-/// no room for their tables.
+/// Some figures use an eighth of the records, or put a tenth of them in fast memory. Below this
+/// number, placements have no memory for their tables.
 const FEWEST_RECORDS: u64 = 1000;
 
 /// Arguments of `eval`.
@@ -26,14 +27,13 @@ const FEWEST_RECORDS: u64 = 1000;
 pub struct Args {
     /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
     figures: Vec<String>,
-    /// All figures in five minutes: 200k records, few points of each figure, short rounds
+    /// All figures in five minutes: 200k records, fewer points per figure, short rounds
     #[arg(long)]
     quick: bool,
     /// List the figures with their runs and estimated time, and measure nothing
     #[arg(long)]
     list: bool,
-    /// Folder for results and the report (`eval.html`, `eval.json`); results that are there are
-    /// reused
+    /// Folder for results and the report (`eval.html`, `eval.json`); existing results are reused
     #[arg(long, default_value = "timberline-eval", value_name = "FOLDER")]
     out: PathBuf,
     /// Records of a map, unless the figure varies them [default: 2M; quick: 200k]
@@ -54,10 +54,10 @@ pub struct Args {
     /// Rounds, in each of which all placements take turns [default: 5; quick: 3]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Keys of the figure of long keys: the lines of this file
+    /// File whose lines are the keys of the figure on long keys
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
-    /// A trace for the figures of traces; may be given more than once
+    /// Trace for the figures on traces; may be given more than once
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Format of the traces [default: by their names], e.g. `alibaba`
@@ -148,7 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         summary.write_json(&args.out.join("eval.json"))?;
         summary.write_html(&args.out.join("eval.html"))
     };
-    // Also before the first run: that there is no place for the report is to be known then.
+    // Before the first run, so that an unwritable report path is reported at once.
     write(&summary).map_err(elsewhere)?;
     let progress = bars::for_stderr(args.quiet);
     if !args.quiet {
@@ -181,7 +181,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line about each figure that can't be made.
+/// One line for each figure that cannot be made.
 fn missing(figures: &[Figure]) -> impl Iterator<Item = String> {
     let of = |figure: &Figure| {
         Some(format!(

@@ -1,4 +1,4 @@
-//! `--live`: a run that is shown on a page as it goes.
+//! `--live`: shows a run on a page while it goes on.
 
 use timberline_bench::live::Live;
 use timberline_bench::report::Progress;
@@ -6,11 +6,10 @@ use timberline_bench::report::Progress;
 use crate::Failure;
 use crate::say::tell;
 
-/// Whether to show a run, and where.
+/// The `--live` option.
 #[derive(clap::Args)]
 pub struct LiveView {
-    /// Show the run as it goes on a page of this machine, at PORT or any free one; its address is
-    /// told on stderr
+    /// Show the run live on a local page, at PORT or any free port; stderr shows its address
     #[arg(
         long,
         value_name = "PORT",
@@ -21,7 +20,8 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// Serves the page, if that was asked for, and says where. It shows what `progress` hears.
+    /// Serves the page if asked to, and prints its address. The page shows the events of
+    /// `progress`.
     pub fn beside(&self, progress: Box<dyn Progress>) -> Result<Box<dyn Progress>, Failure> {
         let Some(port) = self.live else {
             return Ok(progress);

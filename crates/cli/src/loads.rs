@@ -1,10 +1,10 @@
-//! What maps are loaded with and asked for: workloads or a trace, and what their records look like.
+//! The load of a run: the requests (workloads or a trace) and the form of the records.
 
 use std::path::PathBuf;
 
 use timberline_bench::run::{RequestSetting, count};
 
-/// Arguments that say what is asked.
+/// Arguments that describe the load.
 #[derive(clap::Args)]
 pub struct Loads {
     /// Records to load
@@ -24,7 +24,8 @@ pub struct Loads {
     /// `hotspot:0.05:0.9`
     #[arg(long, value_name = "SPEC")]
     distribution: Option<String>,
-    /// Use the lines of this file as keys, numbered once all are used [default: 64-bit numbers]
+    /// Use the lines of this file as keys; later rounds through the file append a number [default:
+    /// 64-bit numbers]
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     keys: Option<PathBuf>,
     /// Bytes of a key, 8 to 128; above 8 for art and masstree only: the number repeated
@@ -60,7 +61,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Where requests come from.
+    /// The source of the requests.
     pub fn requests(&self) -> RequestSetting {
         match &self.trace {
             Some(path) => RequestSetting::Trace {

@@ -1,6 +1,6 @@
-//! The `timberline` command: see what memory a machine has, measure it, compare placements on it.
+//! The `timberline` command: shows a machine's memory, measures it, and compares placements on it.
 //!
-//! Exit code 0: done. 1: a run failed. 2: bad input; one line says what is wrong, and what is
+//! Exit code 0: success. 1: a run failed. 2: bad input; one line says what is wrong and what is
 //! possible.
 
 mod bars;
@@ -29,41 +29,40 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show this machine's memory tiers, and why they are ranked so
+    /// Show this machine's memory tiers and the reasons for their ranking
     Tiers(tiers::Args),
     /// Measure the latency of each tier of a profile with a pointer chase
     Measure(measure::Args),
     /// Compare placements side by side
     Bench(Box<bench::Args>),
-    /// Rebuild published figures about placement, beside the published values
+    /// Measure published figures again, and show them beside the published values
     Eval(eval::Args),
 }
 
-/// Why a command ended without doing what it was asked.
+/// Why a command failed.
 pub enum Failure {
-    /// What was asked is not possible.
+    /// Bad input.
     Impossible(String),
-    /// It went wrong while running.
+    /// A failed run.
     Failed(String),
 }
 
 impl Failure {
-    /// Turns an error about what was asked into its one line.
+    /// Bad input, from an error with a one-line message.
     pub fn impossible(error: impl std::fmt::Display) -> Failure {
         Failure::Impossible(error.to_string())
     }
 
-    /// Turns an error of a run into its one line.
+    /// A failed run, from an error with a one-line message.
     pub fn failed(error: impl std::fmt::Display) -> Failure {
         Failure::Failed(error.to_string())
     }
 }
 
-/// Nothing was asked, and what could be is shown.
+/// No command was given, so the help is shown.
 const NO_COMMAND: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
-/// What is wrong with the arguments, and the tip if there is one. How to call it is left out:
-/// `--help` says that.
+/// The parser's error and its tip, if any, without the usage: `--help` shows that.
 fn in_a_line(error: &str) -> String {
     let lines = error.lines().map(str::trim);
     let said = lines.filter(|line| {

@@ -1,4 +1,4 @@
-//! `timberline measure`: a pointer chase over each tier of an emulated profile, timed for real.
+//! `timberline measure`: a timed pointer chase over each tier of an emulated profile.
 
 use timberline_tier::emulator::{Base, Chase, Emulated, Profile, race};
 use timberline_tier::{Arenas, ArenasConfig, TierId};

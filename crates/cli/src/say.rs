@@ -1,15 +1,15 @@
-//! What the commands print.
+//! Output of the commands.
 
 use std::fmt::Display;
 use std::io::{Write, stderr, stdout};
 
-/// Prints a line. That nobody reads on, as behind `| head`, is no reason to end: files are still to
-/// be written.
+/// Prints a line to stdout. A closed pipe, as with `| head`, does not end the command: it may still
+/// have files to write.
 pub fn say(line: impl Display) {
     let _ = writeln!(stdout(), "{line}");
 }
 
-/// The same on stderr, for what is no result.
+/// Prints a line to stderr, for messages that are not results.
 pub fn tell(line: impl Display) {
     let _ = writeln!(stderr(), "{line}");
 }

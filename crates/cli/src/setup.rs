@@ -1,4 +1,4 @@
-//! What commands that measure find out first.
+//! Facts about the machine that commands need before they measure.
 
 use timberline_bench::report::Progress;
 use timberline_tier::emulator::Base;
@@ -11,7 +11,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Bytes of memory that maps could take.
+/// Bytes of memory available for maps.
 pub fn available(topology: &Topology) -> u64 {
     let free = topology.tiers().iter().map(|tier| tier.free_bytes).sum();
     let limit = topology
@@ -20,7 +20,7 @@ pub fn available(topology: &Topology) -> u64 {
     limit.map_or(free, |limit| limit.min(free))
 }
 
-/// What fast memory costs, if `--base-ns` says so.
+/// The costs of fast memory as `--base-ns` gives them, if it does.
 pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
     match ns {
         Some(ns) if !(1.0..=100_000.0).contains(&ns) => Err(Failure::Impossible(format!(
@@ -33,7 +33,7 @@ pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
     }
 }
 
-/// What it costs here.
+/// The measured costs of fast memory.
 pub fn measured_base(progress: &dyn Progress) -> Result<Base, Failure> {
     progress.phase("measuring this machine's memory", None);
     Base::measure().map_err(Failure::failed)

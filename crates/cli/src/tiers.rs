@@ -1,4 +1,4 @@
-//! `timberline tiers`: what memory is there, in which order, and why.
+//! `timberline tiers`: the machine's memory tiers, their ranking, and the reasons for it.
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Where `/sys` and `/proc` lie; another root shows a recorded machine
+    /// Root of `/sys` and `/proc`; another root shows a recorded machine
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
     #[command(flatten)]
     nodes: Nodes,
 }
 
-/// The user's word on which NUMA nodes are fast and slow.
+/// The user's choice of fast and slow NUMA nodes.
 #[derive(clap::Args, Clone)]
 pub struct Nodes {
     /// NUMA nodes to use as fast memory, e.g. `0` or `0-1`
@@ -32,7 +32,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// This machine's tiers, as the user wants them.
+    /// This machine's tiers, as the user chose them.
     pub fn apply(&self, topology: Topology) -> Result<Topology, Failure> {
         let list = |text: &str| text.parse::<NodeList>().map_err(Failure::impossible);
         let (fast, slow) = (list(&self.fast_nodes)?, list(&self.slow_nodes)?);

@@ -1,7 +1,7 @@
-//! The built binary from outside: exit codes, what goes to stdout and stderr, the files it writes.
+//! The built binary, tested from outside: exit codes, stdout, stderr, and the files it writes.
 //!
-//! Impossible input: exit code 2, nothing on stdout, and one line on stderr that names what was
-//! wrong and what is possible. Only the parser of the command line may take several lines.
+//! Bad input gives exit code 2, nothing on stdout, and one line on stderr that says what is wrong
+//! and what is possible. Only the command-line parser may print several lines.
 
 mod command;
 #[path = "../../tier/tests/topologies/manifest.rs"]
@@ -51,7 +51,7 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     refuses(&["--interval", "0"], &["--interval 0", "0.001 to 86400"]);
 }
 
-/// Only SIDLE's workers have this interval, and only the whole of it has watermarks.
+/// Only SIDLE's workers have this interval, and only full SIDLE has watermarks.
 #[test]
 fn settings_that_nothing_heeds_are_refused() {
     refuses(
@@ -180,7 +180,7 @@ fn traces_that_cannot_be_read_are_refused() {
     refuses(strange, &["`xml`", "csv", "u32"]);
 }
 
-/// A run of two minutes must not end in a file that cannot be written.
+/// A run of two minutes must not find out at its end that a file cannot be written.
 #[test]
 fn files_that_cannot_be_written_are_found_out_before_the_run() {
     let scratch = Scratch::new();
@@ -190,11 +190,11 @@ fn files_that_cannot_be_written_are_found_out_before_the_run() {
         scratch.path("").to_str().unwrap(),
     ] {
         for flag in ["--json", "--html"] {
-            // A run that began would go on for a day.
+            // If the run started, it would last a day.
             refuses(&[flag, path, "--seconds", "86400"], &[path, "can't write"]);
         }
     }
-    // Trying out a file neither leaves one behind nor empties one that is there.
+    // The check for writability neither leaves a file behind nor empties an existing one.
     let (new, old) = (scratch.path("new.json"), scratch.write("old.html", b"old"));
     let mut command = bench(&scratch, &["--html", missing.to_str().unwrap()]);
     command.arg("--json").arg(&new);
@@ -383,7 +383,7 @@ fn a_trace_is_replayed() {
     assert_eq!(meta(&json)["speed"], Value::Null, "it tells no times");
 }
 
-/// Runs until `phase` is announced, interrupts, and returns what became of it.
+/// Runs until `phase` is announced, interrupts, and returns the outcome.
 fn interrupt_at(mut command: Command, phase: &str) -> Output {
     let mut child = command
         .stdout(Stdio::piped())
@@ -414,7 +414,7 @@ fn interrupt_at(mut command: Command, phase: &str) -> Output {
 fn an_interrupted_run_reports_what_was_measured() {
     let scratch = Scratch::new();
     let json = scratch.path("figures.json");
-    // Without the interruption this would go on for a quarter of an hour.
+    // Without the interrupt this would run for a quarter of an hour.
     let mut command = bench(&scratch, &["--workloads", "hs-c", "--rounds", "10000"]);
     command
         .args(["--placements", "all-fast,timberline"])
@@ -442,7 +442,7 @@ fn an_interrupted_run_reports_what_was_measured() {
 #[test]
 fn a_run_interrupted_before_it_measured_says_so() {
     let scratch = Scratch::new();
-    // The warm-up alone would take a day.
+    // The warm-up alone would last a day.
     let args = [
         "--workloads",
         "hs-c",

@@ -1,5 +1,4 @@
-//! `timberline eval` from outside: what it refuses, what it writes, and that it goes on where it
-//! was.
+//! `timberline eval`, tested from outside: refused input, output, and resuming after an interrupt.
 
 mod command;
 mod scratch;
@@ -13,7 +12,7 @@ use command::{refused, stderr, stdout, timberline};
 use scratch::Scratch;
 use serde_json::Value;
 
-/// An evaluation of a moment.
+/// A very short evaluation.
 fn eval(scratch: &Scratch, args: &[&str]) -> Command {
     let mut command = timberline();
     let out = scratch.path("out");
@@ -83,7 +82,7 @@ fn what_is_not_possible_is_refused_in_a_line() {
     assert!(refused(huge).contains("MiB are free"));
 }
 
-/// Before the first run, and not after it. Not even root can write where these lead.
+/// Reported before the first run, not after it. Not even root can write to these paths.
 #[test]
 fn a_folder_that_nothing_can_be_written_in_is_refused() {
     let scratch = Scratch::new();
@@ -120,7 +119,7 @@ fn nobody_has_to_listen_to_the_end() {
     assert_eq!(refused.wait().unwrap().code(), Some(2));
 }
 
-/// The files of the runs that an evaluation finished before it was interrupted.
+/// The files of the runs that an evaluation finished before the interrupt.
 fn interrupted(scratch: &Scratch, args: &[&str]) -> Vec<PathBuf> {
     let mut first = eval(scratch, args);
     let mut first = first
@@ -163,7 +162,7 @@ fn kept(scratch: &Scratch) -> Vec<PathBuf> {
 #[test]
 fn an_interrupted_evaluation_goes_on_where_it_was() {
     let args = ["stalls", "16c", "23"];
-    // On a busy machine all runs may be over before the signal comes: then again.
+    // On a busy machine all runs may end before the signal arrives; retry then.
     let (scratch, before) = std::iter::repeat_with(Scratch::new)
         .find_map(|scratch| {
             let before = interrupted(&scratch, &args);

@@ -1,5 +1,5 @@
-//! `bench --live` from outside: where the page is told to be, that it is there while the run goes
-//! on, and a port that is taken.
+//! `bench --live`, tested from outside: the printed address, the page during the run, and a port in
+//! use.
 
 mod command;
 mod scratch;

@@ -1,5 +1,4 @@
-//! What `bench` can be asked to load and to run: records of any form, traces at their times; and
-//! what it refuses.
+//! The loads of `bench`: records of any form, traces on schedule, and refused input.
 
 mod command;
 mod scratch;

@@ -1,4 +1,4 @@
-//! The built binary: run, refused, and what it wrote.
+//! Runs the built binary and reads its output.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -16,8 +16,7 @@ pub fn timberline() -> Command {
     command
 }
 
-/// A run of a moment: `bench` with what is given and, where that does not say, the least of
-/// everything.
+/// A very short run: `bench` with these arguments and minimal values for all others.
 pub fn bench(scratch: &Scratch, args: &[&str]) -> Command {
     let mut command = timberline();
     command.arg("bench").args(args);
@@ -40,17 +39,17 @@ pub fn bench(scratch: &Scratch, args: &[&str]) -> Command {
     command
 }
 
-/// What it said on stderr.
+/// Its stderr.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What it said on stdout.
+/// Its stdout.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The one line in which an impossible request is refused.
+/// The one line on stderr that refuses a bad request.
 pub fn refused(mut command: Command) -> String {
     let output = command.output().unwrap();
     let line = stderr(&output);
@@ -61,7 +60,7 @@ pub fn refused(mut command: Command) -> String {
     line
 }
 
-/// `bench` refuses these arguments in a line with all of `expected`.
+/// Asserts that `bench` refuses these arguments in a line with all of `expected`.
 #[track_caller]
 pub fn refuses(args: &[&str], expected: &[&str]) {
     let line = refused(bench(&Scratch::new(), args));
@@ -75,14 +74,14 @@ fn written(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What it says of the run.
+/// The report's metadata.
 pub fn meta(path: &Path) -> Value {
     let report = written(path);
     assert!(report["meta"].is_object());
     report["meta"].clone()
 }
 
-/// What it says of each placement on each workload.
+/// The result of each placement on each workload.
 pub fn results(path: &Path) -> Vec<Value> {
     meta(path);
     written(path)["results"].as_array().unwrap().clone()

@@ -1,4 +1,4 @@
-//! A directory of its own for each test.
+//! A new directory for each test.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A new directory; gone when dropped.
+/// A new directory, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -19,12 +19,12 @@ impl Scratch {
         Scratch(directory)
     }
 
-    /// A path in it.
+    /// A path in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// A file in it.
+    /// A file in the directory.
     #[allow(dead_code, reason = "each test file uses some of it")]
     pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.path(name);
@@ -35,7 +35,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left over is only a temporary directory.
+        // A leftover is only a temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
