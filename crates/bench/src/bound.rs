@@ -1,26 +1,25 @@
-//! The most that placements of a grain could reach: which share of all accesses finds what it wants
-//! in fast memory, if the true frequencies are known and the budget is spent as well as possible.
+//! Upper bounds for placements of a grain: the largest fraction of accesses that a placement can
+//! serve from fast memory, given exact frequencies and the best use of the budget.
 //!
-//! What is placed comes in parts, each fast or slow as a whole: pages, leaves, or single records.
-//! The parts with the most accesses for a byte are fast until the budget is used up, the last one
-//! in part. So this is the optimum of a fractional knapsack, and no placement of these parts is
-//! better, also none that moves them, as long as the frequencies hold. Inner nodes take nothing of
-//! the budget here, and there is no CPU cache.
+//! Memory is placed in parts (pages, leaves, or single records), each fast or slow as a whole. The
+//! parts with the most accesses per byte are fast until the budget is used up, the last one in
+//! part. This is the optimum of a fractional knapsack: no placement of these parts is better, not
+//! even one that moves them, as long as the frequencies hold. Inner nodes take nothing of this
+//! budget, and there is no CPU cache.
 //!
-//! It is a share of *accesses*. The `fast_share` of a run is one of *lines fetched*, those of inner
-//! nodes among them, and those that the cache answered not: near, but not the same.
+//! The bound is a fraction of *accesses*. The `fast_share` of a run is a fraction of *fetched
+//! lines*: it includes inner nodes and excludes cache hits. The two are close but not equal.
 
-/// Something that is fast or slow as a whole.
+/// A part that is fast or slow as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// How often it is accessed, in any unit.
+    /// Its accesses, in any unit.
     pub accesses: f64,
-    /// What it takes.
+    /// Its size.
     pub bytes: f64,
 }
 
-/// The share of the accesses that finds its part fast, if `budget` bytes may be. `None` without
-/// accesses.
+/// The fraction of accesses to fast parts, if `budget` bytes may be fast. `None` without accesses.
 pub fn fast_share(mut parts: Vec<Part>, budget: f64) -> Option<f64> {
     let all: f64 = parts.iter().map(|part| part.accesses).sum();
     let density = |part: &Part| part.accesses / part.bytes.max(1.0);
@@ -37,7 +36,7 @@ pub fn fast_share(mut parts: Vec<Part>, budget: f64) -> Option<f64> {
     (all > 0.0).then(|| fast / all)
 }
 
-/// The same of single records that all take `bytes_each`.
+/// The same for single records of `bytes_each` each.
 pub fn fast_share_of_records(accesses: &[f32], bytes_each: f64, budget: f64) -> Option<f64> {
     let all: f64 = accesses.iter().copied().map(f64::from).sum();
     let fitting = ((budget / bytes_each.max(1e-9)) as usize).min(accesses.len());
@@ -60,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_budget_goes_to_what_is_denser_and_the_last_fits_in_part() {
-        // 6, 4 and 1 accesses a byte.
+        // 6, 4 and 1 accesses per byte.
         let parts = vec![part(10.0, 10.0), part(60.0, 10.0), part(80.0, 20.0)];
         let share = |budget| fast_share(parts.clone(), budget).unwrap();
         assert_eq!(share(0.0), 0.0);
@@ -81,8 +80,8 @@ mod tests {
         assert_eq!(fast_share_of_records(&[], 8.0, 16.0), None);
     }
 
-    /// A scrambled Zipf of 0.99 over 4 M records, 20 % fast, leaves of 64 records. (Of 2 M records
-    /// it is 0.69 and 0.89, of 20 M 0.73 and 0.90.)
+    /// A scrambled Zipf of 0.99 over 4 M records, 20 % fast, leaves of 64 records. (With 2 M
+    /// records the bounds are 0.69 and 0.89, with 20 M 0.73 and 0.90.)
     #[test]
     fn leaves_of_64_records_reach_0_70_where_records_reach_0_89() {
         let space = KeySpace::new(4_000_000).unwrap();

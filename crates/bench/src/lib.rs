@@ -1,4 +1,4 @@
-//! The instruments: workloads and traces, placements compared side by side, and the report.
+//! The benchmark: workloads and traces, placements compared side by side, and the report.
 
 pub mod bound;
 pub mod eval;

@@ -1,4 +1,4 @@
-//! What was published, held against what was measured here.
+//! Published claims, checked against our measurements.
 
 use serde::Serialize;
 
@@ -6,49 +6,49 @@ use super::figure::Figure;
 use super::quantity::{Over, Quantity, Ranged};
 use crate::report::Outcome;
 
-/// What a figure's text says of a placement: a range that a quantity lay in.
+/// A claim of a figure's text about a placement: a quantity lies in a range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// In words.
+    /// The claim, in words.
     pub says: &'static str,
-    /// The placement that it is about.
+    /// The placement of the claim.
     pub of: &'static str,
-    /// What lay in the range.
+    /// The quantity of the range.
     pub quantity: Quantity,
-    /// Only in this panel; in all if empty.
+    /// The panel of the claim; all panels if empty.
     pub panel: &'static str,
-    /// Only of this category; of all if empty.
+    /// The category of the claim; all categories if empty.
     pub category: &'static str,
-    /// The least and the most that was published; an open end is [`f64::INFINITY`].
+    /// The published minimum and maximum; an open end is [`f64::INFINITY`].
     pub published: (f64, f64),
-    /// What explains it where ours come in another order; empty where that is not known.
+    /// Explains why ours come in another order; empty if unknown.
     pub why: &'static str,
 }
 
-/// What came of a claim here.
+/// The verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The claim, in words.
     pub says: String,
-    /// The least and the most that was published; an open end is `null` in JSON, which knows no
-    /// infinity.
+    /// The published minimum and maximum; an open end is `null` in JSON, which has no infinity.
     pub published: (f64, f64),
-    /// The least and the most here, of the placement that it is about; `null` where nothing was
+    /// The measured minimum and maximum of the claim's placement; `null` where nothing was
     /// measured.
     pub measured: Option<(f64, f64)>,
     /// The same of `timberline`.
     pub timberline: Option<(f64, f64)>,
-    /// Where what was published above 1 is below here in all rounds, or the other way round.
+    /// Whether every round contradicts the published order: above 1 there and below 1 here, or the
+    /// reverse.
     pub contrary: Vec<String>,
-    /// What explains that; empty where that is not known.
+    /// Explains the contradiction; empty if unknown.
     pub why: String,
 }
 
-/// Our own, which every claim is also asked of.
+/// Our own placement, which every claim is also checked for.
 const OURS: &str = "timberline";
 
 impl Claim {
-    /// Holds it against the results of its figure's runs, in their order.
+    /// Checks the claim against the results of its figure's runs, in their order.
     pub fn judge(&self, figure: &Figure, results: &[Option<&[Outcome]>]) -> Verdict {
         let values = self.values(self.of, figure, results);
         let is_contrary = |value: &&Value| self.is_contrary(value.here);
@@ -72,7 +72,7 @@ impl Claim {
         }
     }
 
-    /// The quantity of a placement, wherever the claim is about it.
+    /// The claim's quantity for a placement, in all runs that the claim covers.
     fn values(
         &self,
         placement: &str,
@@ -96,14 +96,13 @@ impl Claim {
         values
     }
 
-    /// Whether it is about these runs.
+    /// Whether the claim covers these runs.
     pub fn is_about(&self, panel: &str, category: &str) -> bool {
         (self.panel.is_empty() || self.panel == panel)
             && (self.category.is_empty() || self.category == category)
     }
 
-    /// Whether all rounds say another order than the one published. Only what is over something has
-    /// an order.
+    /// Whether all rounds contradict the published order. Only ratios have an order.
     fn is_contrary(&self, Ranged { min, max, .. }: Ranged) -> bool {
         let (least, most) = self.published;
         self.quantity.over != Over::Nothing
@@ -111,10 +110,10 @@ impl Claim {
     }
 }
 
-/// What a quantity is in one run.
+/// A quantity in one run.
 struct Value {
     place: String,
-    /// What it is over.
+    /// The reference of the ratio.
     other: String,
     here: Ranged,
 }
@@ -125,7 +124,7 @@ impl Value {
     }
 }
 
-/// The smallest and the largest median.
+/// The lowest and the highest median.
 fn range(values: &[Value]) -> Option<(f64, f64)> {
     let medians = || values.iter().map(|value| value.here.median);
     medians().reduce(f64::min).zip(medians().reduce(f64::max))

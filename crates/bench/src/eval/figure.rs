@@ -1,4 +1,4 @@
-//! A published figure, and the runs that ours is drawn from.
+//! A published figure, and the runs that we draw ours from.
 
 use super::claim::Claim;
 use super::quantity::Quantity;
@@ -8,15 +8,15 @@ use crate::run::Setting;
 /// How a figure is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// A chart for each panel, in it a cluster of bars for each run, a bar for each placement.
+    /// A chart for each panel, with a cluster of bars for each run and a bar for each placement.
     Bars(Quantity),
     /// Throughput over time, a chart for each run.
     ThroughputOverTime,
-    /// The fast share, likewise.
+    /// The fast share over time, a chart for each run.
     FastShareOverTime,
-    /// Fast memory in use over its budget, likewise.
+    /// Fast memory in use over its budget, over time, a chart for each run.
     UseOverTime,
-    /// A table of what placements of each grain could have reached, beside what was.
+    /// A table of the bounds of each grain, beside the measured results.
     Bounds,
 }
 
@@ -33,37 +33,37 @@ impl View {
 /// One of a figure's runs.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The chart that it belongs to.
+    /// The panel of the run.
     pub panel: String,
-    /// What sets it apart there.
+    /// The run's category within the panel.
     pub category: String,
-    /// What is run.
+    /// The setting of the run.
     pub setting: Setting,
 }
 
 /// A published figure, or a question of our own.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it is called on the command line: the number in its paper, or a word.
+    /// Its name on the command line: the number in its paper, or a word.
     pub id: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
     /// The paper and figure it was published in (`docs/papers.md`); empty for our own.
     pub source: &'static str,
-    /// How ours is made, and where it has to differ.
+    /// How we make ours, and the necessary differences.
     pub about: &'static str,
-    /// How it is drawn, one view after the other.
+    /// Its views, drawn one after the other.
     pub views: Vec<View>,
-    /// What it is drawn from. Runs of a panel come one after the other.
+    /// Its runs. The runs of a panel are adjacent.
     pub runs: Vec<Run>,
-    /// What was published.
+    /// The published claims.
     pub claims: Vec<Claim>,
-    /// Why it can't be made here, if it can't.
+    /// Why it cannot be made here, if so.
     pub missing: Option<&'static str>,
 }
 
 impl Figure {
-    /// Its panels with their runs' places in [`Figure::runs`], in order.
+    /// Its panels in order, with the positions of their runs in [`Figure::runs`].
     pub fn panels(&self) -> Vec<(&str, std::ops::Range<usize>)> {
         let mut panels: Vec<(&str, std::ops::Range<usize>)> = Vec::new();
         for (nth, run) in self.runs.iter().enumerate() {
@@ -76,11 +76,11 @@ impl Figure {
     }
 }
 
-/// The figures whose names are among `wanted`, or begin with one of them (`14` is 14a and 14b); all
-/// of them if nothing is wanted.
+/// The figures whose names are in `wanted` or begin with one of them (`14` selects 14a and 14b);
+/// all figures if `wanted` is empty.
 ///
 /// # Errors
-/// A name that fits none: one line with all.
+/// A name that matches no figure: one line that lists all.
 pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, BadPlan> {
     let known: Vec<_> = figures.iter().map(|figure| figure.id).collect();
     let fits = |id: &str, wanted: &str| {
@@ -110,7 +110,7 @@ pub mod tests {
     use crate::run::Budget;
     use crate::run::tests::tiny;
 
-    /// A figure of two panels, of two runs and one.
+    /// A figure of two panels, with two runs and one run.
     pub fn figure() -> Figure {
         let run = |panel: &str, category: &str, budget| Run {
             panel: panel.into(),

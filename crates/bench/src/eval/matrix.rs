@@ -1,4 +1,4 @@
-//! Runs what is not in the result cache yet.
+//! Runs the settings that have no cached result yet.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use crate::report::{Meta, Progress, Report};
 use crate::run;
 use crate::run::Setting;
 
-/// The memory that all runs are on, and where they are made.
+/// The base costs and the metadata that all runs share.
 pub struct Ground {
-    /// What emulated fast memory costs here.
+    /// The measured costs of fast memory.
     pub base: Base,
-    /// Where, when and by whose command; the rest of it is filled in for each run.
+    /// Start time, machine and command; each run fills in the rest.
     pub meta: Meta,
 }
 
-/// The runs that figures need, each once.
+/// The distinct runs that figures need.
 pub struct Matrix {
     settings: Vec<Setting>,
 }
@@ -36,13 +36,12 @@ impl Matrix {
         Matrix { settings }
     }
 
-    /// How many runs there are.
+    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.settings.len()
     }
 
-    /// What the result cache has of the runs; they are forgotten here, and those that are left are
-    /// yet to be made.
+    /// Takes the cached results of the runs out of the matrix; only uncached runs remain.
     pub fn take_kept(&mut self, cache: &ResultCache) -> Vec<CachedRun> {
         let mut taken = Vec::new();
         self.settings.retain(|setting| {
@@ -54,26 +53,26 @@ impl Matrix {
         taken
     }
 
-    /// About how long the runs take on two cores.
+    /// The estimated time of the runs on two cores.
     pub fn estimate(&self) -> Duration {
         Duration::from_secs_f64(self.settings.iter().map(Setting::estimate_s).sum())
     }
 
-    /// Checks, before the first run, that each is possible in so many bytes of memory.
+    /// Checks, before the first run, that each run fits into this many bytes of memory.
     ///
     /// # Errors
-    /// One line about the first that is not.
+    /// One line about the first run that does not fit.
     pub fn check(&self, available: u64) -> Result<(), run::BadPlan> {
         self.settings
             .iter()
             .try_for_each(|setting| setting.plan()?.check(available))
     }
 
-    /// Runs them, and keeps each in the result cache as soon as it is done; `kept` is handed it
-    /// then. Ends early once `interrupted` is true: a run that was cut short is not kept.
+    /// Runs the remaining settings, and caches each result at once; then `kept` receives it. Ends
+    /// early once `interrupted` is true, and does not cache the interrupted run.
     ///
     /// # Errors
-    /// A run that failed, or could not be kept: one line.
+    /// One line: a run failed, or its result could not be cached.
     pub fn run(
         &self,
         ground: &Ground,
@@ -128,7 +127,7 @@ impl Matrix {
     }
 }
 
-/// How long runs take beside their estimates.
+/// Corrects estimates by the time that runs really took.
 #[derive(Default)]
 struct Pace {
     estimated_s: f64,
@@ -136,13 +135,13 @@ struct Pace {
 }
 
 impl Pace {
-    /// Runs that were estimated at `estimate_s` more are done, after `since` altogether.
+    /// Records that runs estimated at `estimate_s` are done, after `since` in total.
     fn did(&mut self, estimate_s: f64, since: Duration) {
         self.estimated_s += estimate_s;
         self.taken_s = since.as_secs_f64();
     }
 
-    /// How long those will take that are estimated at so much.
+    /// The expected time of runs with this estimate.
     fn left_s(&self, estimate_s: f64) -> f64 {
         match self.estimated_s > 0.0 {
             true => estimate_s * self.taken_s / self.estimated_s,
@@ -151,7 +150,7 @@ impl Pace {
     }
 }
 
-/// A time to come, as precise as an estimate is.
+/// A duration, at the precision of an estimate.
 pub fn span(seconds: f64) -> String {
     match seconds {
         ..90.0 => format!("{seconds:.0} s"),
@@ -160,7 +159,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// Says with each phase which run it belongs to.
+/// Prefixes each phase with the run it belongs to.
 struct Numbered<'a> {
     inner: &'a dyn Progress,
     prefix: String,
@@ -175,7 +174,7 @@ impl Progress for Numbered<'_> {
         self.inner.advance(done, rate, fast_share);
     }
 
-    // A run's end is not the matrix's.
+    // The end of a run is not the end of the matrix.
     fn finish(&self) {}
 }
 

@@ -1,10 +1,10 @@
 //! The evaluation: every published figure about placement, rebuilt beside the published values.
 //!
-//! A [`Figure`] names the [`Run`]s it is drawn from and the [`Claim`]s that were published with it.
-//! A run is a [`Setting`](crate::run::Setting), and its results lie on a [`ResultCache`] under it,
-//! so that the figures share runs and an evaluation that was cut short goes on where it was. The
-//! [`Matrix`] runs what is not in the result cache yet; a [`Summary`] holds all of it beside what
-//! was published, as JSON and as one page.
+//! A [`Figure`] names its [`Run`]s and the published [`Claim`]s about it. A run is a
+//! [`Setting`](crate::run::Setting), and a [`ResultCache`] keeps its results under that setting. So
+//! figures share runs, and an interrupted evaluation resumes. The [`Matrix`] runs the settings
+//! without cached results; a [`Summary`] shows the results beside the published values, as JSON and
+//! as one page.
 
 mod claim;
 mod figure;

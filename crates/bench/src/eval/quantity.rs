@@ -1,16 +1,16 @@
-//! What a figure shows of a run: something measured, on its own or over something else.
+//! The quantities of figures: a measured value, or its ratio to a reference.
 
 use serde::Serialize;
 
 use crate::report::{Outcome, median};
 
-/// Something measured of one placement in one run.
+/// A measured value of one placement in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Requests a second.
     Throughput,
-    /// Requests a second over those of `interleave` in the same run: comparable among runs,
-    /// whatever the machine's speed at their times.
+    /// Requests a second over those of `interleave` in the same run: comparable among runs, even if
+    /// the machine's speed differs between them.
     Improvement,
     /// Median latency, µs.
     P50,
@@ -20,27 +20,27 @@ pub enum Measure {
     P99,
     /// `regained`.
     Regained,
-    /// Lines from fast memory over all lines fetched.
+    /// Lines fetched from fast memory over all fetched lines.
     FastShare,
     /// CPU time of background workers over that of the run.
     WorkerShare,
-    /// Fast memory in use over its budget, on average over the second half of the run.
+    /// Fast memory in use over its budget, averaged over the second half of the run.
     FastUse,
-    /// Time from a shift of the hot region to 90 % of what was regained, s: the median of the
-    /// shifts.
+    /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the
+    /// median of the shifts.
     Recovery,
-    /// The same of the fast share, which does not depend on the machine's speed.
+    /// The same for the fast share, which does not depend on the machine's speed.
     ShareRecovery,
-    /// Nodes or pages moved up, and down.
+    /// Nodes or pages promoted and demoted.
     Moves,
 }
 
-/// What it is held against.
+/// The reference of a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Nothing: it is shown as it is.
+    /// None: the value itself.
     Nothing,
-    /// Other placements of the same run, each.
+    /// Each of these placements in the same run.
     Placements(&'static [&'static str]),
     /// The same placement in the panel's first run.
     First,
@@ -48,16 +48,16 @@ pub enum Over {
     Mean,
 }
 
-/// A measure, held against something.
+/// A measure and its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantity {
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
-    /// What it is over.
+    /// The reference.
     pub over: Over,
 }
 
-/// A figure with its range over the rounds, where it has one.
+/// A value, with its range over the rounds if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ranged {
     /// The median of the rounds.
@@ -87,7 +87,7 @@ impl Ranged {
 }
 
 impl Measure {
-    /// What it is in a word, with its unit.
+    /// Its name, with its unit.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Throughput => "throughput",
@@ -105,7 +105,7 @@ impl Measure {
         }
     }
 
-    /// It, as measured; `None` where it was not.
+    /// The measured value; `None` if it was not measured.
     pub fn of(self, outcome: &Outcome) -> Option<Ranged> {
         let micros = |ns: u64| (ns > 0).then(|| Ranged::one(ns as f64 / 1e3));
         match self {
@@ -131,7 +131,7 @@ impl Measure {
         }
     }
 
-    /// One outcome's over another's: of throughputs round by round, as rounds ran side by side.
+    /// The ratio of two outcomes: of throughputs round by round, as rounds ran side by side.
     pub fn ratio(self, own: &Outcome, other: &Outcome) -> Option<Ranged> {
         if self == Measure::Throughput && own.rounds.len() == other.rounds.len() {
             let pairs = own.rounds.iter().zip(&other.rounds);
@@ -144,7 +144,7 @@ impl Measure {
 }
 
 impl Ranged {
-    /// Each over the same.
+    /// The ratios of a value and its range to one reference value.
     pub fn over(self, other: f64) -> Ranged {
         Ranged {
             median: self.median / other,
@@ -154,7 +154,7 @@ impl Ranged {
     }
 }
 
-/// A median of which the largest is known.
+/// A median with a known maximum.
 fn up_to(median: Option<f64>, max: Option<f64>) -> Option<Ranged> {
     let (median, max) = median.zip(max)?;
     Some(Ranged {
@@ -164,7 +164,7 @@ fn up_to(median: Option<f64>, max: Option<f64>) -> Option<Ranged> {
     })
 }
 
-/// Fast bytes over the budget, averaged over the second half of what was sampled.
+/// Fast bytes over the budget, averaged over the second half of the samples.
 fn fast_use(outcome: &Outcome) -> Option<f64> {
     let half = outcome.series.get(outcome.series.len() / 2..)?;
     if half.is_empty() || outcome.fast_budget_bytes == 0 {
@@ -179,13 +179,13 @@ fn fast_use(outcome: &Outcome) -> Option<f64> {
 }
 
 impl Quantity {
-    /// Throughput over weighted interleaving: what SIDLE calls its improvement over the baseline.
+    /// Throughput over weighted interleaving, which SIDLE calls its improvement over the baseline.
     pub const OVER_BASELINE: Quantity = Quantity {
         measure: Measure::Throughput,
         over: Over::Placements(&["interleave"]),
     };
 
-    /// A measure as it is.
+    /// A measure without a reference.
     pub const fn plain(measure: Measure) -> Quantity {
         Quantity {
             measure,
@@ -193,8 +193,8 @@ impl Quantity {
         }
     }
 
-    /// It, for a placement in the `nth` of the panel's runs: one figure, or one for each placement
-    /// that it is held against.
+    /// Its values for a placement in the `nth` of the panel's runs: one, or one for each reference
+    /// placement.
     pub fn of(
         self,
         placement: &str,
@@ -243,7 +243,7 @@ impl Quantity {
     }
 }
 
-/// A placement's outcome in a run, if both are there.
+/// The outcome of a placement in a run, if both exist.
 fn in_run<'a>(run: Option<&'a [Outcome]>, placement: &str) -> Option<&'a Outcome> {
     run?.iter().find(|it| it.placement == placement)
 }
@@ -253,7 +253,7 @@ pub mod tests {
     use super::*;
     use crate::report::Sample;
 
-    /// A placement's, with its throughput in each round.
+    /// The outcome of a placement with this throughput in each round.
     pub fn outcome(placement: &str, rounds: &[f64]) -> Outcome {
         let mut outcome = Outcome {
             placement: placement.into(),

@@ -1,4 +1,4 @@
-//! Where results of runs are kept, a file for each: what is there needs not be run again.
+//! The cache of results, one file for each run: a cached run need not run again.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,17 +19,17 @@ pub struct ResultCache {
 /// A run with its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CachedRun {
-    /// What was run.
+    /// The setting of the run.
     pub setting: Setting,
-    /// What came of it.
+    /// The results of the run.
     pub report: Report,
 }
 
 impl ResultCache {
-    /// The cache in this folder, which is made if it is not there.
+    /// The cache in this folder, which is created if missing.
     ///
     /// # Errors
-    /// The folder can't be made, or nothing can be written there. The error's text names it.
+    /// The folder cannot be created or written to. The error's text names it.
     pub fn open(folder: &Path) -> io::Result<ResultCache> {
         let named = |error: io::Error| {
             io::Error::new(
@@ -38,7 +38,7 @@ impl ResultCache {
             )
         };
         fs::create_dir_all(folder).map_err(named)?;
-        // Who may not write here is to know before a run of minutes, not after it.
+        // Checked here, so that a lack of permission shows before a run of minutes, not after it.
         let probe = folder.join("probe.unfinished");
         fs::write(&probe, "").map_err(named)?;
         fs::remove_file(&probe).map_err(named)?;
@@ -47,14 +47,15 @@ impl ResultCache {
         })
     }
 
-    /// What is kept of a setting. A file that can't be read, or is of another setting, is none.
+    /// The cached results of a setting. A file that is unreadable or of another setting counts as a
+    /// miss.
     pub fn find(&self, setting: &Setting) -> Option<CachedRun> {
         let text = fs::read_to_string(self.path(setting)).ok()?;
         let kept: CachedRun = serde_json::from_str(&text).ok()?;
         (kept.setting == *setting).then_some(kept)
     }
 
-    /// Keeps a run, as a whole or not at all.
+    /// Caches a run atomically: its file is written completely or not at all.
     ///
     /// # Errors
     /// The file can't be written. The error's text names it.
@@ -73,7 +74,7 @@ impl ResultCache {
     }
 
     fn path(&self, setting: &Setting) -> PathBuf {
-        // The name only has to tell settings apart; what is in the file decides.
+        // The hash only needs to tell settings apart; the content of the file decides.
         let mut hasher = DefaultHasher::new();
         let text = serde_json::to_string(setting).expect("plain figures and strings");
         text.hash(&mut hasher);

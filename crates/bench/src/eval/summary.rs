@@ -1,4 +1,4 @@
-//! All figures with what was measured and what was published: as JSON, and as one page.
+//! All figures with measured and published values: as JSON, and as one page.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::view::{Shown, shown};
 use crate::page::{Kind, document};
 use crate::report::{Meta, Outcome, table, write_file};
 
-/// Figures with the results that are there. It begins without any and is handed each as it comes,
-/// so none is read twice.
+/// The figures with their results so far. It starts without results and receives each as it is
+/// finished, so each file is read once.
 pub struct Summary {
-    /// Where and when it was put together.
+    /// Where and when the summary was made.
     pub meta: Meta,
     /// The figures.
     pub figures: Vec<Measured>,
@@ -24,9 +24,9 @@ pub struct Summary {
 
 /// A figure with its results.
 pub struct Measured {
-    /// What it is.
+    /// The figure.
     pub figure: Figure,
-    /// What is there of its runs, in their order.
+    /// The available results of its runs, in their order.
     pub runs: Vec<Option<Arc<CachedRun>>>,
 }
 
@@ -39,7 +39,7 @@ impl Measured {
             .collect()
     }
 
-    /// What was published, held against them.
+    /// The verdicts on its published claims.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let results = self.results();
         let claims = self.figure.claims.iter();
@@ -48,12 +48,12 @@ impl Measured {
             .collect()
     }
 
-    /// The runs that are there.
+    /// Its runs that have results.
     pub fn kept(&self) -> impl Iterator<Item = &CachedRun> {
         self.runs.iter().flatten().map(AsRef::as_ref)
     }
 
-    /// Whether any of them is of emulated memory.
+    /// Whether any run used emulated memory.
     pub fn is_emulated(&self) -> bool {
         self.kept().any(|kept| kept.report.emulated())
     }
@@ -111,7 +111,7 @@ impl<'a> FigureInFile<'a> {
 }
 
 impl Summary {
-    /// These figures, without a result.
+    /// A summary of these figures without results.
     pub fn new(meta: Meta, figures: Vec<Figure>) -> Summary {
         let measured = |figure: Figure| Measured {
             runs: vec![None; figure.runs.len()],
@@ -123,7 +123,7 @@ impl Summary {
         }
     }
 
-    /// Puts a result wherever its setting was asked for: figures share runs.
+    /// Stores a result for all runs with its setting: figures share runs.
     pub fn add(&mut self, kept: CachedRun) {
         let kept = Arc::new(kept);
         for Measured { figure, runs } in &mut self.figures {
@@ -165,7 +165,7 @@ impl Summary {
     pub fn write_html(&self, path: &Path) -> std::io::Result<()> {
         let is_emulated = self.figures.iter().any(Measured::is_emulated);
         let mut file = serde_json::to_value(self.file()).expect("numbers and texts");
-        // Samples are most of the file. The page keeps those that it draws.
+        // Samples are most of the file. The page keeps only those that it draws.
         let figures = file["figures"].as_array_mut().into_iter().flatten();
         for (figure, measured) in figures.zip(&self.figures) {
             if !measured.figure.views.iter().any(|view| view.is_over_time()) {
@@ -199,7 +199,7 @@ impl Summary {
     }
 }
 
-/// Empties the samples of all runs of a figure in the JSON.
+/// Removes the samples of all runs of a figure from the JSON.
 fn drop_samples(figure: &mut Value) {
     for run in figure["runs"].as_array_mut().into_iter().flatten() {
         let results = run

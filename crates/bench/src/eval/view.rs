@@ -1,4 +1,4 @@
-//! What a figure's views show, as data that the page's script draws.
+//! The views of a figure, as data that the page's script draws.
 
 use serde::Serialize;
 
@@ -13,9 +13,9 @@ use crate::report::Outcome;
 pub enum Shown<'a> {
     /// Charts of bars.
     Bars {
-        /// The quantity, and what it is divided by.
+        /// The quantity and its reference.
         caption: String,
-        /// Values that mean something, with their names.
+        /// Reference values, with their names.
         marks: Vec<(f64, &'static str)>,
         /// A chart for each panel.
         panels: Vec<Panel<'a>>,
@@ -43,7 +43,7 @@ struct Cluster<'a> {
     bars: Vec<Bar<'a>>,
 }
 
-/// A placement's value, its range over the rounds, and what was published of it.
+/// A placement's value, its range over the rounds, and the published range.
 #[derive(Serialize)]
 struct Bar<'a> {
     placement: &'a str,
@@ -60,7 +60,7 @@ struct Published<'a> {
     most: f64,
 }
 
-/// What a view of this figure shows.
+/// The views of this figure.
 pub fn shown(measured: &Measured, view: View) -> Shown<'_> {
     match view {
         View::Bars(quantity) => bars(measured, quantity),
@@ -150,7 +150,7 @@ fn bar<'a>(
     })
 }
 
-/// Whether a bar of a placement says anything: the two that define 0 and 1 of `regained` have none.
+/// Whether a placement's bar has meaning: those that define 0 and 1 of `regained` have none.
 fn says_something(quantity: Quantity, placement: &str) -> bool {
     match quantity.measure {
         Measure::Regained => !["interleave", "all-fast"].contains(&placement),

@@ -1,4 +1,4 @@
-//! §6.5 and §6.6: what each technique contributes, how fast memory fills, what workers cost.
+//! §6.5 and §6.6: the contribution of each technique, the use of fast memory, the cost of workers.
 
 use super::overall::{macros, micro, name};
 use super::{Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};

@@ -1,4 +1,4 @@
-//! §6.3, what requests and records look like: skew, sizes of keys and values, URLs.
+//! §6.3, requests and records: skew, sizes of keys and values, URLs.
 
 use super::{Claim, FEW, Figure, Quantity, Run, Scale, View, claim, figure, run};
 use crate::run::{RequestSetting, Setting};
@@ -46,7 +46,7 @@ fn skew(scale: &Scale) -> Figure {
     )
 }
 
-/// A map of large records has fewer of them.
+/// The larger the records, the fewer a map has.
 const MOST_BYTES: usize = 400 << 20;
 
 fn sizes(scale: &Scale) -> Figure {

@@ -1,10 +1,10 @@
-//! Taneja's: what the kernel's tiering does for an index, by skew and by the ratio of fast to slow
-//! memory.
+//! Taneja's figures: the effect of the kernel's tiering on an index, by skew and by the ratio of
+//! fast to slow memory.
 
 use super::{Claim, Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
 use crate::run::{Budget, Setting};
 
-/// Fast to slow memory, and the budget that it means.
+/// Ratios of fast to slow memory, with their budgets.
 const RATIOS: [(&str, f64); 4] = [
     ("2:1", 2.0 / 3.0),
     ("1:1", 0.5),

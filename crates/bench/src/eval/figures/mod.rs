@@ -32,7 +32,7 @@ const COMPARED: [&str; 10] = [
     "memtis",
     "caption",
 ];
-/// What a sweep compares.
+/// The placements that a parameter sweep compares.
 const FEW: [&str; 4] = ["all-fast", "interleave", "sidle", "timberline"];
 
 /// All figures.
@@ -86,7 +86,7 @@ const fn faster_than(placements: &'static [&'static str]) -> Quantity {
     }
 }
 
-/// A figure that can be made.
+/// Creates a figure.
 fn figure(
     id: &'static str,
     title: &'static str,
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A misspelt name would make a claim of nothing.
+    /// A misspelt name would make a claim about nothing.
     #[test]
     fn claims_are_about_placements_panels_and_categories_that_are_there() {
         let files = Scale {
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Five minutes on two cores; the rest is for drawing, and for slower ones.
+    /// Five minutes on two cores for the runs; the rest is for drawing and for slower cores.
     #[test]
     fn the_quick_evaluation_is_meant_to_take_five_minutes() {
         let matrix = crate::eval::Matrix::of(&all(&Scale::quick()));

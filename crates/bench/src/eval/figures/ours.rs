@@ -1,10 +1,10 @@
-//! Our own questions: is `timberline` ahead everywhere, how near to what is possible, and does
-//! migration stall anybody.
+//! Our own questions: does `timberline` lead everywhere, how near is it to the bounds, and does
+//! migration stall requests?
 
 use super::{Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
 use crate::run::{Budget, Setting};
 
-/// Every placement that could run in a machine, and three that know the true frequencies.
+/// All placements that a real machine could run, and three that know the exact frequencies.
 const ALL: [&str; 14] = [
     "all-fast",
     "interleave",
@@ -33,7 +33,7 @@ const REALISABLE: &[&str] = &[
     "caption",
 ];
 
-/// All of these; a quick look does without a part of our own.
+/// All of these; a quick evaluation skips some of our own.
 fn all(scale: &Scale) -> Vec<&'static str> {
     let is_shown = |name: &&str| !(scale.is_quick && *name == "timberline-leaves");
     ALL.into_iter().filter(is_shown).collect()
@@ -129,7 +129,7 @@ fn stalls(scale: &Scale) -> Figure {
     let workloads = scale.pick(&["ycsb-a", "hs-a"], &["ycsb-a"]);
     let runs = workloads.iter().map(|name| {
         let setting = scale.setting("btree", name, &placements);
-        // The far end of a distribution takes many requests.
+        // High percentiles need many requests.
         run(
             "",
             *name,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::run::{Budget, Setting};
 
-/// The composition of a workload, as the paper calls it.
+/// The mix of a workload, as the paper calls it.
 const NAMED: [(&str, &str); 10] = [
     ("hs-a", "Update Heavy"),
     ("hs-b", "Read Mostly"),
@@ -26,7 +26,8 @@ pub fn name(workload: &str) -> &'static str {
     named.next().map_or("", |(_, name)| name)
 }
 
-/// The microbenchmark's runs; the paper gives all systems what its Prophet needs, a tenth.
+/// The microbenchmark's runs. The paper gives all systems as much fast memory as its Prophet needs,
+/// a tenth.
 pub fn micro(scale: &Scale) -> Vec<super::Run> {
     let workloads = scale.pick(&["hs-a", "hs-b", "hs-c", "hs-d"], &["hs-a", "hs-c"]);
     let setting = |workload: &&str| {

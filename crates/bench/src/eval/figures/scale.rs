@@ -1,42 +1,42 @@
-//! How large an evaluation is.
+//! The scale of an evaluation.
 
 use std::path::PathBuf;
 
 use crate::run::{Budget, RequestSetting, Setting};
 
-/// What all runs of an evaluation have in common.
+/// The settings that all runs of an evaluation share.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// Records of a map, where a figure does not vary them.
+    /// Records of a map, unless the figure varies them.
     pub records: u64,
-    /// Request threads, likewise.
+    /// Request threads, unless the figure varies them.
     pub threads: usize,
-    /// The map that replaces all of the papers'; each figure's own if none.
+    /// The map for all figures; if `None`, each figure uses its paper's map.
     pub index: Option<String>,
     /// Emulated slow memory.
     pub profile: String,
-    /// What the emulator takes a CPU's cache to hold, bytes.
+    /// Size of the emulated CPU cache, bytes.
     pub cpu_cache: usize,
-    /// Makes all of it repeatable.
+    /// Seed of all requests.
     pub seed: u64,
     /// Measured time of a placement in a round, s.
     pub slice_s: f64,
     /// Rounds.
     pub rounds: usize,
-    /// Unmeasured time before, for placements that adapt, s.
+    /// Unmeasured warm-up of adaptive placements, s.
     pub warmup_s: f64,
-    /// Fewer points of each figure.
+    /// Fewer points for each figure.
     pub is_quick: bool,
-    /// Keys out of a file, a line each, for the figure of long keys.
+    /// The file whose lines are the keys of the figure on long keys.
     pub urls: Option<PathBuf>,
     /// Traces to replay.
     pub traces: Vec<PathBuf>,
-    /// How they are written; by their names if nothing is given.
+    /// The format of the traces; if empty, their names tell it.
     pub trace_format: Option<String>,
 }
 
 impl Default for Scale {
-    /// Two million records, which are far larger than a CPU's caches: an hour or two on two cores.
+    /// Two million records, far more than CPU caches hold: an hour or two on two cores.
     fn default() -> Self {
         Scale {
             records: 2_000_000,
@@ -58,11 +58,11 @@ impl Default for Scale {
 }
 
 impl Scale {
-    /// A look at everything in five minutes.
+    /// A quick evaluation of everything in five minutes.
     pub fn quick() -> Self {
         Scale {
             records: 200_000,
-            // As much smaller as the maps are.
+            // Scaled down like the maps.
             cpu_cache: 128 << 10,
             slice_s: 0.1,
             rounds: 3,
@@ -72,7 +72,7 @@ impl Scale {
         }
     }
 
-    /// A run of a workload on the map that a figure is about, 20 % fast.
+    /// A run of a workload on the figure's map, with 20 % of it fast.
     pub fn setting(&self, index: &str, workload: &str, placements: &[&str]) -> Setting {
         Setting {
             indexes: vec![self.index.clone().unwrap_or_else(|| index.into())],
@@ -112,7 +112,7 @@ impl Scale {
         }
     }
 
-    /// All points of a figure, or a few of them for a quick look.
+    /// All points of a figure, or a few of them in a quick evaluation.
     pub fn pick<'a, T>(&self, all: &'a [T], few: &'a [T]) -> &'a [T] {
         match self.is_quick {
             true => few,

@@ -1,28 +1,27 @@
-//! What explains an order that is not the published one.
+//! Explanations for orders that contradict the published ones.
 
 /// SIDLE is behind.
-pub const WORKERS: &str = "SIDLE's five workers have cores of their own there, and share them with the requests here: what they take is about \
-    what the paper says (Table 3: 1.5 to 3 % of 28 threads, so most of a core), and on two cores that is up to a quarter of all CPU time (t3), \
-    more than a better place for nodes wins back. By counts, which workers do not touch, its fast share is close to timberline's.";
+pub const WORKERS: &str = "In the paper, SIDLE's five workers have cores of their own; here they share cores with the requests. \
+    Their CPU time is about the paper's (Table 3: 1.5 to 3 % of 28 threads, so most of a core). On two cores that is up to \
+    a quarter of all CPU time (t3), more than better placement wins back. Its fast share, a count, is close to timberline's.";
 
-/// Random is not far behind, or ahead.
-pub const RANDOM: &str = "On a hot spot a node that was just touched is a hot one more often than not, so random's fast share is near that of the \
-    others, and its moves take less CPU time than SIDLE's scans, which share the cores with the requests here.";
+/// Random is close behind, or ahead.
+pub const RANDOM: &str = "On a hot spot, a node that was just accessed is usually hot, so random's fast share is close to that of the \
+    others. Its moves take less CPU time than SIDLE's scans, which share the cores with the requests here.";
 
-/// Another placement is ahead where the latest records are read, or records are read and written
-/// back.
-pub const LATEST: &str = "Where what was inserted last is read most (ycsb-d), what is hot moves on as fast as it is found, and copies of it are learned all the time: \
-    likely what costs, not measured. Where records are read and written back (ycsb-f), a copy saves nothing, as the write goes to the leaf all the same; what is left is \
-    the heat of leaves, which SIDLE has, too.";
+/// Another placement leads if requests read the latest records, or read and write records back.
+pub const LATEST: &str = "If requests read the latest records most (ycsb-d), the hot set moves on as fast as it is found, and record copies are made \
+    all the time: likely the reason, but not measured. If records are read and written back (ycsb-f), a copy saves nothing, because the write \
+    goes to the leaf; only the heat of leaves is left, which SIDLE tracks, too.";
 
-/// The histogram loses something against fixed thresholds.
-pub const HISTOGRAM: &str = "With fixed thresholds nothing moves any more once the hot nodes are fast; the histogram's follow the heat of the moment, so nodes keep \
+/// The histogram falls behind fixed thresholds.
+pub const HISTOGRAM: &str = "With fixed thresholds, migration stops once the hot nodes are fast. The histogram's thresholds follow the current heat, so nodes keep \
     changing places, and the workers take about 29 instead of 23 % of two cores (Masstree, 2 M records).";
 
-/// SIDLE takes longer to find a hot region again.
-pub const SETTLING: &str = "A region that was hot stays hotter than the new one for a cooling or two, of 2 s each, and P_hot and P_cold move by one percent a turn, so \
-    how long it takes depends on where they happen to stand.";
+/// SIDLE takes longer to find the new hot region.
+pub const SETTLING: &str = "A formerly hot region stays hotter than the new one for one or two coolings of 2 s each, and P_hot and P_cold move by one percent a step. \
+    So the recovery time depends on their current values.";
 
 /// SIDLE's use of fast memory is below its watermarks.
-pub const USE: &str = "U_f is use over what fast memory can hold, and Masstree's nodes and blocks have two sizes: free slots of one are no room for the other, up to a \
-    fifth of fast memory. Use is told here over the budget.";
+pub const USE: &str = "U_f is use over the capacity of fast memory. Masstree's nodes and blocks have two sizes, and free slots of one size cannot hold the other: \
+    up to a fifth of fast memory. Use is shown here over the budget.";
