@@ -97,10 +97,10 @@ impl Measure {
             Measure::P99 => "99th percentile, µs",
             Measure::Regained => "regained",
             Measure::FastShare => "fast share",
-            Measure::WorkerShare => "CPU time of workers over all",
+            Measure::WorkerShare => "CPU time of workers over all CPU time",
             Measure::FastUse => "fast memory in use over its budget",
-            Measure::Recovery => "seconds to 90 % of what was regained",
-            Measure::ShareRecovery => "seconds to 90 % of the fast share",
+            Measure::Recovery => "seconds until 90 % of `regained` is back",
+            Measure::ShareRecovery => "seconds until 90 % of the fast share is back",
             Measure::Moves => "moves",
         }
     }

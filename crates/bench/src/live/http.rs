@@ -1,25 +1,25 @@
-//! As much of HTTP as a page on this machine needs: a GET without a body, an answer, and good-bye.
+//! As much HTTP as a local page needs: a GET without a body, one response, then close.
 //!
-//! Invariants: a request is read in bounded memory and time, whatever comes; only who names this
-//! machine's loopback address in `Host` is answered, so that no page of another site reads along by
-//! a name that resolves to it (DNS rebinding).
+//! Invariants: reading a request takes bounded memory and time, whatever arrives; only requests
+//! with this machine's loopback address in `Host` are answered, so that no page of another site can
+//! read along through a name that resolves to it (DNS rebinding).
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The most that a request may be, bytes; browsers send a few hundred.
+/// The maximum size of a request, bytes; browsers send a few hundred.
 const HEAD: usize = 8 << 10;
-/// Header lines of a request, at most.
+/// The maximum number of header lines.
 const LINES: usize = 64;
-/// For how long a client may take to ask, and to hear.
+/// Timeout for a client to send its request and to receive the response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the page may do, which is to talk to us.
+/// The page's content policy: it may connect to this server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What is answered.
+/// A response.
 pub struct Answer {
     pub status: &'static str,
     pub kind: &'static str,
@@ -27,7 +27,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A text, or what is wrong with the request in a line.
+    /// A text response of one line, or a one-line error.
     pub fn line(status: &'static str, line: &str) -> Answer {
         Answer {
             status,
@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// Reads one request, and answers with what `page` has at its path; `None` is nothing.
+/// Reads one request and responds with `page` of its path; `None` is a 404.
 ///
 /// # Errors
 /// The client is gone, or too slow.
@@ -72,7 +72,7 @@ pub fn serve(mut stream: TcpStream, page: impl Fn(&str) -> Option<Answer>) -> io
     };
     let (answer, with_body) = match request {
         Ok(Request { path, with_body }) => {
-            let nothing = || Answer::line("404 Not Found", "there is nothing here");
+            let nothing = || Answer::line("404 Not Found", "not found");
             (page(&path).unwrap_or_else(nothing), with_body)
         }
         Err(answer) => (answer, true),
@@ -88,22 +88,21 @@ pub fn serve(mut stream: TcpStream, page: impl Fn(&str) -> Option<Answer>) -> io
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body)?;
-    // To close with something unread would reset the connection, and the answer might be lost on
-    // its way.
+    // Closing with unread input would reset the connection, and the client might lose the response.
     stream.shutdown(Shutdown::Write)?;
     let mut rest = [0; 1024];
     while Instant::now() < deadline && stream.read(&mut rest)? > 0 {}
     Ok(())
 }
 
-/// What was asked for.
+/// A parsed request.
 #[derive(PartialEq, Debug)]
 struct Request {
     path: String,
     with_body: bool,
 }
 
-/// Reads the head of a request to a server on this port; `None` as long as it is not complete.
+/// Parses the head of a request to a server on this port; `None` until it is complete.
 fn parse(head: &[u8], port: u16) -> Option<Result<Request, Answer>> {
     let mut lines = [httparse::EMPTY_HEADER; LINES];
     let mut request = httparse::Request::new(&mut lines);
@@ -111,7 +110,7 @@ fn parse(head: &[u8], port: u16) -> Option<Result<Request, Answer>> {
         Ok(httparse::Status::Partial) => return None,
         Ok(httparse::Status::Complete(_)) => {}
         Err(error) => {
-            let line = format!("this is no request: {error}");
+            let line = format!("malformed request: {error}");
             return Some(Err(Answer::line("400 Bad Request", &line)));
         }
     }
@@ -124,14 +123,14 @@ fn parse(head: &[u8], port: u16) -> Option<Result<Request, Answer>> {
         _ => false,
     };
     if !is_ours {
-        let line = format!("this is http://127.0.0.1:{port}/ and nothing else");
+        let line = format!("the host must be 127.0.0.1:{port}");
         return Some(Err(Answer::line("421 Misdirected Request", &line)));
     }
     let with_body = match request.method {
         Some("GET") => true,
         Some("HEAD") => false,
         _ => {
-            let line = "only GET and HEAD are answered";
+            let line = "only GET and HEAD are supported";
             return Some(Err(Answer::line("405 Method Not Allowed", line)));
         }
     };
@@ -140,8 +139,7 @@ fn parse(head: &[u8], port: u16) -> Option<Result<Request, Answer>> {
     Some(Ok(Request { path, with_body }))
 }
 
-/// Whether `Host` names the loopback address and this port, which browsers leave out where it
-/// is 80.
+/// Whether `Host` names the loopback address and this port. Browsers omit port 80.
 fn is_ours(host: &[u8], port: u16) -> bool {
     let host = String::from_utf8_lossy(host).to_ascii_lowercase();
     let (name, named) = match host.rsplit_once(':') {

@@ -1,13 +1,12 @@
-//! A live view of a run: a page on this machine that shows the trees by tier, and how they are
-//! doing.
+//! A live view of a run: a local page that shows the trees by tier and their figures.
 //!
-//! [`Live`] hears a run as any [`Progress`] does and passes on what it hears; what it learns is in
-//! its state, of which the page asks a server for a snapshot a few times a second. Nothing is added
-//! to the path of a request, and nobody who asks is waited for.
+//! [`Live`] receives the events of a run like any [`Progress`] and passes them on. It keeps them in
+//! its state, and the page requests a snapshot of it a few times a second. Nothing is added to the
+//! path of a request, and the run waits for no client.
 //!
-//! Counting nodes by level means to walk through a tree. That is done between turns, and takes at
-//! most a twentieth of the time; while a map has its turn only if it takes less than a millisecond,
-//! and once a second.
+//! Counting nodes by level walks a tree. Walks are made between turns and take at most a twentieth
+//! of the time. During a map's turn, they are made at most once a second, and only if they take
+//! less than a millisecond.
 
 mod http;
 mod row;
@@ -27,7 +26,7 @@ use crate::report::Sample;
 use crate::report::progress::{Progress, Turn};
 use state::State;
 
-/// A live view, for as long as the process lives.
+/// A live view, which lasts until the process ends.
 pub struct Live {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -35,11 +34,11 @@ pub struct Live {
 }
 
 impl Live {
-    /// Serves the view on `port` of this machine's loopback address, on any free one if that is 0.
-    /// Passes all it hears to `next`.
+    /// Serves the view on `port` of this machine's loopback address, or on any free port if `port`
+    /// is 0. Passes all events to `next`.
     ///
     /// # Errors
-    /// The port is taken, or not allowed.
+    /// The port is in use, or not allowed.
     pub fn start(port: u16, next: Box<dyn Progress>) -> io::Result<Live> {
         let state = Arc::default();
         let address = server::start(port, Arc::clone(&state))?;
@@ -50,7 +49,7 @@ impl Live {
         })
     }
 
-    /// Where the page is.
+    /// The address of the page.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
@@ -59,8 +58,7 @@ impl Live {
         lock(&self.state)
     }
 
-    /// Counts the nodes of the map whose turn it is, if it is time for that. The live state is free
-    /// meanwhile.
+    /// Counts the nodes of the current map if a walk is due. The live state is unlocked meanwhile.
     fn walk(&self, turn: Turn<'_>, is_running: bool) {
         if !self.state().wants_levels(is_running) {
             return;
@@ -71,8 +69,7 @@ impl Live {
     }
 }
 
-/// Whoever panicked while it held the live state has left it in order: each change is one
-/// assignment, or a push.
+/// A panic leaves the live state consistent: each change is one assignment or one push.
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

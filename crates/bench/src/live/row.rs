@@ -1,4 +1,5 @@
-//! One map in the live state: its last figures, its last half minute, its levels, its heat.
+//! One map in the live state: its latest figures, the samples of the last half minute, its levels
+//! and its heat.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,44 +11,44 @@ use serde_json::{Value, json};
 use crate::report::progress::{Levels, MemoryUse, Turn};
 use crate::report::{LevelFill, Sample};
 
-/// Samples that are kept: at ten a second, those of half a minute of turns.
+/// Retained samples: at ten a second, half a minute of turns.
 const SAMPLES: usize = 300;
 
-/// The percentiles that are shown.
+/// The displayed percentiles.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// Walks through a tree take at most one part in so many of the time.
+/// Tree walks take at most one part in this many of the time.
 const WALKS: u32 = 20;
-/// While requests run, only walks that take less are made, and…
+/// While requests run, only walks shorter than this are made, and…
 const SHORT: Duration = Duration::from_millis(1);
 /// …no more often than this.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// See the [module's text](self).
+/// A map in the live state; see the [module](self).
 #[derive(Serialize)]
 pub struct Row {
     placement: &'static str,
-    /// Whether its turn, or its last one, is measured.
+    /// Whether its current or last turn is measured.
     measured: bool,
     /// Turns begun.
     turns: u32,
-    /// How long its turns before this one took, s.
+    /// Total length of its earlier turns, s.
     #[serde(skip)]
     before: f64,
-    /// When this one began.
+    /// Start of the current turn.
     #[serde(skip)]
     began: Instant,
-    /// The last ones, in the time of all its turns.
+    /// The latest samples; their time counts only this map's turns.
     samples: VecDeque<Sample>,
     memory: MemoryUse,
-    /// The [`QUANTILES`] of its last turn that is over.
+    /// The [`QUANTILES`] of its last finished turn.
     latencies_ns: Option<[u64; QUANTILES.len()]>,
-    /// `None` where pages are moved, or none were counted yet.
+    /// `None` if pages are placed, or before the first count.
     levels: Option<Vec<LevelFill>>,
     above_boundary: u64,
-    /// What its placement believes ([`View`](timberline_placement::View)).
+    /// The state of its placement ([`View`](timberline_placement::View)).
     heat: Option<Value>,
-    /// When its levels were last counted, and the longest time that this took.
+    /// Time of the last walk, and the longest duration of one.
     #[serde(skip)]
     walked: Option<(Instant, Duration)>,
 }
@@ -99,7 +100,7 @@ impl Row {
         self.look(turn);
     }
 
-    /// Whether a walk through the tree is worth its time now.
+    /// Whether a tree walk is due and cheap enough.
     pub fn wants_levels(&self, is_running: bool) -> bool {
         let Some((when, took)) = self.walked else {
             return !is_running;
@@ -118,7 +119,7 @@ impl Row {
         self.levels = levels.map(|it| it.fills);
     }
 
-    /// What is cheap to look at.
+    /// Updates the figures that are cheap to read.
     fn look(&mut self, turn: &Turn<'_>) {
         self.memory = turn.map.memory();
         self.heat = turn.map.view().map(|view| {

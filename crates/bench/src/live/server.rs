@@ -1,9 +1,8 @@
-//! Serves the page and snapshots of the live state, on the loopback address only, from threads of
-//! its own.
+//! Serves the page and snapshots of the live state, on the loopback address only, from its own
+//! threads.
 //!
-//! A connection is one request. There is a thread for each of a bounded number of them; who comes
-//! while all are taken is not let in, so a client that is slow or asks too much holds up nobody but
-//! others like it.
+//! Each connection is one request and has a thread. The number of threads is bounded, and further
+//! connections are closed. So a slow or greedy client delays only other clients.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,13 +16,13 @@ use super::lock;
 use super::state::State;
 use crate::page;
 
-/// Connections at a time.
+/// The maximum number of concurrent connections.
 const CLIENTS: usize = 16;
 
-/// Serves until the process ends. Returns where.
+/// Serves until the process ends. Returns the address.
 ///
 /// # Errors
-/// The port is taken, or not allowed.
+/// The port is in use, or not allowed.
 pub fn start(port: u16, state: Arc<Mutex<State>>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let address = listener.local_addr()?;
@@ -36,7 +35,7 @@ fn listen(listener: &TcpListener, state: &Arc<Mutex<State>>) {
     let clients = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
-            // Out of file descriptors, perhaps: not to be asked at once again.
+            // Possibly out of file descriptors: wait before the next accept.
             thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -57,7 +56,7 @@ fn listen(listener: &TcpListener, state: &Arc<Mutex<State>>) {
 }
 
 fn answer(stream: TcpStream, state: &Mutex<State>) {
-    // Whoever is gone, or too slow, does not hear.
+    // Errors are ignored: the client is gone, or too slow.
     let _ = http::serve(stream, |path| file(path, state));
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a run now, and what a snapshot says of it.
+//! The current state of a run, and its snapshot.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use super::row::Row;
 use crate::report::Sample;
 use crate::report::progress::{Levels, Turn};
 
-/// Everything the page shows, under the names its script reads.
+/// Everything that the page shows, under the names that its script reads.
 #[derive(Default, Serialize)]
 pub struct State {
-    /// Rises with every change.
+    /// Grows with each change.
     version: u64,
-    /// What the run is doing.
+    /// The current phase.
     phase: String,
-    /// How much of it is done, of `total` where that is known.
+    /// Progress of the phase, and its total if known.
     done: u64,
     total: Option<u64>,
-    /// Whether the run is over.
+    /// Whether the run has ended.
     over: bool,
-    /// The map and workload that the rows are of, and whether slow memory is emulated.
+    /// Map and workload of the rows, and whether slow memory is emulated.
     index: String,
     workload: String,
     emulated: bool,
-    /// The row that has its turn, or had the last one.
+    /// The row of the current or last turn.
     turn: Option<usize>,
-    /// Whether that turn goes on.
+    /// Whether that turn is running.
     running: bool,
     /// The maps, in the order of their first turns.
     rows: Vec<Row>,
 }
 
 impl State {
-    /// All of it, as JSON.
+    /// The state as JSON.
     pub fn snapshot(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and texts")
     }
@@ -92,12 +92,12 @@ impl State {
         self.running = false;
     }
 
-    /// Whether it is worth its time to count the nodes of the map that has, or had the last turn.
+    /// Whether to count the nodes of the map of the current or last turn.
     pub fn wants_levels(&mut self, is_running: bool) -> bool {
         self.row().is_some_and(|row| row.wants_levels(is_running))
     }
 
-    /// The nodes by level, counted in so much time.
+    /// The nodes by level, and the time the count took.
     pub fn set_levels(&mut self, levels: Option<Levels>, took: Duration) {
         self.version += 1;
         if let Some(row) = self.row() {

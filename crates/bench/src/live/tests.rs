@@ -1,4 +1,4 @@
-//! The live view without a browser: what a snapshot says of turns, and whom the server answers.
+//! The live view without a browser: snapshots of turns, and access to the server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use super::*;
 use crate::report::LevelFill;
 use crate::report::progress::{Levels, MemoryUse, Silent, Watched};
 
-/// A map of two levels, of which so many leaves of ten are fast.
+/// A map of two levels, with this many of its ten leaves fast.
 struct Fake {
     placement: &'static str,
     fast: u64,
@@ -78,7 +78,7 @@ fn live() -> Live {
     Live::start(0, Box::new(Silent)).unwrap()
 }
 
-/// What is answered to these bytes: the head, and the body.
+/// The response to these bytes: head and body.
 fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request).unwrap();
@@ -251,7 +251,7 @@ fn who_says_nothing_holds_up_nobody() {
     };
     live.turn_begins(turn(map, true));
     assert_eq!(snapshot(&live)["running"], true);
-    // And is told so in the end.
+    // Silent clients get a timeout or nothing.
     for mut stream in silent {
         let mut text = String::new();
         let _ = stream.read_to_string(&mut text);
@@ -266,7 +266,7 @@ fn a_crowd_is_let_in_in_turns() {
         .map(|_| TcpStream::connect(live.address).unwrap())
         .collect();
     drop(crowd);
-    // Those that were let in are noticed to be gone.
+    // The server notices that admitted clients have disconnected.
     let answered = (0..100).any(|_| {
         thread::sleep(Duration::from_millis(50));
         let mut text = String::new();

@@ -1,15 +1,15 @@
-//! One page for all that is shown in a browser: a report, an evaluation, a live run.
+//! One page template for reports, evaluations and live runs.
 //!
-//! Charts are drawn by one script, from the same JSON that `--json` writes. Rust only puts the JSON
-//! into the template, and below it the same results as text for browsers without scripts. A page in
-//! a file needs nothing but itself, and its policy lets it load nothing. The page of a live run
-//! gets the style and the script from its server, as its policy allows no inline script.
+//! One script draws the charts from the JSON that `--json` writes. Rust only inserts the JSON into
+//! the template, and below it the same results as text for browsers without scripts. A page in a
+//! file is self-contained, and its policy lets it load nothing. The page of a live run loads the
+//! style and the script from its server, since its policy allows no inline script.
 
 use serde::Serialize;
 use timberline_research::table::TABLE;
 
 const TEMPLATE: &str = include_str!("page.html");
-/// The style sheet of all pages: what a placement looks like is told by the table of placements.
+/// The style sheet of all pages. The table of placements provides each placement's style.
 pub fn style() -> String {
     let mut style = String::from(include_str!("page.css"));
     for row in &TABLE {
@@ -26,7 +26,7 @@ pub fn style() -> String {
     style
 }
 
-/// The script of all pages: one module, whose parts are joined in this order.
+/// The script of all pages: one module, joined from these parts in order.
 pub const SCRIPT: &str = concat!(
     include_str!("shapes.js"),
     include_str!("charts.js"),
@@ -36,10 +36,10 @@ pub const SCRIPT: &str = concat!(
     include_str!("main.js"),
 );
 
-/// What a page in a file may do: run what is in it, and load nothing.
+/// The content policy of a page in a file: run its inline script, and load nothing.
 const POLICY: &str = r#"<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">"#;
 
-/// What a page shows, and with which part of the script.
+/// The kind of a page, which selects a part of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A report of `timberline bench`.
@@ -48,8 +48,7 @@ pub enum Kind {
     Eval,
 }
 
-/// A whole page that needs nothing but itself: `data` as charts, and `text` where scripts don't
-/// run.
+/// A self-contained page: `data` as charts, and `text` for browsers without scripts.
 pub fn document(kind: Kind, emulated: bool, data: &impl Serialize, text: &str) -> String {
     let (kind, title) = match kind {
         Kind::Bench => ("bench", "timberline bench"),
@@ -57,7 +56,7 @@ pub fn document(kind: Kind, emulated: bool, data: &impl Serialize, text: &str) -
     };
     let title = format!("{title}{}", if emulated { " (emulated)" } else { "" });
     let data = serde_json::to_string(data).expect("numbers and texts");
-    // Text within a script element ends at the first `</script`, whatever quotes surround it.
+    // A script element ends at the first `</script`, even within quotes.
     let data = data.replace('<', "\\u003c");
     let text = escape(text);
     let body = format!("<noscript><p>Charts need a script.</p><pre>{text}</pre></noscript>");
@@ -74,7 +73,7 @@ pub fn document(kind: Kind, emulated: bool, data: &impl Serialize, text: &str) -
     ])
 }
 
-/// The page of a live run, which loads `page.css` and `page.js` from where it came from.
+/// The page of a live run, which loads `page.css` and `page.js` from its server.
 pub fn live() -> String {
     fill(&[
         ("title", "timberline bench, live"),
@@ -85,7 +84,7 @@ pub fn live() -> String {
     ])
 }
 
-/// The template with its places filled, in order; what is put in is not looked through for places.
+/// Fills the template's placeholders in order; inserted text is not searched for placeholders.
 fn fill(places: &[(&str, &str)]) -> String {
     let (mut page, mut rest) = (String::new(), TEMPLATE);
     for (name, text) in places {

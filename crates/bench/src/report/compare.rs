@@ -1,18 +1,18 @@
-//! Holds every outcome against the placements that bound it, within one run.
+//! Compares each outcome with its reference placements, within one run.
 //!
 //! `regained = (T − T_interleave) / (T_all-fast − T_interleave)`. Placements run interleaved (A B C
-//! A B C …), so round `i` of one is comparable with round `i` of another, however the machine's
-//! speed drifts from round to round: every figure is taken round by round, and the median of the
-//! rounds is quoted with their range. A round in which all-fast is not faster than interleave is
-//! left out; where a reference is missing, or no round is left, the figure is absent rather than a
-//! division by noise.
+//! A B C …), so round `i` of one is comparable with round `i` of another, even if the machine's
+//! speed drifts. So each figure is computed round by round, and the report shows the median of the
+//! rounds with their range. A round in which all-fast is not faster than interleave is left out. If
+//! a reference is missing, or no round is left, the figure is absent rather than a division by
+//! noise.
 //!
-//! A reference is an outcome of the same index, workload, records and threads. `interleave` and
-//! `oracle` must also have had the same budget; `all-fast` needs none, so any will do.
+//! A reference is an outcome with the same index, workload, records and threads. `interleave` and
+//! `oracle` must also have the same budget; `all-fast` has none, so any budget matches.
 
 use super::result::{Outcome, median};
 
-/// The figures a comparison needs of one reference.
+/// The figures of one reference.
 struct Reference {
     rounds: Vec<f64>,
     fast_share: Option<f64>,
@@ -22,7 +22,7 @@ struct Reference {
 pub const FLOOR: &str = "interleave";
 /// The placement whose throughput is 1 of `regained`.
 pub const ROOF: &str = "all-fast";
-/// The placement that other fractions of misses served by fast memory are compared with.
+/// The reference of `fast_share`.
 const ORACLE: &str = "oracle";
 
 impl Reference {
@@ -34,7 +34,7 @@ impl Reference {
     }
 }
 
-/// Fills `regained` with its range and every ratio to a reference, replacing what was there.
+/// Sets `regained` with its range, and all ratios to references; overwrites old values.
 pub fn fill_comparisons(results: &mut [Outcome]) {
     for i in 0..results.len() {
         let interleave = reference(results, i, FLOOR, false);
@@ -85,12 +85,12 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
     }
 }
 
-/// The share of the way from `floor` to `roof`; absent unless the roof is above the floor.
+/// The position of a value between `floor` and `roof`; absent unless the roof is above the floor.
 fn regained(own: f64, floor: f64, roof: f64) -> Option<f64> {
     (roof > floor).then(|| (own - floor) / (roof - floor))
 }
 
-/// A ratio to something positive.
+/// A ratio to a positive number.
 fn ratio(own: f64, other: f64) -> Option<f64> {
     (other > 0.0).then(|| own / other)
 }
@@ -164,7 +164,7 @@ mod tests {
         // By round: 70/80, 85/100, 100/110.
         close(ours.ratio_to_all_fast, 0.875);
         close(ours.ratio_to_oracle, 85.0 / 90.0);
-        // The oracle regains, by round, 50/40, 40/50, 30/50.
+        // The oracle's `regained`, by round: 50/40, 40/50, 30/50.
         close(ours.regained_to_oracle, 0.75 / 0.8);
         close(ours.fast_share_to_oracle, 0.75);
 

@@ -1,22 +1,22 @@
-//! How a figure is written for a person: three significant digits, its unit, `–` where it is
+//! Formats figures for readers: three significant digits, the unit, and `–` where a figure is
 //! absent.
 
 use super::result::Outcome;
 
-/// What stands where there is no figure.
+/// The text for an absent figure.
 pub const ABSENT: &str = "–";
 
-/// Digits after the point that give `value` three significant ones.
+/// Decimals that give `value` three significant digits.
 fn decimals(value: f64) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 2;
     }
-    // Nudged up, so that what rounds to the next power of ten is counted as one.
+    // Nudged up, so that a value that rounds up to a power of ten counts as one.
     let magnitude = (value.abs() * 1.0005).log10().floor() as i32;
     (2 - magnitude).clamp(0, 6) as usize
 }
 
-/// `median [min, max]`, all with the median's digits.
+/// `median [min, max]`, all with the median's number of decimals.
 pub fn range(median: f64, min: f64, max: f64) -> String {
     let digits = decimals(median);
     format!("{median:.digits$} [{min:.digits$}, {max:.digits$}]")
@@ -27,7 +27,7 @@ pub fn mops(ops: f64, min: f64, max: f64) -> String {
     range(ops / 1e6, min / 1e6, max / 1e6)
 }
 
-/// A share or a quotient with its range where it has one.
+/// A fraction or ratio, with its range if it has one.
 pub fn share_range(median: Option<f64>, min: Option<f64>, max: Option<f64>) -> String {
     match (median, min, max) {
         (None, ..) => ABSENT.into(),
@@ -36,7 +36,7 @@ pub fn share_range(median: Option<f64>, min: Option<f64>, max: Option<f64>) -> S
     }
 }
 
-/// A share or a quotient.
+/// A fraction or ratio.
 pub fn share(value: Option<f64>) -> String {
     value.map_or_else(|| ABSENT.into(), |value| format!("{value:.2}"))
 }
@@ -51,7 +51,7 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// A number of things.
+/// A count.
 pub fn count(n: u64) -> String {
     if n < 1000 {
         return n.to_string();
@@ -95,7 +95,7 @@ fn binary(bytes: u64) -> (f64, &'static str) {
         .map_or((1.0, "B"), |(unit, name)| (unit as f64, name))
 }
 
-/// An amount of memory.
+/// A size in bytes.
 pub fn bytes(bytes: u64) -> String {
     let (unit, name) = binary(bytes);
     let value = bytes as f64 / unit;
@@ -105,8 +105,7 @@ pub fn bytes(bytes: u64) -> String {
     )
 }
 
-/// An amount of memory over what is allowed, in one unit; a `whole` of 0 means that nothing limits
-/// it.
+/// A size over its limit, in one unit; a `whole` of 0 means no limit.
 pub fn bytes_of(part: u64, whole: u64) -> String {
     if whole == 0 {
         return bytes(part);
@@ -128,12 +127,12 @@ pub fn throughput(outcome: &Outcome) -> String {
     mops(*ops_per_s, *ops_per_s_min, *ops_per_s_max)
 }
 
-/// What an outcome regained, with its range.
+/// An outcome's `regained`, with its range.
 pub fn regained(outcome: &Outcome) -> String {
     share_range(outcome.regained, outcome.regained_min, outcome.regained_max)
 }
 
-/// What was moved up and down.
+/// Promoted and demoted nodes or pages.
 pub fn moves(outcome: &Outcome) -> String {
     format!("{}/{}", count(outcome.promoted), count(outcome.demoted))
 }

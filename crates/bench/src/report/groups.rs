@@ -1,13 +1,13 @@
-//! Outcomes that may stand side by side: one index, one workload, one size.
+//! Groups of comparable outcomes: one index, one workload, one size.
 //!
-//! Order is kept everywhere: groups in the order of their first outcome, outcomes as they were run.
+//! Order is kept: groups by their first outcome, outcomes in execution order.
 
 use super::figures;
 use super::result::Outcome;
 
-/// Outcomes of one workload, to be compared with each other and no others.
+/// Outcomes of one workload, comparable with each other only.
 pub struct Group<'a> {
-    /// What was run; never empty.
+    /// The outcomes; never empty.
     pub members: Vec<&'a Outcome>,
 }
 
@@ -44,7 +44,7 @@ impl Group<'_> {
         &self.first().workload
     }
 
-    /// What besides the workload was the same for all.
+    /// The settings, besides the workload, that all its outcomes share.
     pub fn setting(&self) -> String {
         let first = self.first();
         let plural = if first.threads == 1 { "" } else { "s" };
@@ -65,7 +65,7 @@ impl Group<'_> {
         text
     }
 
-    /// A member's placement, with its budget where the placement alone would not tell it apart.
+    /// A member's placement, with its budget if the placement alone is ambiguous.
     pub fn label(&self, outcome: &Outcome) -> String {
         let name = &outcome.placement;
         if self

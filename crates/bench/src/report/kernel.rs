@@ -1,9 +1,9 @@
-//! What the kernel moved while it placed the map's pages, in one line.
+//! One line on the kernel's page moves while it placed the map.
 
 use super::figures;
 use super::result::Outcome;
 
-/// What the kernel moved by the end; `None` where it did not place the map's pages.
+/// The kernel's moves until the end; `None` if it did not place the map's pages.
 pub fn line(outcome: &Outcome) -> Option<String> {
     let moves = outcome.series.last()?.kernel?;
     let pages = |name: &str, pages: Option<u64>| Some(format!("{name} {}", figures::count(pages?)));
@@ -20,7 +20,7 @@ pub fn line(outcome: &Outcome) -> Option<String> {
     .flatten()
     .collect();
     let told = match told.is_empty() {
-        true => "this kernel does not count what it moves".to_string(),
+        true => "this kernel does not count its moves".to_string(),
         false => told.join(", "),
     };
     Some(format!(

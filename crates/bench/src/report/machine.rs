@@ -1,7 +1,7 @@
-//! The machine and the moment of a run, as its report names them.
+//! The machine and the time of a run, for its report.
 //!
-//! Read from the text of `/proc` under a root that is a parameter, so that tests need no machine of
-//! their own. What cannot be read is said as `unknown` or 0: a report is never lost over it.
+//! Reads `/proc` under a root that is a parameter, so that tests can use recorded files. Unreadable
+//! values become `unknown` or 0: they never cost a report.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures;
 
-/// What a figure depends on besides the code.
+/// The machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -30,7 +30,7 @@ impl Machine {
         Self::read(Path::new("/proc"), cores)
     }
 
-    /// It, for a reader.
+    /// A one-line description.
     pub fn line(&self) -> String {
         let memory = figures::bytes(self.memory_bytes);
         format!(
@@ -39,7 +39,7 @@ impl Machine {
         )
     }
 
-    /// The machine whose `/proc` lies under `proc`, with the cores the caller may use.
+    /// The machine whose `/proc` is under `proc`; the caller gives its usable cores.
     pub fn read(proc: &Path, cores: usize) -> Self {
         let text = |name: &str| std::fs::read_to_string(proc.join(name)).unwrap_or_default();
         let unknown = || "unknown".to_string();
@@ -57,7 +57,7 @@ impl Machine {
     }
 }
 
-/// The value of the first `name: value` line.
+/// The value of the first line of the form `name: value`.
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -67,7 +67,7 @@ fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// `seconds` since 1970 as `YYYY-MM-DD HH:MM:SS`, in UTC.
 ///
-/// The calendar is counted in years that begin in March, so that a leap day is a year's last day.
+/// Years count from March, so that a leap day is the last day of its year.
 pub fn utc_date(seconds: u64) -> String {
     const DAYS_IN_ERA: u64 = 146_097; // 400 years, after which the calendar repeats
     const MARCH_0000_TO_1970: u64 = 719_468;

@@ -1,8 +1,8 @@
-//! The results of a run: as JSON, as one table for the terminal, as one page for a browser.
+//! The results of a run: as JSON, as a table for the terminal, and as a page for a browser.
 //!
 //! A runner fills one [`Outcome`] for each placement × workload, calls [`fill_comparisons`] once
-//! all of them are there, and hands the [`Report`] to [`table::render`] or writes it to files.
-//! Nothing in here measures, moves or decides anything, and nothing here opens the network.
+//! all are complete, and passes the [`Report`] to [`table::render`] or writes it to files. This
+//! module measures, moves and decides nothing, and opens no network connection.
 
 pub mod compare;
 pub mod machine;

@@ -1,7 +1,7 @@
-//! How a long run says where it is, without knowing who listens.
+//! Reports the progress of a long run to any listener.
 //!
-//! The runner calls these a few times a second from one thread; a listener must not block it. What
-//! costs something to find out is behind [`Watched`], and is found out when a listener asks.
+//! The runner calls a listener a few times a second from one thread; the listener must not block
+//! it. Figures that are costly to compute are behind [`Watched`] and computed on request.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -9,18 +9,18 @@ use timberline_placement::View;
 
 use super::result::{LevelFill, Sample};
 
-/// Hears of a run's progress.
+/// A listener to a run's progress.
 pub trait Progress: Send + Sync {
-    /// A new phase begins and the one before it is over. `total` is what [`Progress::advance`]
-    /// counts up to, where that is known.
+    /// A new phase begins, and the previous one has ended. `total` is the final value of
+    /// [`Progress::advance`], if known.
     fn phase(&self, name: &str, total: Option<u64>);
 
-    /// `done` of the phase's total is behind us (not: was added), at `rate` requests a second now.
-    /// `fast_share` is that of the last moments, 0 to 1, where lines are counted.
+    /// `done` of the phase's total is complete (a sum, not an increment), at a current `rate` in
+    /// requests a second. `fast_share` is the recent fraction of lines from fast memory, if lines
+    /// are counted.
     fn advance(&self, done: u64, rate: f64, fast_share: Option<f64>);
 
-    /// Whether somebody looks on while maps have their turns; otherwise of warm-ups nothing more is
-    /// told.
+    /// Whether the listener wants the events of turns. If not, warm-ups report only their phase.
     fn looks_on(&self) -> bool {
         false
     }
@@ -30,17 +30,17 @@ pub trait Progress: Send + Sync {
         let _ = turn;
     }
 
-    /// How its turn goes, a few times a second.
+    /// The state of the turn, a few times a second.
     fn turn_goes(&self, turn: Turn<'_>, sample: &Sample) {
         let _ = (turn, sample);
     }
 
-    /// Its turn is over and nothing runs any more. Latencies of its requests, ns.
+    /// The turn has ended and nothing runs any more. Latencies of its requests, ns.
     fn turn_ends(&self, turn: Turn<'_>, latencies: &Histogram<u64>) {
         let _ = (turn, latencies);
     }
 
-    /// Nothing further comes.
+    /// The run has ended.
     fn finish(&self);
 }
 
@@ -55,7 +55,7 @@ pub struct Turn<'a> {
     pub map: &'a dyn Watched,
 }
 
-/// A map that is being measured, as far as one can look at it meanwhile.
+/// A map under measurement, as an observer sees it.
 pub trait Watched {
     /// The map's name in the report.
     fn index(&self) -> &'static str;
@@ -63,46 +63,46 @@ pub trait Watched {
     /// Its placement's name.
     fn placement(&self) -> &'static str;
 
-    /// Whether the slowness of its slow memory is emulated.
+    /// Whether its slow memory is emulated.
     fn is_emulated(&self) -> bool;
 
-    /// Its memory now. Cheap.
+    /// Its current memory use. Cheap.
     fn memory(&self) -> MemoryUse;
 
-    /// What its placement believes of heat. Cheap.
+    /// The heat and thresholds of its placement. Cheap.
     fn view(&self) -> Option<View>;
 
-    /// How its nodes are spread over the tiers. Walks through the tree, which may take seconds;
-    /// `None` where a node's tier is not known because pages are moved.
+    /// Its nodes by level and tier. Walks the tree, which may take seconds; `None` if pages are
+    /// placed, because a node's tier is unknown then.
     fn levels(&self) -> Option<Levels>;
 }
 
-/// How much memory a map uses.
+/// A map's memory use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct MemoryUse {
-    /// Whether pages are moved, and not nodes.
+    /// Whether pages are placed instead of nodes.
     pub of_pages: bool,
-    /// Bytes in use, of all tiers.
+    /// Bytes in use, in all tiers.
     pub used_bytes: u64,
-    /// Bytes that the fast tier has taken for nodes, tables and what is free between nodes
-    /// included; `None` where pages are moved.
+    /// Bytes allocated from the fast tier, including tables and free slots between nodes; `None` if
+    /// pages are placed.
     pub committed_bytes: Option<u64>,
-    /// The most that the fast tier may take, where there is a limit.
+    /// The limit of the fast tier, if it has one.
     pub budget_bytes: Option<u64>,
-    /// The same without tables.
+    /// The same, without tables.
     pub usable_bytes: Option<u64>,
 }
 
-/// How a tree's nodes are spread over the tiers.
+/// A tree's nodes by level and tier.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Levels {
-    /// Each level, root first.
+    /// The levels, root first.
     pub fills: Vec<LevelFill>,
     /// Fast nodes whose parent is slow.
     pub above_boundary: u64,
 }
 
-/// Hears everything and says nothing.
+/// A listener that shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

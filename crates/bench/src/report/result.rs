@@ -1,9 +1,9 @@
 //! The figures of a run, under the names that checks read from `timberline bench --json FILE`.
 //!
-//! Invariants: the names of the fields are the names in the file and do not change; every figure is
-//! in the unit its name says (`_ns`, `_bytes`, `_s`) or is a ratio where 1 is the whole; a figure
-//! that could not be had is `null`, never a zero that looks measured. The median is quoted with the
-//! smallest and largest round beside it.
+//! Invariants: a field has the same name here and in the file, and names do not change; each figure
+//! has the unit of its name (`_ns`, `_bytes`, `_s`) or is a ratio where 1 is the whole; an
+//! unavailable figure is `null`, never a zero that looks measured. The slowest and fastest rounds
+//! accompany a median.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,14 +16,14 @@ use super::machine::{Machine, utc_date};
 use crate::run::Setting;
 
 /// The version of [the JSON's schema](https://json-schema.org), `docs/bench.schema.json`. It grows
-/// when a field changes its meaning or goes away, not when one is added.
+/// when a field changes its meaning or is removed, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Where, when and how a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
-    /// [`SCHEMA_VERSION`]; 0 in files from before there was one.
+    /// [`SCHEMA_VERSION`]; 0 in files older than the field.
     pub schema_version: u32,
     /// When it started, in UTC, as `YYYY-MM-DD HH:MM:SS`.
     pub date: String,
@@ -31,29 +31,29 @@ pub struct Meta {
     pub command: String,
     /// The machine it ran on.
     pub machine: Machine,
-    /// Name of the emulator's profile; `native` where memory was real.
+    /// Name of the emulator's profile; `native` for real memory.
     pub profile: String,
-    /// Measured latency of the fast tier, ns a dependent load.
+    /// Measured latency of the fast tier, ns per dependent load.
     pub base_latency_ns: f64,
     /// Whether the slow tier's slowness was emulated.
     pub emulated: bool,
     /// The seed that repeats the requests.
     pub seed: u64,
-    /// Versions of what took part, by name.
+    /// Versions of the programs and crates involved, by name.
     pub versions: BTreeMap<String, String>,
-    /// What a reader should know before believing a figure, one sentence each.
+    /// Caveats for the reader, one sentence each.
     pub notes: Vec<String>,
-    /// How many times as fast as a trace its requests were made, at its times; `null` where each
-    /// was made when the one before it was answered.
+    /// The replay speed of a trace, 1 as recorded; `null` for a closed loop, in which each request
+    /// waits for the response to the previous one.
     pub speed: Option<f64>,
-    /// What placements of each grain could have reached, for each map and workload.
+    /// The bounds of placements of each grain, for each map and workload.
     pub bounds: Vec<Bounds>,
-    /// All that the command was asked; `null` where results of several runs are put together.
+    /// All settings of the command; `null` if the file combines several runs.
     pub setting: Option<Setting>,
 }
 
 impl Meta {
-    /// Here, now, and by this command of this version; the rest is for the command to fill in.
+    /// Current time, this machine, this command and version; the command fills in the rest.
     pub fn here(version: &str) -> Meta {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Meta {
@@ -67,13 +67,14 @@ impl Meta {
     }
 }
 
-/// The most that placements of a grain could have reached on one workload: which share of all
-/// accesses finds what it wants fast, if frequencies are known and the budget is spent as well as
-/// possible ([`crate::bound`]). `null` where frequencies are not known.
+/// The bounds of placements of each grain on one workload: the largest fraction of accesses served
+/// from fast memory, given exact frequencies and the best use of the budget ([`crate::bound`]).
+/// `null` if frequencies are unknown.
 ///
-/// Of a trace they are those of the whole trace: what moves with it could reach more. Of all else
-/// they are those of a moment, and so hold for placements that move, too; of `latest`, of the first
-/// one, as [no later one allows more](crate::workload::Workload::frequencies).
+/// For a trace, the frequencies are those of the whole trace; an adaptive placement could beat the
+/// bound. For workloads they are those of one moment, so the bounds also hold for adaptive
+/// placements. For `latest` it is the first moment, and [no later one has higher
+/// bounds](crate::workload::Workload::frequencies).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bounds {
@@ -81,11 +82,11 @@ pub struct Bounds {
     pub index: String,
     /// The workload.
     pub workload: String,
-    /// Of placements of pages of 4 KiB, as the map lies in memory when it is loaded.
+    /// For 4 KiB pages, as the map lies in memory after loading.
     pub bound_page_fast_share: Option<f64>,
-    /// Of placements of leaves.
+    /// For leaves.
     pub bound_leaf_fast_share: Option<f64>,
-    /// Of placements of single records, each with its share of the leaves' bytes.
+    /// For single records, each with its part of its leaf's bytes.
     pub bound_record_fast_share: Option<f64>,
 }
 
@@ -126,25 +127,25 @@ pub struct Outcome {
     pub p99_ns: u64,
     /// 99.9th percentile, ns.
     pub p999_ns: u64,
-    /// Requests of a trace that were due within a round and had not had their turn at its end.
-    /// Latencies count them as if they had been answered then.
+    /// Requests of a trace that were due within a round but not executed by its end. Latencies
+    /// count them as if they completed then.
     pub unanswered: u64,
 
-    /// Lines a request fetched from the fast tier.
+    /// Lines fetched from the fast tier, per request.
     pub lines_fast_per_op: f64,
-    /// Lines a request fetched from a slow tier.
+    /// Lines fetched from slow tiers, per request.
     pub lines_slow_per_op: f64,
-    /// Lines a request found in the modelled CPU cache.
+    /// Lines found in the modelled CPU cache, per request.
     pub lines_cached_per_op: f64,
     /// Fast lines over all lines fetched; `null` where none were counted.
     pub fast_share: Option<f64>,
 
-    /// The largest fast share that a placement of this grain could reach, by the frequencies that
-    /// it was told; `null` where none were, and where what is wanted moves on with the requests:
-    /// these are averages over many, and what moves along could reach more.
+    /// The bound of `fast_share` for placements of this grain, from the given frequencies; `null`
+    /// without them, and if the hot set moves with the requests: the frequencies are averages, and
+    /// an adaptive placement could beat their bound.
     pub fast_share_bound: Option<f64>,
 
-    /// Nodes, or pages where these are placed, moved to a faster tier.
+    /// Nodes (or pages, if pages are placed) moved to a faster tier.
     pub promoted: u64,
     /// The same, to a slower tier.
     pub demoted: u64,
@@ -155,14 +156,14 @@ pub struct Outcome {
     pub fast_bytes: u64,
     /// Bytes in slow tiers at the end.
     pub slow_bytes: u64,
-    /// Most bytes the fast tier held at any moment.
+    /// Peak bytes in the fast tier.
     pub fast_bytes_peak: u64,
-    /// The budget of the fast tier; 0 where there was none.
+    /// The budget of the fast tier; 0 if it has none.
     pub fast_budget_bytes: u64,
-    /// How far the peak was above the budget: 0, or something is broken.
+    /// Excess of the peak over the budget; not 0 means a bug.
     pub over_budget_bytes: u64,
-    /// Pages that the kernel put on another NUMA node than their tier is bound to; `null` where no
-    /// tier is bound.
+    /// Pages that the kernel put on a NUMA node other than their tier's; `null` if no tier is
+    /// bound.
     pub misplaced_pages: Option<u64>,
     /// Bytes of both tiers over the records in the map.
     pub bytes_per_record: f64,
@@ -170,8 +171,8 @@ pub struct Outcome {
     /// Whether the slow tier's slowness was emulated.
     pub emulated: bool,
 
-    /// Share of what slow memory costs that was won back: 0 is `interleave`, 1 `all-fast`. The
-    /// median of the rounds.
+    /// Fraction of the cost of slow memory that was regained: 0 is `interleave`, 1 is `all-fast`.
+    /// The median of the rounds.
     pub regained: Option<f64>,
     /// The smallest `regained` of a round.
     pub regained_min: Option<f64>,
@@ -183,9 +184,9 @@ pub struct Outcome {
     pub fast_share_to_oracle: Option<f64>,
     /// Throughput over `interleave`'s: the median of the rounds.
     pub ratio_to_interleave: Option<f64>,
-    /// Throughput over `all-fast`'s, likewise.
+    /// Throughput over `all-fast`'s: the median of the rounds.
     pub ratio_to_all_fast: Option<f64>,
-    /// Throughput over `oracle`'s, likewise.
+    /// Throughput over `oracle`'s: the median of the rounds.
     pub ratio_to_oracle: Option<f64>,
 
     /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the
@@ -193,26 +194,26 @@ pub struct Outcome {
     pub recovery_s: Option<f64>,
     /// The longest such time, s.
     pub recovery_s_max: Option<f64>,
-    /// The same of the fast share, which does not depend on the machine's speed: the median over
+    /// The same for the fast share, which does not depend on the machine's speed: the median over
     /// the shifts, s.
     pub fast_share_recovery_s: Option<f64>,
     /// The longest such time, s.
     pub fast_share_recovery_s_max: Option<f64>,
 
-    /// The run over time, rounds laid end to end.
+    /// The run over time, rounds joined end to end.
     pub series: Vec<Sample>,
-    /// Where each level of the tree lay at the end, root first.
+    /// The levels of the tree by tier at the end, root first.
     pub levels: Vec<LevelFill>,
 }
 
 /// One moment of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Measured time of this placement until now, s.
+    /// Measured time of this placement so far, s.
     pub at_s: f64,
-    /// Requests a second since the sample before.
+    /// Requests a second since the previous sample.
     pub ops_per_s: f64,
-    /// Fast share since the sample before; `null` where no lines were counted.
+    /// Fast share since the previous sample; `null` if no lines were counted.
     pub fast_share: Option<f64>,
     /// Bytes in the fast tier now.
     pub fast_bytes: u64,
@@ -220,12 +221,12 @@ pub struct Sample {
     pub promoted: u64,
     /// Nodes or pages demoted since the run began.
     pub demoted: u64,
-    /// What the kernel moved on the whole machine since the map was left to it; `null` where its
-    /// pages are not the kernel's to place.
+    /// The kernel's page moves on the whole machine since it took over the map; `null` if it does
+    /// not place the map's pages.
     pub kernel: Option<KernelMoves>,
 }
 
-/// How the nodes of one level are spread over the tiers.
+/// The nodes of one level by tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelFill {
     /// The level; the root is 0.
@@ -241,8 +242,8 @@ pub struct LevelFill {
 }
 
 impl Outcome {
-    /// Takes each round's requests a second, and with them the median, slowest and fastest.
-    /// No rounds leave every figure at zero.
+    /// Sets each round's requests a second, and the median, slowest and fastest of them. Without
+    /// rounds all figures are zero.
     pub fn set_rounds(&mut self, rounds: Vec<f64>) {
         self.ops_per_s = median(&rounds).unwrap_or(0.0);
         self.ops_per_s_min = rounds.iter().copied().reduce(f64::min).unwrap_or(0.0);
@@ -250,7 +251,7 @@ impl Outcome {
         self.rounds = rounds;
     }
 
-    /// Takes the percentiles of request latencies recorded in ns.
+    /// Sets the percentiles of request latencies, recorded in ns.
     pub fn set_latencies(&mut self, nanos: &Histogram<u64>) {
         self.p50_ns = nanos.value_at_quantile(0.5);
         self.p90_ns = nanos.value_at_quantile(0.9);
@@ -258,8 +259,8 @@ impl Outcome {
         self.p999_ns = nanos.value_at_quantile(0.999);
     }
 
-    /// Takes counted lines of `ops` requests, and with them the fast share. No requests count as
-    /// none.
+    /// Sets the lines per request from the counts of `ops` requests, and the fast share. Lines per
+    /// request are 0 if `ops` is 0.
     pub fn set_lines(&mut self, fast: u64, slow: u64, cached: u64, ops: u64) {
         let per_op = |lines: u64| {
             if ops == 0 {

@@ -1,4 +1,4 @@
-//! Made-up outcomes for the tests of this room: every field set, no figure measured.
+//! Synthetic outcomes for the tests of this module: every field set, none measured.
 
 use timberline_tier::tiering::KernelMoves;
 
@@ -18,7 +18,7 @@ const PLACEMENTS: [(&str, f64, f64); 7] = [
     ("timberline", 5.45, 0.89),
 ];
 
-/// The same report, had the slow memory been real.
+/// The same report as from real slow memory.
 pub fn on_real_memory() -> Report {
     let mut report = report();
     report.meta.emulated = false;
@@ -28,7 +28,7 @@ pub fn on_real_memory() -> Report {
     report
 }
 
-/// The first workload on a machine whose kernel moves the pages of one more placement, and has no
+/// The first workload on a machine whose kernel places the pages of one more placement, and lacks
 /// DAMON.
 pub fn left_to_kernel() -> Report {
     let mut report = on_real_memory();
@@ -54,7 +54,7 @@ pub fn report() -> Report {
     run(&["hs-c", "ycsb-a"])
 }
 
-/// As many workloads as named, each a little slower than the one before it.
+/// One workload for each name, each slightly slower than the previous one.
 pub fn run(workloads: &[&str]) -> Report {
     let mut results = Vec::new();
     for (nth, workload) in workloads.iter().enumerate() {
@@ -132,7 +132,7 @@ fn outcome(placement: &str, workload: &str, ops: f64, fast_share: f64) -> Outcom
         levels: levels(placement, tree, fast_bytes),
         ..Outcome::default()
     };
-    // Rounds drift together, and each placement a little by itself.
+    // Rounds drift together, and each placement slightly on its own.
     let own = 1.0 + 0.003 * (placement.len() % 4) as f64;
     outcome.set_rounds(vec![ops * 0.98 / own, ops, ops * 1.03 * own]);
     outcome
@@ -160,7 +160,7 @@ fn series(ops: f64, fast_share: f64, fast_bytes: u64, moves: bool) -> Vec<Sample
     (1..=60).map(sample).collect()
 }
 
-/// A tree of four levels; leaves take what the inner nodes leave of fast memory.
+/// A tree of four levels; leaves use the fast memory that inner nodes leave free.
 fn levels(placement: &str, tree: u64, fast_bytes: u64) -> Vec<LevelFill> {
     let sizes = [1024, 18 << 10, 640 << 10];
     let leaves = tree - sizes.iter().sum::<u64>();

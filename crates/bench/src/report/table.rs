@@ -1,8 +1,7 @@
-//! The one table that stands at the end of a run, for a terminal.
+//! The table at the end of a run, for a terminal.
 //!
 //! One heading line for each workload, one row for each placement, columns aligned across
-//! workloads. Whoever reads only the first line still learns that slow memory was emulated, where
-//! it was.
+//! workloads. The first line alone says whether slow memory was emulated.
 
 use super::figures;
 use super::groups::{Group, groups};
@@ -17,7 +16,7 @@ pub fn render(report: &Report) -> String {
         return text + "nothing was measured\n";
     }
     text += &grid_with_bounds(&report.results, &report.meta.bounds);
-    text += "\nregained: share of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.\n\
+    text += "\nregained: fraction of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.\n\
              fast share: fraction of cache misses served by fast memory.\n";
     if report
         .results
@@ -71,7 +70,7 @@ fn grid_with_bounds(results: &[Outcome], bounds: &[Bounds]) -> String {
     grid.render()
 }
 
-/// What was run and where, in one line.
+/// The command, memory and machine, in one line.
 pub fn headline(report: &Report) -> String {
     let meta = &report.meta;
     let memory = if report.emulated() {
@@ -100,7 +99,7 @@ fn bound(bounds: &Bounds) -> String {
     format!("  bound: {}", shares.join(", "))
 }
 
-/// Two header lines and the side on which a column is flush.
+/// Two header lines, and the alignment of a column.
 type Column = (&'static str, &'static str, Side);
 
 #[derive(Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! The report as a whole, and how it is written to files.
+//! The complete report, and its files.
 //!
 //! `--json FILE` writes `{"meta": {...}, "results": [...]}`, as `docs/bench.schema.json` describes.
 //! An older file with fewer fields can still be read. The page embeds the same JSON, and its script
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::result::{Meta, Outcome};
 use crate::page::{Kind, document};
 
-/// Everything `--json` writes.
+/// The contents of the `--json` file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Where, when and how the figures came to be.
+    /// Where, when and how the run was made.
     pub meta: Meta,
-    /// One entry for each placement on each workload, in the order they were first run.
+    /// One entry for each placement on each workload, in the order of their first runs.
     pub results: Vec<Outcome>,
 }
 
@@ -41,17 +41,17 @@ impl Report {
         write_file(path, &document(Kind::Bench, self.emulated(), self, &text))
     }
 
-    /// Whether any figure in here comes from the emulator.
+    /// Whether any figure comes from emulated memory.
     pub fn emulated(&self) -> bool {
         self.meta.emulated || self.results.iter().any(|outcome| outcome.emulated)
     }
 }
 
-/// Finds out before a run of minutes, not after it, whether `path` can be written. Leaves what is
-/// there.
+/// Checks whether `path` can be written, before a run of minutes instead of after it. Keeps an
+/// existing file unchanged.
 ///
 /// # Errors
-/// It can't be: one line.
+/// One line: it cannot be written.
 pub fn check_writable(path: &Path) -> Result<(), String> {
     let is_new = !path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -62,7 +62,7 @@ pub fn check_writable(path: &Path) -> Result<(), String> {
         )
     })?;
     if is_new {
-        // An empty file is left over.
+        // The check created an empty file.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
@@ -88,7 +88,7 @@ mod tests {
     use crate::run::tests::tiny;
     use crate::run::{Budget, RequestSetting, Setting};
 
-    /// The names that DESIGN §6 promises to whoever reads the file.
+    /// The names that DESIGN §6 promises to readers of the file.
     const STABLE: [&str; 22] = [
         "index",
         "placement",
@@ -118,8 +118,8 @@ mod tests {
         serde_json::from_str(include_str!("../../../../docs/bench.schema.json")).unwrap()
     }
 
-    /// What is wrong with `value` by a part of the schema, with where; as much of JSON Schema as
-    /// ours uses.
+    /// The violations of a part of the schema in `value`, with their paths. Supports the parts of
+    /// JSON Schema that ours uses.
     fn wrong(value: &Value, part: &Value, schema: &Value, path: &str) -> Vec<String> {
         if let Some(name) = part["$ref"].as_str() {
             let part = schema.pointer(&name[1..]).expect("a definition");
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        // Figures that decimal digits hold exactly, so that reading may not round them.
+        // Binary fractions with an exact decimal form, so that reading rounds nothing.
         let mut outcome = Outcome {
             placement: "sidle".into(),
             records: 7,

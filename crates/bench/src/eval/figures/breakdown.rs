@@ -29,7 +29,7 @@ fn ablation(scale: &Scale) -> Figure {
         .map(|it| run("", name(it), scale.setting("masstree", it, &placements)));
     figure(
         "19",
-        "What each technique contributes",
+        "The contribution of each technique",
         "SIDLE, Figure 19",
         "Techniques are added in the paper's order; sidle+watermark is SIDLE as a whole.",
         &[View::Bars(Quantity::OVER_BASELINE)],
@@ -72,7 +72,7 @@ fn fill(scale: &Scale) -> Figure {
         "20",
         "Fast memory in use over time",
         "SIDLE, Figure 20",
-        "The runs of 14a. There, use is to stay between the watermarks once it is stable.",
+        "The runs of 14a. In the paper, use stays between the watermarks once it is stable.",
         &[
             View::UseOverTime,
             View::Bars(Quantity::plain(Measure::FastUse)),
@@ -120,7 +120,7 @@ fn watermarks(scale: &Scale) -> Figure {
         vec![Claim {
             category: "75–85 %",
             ..claim(
-                "within 3 %, but where the high one is too low",
+                "within 3 %, unless the high one is too low",
                 "sidle",
                 over_first,
                 (0.97, 1.03),
@@ -163,7 +163,7 @@ fn workers(scale: &Scale) -> Figure {
         "t3",
         "CPU time of the workers",
         "SIDLE, Table 3",
-        "The runs of 15b. There, 28 threads make requests and each worker has a core of its own; here all share the cores.",
+        "The runs of 15b. In the paper, 28 threads make requests and each worker has its own core; here all share the cores.",
         &[View::Bars(share)],
         runs,
         claims,

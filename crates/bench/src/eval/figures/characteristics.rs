@@ -71,7 +71,7 @@ fn sizes(scale: &Scale) -> Figure {
         "17b",
         "Sizes of keys and values",
         "SIDLE, Figure 17(b)",
-        "YCSB-C; of large records only as many as take 400 MiB. Values above 8 bytes lie in blocks beside the leaves.",
+        "YCSB-C; at most 400 MiB of large records. Values above 8 bytes are stored in blocks outside the leaves.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         keys.chain(values).collect(),
         vec![
@@ -136,7 +136,7 @@ fn urls(scale: &Scale) -> Figure {
             "17c",
             "URLs for keys",
             "SIDLE, Figure 17(c)",
-            "400 M URLs of MemeTracker there, the lines of a file here (with numbers behind them once all are taken).",
+            "400 M URLs of MemeTracker in the paper, the lines of a file here (with numbers appended once all are used).",
             &[View::Bars(Quantity::OVER_BASELINE)],
             runs,
             Vec::new(),

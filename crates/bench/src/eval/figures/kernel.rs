@@ -50,11 +50,11 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
     };
     vec![figure(
         "pibench",
-        "What the kernel's tiering does for a B+tree",
+        "The effect of the kernel's tiering on a B+tree",
         "Taneja: Understanding Index Structures for Tiered Memory, §4.3 and Figures 9 to 12",
         "PiBench on a B+tree of a billion keys there, with kernels on remote memory; here models of both kernels on emulated memory, \
          from slow memory on. Its baseline leaves pages where they are: interleave here. MEMBIND0 and 1 are all-fast and all-slow. \
-         On a machine of two kinds of memory, `timberline bench --native --kernel-tiering` does it with the kernel itself.",
+         On a machine of two kinds of memory, `timberline bench --native --kernel-tiering` measures the kernel itself.",
         &[
             View::Bars(Quantity::OVER_BASELINE),
             View::Bars(Quantity::plain(Measure::Moves)),

@@ -53,7 +53,7 @@ fn table(scale: &Scale) -> Figure {
         .map(|name| run("", *name, scale.setting("btree", name, &all(scale))));
     figure(
         "table",
-        "What every placement regains, on every workload of Table 1",
+        "Regained throughput of each placement, on each workload of Table 1",
         "",
         "20 % of the map's bytes in fast memory, records inserted in random order.",
         &[
@@ -63,7 +63,7 @@ fn table(scale: &Scale) -> Figure {
         ],
         runs.collect(),
         vec![claim(
-            "timberline is ahead of every placement that needs no foreknowledge",
+            "timberline beats every placement without foreknowledge",
             "timberline",
             faster_than(REALISABLE),
             (1.001, f64::INFINITY),
@@ -105,7 +105,7 @@ fn bounds(scale: &Scale) -> Figure {
     };
     figure(
         "bounds",
-        "How near to what a grain allows",
+        "Distance to the bound of each grain",
         "",
         "The fast share of lines, beside the most that any placement of pages of 4 KiB could have of lines, and the most \
          that placements of pages, of whole leaves and of single records could have of accesses.",
@@ -141,9 +141,9 @@ fn stalls(scale: &Scale) -> Figure {
     });
     figure(
         "stalls",
-        "What migration costs the slowest requests",
+        "The cost of migration for the slowest requests",
         "",
-        "timberline-paused is timberline with its workers at rest while it is measured.",
+        "timberline-paused is timberline with its workers paused during measurement.",
         &[View::Bars(Quantity::plain(Measure::P99))],
         runs.collect(),
         vec![claim(

@@ -133,7 +133,7 @@ pub fn figures(scale: &Scale) -> Vec<Figure> {
             "15a",
             "Macrobenchmark, S-ART: throughput over the baseline",
             "SIDLE, Figure 15(a)",
-            "20 % fast memory. The paper's ART has no scans; ours has, and they are left out here all the same.",
+            "20 % fast memory. The paper's ART has no scans. Ours has, but this figure leaves them out, too.",
             &[View::Bars(Quantity::OVER_BASELINE)],
             macros(
                 scale,

@@ -48,9 +48,9 @@ fn tpcc(scale: &Scale) -> Figure {
     };
     figure(
         "22",
-        "The accesses of TPC-C",
+        "The index accesses of TPC-C",
         "SIDLE, Figure 22",
-        "There a database runs TPC-C; here one map is asked what its transactions ask of their indexes, without transactions.",
+        "The paper runs TPC-C in a database. Here one map gets the index accesses of its transactions, without transactions.",
         &[View::Bars(Quantity::OVER_BASELINE)],
         runs.collect(),
         maps.map(over).collect(),
@@ -112,7 +112,7 @@ fn traces(
             id,
             title,
             source,
-            "Two of Alibaba's block traces there, those given by --trace here, as fast as the map answers.",
+            "The paper uses two of Alibaba's block traces. Here those given by --trace are replayed as fast as the map answers.",
             &[
                 View::Bars(Quantity::OVER_BASELINE),
                 View::Bars(Quantity::plain(Measure::P99)),

@@ -21,9 +21,9 @@ fn dynamic(scale: &Scale) -> Figure {
     };
     figure(
         "16a",
-        "The hot region moves",
+        "Shifts of the hot region",
         "SIDLE, Figure 16(a)",
-        "Every 10 s here (3 in a quick evaluation), every 60 there. Recovered is what was regained before the shift.",
+        "Every 10 s here (3 s in a quick evaluation), every 60 s in the paper. Recovery means the level of `regained` before the shift.",
         &[
             View::ThroughputOverTime,
             View::FastShareOverTime,
@@ -40,7 +40,7 @@ fn dynamic(scale: &Scale) -> Figure {
                 super::why::SETTLING,
             ),
             claim(
-                "timberline is to regain 90 % within 2 s",
+                "timberline's goal: 90 % within 2 s",
                 "timberline",
                 Quantity::plain(Measure::Recovery),
                 (0.0, 2.0),
@@ -82,7 +82,7 @@ fn intervals(scale: &Scale) -> Figure {
         "16b",
         "Intervals of the workers",
         "SIDLE, Figure 16(b)",
-        "From one look of the migration trigger to the next; the cooler rests four times as long. The improvement over the baseline, over its mean.",
+        "The interval between scans of the migration trigger; the cooler waits four times as long. The improvement over the baseline, over its mean.",
         &[View::Bars(over_mean)],
         runs.collect(),
         vec![claim(
