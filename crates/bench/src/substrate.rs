@@ -1,4 +1,4 @@
-//! The memory that a benchmark runs on: real, or emulated.
+//! The memory of a benchmark: real or emulated.
 
 use timberline_tier::emulator::Emulated;
 use timberline_tier::{Memory, Native, mark};
@@ -8,15 +8,15 @@ pub trait Substrate: Memory {
     /// Whether the slow tier's slowness is emulated.
     const EMULATED: bool;
 
-    /// Switches emulated costs on or off; loading goes without.
+    /// Switches emulated costs on or off; loading runs without them.
     fn charge(&self, on: bool);
 
-    /// The emulator, if it is one.
+    /// The emulator, if the memory is emulated.
     fn emulated(&self) -> Option<&Emulated> {
         None
     }
 
-    /// Tells an instrument outside, if there is one, that what is measured begins or ends.
+    /// Tells an external instrument, if any, that measurement begins or ends.
     fn measured(&self, on: bool);
 }
 
@@ -44,6 +44,6 @@ impl Substrate for Emulated {
         Some(self)
     }
 
-    // It counts itself.
+    // The emulator needs no signal: it counts by itself.
     fn measured(&self, _on: bool) {}
 }

@@ -1,5 +1,5 @@
-//! `all-fast`, with a census: which records lie together in a leaf, and what it takes. The tree
-//! tells no one but its placement, so this is one.
+//! `all-fast`, with a census of the leaves: the records of each leaf and its size. A tree reports
+//! leaves only to its placement, so the census is a placement.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,13 +13,13 @@ use super::plan::Load;
 use crate::bound::{self, Part};
 use crate::report::Bounds;
 
-/// Every node fast. On request, a census of the leaves.
+/// Places every node in fast memory. On request, takes a census of the leaves.
 #[derive(Default)]
 pub struct Census {
     counting: AtomicBool,
-    /// Accesses reported while counting.
+    /// Accesses reported during the census.
     reports: AtomicU64,
-    /// The leaf of the last one.
+    /// The leaf of the last access.
     last: Mutex<Option<(usize, NodeKey)>>,
 }
 
@@ -45,11 +45,11 @@ impl Placement for Census {
 }
 
 impl Census {
-    /// What placements could reach on a loaded, quiet map whose placement this is, within `fast`
-    /// bytes. `None` where a workload's frequencies are not known, if `interrupted` becomes true,
-    /// or if the map's memory has one tier and reports nothing.
+    /// The bounds for placements on a loaded, quiet map with this placement, within `fast` bytes.
+    /// `None` if a workload's frequencies are unknown, if `interrupted` becomes true, or if the
+    /// map's memory has one tier and reports nothing.
     ///
-    /// Looks each record up once, from a thread of its own.
+    /// Looks up each record once, from a thread of its own.
     pub fn bounds<I: PlacedIndex>(
         &self,
         map: &I,
@@ -78,7 +78,7 @@ impl Census {
         })
     }
 
-    /// The leaves by address, each with the sum of its records' `accesses`, which come in the order
+    /// The leaves by address, each with the sum of its records' `accesses`, which are in the order
     /// of `keys`.
     fn leaves<I: PlacedIndex>(
         &self,
@@ -94,7 +94,7 @@ impl Census {
         leaves
     }
 
-    /// Makes an access until it is reported: a thread that was told to let some pass does so first.
+    /// Repeats an access until it is reported: a sampling thread first skips some.
     fn is_reported(&self, access: impl Fn() -> Option<u64>) -> bool {
         let before = self.reports.load(Relaxed);
         (0..=MAX_SAMPLE_INTERVAL).any(|_| {
@@ -111,7 +111,7 @@ impl Census {
         interrupted: &AtomicBool,
     ) -> Option<Vec<(usize, Part)>> {
         let placed = map.placed();
-        // Records side by side come one after the other, mostly: a leaf is a run of them, or few.
+        // Neighbouring records usually come in a row: a leaf is one run of them, or a few.
         let mut runs: Vec<(usize, Part)> = Vec::new();
         for (done, (key, accesses)) in keys.zip(accesses).enumerate() {
             if !self.is_reported(|| map.get(key)) {
@@ -143,8 +143,8 @@ impl Census {
     }
 }
 
-/// The pages that leaves, in order of their addresses, begin in. A page is fast as a whole,
-/// whatever else is in it; what leaves keep beside them, in other pages, goes with it.
+/// The pages in which leaves begin; the leaves are in address order. A page is fast as a whole with
+/// all its content; a leaf's data on other pages is counted with it.
 fn pages(leaves: &[(usize, Part)]) -> Vec<Part> {
     let pages = leaves.chunk_by(|(one, _), (other, _)| one / PAGE == other / PAGE);
     let sum = |leaves: &[(usize, Part)], of: fn(&Part) -> f64| -> f64 {
@@ -175,7 +175,7 @@ mod tests {
         ];
         let accesses = pages(&leaves).into_iter().map(|page| page.accesses);
         assert!(accesses.eq([4.0, 2.0, 5.0]));
-        // Of two pages' worth of memory, pages get 9 of the 11 accesses, and leaves all of them.
+        // With memory for two pages, pages get 9 of the 11 accesses, and leaves all of them.
         let budget = 2.0 * PAGE as f64;
         assert_eq!(bound::fast_share(pages(&leaves), budget), Some(9.0 / 11.0));
         let leaves = leaves.map(|(_, leaf)| leaf).to_vec();

@@ -1,23 +1,22 @@
-//! What records look like: what the keys of requests stand for, and how long values are.
+//! The form of records: the keys that requests stand for, and the length of values.
 
 use std::sync::Arc;
 
 use super::plan::BadPlan;
 use crate::workload::Lines;
 
-/// A word: the least that a key or a value takes, bytes.
+/// A word: the minimum size of a key or a value, bytes.
 const WORD: usize = size_of::<u64>();
 
-/// What the keys of requests stand for.
+/// The keys of the map.
 #[derive(Clone, Debug, Default)]
 pub enum Keys {
-    /// Themselves: numbers of 64 bits.
+    /// 64-bit numbers, as in the requests.
     #[default]
     Words,
-    /// Byte strings of this length, more than eight: the number, most significant byte first, again
-    /// and again.
+    /// Byte strings of this length, more than eight: the number in big-endian order, repeated.
     Wide(usize),
-    /// The byte strings of these ids.
+    /// The byte strings with these ids.
     Lines(Arc<Lines>),
 }
 
@@ -25,7 +24,7 @@ impl Keys {
     /// Keys of `bytes` bytes.
     ///
     /// # Errors
-    /// Not 8 to 128.
+    /// `bytes` is not 8 to 128.
     pub fn of_bytes(bytes: usize) -> Result<Keys, BadPlan> {
         match bytes {
             WORD => Ok(Keys::Words),
@@ -34,7 +33,7 @@ impl Keys {
         }
     }
 
-    /// No key is longer, bytes.
+    /// The maximum length of a key, bytes.
     pub fn longest(&self) -> usize {
         match self {
             Keys::Words => WORD,
@@ -43,16 +42,16 @@ impl Keys {
         }
     }
 
-    /// What they are, for messages.
+    /// A description for messages.
     pub fn name(&self) -> String {
         match self {
             Keys::Words => "numbers".into(),
             Keys::Wide(bytes) => format!("keys of {bytes} bytes"),
-            Keys::Lines(_) => "keys out of a file".into(),
+            Keys::Lines(_) => "keys from a file".into(),
         }
     }
 
-    /// Makes `bytes` the byte string that a request's key stands for.
+    /// Sets `bytes` to the byte string of a request's key.
     #[inline]
     pub fn write(&self, key: u64, bytes: &mut Vec<u8>) {
         bytes.clear();
@@ -70,12 +69,12 @@ impl Keys {
     }
 }
 
-/// What a record looks like.
+/// The form of a record.
 #[derive(Clone, Debug)]
 pub struct Form {
     /// Its key.
     pub keys: Keys,
-    /// Bytes of its value: a word of 8, or else a block of bytes.
+    /// Bytes of its value: 8 for a word, more for a block.
     pub value_bytes: usize,
 }
 
@@ -89,10 +88,10 @@ impl Default for Form {
 }
 
 impl Form {
-    /// Records with such keys and values.
+    /// Records with these keys and values.
     ///
     /// # Errors
-    /// A value's bytes are not 8 to 2048.
+    /// `value_bytes` is not 8 to 2048.
     pub fn new(keys: Keys, value_bytes: usize) -> Result<Form, BadPlan> {
         match value_bytes {
             WORD..=2048 => Ok(Form { keys, value_bytes }),
@@ -107,13 +106,12 @@ impl Form {
         matches!(self.keys, Keys::Words)
     }
 
-    /// Whether values are words, which lie in the leaf.
+    /// Whether values are words, which are stored in the leaf.
     pub fn has_word_values(&self) -> bool {
         self.value_bytes == WORD
     }
 
-    /// Bytes that a value takes beside its leaf; a slot is up to an eighth larger than what is in
-    /// it.
+    /// Bytes of a value stored outside its leaf; a slot is up to an eighth larger than its content.
     pub fn block_bytes(&self) -> usize {
         match self.has_word_values() {
             true => 0,
@@ -121,7 +119,7 @@ impl Form {
         }
     }
 
-    /// Bytes of a key and a value, as they are kept.
+    /// Bytes of a key and a value, as stored.
     pub fn bytes(&self) -> usize {
         self.keys.longest() + WORD + self.block_bytes()
     }

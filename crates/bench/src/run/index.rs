@@ -1,5 +1,4 @@
-//! What requests are run against: a map, seen through the few operations that workloads are made
-//! of.
+//! The operations that workloads need of a map.
 
 use std::sync::Arc;
 
@@ -9,57 +8,57 @@ use timberline_tree::Stats;
 use super::form::Form;
 use crate::substrate::Substrate;
 
-/// An ordered map that requests can be run against. Keys and values are those of the requests; a
-/// map of byte strings keeps what they stand for.
+/// An ordered map for requests. Keys and values are those of the requests; a map of byte strings
+/// stores the strings that they stand for.
 pub trait Index: Send + Sync {
     /// The value of a record.
     fn get(&self, key: u64) -> Option<u64>;
 
-    /// Replaces the value of a present record; false where there is none.
+    /// Replaces the value of an existing record; false if it does not exist.
     ///
     /// # Errors
-    /// One line: memory is used up.
+    /// One line: memory is full.
     fn update(&self, key: u64, value: u64) -> Result<bool, String>;
 
     /// Inserts a record, or replaces its value.
     ///
     /// # Errors
-    /// One line: memory is used up.
+    /// One line: memory is full.
     fn insert(&self, key: u64, value: u64) -> Result<(), String>;
 
-    /// Reads up to `records` records from `from` on. Returns how many there were and the sum of
-    /// their values, so that they are looked at.
+    /// Reads up to `records` records from `from` on. Returns their number and the sum of their
+    /// values, so that the reads are not optimized away.
     fn scan(&self, from: u64, records: usize) -> (usize, u64);
 }
 
 /// An index whose nodes are placed.
 pub trait PlacedIndex: Index + Sized {
-    /// The memory it lives in.
+    /// The memory of the map.
     type Memory: Substrate;
 
-    /// What the report calls it.
+    /// Its name in the report.
     const NAME: &'static str;
 
-    /// Where the placement `timberline` keeps its heat for records of this form.
+    /// The unit in which the placement `timberline` tracks heat for records of this form.
     fn heat(form: &Form) -> HeatIn;
 
     /// An empty map for records of this form.
     ///
     /// # Errors
-    /// One line: there is no memory for it, or it takes no such keys.
+    /// One line: memory cannot be allocated, or the map does not support such keys.
     fn new(
         memory: Self::Memory,
         placement: Arc<dyn Placement>,
         form: &Form,
     ) -> Result<Self, String>;
 
-    /// The memory it lives in.
+    /// The map's memory.
     fn memory(&self) -> &Self::Memory;
 
-    /// The map as a placement's workers see it.
+    /// The map, as the workers of a placement see it.
     fn placed(&self) -> Arc<dyn Placed>;
 
-    /// What it consists of.
+    /// Its size and contents.
     fn stats(&self) -> Stats;
 
     /// Nodes moved to faster and to slower memory so far.

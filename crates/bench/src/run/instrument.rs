@@ -1,10 +1,10 @@
-//! A placement at rest, to count what the emulator itself costs: `cargo xtask callgrind`.
+//! A paused placement, to count the instructions of the emulator itself: `cargo xtask callgrind`.
 //!
-//! The instrument must not be part of the result: for the same lines, the emulator takes the same
-//! instructions whatever placement is measured. A placement at rest is a small map that was loaded
-//! under the placement and read for a while by this thread, beside its workers, and whose workers
-//! are paused then. Scans read the same lines of it under every placement, as copies of records do
-//! not serve scans, and all of these lines are in the modelled cache.
+//! The instrument must not distort the result: for the same lines, the emulator must execute the
+//! same instructions under every placement. This module loads a small map under a placement, reads
+//! it for a while on this thread beside the placement's workers, and then pauses them. Scans then
+//! read the same lines under every placement, because record copies do not serve scans, and all of
+//! these lines are in the modelled cache.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -27,34 +27,34 @@ use crate::workload::{KeySpace, Rng, Workload, Zipf};
 
 const RECORDS: u64 = 20_000;
 const SEED: u64 = 1;
-/// Scans of a measured pass, and the records that each reads.
+/// Scans of a measured pass, and records per scan.
 const SCANS: usize = 2_000;
 const SCANNED: usize = 8;
-/// How long the placement works beside reads. Long enough for nodes to move.
+/// How long the placement works beside reads: long enough for nodes to move.
 const WORKS_FOR: Duration = Duration::from_millis(1_500);
-/// The modelled cache: several times the map.
+/// Size of the modelled cache: several times the map.
 const CACHE: usize = 8 << 20;
 
 type Map = Words<BTree<u64, u64, Emulated>>;
 
-/// See the [module's text](self).
+/// A map with a paused placement; see the [module](self).
 pub struct Instrument {
     subject: Subject<Map>,
     keys: Vec<u64>,
 }
 
-/// All placements of emulated memory.
+/// All placements for emulated memory.
 pub fn emulated_placements() -> impl Iterator<Item = &'static str> {
     let is_emulated = |row: &table::Row| row.grain() != Grain::Kernel;
     TABLE.into_iter().filter(is_emulated).map(|row| row.name)
 }
 
 impl Instrument {
-    /// A map at rest under the placement of this name, all of whose lines that scans read are in
-    /// this thread's modelled cache.
+    /// A map under the placement of this name, with paused workers. This thread's modelled cache
+    /// has all lines that scans read.
     ///
     /// # Errors
-    /// One line: there is no such placement, or no memory for the map.
+    /// One line: the placement is unknown, or memory cannot be allocated.
     pub fn new(placement: &str) -> Result<Instrument, String> {
         let name = placements(&[placement.to_owned()]).map_err(|unknown| unknown.to_string())?[0];
         let space = KeySpace::new(RECORDS).map_err(|error| error.to_string())?;
@@ -96,15 +96,15 @@ impl Instrument {
         Ok(instrument)
     }
 
-    /// Prefetches nodes that no scan reads: one a level, as a lookup leaves that starts over at the
-    /// leaf. What follows must not cost more for it.
+    /// Prefetches nodes that no scan reads, one a level, like a lookup that restarts at the leaf.
+    /// Later reads must not cost more for it.
     pub fn leave_prefetches(&self) {
         let memory = self.subject.map.memory();
         let end = memory.arenas().range_of(TierId::SLOW).end;
         (1..=4).for_each(|node| memory.prefetch(end - node * 1024, 1024));
     }
 
-    /// Makes the same scans with charging on. Returns how many lines they were charged.
+    /// Makes the scans with charging on. Returns the number of charged lines.
     #[inline(never)]
     pub fn scan_charged(&self) -> u64 {
         self.subject.map.memory().charge(true);
@@ -114,7 +114,7 @@ impl Instrument {
         counts.fast + counts.slow + counts.cached
     }
 
-    /// Makes the same scans with charging off. Returns how many lines they were charged: none.
+    /// Makes the scans with charging off. Returns the number of charged lines: none.
     #[inline(never)]
     pub fn scan_uncharged(&self) -> u64 {
         self.subject.map.memory().charge(false);
@@ -131,14 +131,14 @@ impl Instrument {
     }
 }
 
-/// A map of all records under this placement, whose workers are paused.
+/// A map of all records under this placement, with paused workers.
 fn loaded(
     name: &'static str,
     sizes: &Sizes,
     plan: &Plan,
     space: &KeySpace,
 ) -> Result<Subject<Map>, String> {
-    // Slow memory that is as fast: nothing is to be waited for.
+    // Slow memory with the latency of fast memory: no read has to wait.
     let same = Slowness {
         latency: Cost::Times(1.0),
         line: Cost::Times(1.0),
@@ -149,11 +149,11 @@ fn loaded(
         line_ns: 0.0,
     };
     let memory = |arenas| Emulated::new(arenas, Profile::new("same", vec![same]), base);
-    let row = table::row(name).ok_or_else(|| format!("there is no placement `{name}`"))?;
+    let row = table::row(name).ok_or_else(|| format!("unknown placement `{name}`"))?;
     let subject = Subject::<Map>::new(row, sizes, plan, memory, &Form::default())?;
     subject.map.memory().charge(false);
-    // In order, so that the nodes are the same under every placement: otherwise a full leaf shares
-    // records with the neighbour that is in its tier.
+    // Loaded in order, so that nodes are the same under every placement. In random order a full
+    // leaf would share records with the neighbour in its own tier.
     let mut keys: Vec<u64> = (0..RECORDS).map(|id| space.key(id)).collect();
     keys.sort_unstable();
     for key in keys {
@@ -188,7 +188,7 @@ fn plan(space: &KeySpace) -> Result<Plan, String> {
 mod tests {
     use super::*;
 
-    /// Lines are equal, so instructions can be compared.
+    /// Lines are equal, so instructions are comparable.
     #[test]
     fn scans_read_the_same_lines_under_every_placement() {
         let charged = |name| {

@@ -1,4 +1,4 @@
-//! A subject's turns, and what was measured of it in them.
+//! A subject's turns, and their measurements.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::report::progress::{Progress, Turn};
 use crate::report::{Outcome, Sample};
 use crate::substrate::Substrate;
 
-/// A subject with what was measured of it so far.
+/// A subject with its measurements so far.
 pub struct Measurement<'a, I: PlacedIndex> {
     /// The map.
     pub subject: Subject<I>,
@@ -30,14 +30,14 @@ pub struct Measurement<'a, I: PlacedIndex> {
     cpu_seconds: f64,
     series: Vec<Sample>,
     moves: (u64, u64),
-    /// Inserts that found memory full; what they were to add is missing later.
+    /// Inserts refused because memory was full; later reads of these records fail.
     refused: u64,
-    /// Requests of a trace that were due and did not get their turn.
+    /// Requests of a trace that were due but not executed.
     unanswered: u64,
 }
 
 impl<'a, I: PlacedIndex> Measurement<'a, I> {
-    /// Nothing measured yet.
+    /// A measurement without turns.
     pub fn new(subject: Subject<I>, sources: Vec<Source<'a>>) -> Self {
         Measurement {
             subject,
@@ -56,12 +56,12 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         }
     }
 
-    /// Whether anything was measured.
+    /// Whether it has any measured time.
     pub fn is_measured(&self) -> bool {
         self.ops > 0
     }
 
-    /// This map's turn.
+    /// Runs a turn of this map.
     pub fn turn(
         &mut self,
         plan: &Plan,
@@ -167,7 +167,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             self.latencies.add(&slice.latencies).expect("same bounds");
             self.unanswered += slice.unanswered;
         }
-        // At the very end, as whoever looks on may take its time.
+        // Last, because a listener may take its time.
         progress.turn_ends(turn, &slice.latencies);
         Ok(())
     }
@@ -186,8 +186,8 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             promoted: self.moves.0,
             demoted: self.moves.1,
             unanswered: self.unanswered,
-            // The process's time comes in hundredths of a second, so in moments a part of it may
-            // seem more than all.
+            // The process's CPU time has a resolution of 10 ms, so over very short runs a part can
+            // exceed the whole.
             worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
             emulated: I::Memory::EMULATED,
             series: self.series,
@@ -201,19 +201,19 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         outcome.set_lines(fast, slow, cached, self.ops);
         self.subject.describe(&mut outcome);
         if load.requests.move_on() {
-            // What was counted before is an average over a time, and bounds only what does not move
-            // in it.
+            // The counted frequencies are averages over time. They bound only placements that do
+            // not adapt within it.
             outcome.fast_share_bound = None;
         }
         outcome
     }
 }
 
-/// User and system time of this process so far, to a hundredth of a second.
+/// User and system time of this process so far, with a resolution of 10 ms.
 fn process_cpu_seconds() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields 14 and 15; the second, a name in parentheses, may hold spaces.
+    // Fields 14 and 15; the second, a name in parentheses, may contain spaces.
     let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
     let ticks: f64 = fields
         .skip(11)

@@ -1,5 +1,4 @@
-//! Memory that is taken so that others have no more of it than they should: the kernel knows no
-//! budget.
+//! A memory hog: takes fast memory away from the kernel, which has no notion of a budget.
 
 use std::path::Path;
 
@@ -7,19 +6,20 @@ use timberline_tier::tiering::{self, Set};
 use timberline_tier::topology::Topology;
 use timberline_tier::{Arenas, ArenasConfig, MAX_SLOT, TierConfig, TierId};
 
-/// Free memory that is taken, for as long as this lives.
+/// Occupied memory, until dropped.
 pub struct MemoryHog {
-    /// Most of it, where nobody moves it; none where this process may not take huge pages.
+    /// Most of the memory, which nothing moves; none if this process may not use huge pages.
     _held: Vec<Set>,
-    /// What huge pages left over. Locked, so it is not reclaimed; DAMON moves it all the same.
+    /// The rest, in small pages. Locked, so the kernel does not reclaim it; DAMON moves it
+    /// nevertheless.
     _arenas: Arenas,
 }
 
 impl MemoryHog {
-    /// Leaves `free` bytes free on NUMA `nodes`, which is what a map may use of them.
+    /// Leaves `free` bytes free on NUMA `nodes`, for a map to use.
     ///
     /// # Errors
-    /// One line: the nodes' free memory isn't known, or can't be held.
+    /// One line: the nodes' free memory is unknown, or cannot be taken.
     pub fn leave(free: usize, nodes: &[u32]) -> Result<Self, String> {
         let root = Path::new("/");
         let mut held = Vec::new();
@@ -37,11 +37,11 @@ impl MemoryHog {
             nodes: nodes.to_vec(),
         }];
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
-        // A node that has less after all (the kernel keeps some of what it calls free to itself)
-        // would get this process killed for what is bound to it; unbound, it comes from elsewhere.
+        // If a node has less (the kernel reserves some memory that it reports as free), bound
+        // memory would get this process killed. Unbound memory comes from another node instead.
         let unbound = arenas.unbind();
         unbound.map_err(|error| format!("fast memory can't be held: {error}"))?;
-        // Slots are never given back: they are gone with the arenas.
+        // Slots are never freed: they disappear with the arenas.
         while arenas.allocate(TierId::FAST, MAX_SLOT).is_ok() {}
         let locked = arenas.lock(TierId::FAST);
         locked.map_err(|error| format!("{limit} bytes of fast memory can't be held: {error}"))?;

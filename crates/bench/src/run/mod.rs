@@ -1,8 +1,8 @@
 //! Runs workloads on placements, side by side.
 //!
-//! All maps of a workload are loaded first; then they take turns on the same threads, A B C B C A
-//! …, so that whatever disturbs the machine disturbs all of them. The workers of a map that is not
-//! its turn are paused. Round `i` of one placement is comparable with round `i` of another.
+//! All maps of a workload are loaded first. Then they take turns on the same threads, A B C B C A
+//! …, so that a disturbance of the machine affects all of them. During a turn the workers of all
+//! other maps are paused. Round `i` of one placement is comparable with round `i` of another.
 
 mod census;
 mod form;

@@ -1,5 +1,4 @@
-//! A subject whose pages are placed, and not its nodes: its scheme, between the emulator's page map
-//! and a worker.
+//! Page placement for a subject: a scheme, between the emulator's page map and a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,16 +10,16 @@ use timberline_research::pages::{Moment, PageCounts, PageScheme, PageTable, Page
 use timberline_tier::emulator::{Emulated, PAGE, PageMap, spend};
 use timberline_tier::{Memory, TierId};
 
-/// A sample in so many missing lines makes an oracle: few enough to be quick, and in no step with
+/// Sampling interval of an oracle, in cache misses: large enough to be quick, and not in step with
 /// the lines of a visit.
 const ORACLE_SAMPLES: u32 = 7;
 
-/// See the [module's text](self).
+/// The page placement of a subject; see the [module](self).
 pub struct PageSide {
     pages: PageMap,
     paged: Arc<Paged>,
     done: Arc<AtomicU64>,
-    /// Of the scheme that is told what will be asked.
+    /// The pages of a scheme that knows the requests in advance.
     counts: Option<Arc<PageCounts>>,
     bound: Option<f64>,
 }
@@ -50,7 +49,7 @@ impl PageSide {
         }
     }
 
-    /// What works in the background.
+    /// Its background worker.
     pub fn workers(&self) -> Vec<Box<dyn Worker>> {
         if self.is_oracle() {
             return Vec::new();
@@ -62,8 +61,8 @@ impl PageSide {
         })]
     }
 
-    /// Takes what was loaded into use, in the order in which memory was taken: nobody watched
-    /// meanwhile.
+    /// Enters the loaded pages in the order of their allocation, since nothing tracked them while
+    /// loading.
     pub fn settle(&self, memory: &Emulated) {
         let arenas = memory.arenas();
         let chunks = (0..arenas.tiers()).flat_map(|tier| arenas.committed(TierId(tier as u8)));
@@ -72,19 +71,19 @@ impl PageSide {
             .place(pages.map(|address| memory.page_of(address)));
     }
 
-    /// Whether it is to be told what will be asked.
+    /// Whether the scheme knows the requests in advance.
     pub fn is_oracle(&self) -> bool {
         self.counts.is_some()
     }
 
-    /// From now on, until [`PageSide::arrange`], missing lines are counted. All pages are fast
-    /// meanwhile, so that counting takes no longer than it must.
+    /// Counts cache misses from now until [`PageSide::arrange`]. All pages are fast meanwhile, to
+    /// make counting quick.
     pub fn begin_counting(&self) {
         self.count(true, TierId::FAST);
         self.pages.sample_every(ORACLE_SAMPLES);
     }
 
-    /// Places the pages by what was counted.
+    /// Places the pages by their counts.
     pub fn arrange(&mut self) {
         self.count(false, TierId::SLOW);
         self.bound = self
@@ -101,28 +100,28 @@ impl PageSide {
         }
     }
 
-    /// So many more requests were done.
+    /// Reports this many more requests.
     pub fn did(&self, requests: u64) {
         self.done.fetch_add(requests, Relaxed);
     }
 
-    /// The pages as they are.
+    /// The current pages.
     pub fn tally(&self) -> Tally {
         self.paged.tally()
     }
 
-    /// What the scheme believes now.
+    /// The scheme's current state.
     pub fn view(&self) -> Option<View> {
         self.paged.view()
     }
 
-    /// The fast share that the best pages have by what was counted, if that was done.
+    /// The fast share of the best pages by the counts, if there are any.
     pub fn bound(&self) -> Option<f64> {
         self.bound
     }
 }
 
-/// Takes the scheme's steps, and for as long as they are said to take.
+/// Executes the scheme's steps, each for as long as it should take.
 struct PageWorker {
     pages: PageMap,
     paged: Arc<Paged>,
@@ -138,7 +137,7 @@ impl Worker for PageWorker {
         self.paged.waker()
     }
 
-    /// The time is the memory's, which stands still while others have their turn.
+    /// The memory's time, which stands still during turns of other maps.
     fn step(&mut self, _: &dyn Placed, _: Duration) -> Next {
         let turn = self.paged.step(Moment {
             now: self.pages.now(),

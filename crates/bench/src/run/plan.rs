@@ -1,4 +1,4 @@
-//! What a run is to do, checked before anything is built.
+//! The plan of a run, checked before anything is built.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::form::{Form, Keys};
 use super::source::Requests;
 use crate::workload::{KeySpace, Tpcc, Workload};
 
-/// The maps that can be measured.
+/// The available maps.
 pub const INDEXES: [&str; 3] = ["btree", "art", "masstree"];
 
-/// Something asked for is not possible. One line that names it and what is possible.
+/// Bad input. One line that names it and what is possible.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadPlan(pub String);
 
@@ -27,21 +27,21 @@ impl fmt::Display for BadPlan {
 
 impl std::error::Error for BadPlan {}
 
-/// How much fast memory a placement may use.
+/// The fast-memory budget of a placement.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// A share of the tree's bytes.
+    /// A fraction of the tree's bytes.
     Ratio(f64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(usize),
 }
 
 impl Budget {
-    /// Reads `20%`, `64M`, `1.5G`, `4096` (bytes).
+    /// Parses `20%`, `64M`, `1.5G`, `4096` (bytes).
     ///
     /// # Errors
-    /// It is none of these.
+    /// The text has none of these forms.
     pub fn parse(text: &str) -> Result<Budget, BadPlan> {
         let bad = || {
             BadPlan(format!(
@@ -102,12 +102,12 @@ impl fmt::Display for Budget {
     }
 }
 
-/// One line of the comparison: the same load for every map.
+/// A load: the same requests and records for every map.
 #[derive(Clone)]
 pub struct Load {
     /// The requests.
     pub requests: Requests,
-    /// What the records look like.
+    /// The form of the records.
     pub form: Form,
 }
 
@@ -120,7 +120,7 @@ impl Load {
         }
     }
 
-    /// TPC-C's accesses, which have keys of their own.
+    /// TPC-C's accesses, which have their own keys.
     pub fn tpcc(tpcc: Tpcc, form: Form) -> Load {
         Load {
             requests: Requests::Tpcc(tpcc),
@@ -129,12 +129,13 @@ impl Load {
     }
 }
 
-/// Reads a count: `2M`, `200k`, `1000`.
+/// Parses a count: `2M`, `200k`, `1000`.
 ///
 /// # Errors
-/// It is none: one line.
+/// One line: it is no count.
 pub fn count(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is no count: give a number from 1 on, such as 2M, 200k or 5000");
+    let bad =
+        || format!("`{text}` is not a count: give a number from 1 on, such as 2M, 200k or 5000");
     let (digits, unit) = match text.chars().last() {
         Some('k' | 'K') => (&text[..text.len() - 1], 1_000),
         Some('m' | 'M') => (&text[..text.len() - 1], 1_000_000),
@@ -145,10 +146,10 @@ pub fn count(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
 }
 
-/// Reads SIDLE's watermarks, such as `85:95`: percents of fast memory, the low one first.
+/// Parses SIDLE's watermarks, such as `85:95`: percentages of fast memory, the low one first.
 ///
 /// # Errors
-/// They are not two percents in order.
+/// They are not two percentages in order.
 pub fn watermarks(text: &str) -> Result<(f64, f64), BadPlan> {
     let percent = |text: &str| text.parse::<f64>().ok().map(|it| it / 100.0);
     let both = text.split_once(':');
@@ -161,10 +162,10 @@ pub fn watermarks(text: &str) -> Result<(f64, f64), BadPlan> {
     })
 }
 
-/// Reads what a CPU's cache holds: a power of two bytes, such as `1M` or `128K`.
+/// Parses the size of the modelled CPU cache: a power of two bytes, such as `1M` or `128K`.
 ///
 /// # Errors
-/// It is none, or the emulator can't have it.
+/// It is no such size, or outside the emulator's range.
 pub fn cpu_cache(text: &str) -> Result<CacheSize, BadPlan> {
     let bytes = match Budget::parse(text) {
         Ok(Budget::Bytes(bytes)) => bytes,
@@ -177,10 +178,10 @@ pub fn cpu_cache(text: &str) -> Result<CacheSize, BadPlan> {
     })
 }
 
-/// What to run.
+/// The plan of a run.
 #[derive(Clone)]
 pub struct Plan {
-    /// The workloads, one after the other.
+    /// The loads, one after the other.
     pub loads: Vec<Load>,
     /// The maps, one after the other: names of [`INDEXES`].
     pub indexes: Vec<&'static str>,
@@ -196,36 +197,36 @@ pub struct Plan {
     pub warmup: Duration,
     /// The fast budget.
     pub budget: Budget,
-    /// Moves the hot region so often (in a placement's own measured time); one long round then.
+    /// Interval at which the hot region moves, in a placement's own measured time; makes one long
+    /// round.
     pub shift_every: Option<Duration>,
-    /// From one look of SIDLE's trigger to the next; its cooler rests four times as long, as
-    /// published. The published one if none.
+    /// Interval between scans of SIDLE's trigger; its cooler waits four times as long, as
+    /// published. The published interval if `None`.
     pub interval: Option<Duration>,
-    /// The shares of fast memory that SIDLE's use stays between, low and high. The published ones
-    /// if none.
+    /// SIDLE's low and high watermarks, as fractions of fast memory. The published ones if `None`.
     pub watermarks: Option<(f64, f64)>,
-    /// Makes all of it repeatable.
+    /// Seed of all requests.
     pub seed: u64,
-    /// The NUMA nodes of the two tiers; empty for any.
+    /// The NUMA nodes of the two tiers; empty for any node.
     pub nodes: [Vec<u32>; 2],
-    /// What the emulator takes a CPU's cache to hold, for each thread.
+    /// Size of the emulator's CPU cache, for each thread.
     pub cpu_cache: CacheSize,
-    /// What the work of placements of pages costs.
+    /// The costs of page placements.
     pub page_costs: PageCosts,
 }
 
-/// The placements of a list of names, in the order of [`TABLE`], each once.
+/// The placements of a list of names, in the order of [`TABLE`], without duplicates.
 ///
 /// # Errors
-/// One that is unknown, or none.
+/// A name is unknown, or the list is empty.
 pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
     choose("placement", &TABLE.map(|row| row.name), names)
 }
 
-/// The maps of a list of names, in the order of [`INDEXES`], each once.
+/// The maps of a list of names, in the order of [`INDEXES`], without duplicates.
 ///
 /// # Errors
-/// One that is unknown, or none.
+/// A name is unknown, or the list is empty.
 pub fn indexes(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
     choose("index", &INDEXES, names)
 }
@@ -250,13 +251,13 @@ fn choose(
     }
 }
 
-/// Whether the placement of this name heeds a setting.
+/// Whether a setting affects the placement of this name.
 fn heeds(placement: &str, setting: Setting) -> bool {
     table::row(placement).is_some_and(|row| row.heeds.contains(&setting))
 }
 
 impl Plan {
-    /// The settings given that not all placements heed, with their options.
+    /// The given settings that do not affect all placements, with their options.
     fn settings(&self) -> impl Iterator<Item = (&'static str, Setting)> {
         let interval = self.interval.map(|_| ("--interval", Setting::Interval));
         let watermarks = self.watermarks;
@@ -264,18 +265,18 @@ impl Plan {
         interval.into_iter().chain(watermarks)
     }
 
-    /// One sentence for each setting that only some of the placements heed.
+    /// One sentence for each setting that affects only some placements.
     pub fn notes(&self) -> Vec<String> {
         let note = |(option, setting)| {
             let placements = self.placements.iter().copied();
             let heeding = placements.filter(|name| heeds(name, setting));
             let heeding = heeding.collect::<Vec<_>>().join(", ");
-            format!("{option} is heeded by {heeding} alone.")
+            format!("{option} affects {heeding} only.")
         };
         self.settings().map(note).collect()
     }
 
-    /// Checks that one of the placements heeds each setting given.
+    /// Checks that each given setting affects at least one placement.
     fn check_heeded(&self) -> Result<(), BadPlan> {
         for (option, setting) in self.settings() {
             if !self.placements.iter().any(|name| heeds(name, setting)) {
@@ -300,43 +301,42 @@ impl Plan {
         }
     }
 
-    /// Bytes that a workload's inserts may add to a map during the run.
+    /// Upper bound of the bytes that a workload's inserts add to a map during the run.
     pub fn growth(&self, load: &Load) -> usize {
-        // Of a thread.
+        // Per thread.
         const REQUESTS_A_SECOND: f64 = 3e6;
         let seconds = self.warmup.as_secs_f64() + self.slice.as_secs_f64() * self.rounds as f64;
         let requests = seconds * self.threads as f64 * REQUESTS_A_SECOND;
         (requests * load.requests.inserts() * self.record_bytes(load) as f64) as usize
     }
 
-    /// Bytes of a chunk of the arenas: small beside the budget, as each size of nodes leaves part
-    /// of one unused, and tables are as long as the addresses that are reserved, whole chunks among
-    /// them.
+    /// Bytes of a chunk of the arenas. Small compared with the budget: each size class leaves part
+    /// of a chunk unused, and tables cover the reserved addresses, which are whole chunks.
     pub fn chunk_bytes(&self, load: &Load) -> usize {
         (self.tree_bytes(load) as usize / 512)
             .next_power_of_two()
             .max(64 << 10)
     }
 
-    /// Bytes of the largest of the maps when it is loaded, at most.
+    /// Upper bound of the loaded bytes of the largest map.
     fn tree_bytes(&self, load: &Load) -> u64 {
         load.requests.records() * self.record_bytes(load)
     }
 
-    /// Bytes that a record takes at most on average, in the largest of the maps.
+    /// Upper bound of the average bytes of a record, in the largest map.
     fn record_bytes(&self, load: &Load) -> u64 {
         match (&load.form.keys, self.indexes.as_slice()) {
-            // A tree of random 16-byte records is three quarters full at least.
+            // A tree of random 16-byte records is at least three quarters full.
             (Keys::Words, ["btree"]) => 24 + load.form.block_bytes() as u64,
             _ => 40 + load.form.bytes() as u64,
         }
     }
 
-    /// Checks what can be known before loading: that every setting has an effect, and that the
-    /// machine's memory can hold the maps.
+    /// Checks before loading that every setting has an effect, and that the machine's memory can
+    /// hold the maps.
     ///
     /// # Errors
-    /// One line with what is needed and what is there.
+    /// One line with the needed and the available amount.
     pub fn check(&self, available: u64) -> Result<(), BadPlan> {
         self.check_heeded()?;
         let record = |load: &Load| self.record_bytes(load);

@@ -1,20 +1,20 @@
-//! How fast a placement recovers when the hot region moves.
+//! The recovery of a placement after the hot region moves.
 
 use std::time::Duration;
 
 use crate::report::compare::{FLOOR, ROOF};
 use crate::report::{Outcome, Sample, median};
 
-/// Time before a shift whose level counts as what was regained.
+/// The time before a shift that defines the level to recover.
 const LEVEL: f64 = 2.0;
-/// Back means: this share of the level before.
+/// Recovered means this fraction of the level before.
 const BACK: f64 = 0.9;
-/// Samples that must together be back, so that one lucky sample does not count.
+/// Consecutive samples that must recover together, so that one lucky sample does not count.
 const SUSTAINED: usize = 3;
 
-/// Fills in the time from each shift until `regained`, and the fast share, are back to 90 % of
-/// their level, from the series of the outcomes of one workload. Without both references, or for
-/// them, there is none.
+/// Sets the time from each shift until `regained` and the fast share are back to 90 % of their
+/// levels, from the samples of one workload's outcomes. Stays unset without both references, and
+/// for the references themselves.
 pub fn fill(outcomes: &mut [Outcome], every: Duration) {
     let throughput = ends(outcomes, |sample| Some(sample.ops_per_s));
     let fast_share = ends(outcomes, |sample| sample.fast_share);
@@ -30,11 +30,10 @@ pub fn fill(outcomes: &mut [Outcome], every: Duration) {
     }
 }
 
-/// Something of a sample.
+/// A figure of a sample.
 type Figure = fn(&Sample) -> Option<f64>;
 
-/// What a figure is with `interleave` and with `all-fast`; `None` if these are not there, or the
-/// wrong way round.
+/// The figure's values under `interleave` and `all-fast`; `None` if they are missing or reversed.
 fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
     let usual = |placement: &str| {
         let outcome = outcomes.iter().find(|it| it.placement == placement)?;
@@ -44,8 +43,8 @@ fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
     (roof > floor).then_some((floor, roof))
 }
 
-/// The median and the longest time after a shift until a figure is back on its way between the
-/// ends.
+/// The median and the longest time after a shift until a figure recovers, relative to these
+/// references.
 fn times(
     outcome: &Outcome,
     ends: Option<(f64, f64)>,
@@ -62,8 +61,7 @@ fn times(
     (median(&times), times.last().copied())
 }
 
-/// The time from each shift until the series is back, s; as long as the whole interval where it is
-/// not.
+/// The time from each shift until the figure recovers, s; the whole interval if it does not.
 fn recoveries(series: &[(f64, f64)], every: f64) -> Vec<f64> {
     let end = series.last().map_or(0.0, |&(at, _)| at);
     let shifts = (1..)
@@ -84,7 +82,7 @@ fn recoveries(series: &[(f64, f64)], every: f64) -> Vec<f64> {
             window.iter().map(|&(_, regained)| regained).sum::<f64>() / SUSTAINED as f64
                 >= BACK * level
         });
-        // A sample covers the time before it: it was back when the first of them began.
+        // A sample covers the time before it, so recovery came at the start of the first of them.
         let tick = after.first().map_or(0.0, |&(at, _)| at - shift);
         times.push(back.map_or(every, |window| window[0].0 - shift - tick));
     }
@@ -97,7 +95,7 @@ mod tests {
 
     #[test]
     fn recovery_is_counted_from_the_shift() {
-        // Level 0.9 until 5 s, nothing for 1.2 s, then 0.9 again.
+        // Level 0.9 until 5 s, zero for 1.2 s, then 0.9 again.
         let level = |at: f64| if (5.05..6.25).contains(&at) { 0.0 } else { 0.9 };
         let series: Vec<_> = (1..=100)
             .map(|tick| f64::from(tick) / 10.0)

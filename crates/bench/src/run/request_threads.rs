@@ -1,4 +1,4 @@
-//! The request threads: run one map for a while and count.
+//! The request threads: run requests on one map for a slice of time, and count.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,25 +12,25 @@ use super::schedule::{Clock, Due, Schedule, Since};
 use super::source::Source;
 use crate::workload::{Op, Request};
 
-/// How often the clock and the stop flag are looked at.
+/// Interval of checks of the clock and the stop flag, in requests.
 const BLOCK: u64 = 64;
-/// One request in so many is timed; reading the clock costs about a tenth of a request.
+/// Interval at which requests are timed; reading the clock costs about a tenth of a request.
 const TIMED: u64 = 16;
 /// How often a sample of the run is taken.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// What a slice came to.
+/// The result of a slice.
 pub struct Slice {
-    /// Requests done.
+    /// Requests completed.
     pub ops: u64,
-    /// For how long, s.
+    /// Its length, s.
     pub seconds: f64,
-    /// Lines touched by the request threads.
+    /// Lines accessed by the request threads.
     pub lines: LineCounts,
-    /// Latencies of the timed requests, ns; of requests at the times of a trace all, and from when
-    /// they were due.
+    /// Latencies of the timed requests, ns. On a trace's schedule, all requests are timed, from
+    /// when they were due.
     pub latencies: Histogram<u64>,
-    /// Requests of a trace that were due and had not had their turn at the end.
+    /// Requests of a trace that were due but not executed by the end.
     pub unanswered: u64,
     /// Reads of loaded keys that found nothing: 0, or the map is broken.
     pub lost: u64,
@@ -38,11 +38,11 @@ pub struct Slice {
     pub refused: u64,
 }
 
-/// A thread sleeps until so long before a request is due, and spins from then on: to be woken takes
-/// time, and is none of the map's.
+/// A thread sleeps until this long before a request is due, and then spins: waking up takes time
+/// that is not the map's.
 const EARLY: Duration = Duration::from_micros(120);
 
-/// The clock of a slice that the flag ends.
+/// The clock of a slice, which the stop flag ends.
 struct Wall<'a> {
     start: Instant,
     stop: &'a AtomicBool,
@@ -71,7 +71,7 @@ impl Clock for Wall<'_> {
     }
 }
 
-/// What a thread has done so far, for others to look at.
+/// A thread's counters so far, for observers.
 #[derive(Default)]
 #[repr(align(128))]
 struct Meter {
@@ -80,10 +80,10 @@ struct Meter {
     slow: AtomicU64,
 }
 
-/// A look at a slice while it runs.
+/// A snapshot of a running slice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Glance {
-    /// Time since its start, s.
+    /// Time since the start, s.
     pub at: f64,
     /// Requests so far.
     pub ops: u64,
@@ -93,8 +93,8 @@ pub struct Glance {
     pub slow: u64,
 }
 
-/// Runs the sources, one a thread, for `length` or until `interrupted`, some requests at least.
-/// `glance` is called every [`TICK`], and once at least.
+/// Runs the sources, one a thread, for `length` or until `interrupted`, but at least a few
+/// requests. Calls `glance` every [`TICK`], and at least once.
 pub fn slice(
     map: &impl Index,
     sources: &mut [Source<'_>],
@@ -105,7 +105,8 @@ pub fn slice(
 ) -> Slice {
     let stop = AtomicBool::new(false);
     let meters: Vec<Meter> = sources.iter().map(|_| Meter::default()).collect();
-    // Where the trace is now: the threads ended the slice before within moments of one another.
+    // The trace's current position: in the previous slice all threads ended at almost the same
+    // time.
     let origin = sources.iter().filter_map(Source::due).min();
     let start = Instant::now();
     let parts: Vec<Slice> = std::thread::scope(|scope| {
@@ -155,8 +156,8 @@ pub fn slice(
     whole
 }
 
-/// Makes `passes` requests of the sources without writing anything: the accesses are as they will
-/// be, and the map stays as it is.
+/// Makes `passes` requests of the sources without writing: the same accesses, but the map stays
+/// unchanged.
 pub fn rehearse(
     map: &impl Index,
     sources: &mut [Source<'_>],
@@ -192,7 +193,7 @@ pub fn rehearse(
 fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {
     let mut slice = Slice::nothing();
     let (start, lines) = (Instant::now(), thread_counts());
-    // At least once: a thread may get its first turn when the time is over.
+    // At least once: a thread may start only after the slice's time.
     loop {
         for number in 0..BLOCK {
             let request = source.next();
@@ -265,7 +266,7 @@ impl Slice {
         }
     }
 
-    /// Adds what another thread did at the same time.
+    /// Adds the counters of another thread of the same slice.
     fn add(&mut self, other: Slice) {
         self.ops += other.ops;
         self.seconds = self.seconds.max(other.seconds);
@@ -298,7 +299,7 @@ impl Slice {
         self.lost += u64::from(!found);
     }
 
-    /// Whether an update found its record, as far as is known where memory was full.
+    /// Whether an update found its record; unknown if memory was full.
     #[inline(always)]
     fn updated(&mut self, outcome: Result<bool, String>) -> bool {
         outcome.unwrap_or_else(|_full| {

@@ -20,23 +20,23 @@ use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
 use crate::workload::{Permutation, Rng};
 
-/// Warm-up of a placement that does not adapt: enough to fill the caches.
+/// Warm-up of a static placement: enough to fill the caches.
 const CACHES: Duration = Duration::from_millis(500);
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Default)]
 pub struct Measured {
     /// Each placement on each workload.
     pub outcomes: Vec<Outcome>,
-    /// What placements of each grain could have reached.
+    /// The bounds of placements of each grain.
     pub bounds: Vec<Bounds>,
 }
 
-/// Runs the plan on this machine's own memory. What was measured before `interrupted` became true
-/// is returned all the same.
+/// Runs the plan on this machine's own memory. Also returns the results measured before
+/// `interrupted` became true.
 ///
 /// # Errors
-/// One line: memory that can't be had, or a map that lost records.
+/// One line: memory cannot be allocated, or a map lost records.
 pub fn native(
     plan: &Plan,
     progress: &dyn Progress,
@@ -45,10 +45,10 @@ pub fn native(
     run(plan, &Native, progress, interrupted)
 }
 
-/// The same on emulated memory whose fast tier costs what `base` says.
+/// The same on emulated memory with the fast-tier costs `base`.
 ///
 /// # Errors
-/// As [`native`].
+/// Like [`native`].
 pub fn emulated(
     plan: &Plan,
     profile: &Profile,
@@ -60,7 +60,7 @@ pub fn emulated(
     run(plan, &memory, progress, interrupted)
 }
 
-// Generic, and in here only: each kind of memory makes all maps anew.
+// Only this file is generic over memory: each kind compiles all maps again.
 fn run<M: Substrate>(
     plan: &Plan,
     memory: &dyn Fn(Arenas) -> M,
@@ -106,7 +106,7 @@ fn run_one<I: PlacedIndex>(
         mut measurements,
     } = load_all::<I>(plan, load, memory, progress, interrupted)?;
     if interrupted.load(Relaxed) {
-        // Maps that are half loaded would miss records.
+        // Half-loaded maps would miss records.
         return Ok(Measured::default());
     }
     let length = plan.slice;
@@ -123,8 +123,8 @@ fn run_one<I: PlacedIndex>(
         measurement.turn(plan, load, warmup, false, progress, interrupted)?;
     }
     for round in 1..=plan.rounds {
-        // Each time in another order, so that none always follows the same one, whose data then
-        // fill the CPU's caches.
+        // The order changes each round, so that no map always follows the same one, whose data then
+        // fills the CPU's caches.
         let lane = Rng::new(plan.seed, round as u64);
         let order = Permutation::new(measurements.len() as u64, lane);
         for position in 0..order.len() {
@@ -163,7 +163,8 @@ struct Loaded<'a, I: PlacedIndex> {
     measurements: Vec<Measurement<'a, I>>,
 }
 
-/// Loads every subject with the same records, the all-fast one first: its bytes are the tree's.
+/// Loads all subjects with the same records. The all-fast map goes first: its bytes define the
+/// tree's.
 fn load_all<'a, I: PlacedIndex>(
     plan: &Plan,
     load: &'a Load,
@@ -172,7 +173,7 @@ fn load_all<'a, I: PlacedIndex>(
     interrupted: &AtomicBool,
 ) -> Result<Loaded<'a, I>, String> {
     let records = load.requests.records() as usize;
-    // Addresses, not memory.
+    // Reserves addresses, not memory.
     let guess = records * (96 + 2 * load.form.bytes()) + (64 << 20);
     let chunk = plan.chunk_bytes(load);
     let sizes = Sizes {
@@ -220,7 +221,7 @@ fn load_all<'a, I: PlacedIndex>(
     if !plan.placements.contains(&ROOF) {
         measurements.remove(0);
     }
-    // The last to come, as it takes what the others left of fast memory.
+    // Last, because it uses the fast memory that the others leave free.
     if let Some(measurement) = measurements
         .iter_mut()
         .find(|measurement| measurement.subject.is_kernels())
@@ -288,7 +289,7 @@ fn load_map<'a, I: PlacedIndex>(
     Ok(Measurement::new(subject, sources(plan, load)))
 }
 
-/// The requests of all threads, from the beginning.
+/// The requests of all threads, from the start.
 fn sources<'a>(plan: &Plan, load: &'a Load) -> Vec<Source<'a>> {
     let threads = 0..plan.threads;
     threads
@@ -296,7 +297,7 @@ fn sources<'a>(plan: &Plan, load: &'a Load) -> Vec<Source<'a>> {
         .collect()
 }
 
-/// How many of the uppermost levels fit into so many bytes together; 255 if all do.
+/// The number of top levels that fit into this many bytes together; 255 if all do.
 fn levels_within(stats: &Stats, bytes: usize) -> u8 {
     let mut nodes = 0;
     let fits = |level: &&LevelFill| {

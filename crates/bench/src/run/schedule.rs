@@ -1,29 +1,29 @@
-//! Requests made when they are due, not when the map has time for them.
+//! Requests issued on schedule, independent of the map's speed.
 //!
-//! A request's latency is counted from the moment it was due to its answer. So a map that stalls is
-//! late for all requests that were due meanwhile, and each of them shows it; in a closed loop only
-//! the one that stalled would ("coordinated omission": Tene, "How NOT to Measure Latency", 2013).
+//! The latency of a request counts from the time it was due to its response. So a stall delays all
+//! requests that were due meanwhile, and each of them shows it. In a closed loop only the stalled
+//! request would ("coordinated omission": Tene, "How NOT to Measure Latency", 2013).
 //!
-//! Invariant: each request that is due before the end has a turn, or is told to have missed it.
+//! Invariant: each request that is due before the end is executed, or reported as missed.
 
 use std::time::Duration;
 
 use super::source::Source;
 use crate::workload::Request;
 
-/// The time since a slice began.
+/// The clock of a slice.
 pub trait Clock {
-    /// Now.
+    /// The time since the slice began.
     fn now(&self) -> Duration;
 
-    /// Returns at `due`, or soon after it; false if the slice ends before.
+    /// Returns at `due` or soon after; false if the slice ends before.
     fn wait_until(&self, due: Duration) -> bool;
 
     /// Whether the slice is over.
     fn is_over(&self) -> bool;
 }
 
-/// Requests with the time at which each is due, which never falls.
+/// Requests with their due times, which never decrease.
 pub trait Timetable {
     /// When the next request is due.
     fn due(&self) -> Duration;
@@ -32,26 +32,25 @@ pub trait Timetable {
     fn take(&mut self) -> Request;
 }
 
-/// What is to be done now.
+/// The next step of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
-    /// Make a request, which was due then.
+    /// Execute a request that was due then.
     Make(Request, Duration),
-    /// Nothing any more: a request's turn had not come when the slice ended, so long after it was
-    /// due.
+    /// The slice ended before this request was executed; it was due this long before the end.
     Missed(Duration),
 }
 
-/// The turns of one thread in one slice.
+/// The steps of one thread in one slice.
 pub struct Schedule<'a, T, C> {
     timetable: T,
     clock: &'a C,
-    /// When the slice was seen to be over.
+    /// When the end of the slice was noticed.
     ended: Option<Duration>,
 }
 
 impl<'a, T: Timetable, C: Clock> Schedule<'a, T, C> {
-    /// All that is due until the clock says that the slice is over.
+    /// All requests due before the clock reports the end of the slice.
     pub fn new(timetable: T, clock: &'a C) -> Self {
         Schedule {
             timetable,
@@ -60,7 +59,7 @@ impl<'a, T: Timetable, C: Clock> Schedule<'a, T, C> {
         }
     }
 
-    /// How long ago a request was due.
+    /// The time since a request was due.
     pub fn since(&self, due: Duration) -> Duration {
         self.clock.now().saturating_sub(due)
     }
@@ -69,7 +68,7 @@ impl<'a, T: Timetable, C: Clock> Schedule<'a, T, C> {
 impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
     type Item = Due;
 
-    /// The next turn, when it is time for it.
+    /// Waits for the next step.
     fn next(&mut self) -> Option<Due> {
         let due = self.timetable.due();
         if self.ended.is_none() && self.clock.is_over() {
@@ -81,7 +80,7 @@ impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
             return Some(Due::Missed(waited));
         }
         if self.clock.now() < due && !self.clock.wait_until(due) {
-            // What comes later is due even later.
+            // Later requests are due later still.
             return None;
         }
         Some(Due::Make(self.timetable.take(), due))
@@ -90,9 +89,9 @@ impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
 
 /// A source whose trace was at `origin` when the slice began.
 pub struct Since<'a, 't> {
-    /// Where requests come from.
+    /// The source of requests.
     pub source: &'a mut Source<'t>,
-    /// The time of the trace that is the slice's 0.
+    /// The trace's time at the start of the slice.
     pub origin: Duration,
 }
 
@@ -120,7 +119,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const US: Duration = Duration::from_micros(1);
 
-    /// Time that only the test and waiting move.
+    /// A clock that advances only by the test and by waiting.
     struct Fake {
         now: Cell<Duration>,
         end: Duration,
@@ -154,8 +153,8 @@ mod tests {
         }
     }
 
-    /// The latencies of a map that takes 10 µs for a request and `stall` for the third, in a slice
-    /// of 12 ms; and how long those waited that missed their turn.
+    /// The latencies of a map that takes 10 µs per request and `stall` for the third, in a slice of
+    /// 12 ms; and how long the missed requests had waited.
     fn latencies(stall: Duration) -> (Vec<Duration>, Vec<Duration>) {
         let now = Cell::new(Duration::ZERO);
         let clock = Fake { now, end: 12 * MS };
@@ -180,8 +179,8 @@ mod tests {
         assert_eq!(latencies(10 * US), (vec![10 * US; 12], vec![]));
     }
 
-    /// The stall is from 2 to 7 ms. Requests 3 to 7 were due meanwhile: each waits for its end, and
-    /// for those before it.
+    /// The stall lasts from 2 to 7 ms. Requests 3 to 7 are due meanwhile: each waits for its end,
+    /// and for the requests before it.
     #[test]
     fn a_stall_shows_in_all_requests_that_were_due_meanwhile() {
         let (made, missed) = latencies(5 * MS);
@@ -191,8 +190,8 @@ mod tests {
         assert_eq!((made, missed), (expected, vec![]));
     }
 
-    /// The stall outlasts the slice by 0.5 ms: requests 3 to 12 never had their turn, and had
-    /// waited for so long.
+    /// The stall outlasts the slice by 0.5 ms: requests 3 to 12 are missed, after waiting that
+    /// long.
     #[test]
     fn what_misses_its_turn_is_told_with_its_wait() {
         let (made, missed) = latencies(10 * MS + 500 * US);

@@ -1,5 +1,4 @@
-//! Everything that the results of a run depend on: what a command was asked, and what the JSON
-//! keeps.
+//! All inputs of a run's results, as the JSON records them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,10 +16,10 @@ use super::source::Requests;
 use crate::trace::Trace;
 use crate::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
 
-/// More requests a second than any map answers.
+/// More requests a second than any map serves.
 const MOST_A_SECOND: f64 = 50e6;
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestSetting {
@@ -37,11 +36,12 @@ pub enum RequestSetting {
     Trace {
         /// The file.
         path: PathBuf,
-        /// Its format; by its name if none is given.
+        /// Its format; if `None`, its name tells it.
         format: Option<String>,
         /// Replay speed: 2 is twice as fast as recorded.
         speed: Option<f64>,
-        /// Whether each request waits for the answer to the one before it, whatever the timestamps.
+        /// Whether to run in a closed loop: each request waits for the response to the previous
+        /// one, whatever the timestamps.
         closed_loop: bool,
     },
 }
@@ -56,7 +56,7 @@ impl RequestSetting {
         }
     }
 
-    /// A trace, as fast as the maps answer.
+    /// A trace in a closed loop.
     pub fn closed_loop(path: &Path, format: Option<String>) -> Self {
         RequestSetting::Trace {
             path: path.into(),
@@ -77,7 +77,7 @@ pub struct Setting {
     pub indexes: Vec<String>,
     /// The requests.
     pub requests: RequestSetting,
-    /// Records loaded before the requests; a trace has its own.
+    /// Records loaded before the requests; a trace defines its own.
     pub records: u64,
     /// Bytes of a key, 8 to 128.
     pub key_bytes: usize,
@@ -93,7 +93,7 @@ pub struct Setting {
     pub slice_s: f64,
     /// Rounds.
     pub rounds: usize,
-    /// Unmeasured time before the rounds, for placements that adapt, s.
+    /// Unmeasured warm-up of adaptive placements, s.
     pub warmup_s: f64,
     /// Interval at which the hot region moves, s.
     pub shift_every_s: Option<f64>,
@@ -109,7 +109,7 @@ pub struct Setting {
     pub profile: String,
     /// NUMA nodes of the fast tier and of the slow one; empty for the emulator.
     pub nodes: [Vec<u32>; 2],
-    /// Who moves pages between NUMA nodes, if that was set for the run.
+    /// The kernel's tiering mode, if the run sets it.
     pub kernel_tiering: Option<String>,
     /// Seed of all requests.
     pub seed: u64,
@@ -119,7 +119,7 @@ fn line(error: impl fmt::Display) -> BadPlan {
     BadPlan(error.to_string())
 }
 
-/// Checks a time in seconds, named by its option.
+/// Checks seconds, named by their option.
 fn seconds(option: &str, seconds: f64, least: f64) -> Result<Duration, BadPlan> {
     if (least..=86_400.0).contains(&seconds) {
         return Ok(Duration::from_secs_f64(seconds));
@@ -253,7 +253,7 @@ impl Setting {
         Ok(Requests::Trace { trace, speed })
     }
 
-    /// What a reader of the results has to know about this run of `plan`.
+    /// Caveats for readers of the results of this run of `plan`.
     pub fn notes(&self, plan: &Plan) -> Vec<String> {
         let trace = match (&self.requests, plan.speed()) {
             (RequestSetting::Trace { .. }, Some(speed)) => Some(format!(
@@ -269,9 +269,9 @@ impl Setting {
         trace.into_iter().chain(plan.notes()).collect()
     }
 
-    /// About how long it takes, s; good enough to compare runs with each other.
+    /// Its estimated time, s; good enough to compare runs with each other.
     pub fn estimate_s(&self) -> f64 {
-        // Measured on two cores: loading a record, and an oracle's rehearsal.
+        // Measured on two cores: loading a record, and the rehearsal of an oracle.
         const LOAD: f64 = 1.2e-6;
         const REHEARSAL: f64 = 2.0 * 0.6e-6;
         let kind = |name: &String| table::row(name).map(|row| row.kind);
@@ -290,7 +290,7 @@ impl Setting {
             + maps * self.slice_s * self.rounds as f64
     }
 
-    /// The requests in a word.
+    /// A short description of the requests.
     pub fn workload(&self) -> String {
         match &self.requests {
             RequestSetting::Workloads { names, .. } => names.join(", "),
@@ -299,7 +299,7 @@ impl Setting {
     }
 }
 
-/// A replay speed that fills a slice with requests, and asks for no more than a map can answer.
+/// Checks that a replay speed fills a slice with requests, and stays below any map's throughput.
 fn checked_speed(speed: f64, trace: &Trace, span_ns: u64, slice: Duration) -> Result<f64, String> {
     if !(speed.is_finite() && speed > 0.0) {
         return Err(format!("--speed {speed}: give a number above 0"));
@@ -321,7 +321,7 @@ fn checked_speed(speed: f64, trace: &Trace, span_ns: u64, slice: Duration) -> Re
     Ok(speed)
 }
 
-/// Names a run in a line.
+/// A one-line name of a run.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (index, workload) = (self.indexes.join(", "), self.workload());
@@ -338,7 +338,7 @@ impl fmt::Display for Setting {
 pub mod tests {
     use super::*;
 
-    /// A run of moments.
+    /// A very short run.
     pub fn tiny() -> Setting {
         Setting {
             indexes: vec!["btree".into()],

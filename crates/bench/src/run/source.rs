@@ -1,5 +1,5 @@
-//! Where a thread's requests come from: the endless stream of a workload or of TPC-C's accesses, or
-//! its share of a trace.
+//! The source of a thread's requests: the endless stream of a workload or of TPC-C's accesses, or
+//! its part of a trace.
 
 use std::iter::Cycle;
 use std::sync::Arc;
@@ -10,37 +10,38 @@ use crate::workload::{
     Distribution, KeySpace, Request, Stream, Tpcc, TpccStream, Workload, load_order,
 };
 
-/// What is run: made once for all maps and threads.
+/// The requests of a run, shared by all maps and threads.
 #[derive(Clone)]
 pub enum Requests {
     /// A workload over a key space.
     Stream {
-        /// What is asked.
+        /// The workload.
         workload: Workload,
-        /// Of which records.
+        /// The keys.
         space: KeySpace,
     },
     /// The accesses of TPC-C's transactions.
     Tpcc(Tpcc),
-    /// A trace, over and over.
+    /// A trace, repeated.
     Trace {
-        /// What was recorded.
+        /// The recorded requests.
         trace: Arc<Trace>,
-        /// How many times as fast as the trace requests are made, at its times (which it must
-        /// tell); `None` for a closed loop, where each is made when the one before it is answered.
+        /// The replay speed: requests follow the trace's timestamps (which it must have), sped up
+        /// by this factor. `None` for a closed loop, in which each request waits for the response
+        /// to the previous one.
         speed: Option<f64>,
     },
 }
 
 /// One thread's requests.
 pub enum Source<'a> {
-    /// Endless.
+    /// An endless stream of a workload.
     Stream(Box<Stream>),
-    /// Endless.
+    /// An endless stream of TPC-C.
     Tpcc(Box<TpccStream>),
-    /// The thread's share of a trace, around and around.
+    /// The thread's part of a trace, repeated.
     Trace(Cycle<Replay<'a>>),
-    /// The same, at the trace's times.
+    /// The same, on the trace's schedule.
     Timed(Timed<'a>),
 }
 
@@ -48,7 +49,7 @@ impl Requests {
     /// The requests of one of `threads` threads; the same for the same seed.
     ///
     /// # Panics
-    /// If a trace that tells no times is to be made at them.
+    /// If a trace without timestamps is to be replayed on schedule.
     pub fn source(&self, seed: u64, thread: usize, threads: usize) -> Source<'_> {
         match self {
             Requests::Stream { workload, space } => {
@@ -72,9 +73,8 @@ impl Requests {
         }
     }
 
-    /// How often each of the records is touched, in the order of [`Requests::key`]: of a workload
-    /// as [its distribution says](Workload::frequencies), of a trace over all of it. `None` where
-    /// that is not known.
+    /// The accesses of each record, in the order of [`Requests::key`]: for a workload [by its
+    /// distribution](Workload::frequencies), for a trace counted over all of it. `None` if unknown.
     pub fn frequencies(&self, seed: u64) -> Option<Vec<f32>> {
         match self {
             Requests::Stream { workload, space } => workload.frequencies(space, seed),
@@ -83,7 +83,7 @@ impl Requests {
         }
     }
 
-    /// Whether what is wanted moves on with the requests: records become hot as they are inserted.
+    /// Whether the hot set moves with the requests: records become hot as they are inserted.
     pub fn move_on(&self) -> bool {
         match self {
             Requests::Stream { workload, .. } => {
@@ -103,7 +103,7 @@ impl Requests {
         }
     }
 
-    /// How many records are loaded before.
+    /// The number of records loaded before.
     pub fn records(&self) -> u64 {
         match self {
             Requests::Stream { space, .. } => space.records(),
@@ -112,7 +112,7 @@ impl Requests {
         }
     }
 
-    /// The share of the requests that add a record.
+    /// The fraction of requests that insert a record.
     pub fn inserts(&self) -> f64 {
         match self {
             Requests::Stream { workload, .. } => f64::from(workload.mix().insert) / 100.0,
@@ -132,14 +132,14 @@ impl Requests {
         order.map(move |id| self.key(id))
     }
 
-    /// Puts the hot region of a workload that has one in its `epoch`th place.
+    /// Moves the hot region of a workload, if it has one, to its place in `epoch`.
     pub fn set_hot_epoch(&self, epoch: u64) {
         if let Requests::Stream { workload, .. } = self {
             workload.hot_epoch().set(epoch);
         }
     }
 
-    /// What the report calls it.
+    /// Its name in the report.
     pub fn name(&self) -> &str {
         match self {
             Requests::Stream { workload, .. } => workload.name(),
@@ -150,7 +150,7 @@ impl Requests {
 }
 
 impl Source<'_> {
-    /// The next request; there always is one.
+    /// The next request; there is always one.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -165,7 +165,7 @@ impl Source<'_> {
         }
     }
 
-    /// When the next request is due, since the source began; `None` in a closed loop.
+    /// When the next request is due, since the start of the source; `None` in a closed loop.
     #[inline]
     pub fn due(&self) -> Option<Duration> {
         match self {

@@ -1,4 +1,4 @@
-//! A map with its placement, workers and memory: one of those that take turns.
+//! A subject: a map with its placement, workers and memory. Subjects take turns.
 
 mod watched;
 
@@ -24,12 +24,12 @@ use super::plan::Plan;
 use crate::report::{LevelFill, Outcome};
 use crate::substrate::Substrate;
 
-/// Nodes of fast memory that the oracle leaves free for inner nodes to come.
+/// Nodes of fast memory that the oracle leaves free for future inner nodes.
 const ORACLE_KEEPS: usize = 8;
-/// So many pages of the kernel's are looked at while requests are made: it takes a millisecond.
+/// Number of the kernel's pages sampled while requests run: it takes a millisecond.
 const ASKED: usize = 4096;
 
-/// See the [module's text](self).
+/// A map under measurement; see the [module](self).
 pub struct Subject<I: PlacedIndex> {
     /// The placement's row.
     pub row: &'static Row,
@@ -39,24 +39,24 @@ pub struct Subject<I: PlacedIndex> {
     pub map: I,
     /// Its placement.
     placement: Arc<dyn Placement>,
-    /// The same, if it is to be told what will be asked.
+    /// The placement again, if it knows the requests in advance.
     oracle: Option<Arc<Oracle>>,
-    /// What places its pages, if that is not its nodes' placement.
+    /// The placement of its pages, if pages are placed.
     pages: Option<PageSide>,
-    /// What counts its leaves, if it is all fast.
+    /// The census of its leaves, if it is all fast.
     pub census: Option<Arc<Census>>,
     workers: Workers,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
-    /// The NUMA nodes that its tiers are bound to.
+    /// The NUMA nodes of its tiers.
     nodes: [Vec<u32>; 2],
-    /// What keeps the kernel within the budget.
+    /// The memory hog that enforces the budget on the kernel.
     hog: Option<MemoryHog>,
-    /// What counts the kernel's moves, once it is left to the kernel.
+    /// The counter of the kernel's moves, once the kernel places its pages.
     counter: Option<MoveCounter>,
 }
 
-/// The bytes that a subject may use.
+/// The memory sizes of a subject.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     /// Bytes of the whole tree in fast memory.
@@ -65,18 +65,18 @@ pub struct Sizes {
     pub fast: usize,
     /// The slow limit.
     pub slow: usize,
-    /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that none has
+    /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that no map has
     /// larger pages than another.
     pub chunk: usize,
-    /// How many of the uppermost levels fit into fast memory together; 255 if all do.
+    /// The number of top levels that fit into fast memory together; 255 if all do.
     pub levels: u8,
 }
 
 impl<I: PlacedIndex> Subject<I> {
-    /// An empty map, placed by the placement of this row.
+    /// An empty map under the placement of this row.
     ///
     /// # Errors
-    /// One line: arenas that can't be had, or a budget too small for the placement's tables.
+    /// One line: arenas cannot be allocated, or the budget is too small for the placement's tables.
     pub fn new(
         row: &'static Row,
         sizes: &Sizes,
@@ -93,8 +93,8 @@ impl<I: PlacedIndex> Subject<I> {
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
         config.chunk_bytes = sizes.chunk.min(config.chunk_bytes);
-        // A huge page moves as a whole, and only to where as much is free side by side: hardly ever
-        // under a tight budget.
+        // A huge page moves as a whole, and only into contiguous free memory: rare under a tight
+        // budget.
         config.huge_pages &= row.grain() != Grain::Kernel;
         let limits = [fast, slow];
         config.tiers = limits
@@ -164,17 +164,18 @@ impl<I: PlacedIndex> Subject<I> {
         })
     }
 
-    /// Whether it gets better with time.
+    /// Whether its placement adapts over time.
     pub fn adapts(&self) -> bool {
         matches!(self.row.kind, Kind::Adaptive | Kind::Paused)
     }
 
-    /// Whether the kernel decides where its pages are.
+    /// Whether the kernel places its pages.
     pub fn is_kernels(&self) -> bool {
         self.row.grain() == Grain::Kernel
     }
 
-    /// Whether pages are moved, by whomever: a node's address does not tell its tier then.
+    /// Whether pages are placed, by the kernel or the emulator: a node's address does not tell its
+    /// tier then.
     fn is_of_pages(&self) -> bool {
         self.is_kernels() || self.pages.is_some()
     }
@@ -186,12 +187,12 @@ impl<I: PlacedIndex> Subject<I> {
         }
     }
 
-    /// Whether the placement is to be told what will be asked.
+    /// Whether the placement knows the requests in advance.
     pub fn is_oracle(&self) -> bool {
         self.oracle.is_some() || self.pages.as_ref().is_some_and(PageSide::is_oracle)
     }
 
-    /// Calls `rehearse`, which makes the requests that will be asked, and places the map by them.
+    /// Calls `rehearse`, which makes the requests of the run, and places the map by them.
     pub fn arrange(&mut self, rehearse: impl FnOnce(&I)) {
         if let Some(oracle) = &self.oracle {
             oracle.begin_counting();
@@ -206,14 +207,14 @@ impl<I: PlacedIndex> Subject<I> {
         }
     }
 
-    /// So many more requests were done.
+    /// Reports this many more requests.
     pub fn did(&self, requests: u64) {
         if let Some(pages) = &self.pages {
             pages.did(requests);
         }
     }
 
-    /// Nodes, or pages, moved to faster and to slower memory so far.
+    /// Nodes or pages moved so far to faster and to slower memory.
     pub fn moves(&self) -> (u64, u64) {
         match &self.pages {
             Some(pages) => (pages.tally().promoted, pages.tally().demoted),
@@ -221,7 +222,7 @@ impl<I: PlacedIndex> Subject<I> {
         }
     }
 
-    /// Bytes in fast memory; where the kernel has them, about.
+    /// Bytes in fast memory; an estimate if the kernel places the pages.
     pub fn fast_bytes(&self) -> usize {
         match &self.pages {
             Some(pages) => pages.tally().fast * PAGE,
@@ -229,39 +230,39 @@ impl<I: PlacedIndex> Subject<I> {
                 let pages = self.committed().1 / PAGE;
                 self.fast_bytes_of_kernel(pages / ASKED)
             }
-            // What a placement is told of its fill makes it believe in more room; to look on must
-            // not.
+            // Not through the placement: reading its fill raises its capacity estimate, and an
+            // observer must change nothing.
             None => self.map.memory().arenas().used(TierId::FAST),
         }
     }
 
-    /// Bytes that the kernel has in fast memory, as far as one page in `one_in` tells.
+    /// Estimated bytes in the kernel's fast memory, from one page in `one_in`.
     fn fast_bytes_of_kernel(&self, one_in: usize) -> usize {
         let arenas = self.map.memory().arenas();
         let bytes = arenas.bytes_on(TierId::SLOW, &self.nodes[0], one_in);
         bytes.unwrap_or(0)
     }
 
-    /// Leaves what was loaded to the kernel, which may use `fast` bytes of fast memory.
+    /// Hands the loaded pages to the kernel, with `fast` bytes of fast memory.
     ///
     /// # Errors
-    /// One line: the kernel refuses, or the rest of fast memory can't be held.
+    /// One line: the kernel refuses, or the memory hog cannot take the rest of fast memory.
     pub fn leave_to_kernel(&mut self, fast: usize) -> Result<(), String> {
         let unbound = self.map.memory().arenas().unbind();
         unbound.map_err(|error| format!("the kernel does not take the map's memory: {error}"))?;
         self.hog = Some(MemoryHog::leave(fast, &self.nodes[0])?);
-        // From here on, as what the hog drives out is none of the map's.
+        // Counts start here: pages that the hog displaces are not the map's.
         self.counter = Some(MoveCounter::begin(Path::new("/")));
         Ok(())
     }
 
-    /// What the kernel moved since it was left to it.
+    /// The kernel's moves since it took over.
     pub fn kernel_moves(&self) -> Option<KernelMoves> {
         self.counter.as_ref().map(MoveCounter::moved)
     }
 
-    /// Lets the workers run until [`Subject::pause`], unless theirs are to rest while it is
-    /// `measured`.
+    /// Resumes the workers until [`Subject::pause`], unless the placement pauses its workers while
+    /// it is `measured`.
     pub fn resume(&self, measured: bool) {
         if !(measured && self.row.kind == Kind::Paused) {
             self.workers.resume();
@@ -282,7 +283,7 @@ impl<I: PlacedIndex> Subject<I> {
             .sum()
     }
 
-    /// A worker that panicked, if any did.
+    /// The panic of a worker, if one panicked.
     pub fn panicked(&self) -> Option<String> {
         self.workers.panicked()
     }
@@ -296,8 +297,8 @@ impl<I: PlacedIndex> Subject<I> {
         )
     }
 
-    /// Pages that are not where their tier is bound; `None` where none is, or the kernel does not
-    /// tell.
+    /// Pages on a node other than their tier's; `None` if no tier is bound, or the kernel does not
+    /// report it.
     fn misplaced_pages(&self) -> Option<u64> {
         if self.is_kernels() || self.nodes.iter().all(Vec::is_empty) {
             return None;
@@ -308,9 +309,9 @@ impl<I: PlacedIndex> Subject<I> {
         censuses.map(|census| Some(census?.misplaced as u64)).sum()
     }
 
-    /// Where each level of a tree of nodes lies, root first.
+    /// The levels of a tree of nodes by tier, root first.
     fn levels_of(stats: &Stats) -> Vec<LevelFill> {
-        // On average, where nodes differ.
+        // An average, if nodes differ in size.
         let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
         let node = (stats.bytes_in_nodes / nodes.sum::<usize>().max(1)) as u64;
         let level = |(level, fill): (usize, &timberline_tree::LevelFill)| LevelFill {
@@ -323,7 +324,7 @@ impl<I: PlacedIndex> Subject<I> {
         stats.levels.iter().enumerate().map(level).collect()
     }
 
-    /// Fills in what the map itself tells.
+    /// Sets the figures that the map itself reports.
     pub fn describe(&self, outcome: &mut Outcome) {
         let stats = self.map.stats();
         let arenas = self.map.memory().arenas();

@@ -11,7 +11,7 @@ use crate::run::form::Form;
 use crate::run::index::{Index, PlacedIndex};
 use crate::substrate::Substrate;
 
-/// The map, and how long its values are.
+/// The map, and the length of its values.
 pub struct Words<T> {
     map: T,
     value_bytes: usize,

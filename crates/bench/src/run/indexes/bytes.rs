@@ -12,7 +12,7 @@ use crate::run::form::{Form, Keys};
 use crate::run::index::{Index, PlacedIndex};
 use crate::substrate::Substrate;
 
-/// A map over byte strings, with what its records look like.
+/// A map over byte strings, with the form of its records.
 pub struct Bytes<T> {
     map: T,
     form: Form,

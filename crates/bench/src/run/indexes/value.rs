@@ -1,14 +1,13 @@
-//! What maps keep for the values of requests: the word itself, or a block of bytes that begins with
-//! it.
+//! The stored values of requests: the word itself, or a block of bytes that starts with it.
 
 use std::cell::RefCell;
 use std::hint::black_box;
 
 use timberline_tree::Value;
 
-/// A value that stands for a word.
+/// A stored value that stands for a word.
 pub trait Stored: Value {
-    /// Lends the value of `bytes` bytes that stands for `word`.
+    /// Lends the value of `bytes` bytes for `word`.
     fn lend_word<R>(word: u64, bytes: usize, take: impl FnOnce(Self::Ref<'_>) -> R) -> R;
 
     /// Reads the whole value, and returns the word.

@@ -1,4 +1,4 @@
-//! A subject, for whoever looks on while it has its turn.
+//! A subject, as an observer sees it during its turn.
 
 use timberline_placement::View;
 use timberline_tier::{Memory, TierId};
@@ -24,7 +24,7 @@ impl<I: PlacedIndex> Watched for Subject<I> {
     fn memory(&self) -> MemoryUse {
         let arenas = self.map.memory().arenas();
         let bytes = |bytes: usize| bytes as u64;
-        // The kernel has no budget of ours; the hog leaves it what it leaves it.
+        // The kernel has no budget setting; the hog leaves that much free.
         let budget = self.budget.filter(|_| !self.is_kernels());
         let usable = match self.is_of_pages() {
             true => budget,
