@@ -1,33 +1,33 @@
-//! Tables: one request a line, its key in one column and what it does, perhaps, in another.
+//! Tables: one request a line, with its key in one column and perhaps its operation in another.
 //!
-//! Block traces come like this: `version,time,op,size,lbn`, with the SCSI commands 28 (read) and 2a
-//! (write). The first line names the columns; without such a line, columns are named by number.
-//! Cells may stand in double quotes, but commas within them are not understood and show as a wrong
-//! number of columns.
+//! Block traces have this form: `version,time,op,size,lbn`, with the SCSI commands 28 (read) and 2a
+//! (write). The first line names the columns; without such a line, columns have numbers. Cells may
+//! be in double quotes, but a comma within quotes still separates cells and causes an error about
+//! the number of columns.
 
 use super::error::TraceError;
 use super::requests::Requests;
 use super::source::Source;
 
-/// Columns taken for the key, and for the operation, where the user names none.
+/// Default names of the columns for the key and for the operation.
 const KEY_NAMES: [&str; 9] = [
     "key", "lbn", "lba", "block", "sector", "offset", "address", "obj_id", "id",
 ];
 const OP_NAMES: [&str; 6] = ["op", "opcode", "operation", "type", "iotype", "rw"];
 const TIME_NAMES: [&str; 5] = ["time", "timestamp", "ts", "time_us", "time_ns"];
-/// Operations taken for reads and writes where the user names none: words, and the SCSI commands
-/// READ and WRITE of 6, 10, 12 and 16 bytes in hexadecimal.
+/// Default values for reads and writes: words, and the SCSI commands READ and WRITE of 6, 10, 12
+/// and 16 bytes in hexadecimal.
 const READS: [&str; 8] = ["r", "read", "rs", "get", "08", "28", "a8", "88"];
 const WRITES: [&str; 10] = [
     "w", "write", "ws", "put", "set", "update", "0a", "2a", "aa", "8a",
 ];
 
-/// The most blocks that one request may span: more is a misread column.
+/// The maximum number of blocks of one request: more means a misread column.
 const MOST_BLOCKS: u64 = 1 << 16;
-/// Keys of a device, where there are several.
+/// Number of keys of each device, if there are several devices.
 const DEVICE_BITS: u32 = 44;
 
-/// Which column is what. Columns are given by number from 1, or by name, in any case.
+/// The roles of columns. Columns are given by number from 1, or by name, in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvColumns {
     key: Option<String>,
@@ -36,14 +36,14 @@ pub struct CsvColumns {
     writes: Vec<String>,
     size: Option<String>,
     block: Option<u64>,
-    /// The column is of bytes, and a key is a block of them.
+    /// The column holds bytes, and a key is a block of them.
     offset: Option<String>,
     device: Option<String>,
     time: Option<String>,
     unit: Option<Unit>,
 }
 
-/// What a trace's times count: nanoseconds in one.
+/// The unit of a trace's times, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit(u64);
 
@@ -58,7 +58,7 @@ impl Unit {
         }
     }
 
-    /// So many of them, perhaps with decimals, in ns.
+    /// A time in this unit, perhaps with decimals, in ns.
     fn nanos(self, text: &str) -> Option<u64> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let nanos = number(whole)?.checked_mul(self.0)?;
@@ -74,19 +74,19 @@ impl Unit {
 }
 
 impl CsvColumns {
-    /// Sets the option `name`, and says whether there is one:
+    /// Sets the option `name`. Returns whether the option exists:
     ///
-    /// - `key`: the column of keys (or block numbers, offsets, …), whole numbers, decimal or `0x…`.
-    /// - `op`: the column that says what a request does.
-    /// - `read`, `write`: a value of that column; give the option again for further values.
+    /// - `key`: the column of keys (or block numbers, offsets, …): whole numbers, decimal or `0x…`.
+    /// - `op`: the column of operations.
+    /// - `read`, `write`: a value of that column; repeat the option for further values.
     /// - `size`: the column of sizes in bytes. A request then touches every block it spans, one key
     ///   after another; without it, only its first.
-    /// - `block`: the size of what one key stands for, bytes; 512 unless given.
+    /// - `block`: bytes of a block, which is one key; 512 by default.
     /// - `offset`: instead of `key`, a column of offsets in bytes: the key is the number of the
     ///   block there.
-    /// - `device`: a column of whole numbers that tells devices apart: each has its own keys.
-    /// - `time`: the column that says when a request was made.
-    /// - `unit`: what times count: `ns`, `us`, `ms` or `s`. Without it, times are left aside.
+    /// - `device`: a column of whole numbers that identifies the device: each has its own keys.
+    /// - `time`: the column of the request's time.
+    /// - `unit`: the unit of times: `ns`, `us`, `ms` or `s`. Without it, times are ignored.
     ///
     /// # Errors
     ///
@@ -101,8 +101,7 @@ impl CsvColumns {
             "block" => match value.parse() {
                 Ok(bytes) if bytes > 0 => self.block = Some(bytes),
                 _ => {
-                    let what =
-                        format!("block is `{value}`, possible is a number of bytes from 1 on");
+                    let what = format!("block is `{value}`: give a number of bytes from 1 on");
                     return Err(TraceError::in_format(what));
                 }
             },
@@ -112,7 +111,7 @@ impl CsvColumns {
             "unit" => match Unit::parse(value) {
                 Some(unit) => self.unit = Some(unit),
                 None => {
-                    let what = format!("unit is `{value}`, possible are ns, us, ms and s");
+                    let what = format!("unit is `{value}`: give ns, us, ms or s");
                     return Err(TraceError::in_format(what));
                 }
             },
@@ -122,8 +121,8 @@ impl CsvColumns {
     }
 
     /// Alibaba's block traces (github.com/alibaba/block-traces):
-    /// `device_id,opcode,offset,length,timestamp` without a line of names, offsets and lengths in
-    /// bytes, times in µs. Its volumes have blocks of 4 KiB.
+    /// `device_id,opcode,offset,length,timestamp` without a header line, offsets and lengths in
+    /// bytes, times in µs. The volumes have 4 KiB blocks.
     pub fn alibaba() -> CsvColumns {
         let column = |number: u8| Some(number.to_string());
         CsvColumns {
@@ -139,7 +138,7 @@ impl CsvColumns {
     }
 }
 
-/// Reads the requests of a table. `writes` is the share of writes where no column tells.
+/// Reads the requests of a table. `writes` is the fraction of writes if no column tells.
 pub(super) fn read(
     source: &mut Source,
     columns: &CsvColumns,
@@ -187,19 +186,19 @@ fn number(cell: &str) -> Option<u64> {
     }
 }
 
-/// A column that was found.
+/// A column of the table.
 #[derive(Clone, Debug)]
 struct Column {
     index: usize,
     name: String,
 }
 
-/// How to read the lines of one table.
+/// The layout of one table.
 #[derive(Debug)]
 struct Table {
     width: usize,
     key: Column,
-    /// How much of the key's column is one key: 1, or the bytes of a block.
+    /// The size of a key in the key column's unit: 1, or the bytes of a block.
     scale: u64,
     device: Option<Column>,
     op: Option<Column>,
@@ -231,7 +230,7 @@ impl Table {
         })?;
         let values = |given: &[String], usual: &[&str]| {
             let usual = || usual.iter().map(|&value| value.to_owned()).collect();
-            // Who names only one kind means the other by its usual values.
+            // If the user names only one kind, the other has its default values.
             if given.is_empty() {
                 usual()
             } else {
@@ -254,12 +253,12 @@ impl Table {
         })
     }
 
-    /// Whether the first line names columns rather than being a request.
+    /// Whether the first line names columns instead of being a request.
     fn has_header(&self, first: &str) -> bool {
         cells(first).nth(self.key.index).and_then(number).is_none()
     }
 
-    /// Adds what one line asks for.
+    /// Adds the requests of one line.
     fn add(&self, line: &str, requests: &mut Requests) -> Result<(), String> {
         let all: Vec<&str> = cells(line).collect();
         if all.len() != self.width {
@@ -282,13 +281,13 @@ impl Table {
         let blocks = match (size, self.scale) {
             (None, _) => 1,
             (Some(size), 1) => size.div_ceil(self.block).max(1),
-            // From the middle of a block on, it may reach into one more.
+            // A request that starts within a block may reach into one more.
             (Some(size), block) => (at % block).saturating_add(size.max(1)).div_ceil(block),
         };
         if blocks > MOST_BLOCKS || first.checked_add(blocks - 1).is_none() {
             let (size, block) = (size.unwrap_or(0), self.block);
             return Err(format!(
-                "{size} bytes at {at} span {blocks} blocks of {block}; at most {MOST_BLOCKS} may be"
+                "{size} bytes at {at} span {blocks} blocks of {block}; the maximum is {MOST_BLOCKS}"
             ));
         }
         let device = self.device.as_ref().map(|column| {
@@ -307,14 +306,14 @@ impl Table {
         Ok(())
     }
 
-    /// Where the keys of a device begin, of which `last` is one.
+    /// The first key of a device, checked for room up to key `last`.
     fn space_of(&self, device: u64, last: u64) -> Result<u64, String> {
         let most = u64::MAX >> DEVICE_BITS;
         if device <= most && last >> DEVICE_BITS == 0 {
             return Ok(device << DEVICE_BITS);
         }
         Err(format!(
-            "block {last} of device {device} is too large; at most {} of device {most} may be",
+            "block {last} of device {device} is too large; at most {} of device {most} is possible",
             (1u64 << DEVICE_BITS) - 1
         ))
     }
@@ -348,8 +347,8 @@ impl Column {
     }
 }
 
-/// The column of this number or, where it is none, of this name. (The first line may hold values,
-/// and one of these the number.)
+/// The column with this number or, if there is none, with this name. (The first line may hold
+/// values, and one of them may equal the number.)
 fn find(names: &[&str], name: &str) -> Result<Column, String> {
     let by_number = || {
         name.parse()

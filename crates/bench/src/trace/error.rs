@@ -1,10 +1,10 @@
-//! What is wrong with a trace, in one line.
+//! One-line errors about traces.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a trace, or the name of its format, cannot be used. Displays as one line with the file and,
-/// for text, the line number from 1.
+/// The reason why a trace, or the name of its format, cannot be used. Displays as one line with the
+/// file and, for text, the line number from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
     file: Option<PathBuf>,

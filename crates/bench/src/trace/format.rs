@@ -1,45 +1,45 @@
-//! How a trace is written down: said by the user, or guessed from the file's name.
+//! The format of a trace: given by the user, or guessed from the file's name.
 
 use std::path::Path;
 
 use super::csv::CsvColumns;
 use super::error::TraceError;
 
-/// The format of a trace. `writes` is the share, in `[0, 1]`, of the requests that write where the
-/// trace does not say which do.
+/// The format of a trace. `writes` is the fraction of writes, in `[0, 1]`, if the trace does not
+/// tell reads from writes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceFormat {
     /// A table with a column of keys and perhaps one of operations.
     Csv {
-        /// Where to find what.
+        /// The roles of its columns.
         columns: Box<CsvColumns>,
-        /// The share of writes where there is no column of operations.
+        /// The fraction of writes, if no column tells.
         writes: f64,
     },
     /// Little-endian 32-bit keys.
     U32 {
-        /// The share of writes.
+        /// The fraction of writes.
         writes: f64,
     },
     /// Little-endian 64-bit keys.
     U64 {
-        /// The share of writes.
+        /// The fraction of writes.
         writes: f64,
     },
-    /// One key a line, any bytes; its rank in byte order is the key in the map.
+    /// One key a line, any bytes; the line's rank in byte order is the key in the map.
     Lines {
-        /// The share of writes.
+        /// The fraction of writes.
         writes: f64,
     },
 }
 
 impl TraceFormat {
-    /// What can be named, for messages and help.
+    /// The possible formats, for messages and help.
     pub const POSSIBLE: &str = "csv[:key=COLUMN,op=COLUMN,read=VALUE,write=VALUE,size=COLUMN,block=BYTES,\
          offset=COLUMN,device=COLUMN,time=COLUMN,unit=ns|us|ms|s], alibaba[:block=BYTES], u32, u64, lines, each with \
          writes=SHARE";
 
-    /// Reads a name and its options, e.g. `u32`, `lines:writes=0.2`,
+    /// Parses a name and its options, e.g. `u32`, `lines:writes=0.2`,
     /// `csv:key=lbn,op=op,read=28,write=2a`.
     ///
     /// # Errors
@@ -80,8 +80,8 @@ impl TraceFormat {
         })
     }
 
-    /// Goes by the end of the file's name, `.xz` left aside: `.csv`; `.u32` or `.trace`; `.u64`;
-    /// `.txt`, `.keys` or `.lines`.
+    /// Guesses the format from the end of the file's name, without `.xz`: `.csv`; `.u32` or
+    /// `.trace`; `.u64`; `.txt`, `.keys` or `.lines`.
     ///
     /// # Errors
     ///
@@ -182,14 +182,11 @@ mod tests {
                 "u32:writes=20",
                 "writes is `20`, possible is a share from 0 to 1",
             ),
-            (
-                "csv:unit=min",
-                "unit is `min`, possible are ns, us, ms and s",
-            ),
+            ("csv:unit=min", "unit is `min`: give ns, us, ms or s"),
             ("alibaba:column=1", "`alibaba` has no option `column`"),
             (
                 "csv:block=0",
-                "block is `0`, possible is a number of bytes from 1 on",
+                "block is `0`: give a number of bytes from 1 on",
             ),
         ] {
             let error = TraceFormat::parse(text).unwrap_err().to_string();

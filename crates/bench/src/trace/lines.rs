@@ -1,14 +1,14 @@
 //! Text traces: one key a line, any bytes.
 //!
-//! The map's keys are numbers. A line's key is its rank among the distinct lines in byte order, so
-//! that keys are as ordered as the lines, are neighbours where lines are, and no two lines share
-//! one. (Their first eight bytes would not do: most URLs begin alike.)
+//! The map's keys are numbers. A line's key is its rank among the distinct lines in byte order. So
+//! keys have the order of the lines, neighbours stay neighbours, and no two lines share a key.
+//! (Their first eight bytes would not do: most URLs have the same prefix.)
 
 use super::error::TraceError;
 use super::requests::Requests;
 use super::source::Source;
 
-/// Reads the lines that are not empty.
+/// Reads the non-empty lines.
 pub(super) fn read(source: &mut Source, writes: f64) -> Result<Requests, TraceError> {
     let mut text = Vec::new();
     source.read_all(&mut text)?;
@@ -22,7 +22,7 @@ pub(super) fn read(source: &mut Source, writes: f64) -> Result<Requests, TraceEr
     ranked.dedup();
     let mut requests = Requests::new(writes);
     for line in lines() {
-        // Every line is there: the search cannot miss.
+        // The list contains every line, so the search always succeeds.
         let rank = ranked.partition_point(|ranked| *ranked < line);
         requests.push(rank as u64, None);
     }

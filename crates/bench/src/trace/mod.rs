@@ -1,12 +1,12 @@
-//! Recorded requests, replayed: what a real disk, cache or crawler was asked for.
+//! Traces: recorded requests to a real disk, cache or crawler, for replay.
 //!
-//! A [`Trace`] is read whole before a run: the keys to load, and the requests in the order of the
-//! file. Where the trace says when its requests were made, they can be made again at these times
-//! ([`Timed`]); else they follow one another as fast as the map answers.
+//! A [`Trace`] is read completely before a run: the keys to load, and the requests in file order.
+//! Timestamped traces can be replayed on schedule ([`Timed`]); others are replayed as fast as the
+//! map answers.
 //!
-//! Invariants: every request's key is among the trace's keys, so a replay finds everything it asks
-//! for; the keys are sorted and distinct; what is malformed is one [`TraceError`] of one line,
-//! never a panic, and never a guess about what was meant.
+//! Invariants: every request's key is among the trace's keys, so a replay finds all records; the
+//! keys are sorted and distinct; malformed input gives one [`TraceError`] of one line, never a
+//! panic and never a guess.
 
 mod csv;
 mod error;
@@ -40,8 +40,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the trace at `path`, written as `format` says in words; where nothing is given, the
-    /// file's name tells.
+    /// Reads the trace at `path` in the format that `format` names; without one, the file's name
+    /// tells it.
     ///
     /// # Errors
     ///
@@ -76,12 +76,12 @@ impl Trace {
         Ok(Trace { keys, requests })
     }
 
-    /// The distinct keys, in order: what has to be in the map before a replay.
+    /// The distinct keys, in order: load them before a replay.
     pub fn keys(&self) -> &[u64] {
         &self.keys
     }
 
-    /// How many requests there are; at least one.
+    /// The number of requests; at least one.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a trace without requests is an error"
@@ -90,28 +90,28 @@ impl Trace {
         self.requests.len()
     }
 
-    /// How many of the requests write.
+    /// The number of writes.
     pub fn writes(&self) -> usize {
         self.requests.writes()
     }
 
-    /// From the first request to the last, ns, if the trace says when they were made.
+    /// Time from the first request to the last, ns, if the trace has timestamps.
     pub fn span_ns(&self) -> Option<u64> {
         self.requests.time(self.len() - 1)
     }
 
-    /// How many requests there are for each of [`Trace::keys`].
+    /// The number of requests for each of [`Trace::keys`].
     pub fn frequencies(&self) -> Vec<f32> {
         let mut counts = vec![0u32; self.keys.len()];
         for key in self.requests.keys() {
-            // Each is there.
+            // All requests' keys are in the list.
             counts[self.keys.partition_point(|it| it < key)] += 1;
         }
         counts.into_iter().map(|count| count as f32).collect()
     }
 
-    /// The requests of `thread`, one of `threads`, over and over, at the times at which the trace
-    /// made them, `speed` times as fast. `None` where the trace does not say.
+    /// The requests of `thread`, one of `threads`, repeated on the trace's schedule at `speed`
+    /// times its speed. `None` if the trace has no timestamps.
     ///
     /// # Panics
     ///
@@ -122,7 +122,7 @@ impl Trace {
         Some(Timed::new(replay, span, self.len(), speed))
     }
 
-    /// The requests of `thread`, one of `threads`; the threads together make each request once.
+    /// The requests of `thread`, one of `threads`; together the threads make each request once.
     ///
     /// # Panics
     ///

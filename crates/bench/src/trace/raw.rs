@@ -1,10 +1,10 @@
-//! Raw traces: one little-endian number after another, nothing else.
+//! Raw traces: a sequence of little-endian numbers.
 
 use super::error::TraceError;
 use super::requests::Requests;
 use super::source::Source;
 
-/// Reads numbers of `N` bytes each; they are the keys.
+/// Reads numbers of `N` bytes each as keys.
 pub(super) fn read<const N: usize, T: Into<u64>>(
     source: &mut Source,
     decode: fn([u8; N]) -> T,

@@ -1,4 +1,4 @@
-//! Real traces, where they lie beside the project; said to be skipped where they do not.
+//! Real traces, if they are beside the project; skipped with a message otherwise.
 
 use std::path::PathBuf;
 

@@ -1,21 +1,21 @@
-//! A trace's requests, shared out over threads.
+//! The distribution of a trace's requests over threads.
 
 use std::ops::Range;
 
 use super::requests::Requests;
 use crate::workload::Request;
 
-/// Which of the requests a thread makes.
+/// The requests of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
-    /// Every n-th, so that the threads stay at the same place of the trace.
+    /// Every n-th, so that all threads are at the same position of the trace.
     #[default]
     RoundRobin,
-    /// A part without gaps, so that what follows what stays as it was.
+    /// A contiguous part, so that successive requests stay successive.
     Contiguous,
 }
 
-/// One thread's requests, once through; clone it, or `cycle()`, to go on from the start.
+/// One thread's requests, once through; clone it or use `cycle()` to start again.
 #[derive(Clone, Debug)]
 pub struct Replay<'a> {
     requests: &'a Requests,
@@ -46,8 +46,8 @@ impl<'a> Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// When the trace made the next request, ns after its first, if there is one and the trace
-    /// says.
+    /// The time of the next request in the trace, ns after the first, if there is a next request
+    /// and the trace has timestamps.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
         let Range { start, end } = self.positions;

@@ -1,7 +1,6 @@
-//! The requests of a trace, packed: a key each, one bit that says whether it writes, and perhaps
-//! the time at which it came.
+//! The requests of a trace, packed: a key each, one bit for writes, and perhaps a timestamp.
 //!
-//! Invariants: all requests have a time or none has; times start at 0 and never fall.
+//! Invariants: all requests have a timestamp or none has; times start at 0 and never decrease.
 
 use crate::workload::{Op, Request, Rng};
 
@@ -9,19 +8,19 @@ use crate::workload::{Op, Request, Rng};
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     keys: Vec<u64>,
-    /// Bit i % 64 of word i / 64; words past the last write are left out.
+    /// Bit i % 64 of word i / 64; words after the last write are omitted.
     writes: Vec<u64>,
-    /// When each was made, ns after the first; empty where the trace does not say.
+    /// Timestamps, ns after the first; empty if the trace has none.
     times: Vec<u64>,
-    /// What the trace's clock showed at the first, ns.
+    /// The first timestamp on the trace's own clock, ns.
     start: Option<u64>,
-    /// The share of the requests whose kind the trace does not say that write, and what decides.
+    /// The fraction of writes among requests of unknown kind, and the generator that chooses them.
     share: f64,
     coin: Rng,
 }
 
 impl Requests {
-    /// None yet. `share` of those added without a kind will write, the same ones each time.
+    /// An empty list. Of the requests of unknown kind, `share` write, the same ones each time.
     pub fn new(share: f64) -> Requests {
         Requests {
             keys: Vec::new(),
@@ -33,7 +32,7 @@ impl Requests {
         }
     }
 
-    /// Adds a request; `write` is `None` where the trace does not say.
+    /// Adds a request; `write` is `None` if the trace does not tell.
     pub fn push(&mut self, key: u64, write: Option<bool>) {
         let index = self.keys.len();
         self.keys.push(key);
@@ -43,9 +42,8 @@ impl Requests {
         }
     }
 
-    /// Says when the requests were made that were added and have no time yet: when the trace's
-    /// clock showed `ns`. One that seems to be earlier than the one before was made together with
-    /// it.
+    /// Gives all added requests without a timestamp the time `ns` on the trace's clock. A time
+    /// before the previous one becomes equal to it.
     pub fn set_time(&mut self, ns: u64) {
         let start = *self.start.get_or_insert(ns);
         let before = self.times.last().copied().unwrap_or(0);
@@ -53,7 +51,7 @@ impl Requests {
         self.times.resize(self.keys.len(), time);
     }
 
-    /// When a request was made, ns after the first, if the trace says.
+    /// The timestamp of a request, ns after the first, if the trace has timestamps.
     #[inline]
     pub fn time(&self, index: usize) -> Option<u64> {
         self.times.get(index).copied()
@@ -63,12 +61,12 @@ impl Requests {
         self.keys.len()
     }
 
-    /// Each request's key.
+    /// The keys of all requests.
     pub fn keys(&self) -> &[u64] {
         &self.keys
     }
 
-    /// How many write.
+    /// The number of writes.
     pub fn writes(&self) -> usize {
         self.writes
             .iter()

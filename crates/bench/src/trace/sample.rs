@@ -1,4 +1,4 @@
-//! Small files that tests read as traces, and that go away with them.
+//! Small temporary files that tests read as traces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ pub const XZ: &[u8] = &[
     0x1f, 0xb6, 0xf3, 0x7d, 0x01, 0x00, 0x00, 0x00, 0x00, 0x04, 0x59, 0x5a,
 ];
 
-/// A file in a folder of its own, removed when dropped.
+/// A file in its own folder, removed on drop.
 pub struct Sample {
     folder: PathBuf,
     path: PathBuf,
 }
 
 impl Sample {
-    /// A file called `name` that holds `contents`.
+    /// A file named `name` with these contents.
     pub fn new(name: &str, contents: &[u8]) -> Sample {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = format!(
@@ -43,7 +43,7 @@ impl Sample {
 
 impl Drop for Sample {
     fn drop(&mut self) {
-        // A folder that stays behind is no reason to fail the test.
+        // A leftover folder is no reason to fail the test.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

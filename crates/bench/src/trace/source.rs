@@ -1,7 +1,7 @@
 //! A trace's bytes, from a plain file or one compressed with xz.
 //!
-//! An xz file is known by its first bytes, whatever its name; a name that ends in `.xz` must keep
-//! its promise.
+//! The first bytes of a file tell whether it is an xz file, whatever its name; a file whose name
+//! ends in `.xz` must be one.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,10 +12,10 @@ use lzma_rust2::XzReader;
 use super::error::TraceError;
 
 const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
-/// The most memory a compressed file may ask its decoder to use, KiB. `xz -9` asks for 64 MiB.
+/// The memory limit for the decoder of a compressed file, KiB. `xz -9` needs 64 MiB.
 const XZ_MEMORY_KIB: u32 = 1 << 20;
 
-/// An opened trace that knows its name, for messages.
+/// An open trace with its name for messages.
 pub(super) struct Source {
     path: PathBuf,
     reader: Box<dyn BufRead>,
@@ -51,26 +51,26 @@ impl Source {
         })
     }
 
-    /// Appends the next line to `line`, with its end, and says whether there was one.
+    /// Appends the next line to `line`, including its end. Returns whether there was one.
     pub fn read_line(&mut self, line: &mut Vec<u8>) -> Result<bool, TraceError> {
         let read = self.reader.read_until(b'\n', line);
         read.map(|bytes| bytes > 0)
             .map_err(|error| self.unreadable(error))
     }
 
-    /// Appends everything that is left.
+    /// Appends the rest.
     pub fn read_all(&mut self, bytes: &mut Vec<u8>) -> Result<(), TraceError> {
         let read = self.reader.read_to_end(bytes);
         read.map(|_| ()).map_err(|error| self.unreadable(error))
     }
 
-    /// Appends up to `most` bytes, fewer only at the end.
+    /// Appends up to `most` bytes; fewer only at the end.
     pub fn read_some(&mut self, most: u64, bytes: &mut Vec<u8>) -> Result<(), TraceError> {
         let read = self.reader.by_ref().take(most).read_to_end(bytes);
         read.map(|_| ()).map_err(|error| self.unreadable(error))
     }
 
-    /// The error that this trace `what`.
+    /// An error of this trace, with the text `what`.
     pub fn error(&self, what: impl Into<String>) -> TraceError {
         TraceError::in_file(&self.path, what)
     }

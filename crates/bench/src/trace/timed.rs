@@ -1,20 +1,19 @@
-//! A trace's requests with the times at which they are due.
+//! A trace's requests with their due times.
 
 use std::time::Duration;
 
 use super::replay::Replay;
 use crate::workload::Request;
 
-/// One thread's requests, over and over, each with the time at which it is due. Times never fall:
-/// after its last request, the trace begins again as long after it as its requests are apart on
-/// average.
+/// One thread's requests with their due times, repeated. Times never decrease: after its last
+/// request, the trace starts again after its average gap between requests.
 #[derive(Clone, Debug)]
 pub struct Timed<'a> {
     whole: Replay<'a>,
     left: Replay<'a>,
-    /// What the trace takes, ns.
+    /// The length of one replay of the trace, ns.
     period: u64,
-    /// When it began, this time, ns.
+    /// Start of the current replay, ns.
     began: u64,
     speed: f64,
 }
@@ -31,7 +30,7 @@ impl<'a> Timed<'a> {
         }
     }
 
-    /// When the next request is due, since the trace first began.
+    /// When the next request is due, since the first start.
     #[inline]
     pub fn due(&self) -> Duration {
         let time = match self.left.next_time() {
@@ -45,7 +44,7 @@ impl<'a> Timed<'a> {
     ///
     /// # Panics
     ///
-    /// If this thread's share is empty.
+    /// If this thread has no requests.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -75,7 +74,7 @@ mod tests {
         (0..n).map(one).collect()
     }
 
-    /// Requests at 0, 1, 1 and 9 ms; so 3 ms apart.
+    /// Requests at 0, 1, 1 and 9 ms, so an average gap of 3 ms.
     #[test]
     fn requests_are_due_when_the_trace_made_them_and_faster_if_asked() {
         let text = b"time,key\n100,7\n101,8\n101,9\n109,7\n";

@@ -1,8 +1,8 @@
-//! Whether counts look like what a distribution promises: Pearson's test, for fixed seeds.
+//! Pearson's chi-square test of counts against a distribution, for fixed seeds.
 
-/// Fails unless `counts` may have been drawn with `probabilities` (which sum to 1). The bound is
-/// five standard deviations above the mean of the statistic: with a fixed seed it either always
-/// holds or never does, and a distribution that is wrong misses it by far.
+/// Fails unless `counts` are plausible for `probabilities` (which sum to 1). The bound is five
+/// standard deviations above the statistic's mean. With a fixed seed the test always passes or
+/// always fails, and a wrong distribution misses the bound by far.
 #[track_caller]
 pub fn assert_fits(counts: &[u64], probabilities: &[f64]) {
     assert_eq!(counts.len(), probabilities.len());

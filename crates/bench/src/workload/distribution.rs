@@ -1,4 +1,4 @@
-//! Which records are asked for: what a user can name, and the sampler made from it.
+//! The distribution of requests over records: the parser of its names, and the sampler.
 
 use std::fmt;
 
@@ -12,33 +12,33 @@ use super::spec::BadSpec;
 use super::stream::Inserts;
 use super::zipf::Zipf;
 
-/// How requests are spread over the records.
+/// The distribution of requests over records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Every record is as likely.
+    /// All records are equally likely.
     Uniform,
     /// Zipf's law.
     Zipfian {
-        /// The exponent, in `[0, 2)`. The larger, the more skewed; 0 is uniform.
+        /// The exponent, in `[0, 2)`. Higher is more skewed; 0 is uniform.
         theta: f64,
-        /// Whether hot records are scattered over the key space instead of being its first.
+        /// Whether hot records are scattered over the key space instead of coming first.
         scrambled: bool,
     },
-    /// A share `1 - h` of the requests goes to the first `h` of the records, at every scale.
+    /// A fraction `1 - h` of the requests goes to the first `h` of the records, at every scale.
     SelfSimilar {
         /// In `(0, 0.5]`; 0.2 is 80/20, 0.5 is uniform.
         h: f64,
-        /// Whether hot records are scattered over the key space instead of being its first.
+        /// Whether hot records are scattered over the key space instead of coming first.
         scrambled: bool,
     },
     /// One contiguous region is hot, and may move.
     Hotspot {
         /// The region's fraction of the records, in `(0, 1]`.
         size: f64,
-        /// The fraction of the requests that go to it, in `[0, 1]`.
+        /// The fraction of the requests to the region, in `[0, 1]`.
         share: f64,
     },
-    /// Zipf's law over how recently a record came.
+    /// Zipf's law over the age of records in inserts.
     Latest {
         /// The exponent, in `[0, 2)`.
         theta: f64,
@@ -46,7 +46,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// What can be named, for messages and help.
+    /// The possible distributions, for messages and help.
     pub const POSSIBLE: &str = "uniform, zipfian[:THETA[:scrambled|unscrambled]], \
          selfsimilar[:H[:scrambled|unscrambled]], hotspot[:SIZE[:SHARE]], latest[:THETA]";
 
@@ -63,13 +63,13 @@ impl Distribution {
         share: 0.9,
     };
 
-    /// Reads one of [`Distribution::POSSIBLE`], e.g. `zipfian:0.99`, `zipfian:1.2:unscrambled`,
-    /// `hotspot:0.05:0.9`. Left out are: θ 0.99 and scrambled, H 0.2 and unscrambled (as in the
-    /// paper), a hotspot of 0.05 with a share of 0.9.
+    /// Parses one of [`Distribution::POSSIBLE`], e.g. `zipfian:0.99`, `zipfian:1.2:unscrambled`,
+    /// `hotspot:0.05:0.9`. Defaults: θ = 0.99 and scrambled; h = 0.2 and unscrambled (as in the
+    /// paper); a hotspot of 0.05 that gets 0.9 of the requests.
     ///
     /// # Errors
     ///
-    /// The name is none of these, or a number is not in its range.
+    /// The name is unknown, or a number is out of range.
     pub fn parse(text: &str) -> Result<Distribution, BadSpec> {
         let mut fields = text.split(':');
         let name = fields.next().unwrap_or_default();
@@ -145,7 +145,7 @@ fn scrambled(text: &str, field: Option<&str>, default: bool) -> Result<bool, Bad
     }
 }
 
-/// What [`Distribution::parse`] reads.
+/// The name that [`Distribution::parse`] reads.
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = |scrambled| {
@@ -169,7 +169,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// Draws keys of records that are there.
+/// Draws keys of existing records.
 #[derive(Clone, Debug)]
 pub(super) enum Sampler {
     Uniform,

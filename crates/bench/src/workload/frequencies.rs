@@ -1,5 +1,5 @@
-//! How often a workload touches each record, as its distribution says: what the bounds of
-//! placements are computed from.
+//! The access frequency of each record, from a workload's distribution: the input for the bounds of
+//! placements.
 
 use super::distribution::Distribution;
 use super::hotspot::HotRegion;
@@ -10,16 +10,16 @@ use super::rng::{self, Rng};
 use super::spec::Workload;
 
 impl Workload {
-    /// How often each loaded record is touched, in order of ids, in a unit of its own. A scan
-    /// touches all records it reads; inserts touch none that is loaded. A hot region is where it is
-    /// now.
+    /// The access frequency of each loaded record, in order of ids and in an arbitrary unit. A scan
+    /// accesses all records it reads; inserts access no loaded record. A hot region is at its
+    /// current place.
     ///
-    /// Of `latest`, it is when nothing is inserted yet: the last to be loaded are the newest. From
-    /// then on every insert makes all others one older, so these frequencies are of one moment, but
-    /// a later one allows no more. Each thread reads by the same law of ages, from as many records,
-    /// which lie as far apart; and where there are several, the newest of each are others. `None`
-    /// of `latest` where [what is inserted lies side by side](KeySpace::scatters_inserts), as later
-    /// moments allow more there.
+    /// For `latest`, the frequencies are those before the first insert: the last loaded records are
+    /// the newest. Each insert makes all older records one older, so these frequencies hold for one
+    /// moment only. But later moments have no higher bound: each thread reads by the same
+    /// distribution of ages, from as many records, which are as far apart, and several threads have
+    /// different newest records. `None` for `latest` if [inserts are
+    /// adjacent](KeySpace::scatters_inserts), since later moments then have higher bounds.
     pub fn frequencies(&self, space: &KeySpace, seed: u64) -> Option<Vec<f32>> {
         let wanted = wanted(&self.distribution(), space, seed, self.hot_epoch().get())?;
         let mix = self.mix();
@@ -34,7 +34,7 @@ impl Workload {
     }
 }
 
-/// How likely each record is the one asked for.
+/// The probability of each record to be a request's key.
 fn wanted(
     distribution: &Distribution,
     space: &KeySpace,
@@ -60,7 +60,7 @@ fn wanted(
             Some(by_rank(&zipf(theta), &placed(scrambled)))
         }
         Distribution::SelfSimilar { h, scrambled } => {
-            // The first x of the records get x^power of the draws.
+            // The first fraction x of the records gets x^power of the draws.
             let power = (-h).ln_1p() / h.ln();
             let below = |rank: u64| (rank as f64 / records as f64).powf(power);
             Some(by_rank(
@@ -85,11 +85,11 @@ fn wanted(
     }
 }
 
-/// How often each record is read by scans that begin as `wanted` says, with lengths from 1 to
-/// [`LONGEST_SCAN`], all as likely.
+/// The read frequency of each record by scans that begin as `wanted` says, with lengths uniform in
+/// 1 to [`LONGEST_SCAN`].
 fn scanned(wanted: &[f32]) -> Vec<f32> {
-    // A record d behind a scan's first is read by the share 1 - d / LONGEST of the scans. From one
-    // record to the next, each scan under way loses 1 / LONGEST.
+    // A record d after a scan's first is read by the fraction 1 - d / LONGEST of the scans. From
+    // one record to the next, each active scan loses 1 / LONGEST.
     let longest = LONGEST_SCAN as usize;
     let (mut reading, mut begun) = (0.0, 0.0);
     let read = |(id, &first): (usize, &f32)| {
@@ -113,7 +113,7 @@ mod tests {
     use crate::workload::stream::Inserts;
     use crate::workload::{Op, chi_square, load_order};
 
-    /// What a stream asks for, counted, beside what is promised, for ids in order.
+    /// The counted accesses of a stream and the predicted frequencies, for ids in order.
     fn check(workload: &str, distribution: &str) {
         const RECORDS: u64 = 150;
         let space = KeySpace::new(RECORDS).unwrap();
@@ -142,7 +142,7 @@ mod tests {
         if workload.mix().scan == 0 {
             return chi_square::assert_fits(&counts, &shares);
         }
-        // Records of one scan are not drawn independently.
+        // The records of one scan are not independent draws.
         let touched = counts.iter().sum::<u64>() as f64;
         for (id, (count, share)) in counts.iter().zip(&shares).enumerate() {
             let (count, expected) = (*count as f64, share * touched);
@@ -166,7 +166,7 @@ mod tests {
         ] {
             check("ycsb-a", distribution);
         }
-        // Without inserts, the moment lasts.
+        // Without inserts, the frequencies stay the same.
         check("ycsb-c", "latest:0.99");
         check("ycsb-e", "zipfian:0.99");
         check("ycsb-e", "hotspot:0.05:0.9");
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Of four records with weights 1, 1/2, 1/3 and 1/4, so shares of 12, 6, 4 and 3 in 25.
+    /// Four records with weights 1, 1/2, 1/3 and 1/4 get 12, 6, 4 and 3 of 25 draws.
     #[test]
     fn the_last_to_be_loaded_are_the_newest() {
         let space = KeySpace::new(4).unwrap();
@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(workload.frequencies(&dense, 9), None);
     }
 
-    /// What the most wanted records of a moment get of the reads, when both of two threads have
-    /// inserted so many.
+    /// The fraction of reads that the hottest records get after both of two threads have made this
+    /// many inserts.
     #[test]
     fn no_later_moment_of_latest_allows_more() {
         const READS: u64 = 100_000;

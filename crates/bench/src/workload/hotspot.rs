@@ -1,12 +1,12 @@
 //! The hotspot: most requests go to one contiguous region of the records, and the region can move.
 //!
-//! SIDLE §6.1: 90 % of the requests on 5 % of contiguous keys. The other 10 % go to
-//! the records outside the region, evenly.
+//! SIDLE §6.1: 90 % of the requests on 5 % of contiguous keys. The other 10 % go to the records
+//! outside the region, uniformly.
 //!
-//! Where the region is depends on the seed and on an epoch, a counter that whoever drives the run
-//! advances. Invariants: a region has exactly its number of ids, wrapping past the last one; a
-//! region and the next never overlap where they fit side by side. Epochs step by the golden ratio
-//! of the whole, which visits every part of the key space before it comes back near an old region.
+//! The region's place depends on the seed and on an epoch, a counter that the runner advances.
+//! Invariants: a region has exactly its number of ids, and wraps around after the last one;
+//! successive regions never overlap if both fit. An epoch moves the region by the golden ratio of
+//! the whole, which visits every part of the key space before it comes back near an old region.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,8 +17,8 @@ use super::rng::{self, Rng};
 /// 2⁶⁴ divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// How often the hot region has moved. Clones share one counter: streams look at it before each
-/// request.
+/// The number of moves of the hot region so far. Clones share one counter: streams read it before
+/// each request.
 #[derive(Clone, Debug, Default)]
 pub struct HotEpoch(Arc<AtomicU64>);
 
@@ -29,18 +29,18 @@ impl HotEpoch {
         self.0.load(Relaxed)
     }
 
-    /// Moves the region to where it is in `epoch`, e.g. back to 0 for the next placement's turn.
+    /// Moves the region to its place in `epoch`, e.g. back to 0 for the next placement's turn.
     pub fn set(&self, epoch: u64) {
         self.0.store(epoch, Relaxed);
     }
 
-    /// Moves the region on.
+    /// Advances the epoch by one.
     pub fn advance(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 }
 
-/// Where the hot region is, epoch by epoch.
+/// The place of the hot region in each epoch.
 #[derive(Clone, Debug)]
 pub struct HotRegion {
     records: u64,
@@ -62,13 +62,12 @@ impl HotRegion {
         }
     }
 
-    /// How many ids are hot.
+    /// The number of hot ids.
     pub fn ids(&self) -> u64 {
         self.len
     }
 
-    /// The first hot id in `epoch`. The region goes up from there and continues at id 0 after the
-    /// last.
+    /// The first hot id in `epoch`. The region extends upward, and wraps to id 0 after the last id.
     pub fn start(&self, epoch: u64) -> u64 {
         let moved = u128::from(epoch) * u128::from(self.step);
         ((u128::from(self.base) + moved) % u128::from(self.records)) as u64
@@ -84,7 +83,7 @@ impl HotRegion {
 #[derive(Clone, Debug)]
 pub(super) struct Hotspot {
     region: HotRegion,
-    /// A draw of 64 bits below this is for the hot region.
+    /// A 64-bit draw below this goes to the hot region.
     hot_below: u64,
     epoch: HotEpoch,
     seen: u64,
@@ -92,13 +91,13 @@ pub(super) struct Hotspot {
 }
 
 impl Hotspot {
-    /// `share`, in `[0, 1]`, of the requests go to `region`.
+    /// A fraction `share`, in `[0, 1]`, of the requests goes to `region`.
     pub fn new(region: HotRegion, share: f64, epoch: HotEpoch) -> Hotspot {
         let everywhere = region.len == region.records;
         let seen = epoch.get();
         Hotspot {
             start: region.start(seen),
-            // The conversion saturates: a share of 1 leaves one draw in 2⁶⁴ to the others.
+            // The conversion saturates: with a share of 1, one draw in 2⁶⁴ goes elsewhere.
             hot_below: if everywhere {
                 u64::MAX
             } else {
@@ -208,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Some seed must put the region across the end, or the test above proves less than it says.
+    /// Some seed must make the region wrap around, or the test above proves less than it says.
     #[test]
     fn a_region_wraps_past_the_last_id() {
         let region = HotRegion {

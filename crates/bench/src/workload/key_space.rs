@@ -1,29 +1,29 @@
-//! Which keys there are: what is loaded, in which order, and what is inserted later.
+//! The keys: those loaded, in which order, and those inserted later.
 //!
 //! A record's *id* is its rank in key order, `0..records`, so "contiguous keys" means contiguous
 //! ids, while the keys themselves look random.
 //!
 //! Invariants: [`KeySpace::key`] grows strictly with the id; loaded keys are even and inserted keys
-//! are odd (dense keys: below and from `records` on), so they never meet; no two inserts have the
-//! same key. Keys do not depend on the seed, so two runs over as many records have the same map
-//! before them.
+//! are odd (dense keys: below and from `records` on), so they are disjoint; no two inserts have the
+//! same key. Keys do not depend on the seed, so all runs over as many records start with the same
+//! map.
 
 use super::permutation::Permutation;
 use super::rng::{self, Rng};
 use super::spec::BadSpec;
 
-/// The keys of a benchmark's records. Copying it is cheap.
+/// The keys of a benchmark's records. Cheap to copy.
 #[derive(Clone, Debug)]
 pub struct KeySpace {
     records: u64,
-    /// Distance between the places where neighbouring ids begin; even, or 1 where keys are dense.
+    /// Distance between the first keys of neighbouring ids; even, or 1 for dense keys.
     stride: u64,
-    /// Scatters what is inserted; `None` where it goes behind what is loaded.
+    /// Scatters inserts over the key space; `None` if they follow the loaded keys.
     inserted: Option<Permutation>,
 }
 
 impl KeySpace {
-    /// The most records a key space has room for.
+    /// The maximum number of records.
     pub const MAX_RECORDS: u64 = 1 << 48;
 
     /// The keys of `records` records.
@@ -45,12 +45,11 @@ impl KeySpace {
         })
     }
 
-    /// Dense keys: the key of id `n` is `n`, and what is inserted follows behind, `records`,
-    /// `records + 1`, …
+    /// Dense keys: the key of id `n` is `n`, and inserts follow with `records`, `records + 1`, …
     ///
     /// # Errors
     ///
-    /// As of [`KeySpace::new`].
+    /// The errors of [`KeySpace::new`].
     pub fn dense(records: u64) -> Result<KeySpace, BadSpec> {
         Ok(KeySpace {
             stride: 1,
@@ -59,7 +58,7 @@ impl KeySpace {
         })
     }
 
-    /// How many records are loaded.
+    /// The number of loaded records.
     #[inline]
     pub fn records(&self) -> u64 {
         self.records
@@ -72,14 +71,14 @@ impl KeySpace {
         id * self.stride + 2 * rng::scale(rng::hash(id), self.stride / 2)
     }
 
-    /// Whether successive inserts come far from one another in key order, as what is loaded does.
+    /// Whether successive inserts are far apart in key order, like loaded records.
     #[inline]
     pub fn scatters_inserts(&self) -> bool {
         self.inserted.is_some()
     }
 
-    /// The key of the `number`-th record to be inserted, which must be below 2⁶³. Successive
-    /// numbers are far from one another, but for dense keys.
+    /// The key of the `number`-th inserted record; `number` must be below 2⁶³. Except for dense
+    /// keys, successive keys are far apart.
     #[inline]
     pub fn inserted_key(&self, number: u64) -> u64 {
         match &self.inserted {
@@ -90,7 +89,7 @@ impl KeySpace {
 }
 
 /// The ids `0..records` in the pseudo-random order of `seed`, of which `thread` out of `threads`
-/// loads every `threads`-th. Together the threads have each id once.
+/// loads every `threads`-th. Together the threads load each id once.
 ///
 /// # Panics
 ///
@@ -109,7 +108,7 @@ pub(super) fn whole_load_order(records: u64, seed: u64) -> Permutation {
     Permutation::new(records, Rng::new(seed, rng::LOAD_ORDER))
 }
 
-/// One thread's share of the records to load.
+/// One thread's part of the records to load.
 #[derive(Clone, Debug)]
 pub struct LoadOrder {
     order: Permutation,
@@ -155,7 +154,7 @@ mod tests {
             assert!(keys.iter().all(|key| key % 2 == 0));
         }
         let largest = KeySpace::new(KeySpace::MAX_RECORDS).unwrap();
-        // Rounding the stride down loses less than 2 a record.
+        // Rounding the stride down loses less than 2 per record.
         let slack = 2 * (KeySpace::MAX_RECORDS + largest.stride);
         assert!(largest.key(KeySpace::MAX_RECORDS - 1) > u64::MAX - slack);
         assert!(largest.key(0) < largest.key(1));

@@ -1,13 +1,13 @@
 //! Latest: the newer a record, the likelier it is read (YCSB's "read latest": Cooper et al., SoCC
 //! 2010).
 //!
-//! How many records back from the newest a read goes is drawn from Zipf's law over as many records
-//! as were loaded. The newest are what this thread has inserted, then the loaded records in the
+//! The age of a read's record, in records before the newest, follows Zipf's law over as many
+//! records as were loaded. The newest are this thread's own inserts, then the loaded records in the
 //! reverse of [`load_order`](super::load_order) with the same seed.
 //!
-//! YCSB counts the inserts of all threads in one shared counter. Here each thread looks back on its
-//! own: its requests then do not depend on how fast the others are, and every record it reads is
-//! there.
+//! YCSB counts the inserts of all threads in one shared counter. Here each thread reads its own
+//! inserts only. So its requests do not depend on the speed of other threads, and every record that
+//! it reads exists.
 
 use super::key_space::{KeySpace, whole_load_order};
 use super::permutation::Permutation;
@@ -15,7 +15,7 @@ use super::rng::Rng;
 use super::stream::Inserts;
 use super::zipf::Zipf;
 
-/// Draws keys by how recently they came.
+/// Draws keys by their age.
 #[derive(Clone, Debug)]
 pub(super) struct Latest {
     back: Zipf,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::workload::{chi_square, load_order};
 
-    /// With `made` inserts behind it, thread 1 of 3 reads back by Zipf's law over 100 records.
+    /// After `made` inserts, thread 1 of 3 reads back by Zipf's law over 100 records.
     fn check(made: u64) {
         let space = KeySpace::new(100).unwrap();
         let inserts = Inserts {

@@ -1,23 +1,23 @@
-//! Byte-string keys out of a text file.
+//! Byte-string keys from a text file.
 //!
-//! The key of an id is a line of the file; the next time round, the line with `#1` behind it, then
+//! The key of an id is a line of the file; after the last line, each line with `#1` appended, then
 //! `#2`, …
 //!
-//! Invariant: different ids have different keys, for as many ids as there may be.
+//! Invariant: different ids have different keys, for any number of ids.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-/// The longest line that becomes a key, bytes: with a number behind it, it is within the 256 bytes
-/// that the crate `masstree` takes. Of our URLs, one in 8,000 is longer.
+/// The longest line that becomes a key, bytes: with a number appended, it stays within the 256
+/// bytes that the crate `masstree` supports. One in 8,000 of our URLs is longer.
 const LONGEST_LINE: usize = 230;
 
 /// Byte-string keys: the lines of a file.
 #[derive(Clone, Debug)]
 pub struct Lines {
     bytes: Vec<u8>,
-    /// Where each line ends; the first begins at 0.
+    /// The end of each line; the first begins at 0.
     ends: Vec<u32>,
     longest: usize,
 }
@@ -26,7 +26,7 @@ impl Lines {
     /// Reads a file.
     ///
     /// # Errors
-    /// One line that names the file: it can't be read, or it holds no line.
+    /// One line that names the file: it is unreadable, or has no usable line.
     pub fn read(path: &Path) -> Result<Lines, String> {
         let text = std::fs::read(path).map_err(|error| {
             let path = path.display();
@@ -39,9 +39,8 @@ impl Lines {
         Ok(lines)
     }
 
-    /// The lines of a text, each once and in byte order. Left out are empty lines; lines above 230
-    /// bytes; and lines that end in `#` and a number, because they could not be told from a line
-    /// with a number behind it.
+    /// The distinct lines of a text in byte order. Skips empty lines; lines above 230 bytes; and
+    /// lines that end in `#` and a number, because they could equal a line with a number appended.
     pub fn of(text: &[u8]) -> Lines {
         let lines: BTreeSet<&[u8]> = text
             .split(|&byte| byte == b'\n')
@@ -73,9 +72,9 @@ impl Lines {
         }
     }
 
-    /// No key is longer, bytes.
+    /// The maximum length of a key, bytes.
     pub fn longest_key(&self) -> usize {
-        // The longest number of 64 bits has 20 digits.
+        // A 64-bit number has at most 20 digits.
         self.longest + 1 + 20
     }
 

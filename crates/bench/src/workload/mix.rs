@@ -1,4 +1,4 @@
-//! How many of the requests read, update, insert, scan, or read and then write.
+//! The mix of operations: reads, updates, inserts, scans, and read-modify-writes.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use super::stream::Op;
 /// The longest scan, in records; lengths are uniform from 1 (YCSB's workload E).
 pub(super) const LONGEST_SCAN: u64 = 100;
 
-/// The kinds of requests in percent, 100 together.
+/// The percentage of each operation; the sum is 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Look one key up.
+    /// Look up a key.
     pub read: u8,
-    /// Overwrite the value of a key that is there.
+    /// Overwrite the value of an existing key.
     pub update: u8,
-    /// Add a key that is not there.
+    /// Insert a new key.
     pub insert: u8,
     /// Read records in key order.
     pub scan: u8,
-    /// Look a key up, then overwrite it.
+    /// Look up a key, then overwrite its value.
     pub read_modify_write: u8,
 }
 
 impl Mix {
-    /// No requests, to be filled in.
+    /// All zero, to be filled in.
     pub const NONE: Mix = Mix {
         read: 0,
         update: 0,
@@ -33,7 +33,7 @@ impl Mix {
         read_modify_write: 0,
     };
 
-    /// Draws what the next request does.
+    /// Draws the next operation.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> Op {
         let percent = rng.below(100) as u8;

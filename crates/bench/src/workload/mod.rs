@@ -1,20 +1,19 @@
-//! What is asked of a map: which records, which operations, in what order.
+//! The requests to a map: records, operations, and their order.
 //!
 //! A [`Workload`] is a mix of operations over a [`Distribution`] of records. From a [`KeySpace`]
 //! and a seed it makes one [`Stream`] of requests for each thread. [`Tpcc`] is a workload with keys
 //! of its own.
 //!
-//! Invariants, which the runner and the `oracle` placement rest on:
+//! Invariants, on which the runner and the `oracle` placement rely:
 //!
 //! - The same (workload, key space, seed, thread, threads, hot epochs) gives the same requests,
-//!   whatever the other threads do. A second stream can therefore be counted beforehand. (Another
+//!   whatever the other threads do. So a second stream can count the requests in advance. (Another
 //!   platform's logarithm may round differently, and move one Zipf rank in many millions by one.)
 //! - Every key that is read, updated or scanned from is loaded, or was inserted earlier by the same
 //!   stream.
-//! - Making a request allocates nothing, divides nothing and writes nothing shared.
+//! - Drawing a request allocates nothing, divides nothing and writes no shared memory.
 //!
-//! The compositions are those of SIDLE, Table 1 and §6.1; distributions cite
-//! their papers where they are made.
+//! The mixes are those of SIDLE, Table 1 and §6.1; each distribution cites its paper.
 
 mod distribution;
 mod frequencies;

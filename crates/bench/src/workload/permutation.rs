@@ -1,17 +1,17 @@
 //! A pseudo-random order of `0..len`, computed position by position: no array, no allocation.
 //!
 //! Invariant: [`Permutation::at`] is a bijection of `0..len`. Positions are mixed as k-bit words, k
-//! the smallest with 2ᵏ ≥ len, by steps that can each be undone: adding, multiplying by an odd
-//! number, and folding the high half onto the low, all modulo 2ᵏ. A result outside `0..len` is
-//! mixed again until it falls inside ("cycle walking": Black and Rogaway, "Ciphers with Arbitrary
-//! Finite Domains", 2002). As len > 2ᵏ⁻¹, that takes fewer than two turns on average.
+//! the smallest with 2ᵏ ≥ len, by invertible steps: adding, multiplying by an odd number, and
+//! folding the high half onto the low, all modulo 2ᵏ. A result outside `0..len` is mixed again
+//! until it falls inside ("cycle walking": Black and Rogaway, "Ciphers with Arbitrary Finite
+//! Domains", 2002). As len > 2ᵏ⁻¹, that takes fewer than two rounds on average.
 //!
-//! A hash modulo len would be cheaper by a nanosecond and wrong: more than a third of the records
-//! would never be asked for, and others would be as hot as several ranks together.
+//! A hash modulo len would be a nanosecond cheaper but wrong: more than a third of the records
+//! would never be requested, and others would be as hot as several ranks together.
 
 use super::rng::Rng;
 
-/// An order of `0..len` that one seed decides.
+/// A permutation of `0..len`, determined by a seed.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     len: u64,
@@ -27,7 +27,7 @@ struct Round {
 }
 
 impl Permutation {
-    /// An order of `0..len`, drawn from `rng`.
+    /// A permutation of `0..len`, drawn from `rng`.
     pub fn new(len: u64, mut rng: Rng) -> Permutation {
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
         Permutation {
@@ -41,17 +41,17 @@ impl Permutation {
         }
     }
 
-    /// How many numbers are in the order.
+    /// Its length.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is nothing to order.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What stands at `position`, which must be below [`Permutation::len`].
+    /// The number at `position`, which must be below [`Permutation::len`].
     #[inline]
     pub fn at(&self, position: u64) -> u64 {
         debug_assert!(position < self.len);

@@ -1,15 +1,15 @@
-//! The pseudo-random numbers behind every request: xoshiro256++, seeded through SplitMix64
-//! (Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators", 2021).
+//! The pseudo-random numbers of all requests: xoshiro256++, seeded through SplitMix64 (Blackman and
+//! Vigna, "Scrambled Linear Pseudorandom Number Generators", 2021).
 //!
-//! Invariant: nothing but (seed, lane) decides the sequence. Threads take lanes 0, 1, 2, …; what
-//! all threads must agree on (where the hot region is, how ranks are scrambled) has a lane counted
-//! down from the top, so that no two uses share a sequence.
+//! Invariant: the sequence depends on (seed, lane) only. Threads use lanes 0, 1, 2, …; choices that
+//! all threads share (the place of the hot region, the scrambling of ranks) use lanes counted down
+//! from the top. So no two uses share a sequence.
 
-/// The lane of the place where the hot region begins.
+/// The lane of the hot region's first place.
 pub(super) const HOT_REGION: u64 = u64::MAX;
-/// The lane of the order in which ranks are scattered over the records.
+/// The lane of the permutation that scatters ranks over the records.
 pub(super) const SCRAMBLE: u64 = u64::MAX - 1;
-/// The lane of the order in which records are loaded.
+/// The lane of the load order.
 pub(super) const LOAD_ORDER: u64 = u64::MAX - 2;
 
 /// A small, fast, reproducible generator. Not for secrets.
@@ -19,7 +19,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The sequence of `lane` (a thread, say) under `seed`.
+    /// The sequence of `lane` (e.g. a thread) under `seed`.
     pub fn new(seed: u64, lane: u64) -> Rng {
         let mut mixer = SplitMix(seed);
         let mut mixer = SplitMix(mixer.next() ^ lane.wrapping_mul(0x9fb2_1c65_1e98_df25));
@@ -38,8 +38,7 @@ impl Rng {
         result
     }
 
-    /// A number in `0..n`, or 0 when `n` is 0. Some numbers are likelier than others by at most n /
-    /// 2⁶⁴.
+    /// A number in `0..n`, or 0 if `n` is 0. Probabilities differ by at most n / 2⁶⁴.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         scale(self.bits(), n)
@@ -52,13 +51,13 @@ impl Rng {
     }
 }
 
-/// `bits` as a fraction of 2⁶⁴, of `n`: a division by multiplying (Lemire, 2019).
+/// `bits` as a fraction of 2⁶⁴, times `n`: division by multiplication (Lemire, 2019).
 #[inline]
 pub(super) fn scale(bits: u64, n: u64) -> u64 {
     ((u128::from(bits) * u128::from(n)) >> 64) as u64
 }
 
-/// The finalizer of SplitMix64: a bijection of 64 bits in which every input bit matters.
+/// The finalizer of SplitMix64: a bijection of 64 bits in which every input bit affects the result.
 #[inline]
 pub(super) fn hash(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,9 +1,8 @@
-//! The self-similar law, "80/20": a share 1 − h of the draws goes to the first h of the records,
-//! and so on within each part.
+//! The self-similar distribution, "80/20": a fraction 1 − h of the draws goes to the first h of the
+//! records, and recursively within each part.
 //!
 //! From Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly Generating Billion-Record
-//! Synthetic Databases", SIGMOD 1994, §3.3. Taneja uses it with h from 0.2 down to
-//! 0.001.
+//! Synthetic Databases", SIGMOD 1994, §3.3. Taneja uses it with h from 0.2 down to 0.001.
 
 use super::rng::Rng;
 
@@ -15,7 +14,7 @@ pub struct SelfSimilar {
 }
 
 impl SelfSimilar {
-    /// Ranks below `n`, at least 1, with `h` in `(0, 0.5]`; 0.5 is uniform.
+    /// Ranks below `n`, which is at least 1, with `h` in `(0, 0.5]`; 0.5 is uniform.
     pub fn new(n: u64, h: f64) -> SelfSimilar {
         debug_assert!(n > 0 && h > 0.0 && h <= 0.5);
         SelfSimilar {

@@ -1,6 +1,6 @@
-//! The workloads by name: which mix of operations over which distribution.
+//! The workloads by name: a mix of operations over a distribution.
 //!
-//! SIDLE, Table 1; the YCSB letters are those of Cooper et al., SoCC 2010.
+//! From SIDLE, Table 1; the YCSB letters are those of Cooper et al., SoCC 2010.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ const NAMED: [(&str, Mix, Distribution); 10] = [
     ("ycsb-f", READ_MODIFY_WRITE, Distribution::YCSB_ZIPFIAN),
 ];
 
-/// A parameter that is not possible. Displays as one line that says what is.
+/// An impossible parameter. Displays as one line that says what is possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSpec(pub(super) String);
 
@@ -68,7 +68,7 @@ impl std::error::Error for BadSpec {}
 
 /// A mix of operations over a distribution of records.
 ///
-/// A clone shares the hot region's epoch; workloads parsed apart do not.
+/// A clone shares the hot region's epoch; separately parsed workloads do not.
 #[derive(Clone, Debug)]
 pub struct Workload {
     name: String,
@@ -87,7 +87,7 @@ impl Workload {
     ///
     /// # Errors
     ///
-    /// There is none of this name.
+    /// The name is unknown.
     pub fn parse(name: &str) -> Result<Workload, BadSpec> {
         match NAMED.iter().find(|(known, ..)| *known == name) {
             Some(&(name, mix, distribution)) => Ok(Workload {
@@ -106,14 +106,14 @@ impl Workload {
         }
     }
 
-    /// The same mix over other records. Its name says so.
+    /// The same mix over another distribution, which the name includes.
     pub fn with_distribution(mut self, distribution: Distribution) -> Workload {
         self.name = format!("{} {distribution}", self.name);
         self.distribution = distribution;
         self
     }
 
-    /// Other operations over the same records.
+    /// Another mix over the same distribution.
     pub fn with_mix(mut self, mix: Mix) -> Workload {
         self.mix = mix;
         self
@@ -129,7 +129,7 @@ impl Workload {
         self.mix
     }
 
-    /// How its requests are spread over the records.
+    /// The distribution of its requests.
     pub fn distribution(&self) -> Distribution {
         self.distribution
     }
@@ -139,7 +139,7 @@ impl Workload {
         &self.epoch
     }
 
-    /// Where the hot region of its streams is, if it has one.
+    /// The current hot region of its streams, if it has one.
     pub fn hot_region(&self, space: &KeySpace, seed: u64) -> Option<HotRegion> {
         match self.distribution {
             Distribution::Hotspot { size, .. } => Some(HotRegion::new(space.records(), size, seed)),

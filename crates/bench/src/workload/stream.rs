@@ -1,36 +1,36 @@
-//! One thread's requests, made one at a time.
+//! One thread's requests, drawn one at a time.
 
 use super::distribution::Sampler;
 use super::key_space::KeySpace;
 use super::mix::Mix;
 use super::rng::Rng;
 
-/// What a request does with its key.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Look the key up; it is there.
+    /// Look up the key, which exists.
     Read,
-    /// Give the key, which is there, a new value.
+    /// Update the value of the key, which exists.
     Update,
-    /// Add the key, which is not there.
+    /// Insert the key, which is new.
     Insert,
-    /// Read up to this many records in key order, from the key (which is there) on.
+    /// Read up to this many records in key order, from the key (which exists) on.
     Scan(u16),
-    /// Look the key up, then give it a new value; it is there.
+    /// Look up the key, which exists, then update its value.
     ReadModifyWrite,
 }
 
-/// One thing to do.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to do.
+    /// Its operation.
     pub op: Op,
-    /// To which record.
+    /// Its key.
     pub key: u64,
 }
 
-/// The numbers of one thread's inserts: its k-th is `thread + k * threads`, so that threads never
-/// meet and share no counter.
+/// The numbers of one thread's inserts: the k-th is `thread + k * threads`, so that threads use
+/// disjoint numbers without a shared counter.
 #[derive(Clone, Debug)]
 pub(super) struct Inserts {
     pub made: u64,
@@ -53,8 +53,8 @@ impl Inserts {
 
 /// An endless sequence of requests; see [`Workload::stream`](super::Workload::stream).
 ///
-/// A clone continues from the same place with the same requests, and a stream made again with the
-/// same parameters starts over: either lets a placement count the requests before they are run.
+/// A clone continues from the same position with the same requests, and a new stream with the same
+/// parameters starts over. Both let a placement count the requests in advance.
 #[derive(Clone, Debug)]
 pub struct Stream {
     rng: Rng,
@@ -87,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// The next request. Not an `Iterator`'s `next`, as there is always one.
+    /// The next request. Not an `Iterator`'s `next`, because the stream never ends.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -103,7 +103,7 @@ impl Stream {
         Request { op, key }
     }
 
-    /// The next request's key, for counting how often each is asked for.
+    /// The next request's key, to count accesses.
     #[inline]
     pub fn next_key(&mut self) -> u64 {
         self.next().key
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Requests to come must not change because of a region that moved and came back.
+    /// The requests must not depend on whether the region moved away and came back.
     #[test]
     fn a_moved_region_changes_keys_and_nothing_else() {
         let space = KeySpace::new(10_000).unwrap();

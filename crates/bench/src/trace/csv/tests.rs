@@ -1,4 +1,4 @@
-//! Tables that are well formed, and those that are not.
+//! Well-formed and malformed tables.
 
 use crate::trace::sample::Sample;
 use crate::trace::{Split, Trace, TraceError, TraceFormat};
@@ -9,7 +9,7 @@ fn open(format: &str, text: &str) -> Result<Trace, TraceError> {
     Trace::open(sample.path(), &TraceFormat::parse(format).unwrap())
 }
 
-/// The requests as `r` or `w` and the key.
+/// The requests, as `r` or `w` and the key.
 fn requests(format: &str, text: &str) -> Vec<String> {
     let trace = open(format, text).unwrap();
     let all = trace.replay(0, 1, Split::RoundRobin);
@@ -61,8 +61,8 @@ fn without_names_columns_have_numbers() {
     assert_eq!(requests("csv:key=1", "7\n8\n"), ["r7", "r8"]);
 }
 
-/// As published: no line of names, offsets and lengths in bytes, times in µs. The second request
-/// begins within block 2 and ends within block 3; devices have keys of their own.
+/// As published: no header line, offsets and lengths in bytes, times in µs. The second request
+/// begins within block 2 and ends within block 3; each device has its own keys.
 const ALIBABA: &str = "0,R,4096,4096,1577808000000046\n\
                        0,W,10240,4096,1577808000000050\n\
                        3,W,4096,1,1577808000000049\n\
@@ -88,7 +88,7 @@ fn alibabas_block_traces_are_read_as_published() {
         due
     });
     assert!(dues.eq([0, 4, 4, 4, 1_000_000, 1_000_000]));
-    // With a line of names, and blocks of another size.
+    // With a header line and another block size.
     let named = format!("device_id,opcode,offset,length,timestamp\n{ALIBABA}");
     assert_eq!(requests("alibaba", &named), expected);
     assert_eq!(
@@ -113,7 +113,7 @@ fn times_are_read_in_their_unit() {
         None,
         "of an unknown unit"
     );
-    // A column of a usual name needs no more than its unit.
+    // A column with a default name needs only its unit.
     let text = BLOCKS.replace("1,7,", "1,9,");
     assert_eq!(open("csv:unit=us", &text).unwrap().span_ns(), Some(4_000));
 }
