@@ -1,4 +1,4 @@
-//! What making a request costs, so that it is known how much of a benchmark is the benchmark.
+//! Measures the cost of drawing a request: the benchmark's own part of its figures.
 //!
 //! `cargo run --release -p timberline-bench --example generate [RECORDS]`
 
@@ -11,7 +11,7 @@ use timberline_bench::workload::{Distribution, KeySpace, Workload};
 const REQUESTS: u32 = 2_000_000;
 const ROUNDS: usize = 5;
 
-/// The median of a few rounds, ns a call.
+/// The median of a few rounds, ns per call.
 fn cost(mut request: impl FnMut() -> u64) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {

@@ -22,7 +22,7 @@ fn run<M: Memory>(memory: M, placement: Arc<dyn Placement>, gets: u64) {
         map.insert(space.key(id), id)
             .expect("memory for a small tree");
     }
-    // A dozen instructions a key, so that what is counted is the get.
+    // A dozen instructions per key, so the count is that of the get.
     let mut random = Rng::new(1, 0);
     for _ in 0..gets {
         black_box(map.get(space.key(random.below(RECORDS))));

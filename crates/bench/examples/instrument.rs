@@ -1,7 +1,7 @@
 //! Scans of one map with the emulator on and off, to count its instructions:
 //! `instrument <placement> [unvisited]`. `cargo xtask callgrind` runs it.
 //!
-//! Without arguments it prints the placements, one a line; with one, the lines that were charged.
+//! Without arguments it prints the placements, one a line; with one, the number of charged lines.
 
 use std::process::ExitCode;
 

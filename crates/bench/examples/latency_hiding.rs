@@ -1,11 +1,11 @@
-//! What overlapping lookups hides of memory's latency: `cargo run --release -p timberline-bench
-//! --example latency_hiding -- [records] [plain|profile] [rounds]`.
+//! Measures how much memory latency overlapping lookups hide: `cargo run --release -p
+//! timberline-bench --example latency_hiding -- [records] [plain|profile] [rounds]`.
 //!
-//! One thread, random keys. Lookups one by one, by `get_many_deep` with several in flight, and as
-//! futures that an executor polls in turn, take turns in one run. Printed are medians over rounds,
-//! and the ratio to lookups one by one, taken round by round. On an emulated profile all nodes are
-//! slow, and the bound is what waiting for no more than the profile's prefetches at a time leaves:
-//! of the time that one lookup is charged by itself, that part.
+//! One thread, random keys. Three kinds of lookups take turns in one run: one by one, several in
+//! flight by `get_many_deep`, and futures that an executor polls in turn. The output shows medians
+//! over rounds, and ratios to lookups one by one, taken round by round. On an emulated profile all
+//! nodes are slow. The bound there assumes that only the profile's limit of parallel prefetches
+//! causes waiting: the charged time of a single lookup, divided by that limit.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -21,10 +21,10 @@ use timberline_tier::emulator::{Base, Emulated, Profile, thread_counts};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Plain};
 use timberline_tree::{Art, BTree};
 
-/// Lookups of a round.
+/// Lookups per round.
 const LOOKUPS: usize = 200_000;
 
-/// A map to look up words in.
+/// A map of words.
 trait Map<M: Memory>: Sized {
     const NAME: &'static str;
     fn make(memory: M, placement: Arc<dyn Placement>) -> Self;
@@ -81,7 +81,7 @@ impl<M: Memory> Map<M> for Art<u64, u64, M> {
     }
 }
 
-/// Takes the next key, looks it up, and goes on until there are none.
+/// Looks up one key after another until none are left.
 async fn look_up<M: Memory, T: Map<M>>(map: &T, keys: &[u64], next: &Cell<usize>) {
     while next.get() < keys.len() {
         let index = next.replace(next.get() + 1);
@@ -89,7 +89,7 @@ async fn look_up<M: Memory, T: Map<M>>(map: &T, keys: &[u64], next: &Cell<usize>
     }
 }
 
-/// Polls so many tasks in turn until all keys are looked up.
+/// Polls this many tasks in turn until all keys are looked up.
 fn execute<M: Memory, T: Map<M>>(map: &T, keys: &[u64], tasks: usize) {
     let next = Cell::new(0);
     let mut tasks: Vec<Pin<Box<_>>> = (0..tasks)
@@ -101,7 +101,7 @@ fn execute<M: Memory, T: Map<M>>(map: &T, keys: &[u64], tasks: usize) {
     }
 }
 
-/// How lookups are run.
+/// The kinds of lookups.
 #[derive(Clone, Copy)]
 enum Way {
     OneByOne,
@@ -132,8 +132,8 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Loads a map, with `charging` off meanwhile, and measures it. `bound` tells of a lookup by
-/// itself, in nanoseconds, what it can be brought down to.
+/// Loads a map, with `charging` off meanwhile, and measures it. `bound` gives the charge of a
+/// single lookup and its lower bound, in nanoseconds.
 fn measure<M: Memory, T: Map<M>>(
     memory: M,
     placement: Arc<dyn Placement>,
@@ -246,8 +246,8 @@ fn main() -> ExitCode {
     };
     let charging: fn(&Emulated, bool) = Emulated::set_charging;
     let (counted, in_flight) = (Cell::new(thread_counts()), profile.in_flight() as f64);
-    // What was charged since it was last asked, for a lookup, and that divided among all prefetches
-    // that may be under way.
+    // The charge since the last call, per lookup, and the same divided by the limit of parallel
+    // prefetches.
     let bound = |_: &Emulated| {
         let since = thread_counts() - counted.replace(thread_counts());
         let charged = since.charged_ns() as f64 / LOOKUPS as f64;

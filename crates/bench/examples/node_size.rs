@@ -1,8 +1,8 @@
-//! What the size of a node costs and saves: `cargo run --release -p timberline-bench --example
+//! Measures the effects of the node size: `cargo run --release -p timberline-bench --example
 //! node_size [records]`.
 //!
 //! For each size: time of inserts and gets on this machine's memory (noisy), bytes per record, and
-//! what the emulator charges a get (profile `cxl`, all nodes slow; repeatable to the digit).
+//! the emulator's charge for a get (profile `cxl`, all nodes slow; exactly repeatable).
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use timberline_tree::{BTree, btree};
 
 const GETS: u64 = 2_000_000;
 
-/// Nanoseconds of `work`, each of `count` times.
+/// Nanoseconds per item of `work`, which does `count` items.
 fn nanos(count: u64, work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();

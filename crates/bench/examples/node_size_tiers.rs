@@ -1,12 +1,12 @@
-//! Which node size is best depends on where the nodes are: the experiment of seed
-//! Weisgut et al. §5.4–5.5 on emulated memory.
+//! The best node size depends on the tier of the nodes: the experiment of Weisgut et al., §5.4–5.5,
+//! on emulated memory.
 //!
 //! `cargo run --release -p timberline-bench --example node_size_tiers [records [profile [rounds]]]`
 //!
-//! B+trees with nodes of 256 B to 4 KiB, all fast, half of the nodes fast, and all slow, take turns
-//! at a read-heavy (95 % reads, 5 % inserts) and then a write-heavy (5 % reads, 95 % inserts)
-//! Zipfian workload, on as many threads as there are cores. Printed are medians (least–most) of the
-//! rounds, and ratios to all-fast.
+//! B+trees with nodes of 256 B to 4 KiB, with all, half or none of the nodes fast, take turns at a
+//! read-heavy (95 % reads, 5 % inserts) and then a write-heavy (5 % reads, 95 % inserts) Zipfian
+//! workload, on one thread per core. The output shows medians (least–most) of the rounds, and
+//! ratios to all-fast.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use timberline_tree::{BTree, btree};
 
 const PLACEMENTS: [&str; 3] = ["all-fast", "half", "all-slow"];
 const MIXES: [(&str, u8); 2] = [("read-heavy", 95), ("write-heavy", 5)];
-/// Requests of a thread in a round.
+/// Requests of a thread per round.
 const REQUESTS: u64 = 200_000;
 
-/// One map, and its rounds so far in requests a second, by mix.
+/// One map, with its rounds so far in requests a second, by mix.
 struct Entry {
     node_bytes: usize,
     placement: &'static str,
@@ -62,8 +62,8 @@ fn entry<const WORDS: usize>(
         let zipf = Distribution::parse("zipfian:0.99").expect("known");
         let workload = Workload::parse("ycsb-c").expect("known");
         let workload = workload.with_mix(mix).with_distribution(zipf);
-        // Seeds differ by mix, but inserted keys are numbered: those of one mix are overwritten by
-        // the other.
+        // Seeds differ by mix, but inserted keys have numbers: the second mix overwrites those of
+        // the first.
         (0..threads)
             .map(|thread| workload.stream(space, u64::from(reads), thread, threads))
             .collect()
@@ -106,7 +106,7 @@ fn run<M: Memory, const WORDS: usize>(
     }
 }
 
-/// Median, least and most.
+/// Median, minimum and maximum.
 fn spread(rounds: &[f64]) -> [f64; 3] {
     let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-//! What operations on words take: `cargo run --release -p timberline-bench --example point_ops --
+//! Measures operations on words: `cargo run --release -p timberline-bench --example point_ops --
 //! [records] [random|dense] [rounds]`.
 //!
-//! One thread on this machine's memory, without placement; the operations take turns, and of the
-//! rounds of each the median is printed, and the fastest in parentheses. Times are noisy. With a
-//! fixed number of rounds, the instructions of each operation can be counted instead: each is a
-//! function of its own name.
+//! One thread on this machine's memory, without placement. The operations take turns, and the
+//! output shows the median of each one's rounds, with the fastest in parentheses. Times are noisy.
+//! For a fixed number of rounds, instructions per operation can be counted instead: each operation
+//! is a function with its own name.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -17,14 +17,14 @@ use timberline_placement::AllFast;
 use timberline_tier::{Arenas, ArenasConfig, Plain};
 use timberline_tree::BTree;
 
-/// Operations of a round.
+/// Operations per round.
 const OPS: usize = 200_000;
-/// Records of a scan.
+/// Records per scan.
 const SCANNED: usize = 50;
 
 type Map = BTree<u64, u64, Plain>;
 
-/// What is measured: its name, and how often a round does it.
+/// The operations: name, number per round, and function.
 type Operation = (&'static str, usize, fn(&Map, &[u64], &[u64]));
 
 const OPERATIONS: [Operation; 6] = [
@@ -63,7 +63,7 @@ fn updates(map: &Map, keys: &[u64]) {
     }
 }
 
-/// Far apart, so that neither finds what the other left in the caches.
+/// Far apart, so that neither benefits from the other's cached lines.
 #[inline(never)]
 fn replaces(map: &Map, keys: &[u64]) {
     for &key in keys {
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     let mut nanos = vec![Vec::new(); OPERATIONS.len()];
     for _ in 0..rounds {
         let uniform: Vec<u64> = (0..OPS).map(|_| key(random.below(records))).collect();
-        // Ranks are scattered over the map by the order of loading.
+        // The load order scatters ranks over the map.
         let skewed: Vec<u64> = (0..OPS)
             .map(|_| order[zipf.rank(&mut random) as usize])
             .collect();

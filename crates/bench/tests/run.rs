@@ -1,8 +1,7 @@
-//! The runner on tiny inputs: every placement under every workload, traces, shifts, interruptions;
-//! and counts that repeat to the digit.
+//! The runner on tiny inputs: every placement under every workload, traces, shifts, interrupts, and
+//! exactly repeatable counts.
 //!
-//! Memory is emulated at the costs of a made-up machine, so nothing is measured first. No test
-//! looks at how fast anything was.
+//! Memory is emulated with made-up costs, so nothing is measured first. No test depends on speed.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -42,7 +41,7 @@ fn stream(name: &str, records: u64) -> Load {
     Load::stream(workload, space, Form::default())
 }
 
-/// The placements that emulated memory can have.
+/// The placements for emulated memory.
 fn emulated_placements() -> Vec<&'static str> {
     [named(Grain::Node), named(Grain::Page)].concat()
 }
@@ -52,7 +51,7 @@ fn named(grain: Grain) -> Vec<&'static str> {
     rows.map(|row| row.name).collect()
 }
 
-/// All of them, for moments.
+/// All placements, very short.
 fn plan(loads: Vec<Load>) -> Plan {
     Plan {
         loads,
@@ -86,7 +85,7 @@ fn of<'a>(outcomes: &'a [Outcome], placement: &str) -> &'a Outcome {
     outcomes.find(|it| it.placement == placement).unwrap()
 }
 
-/// What must be true of every outcome, whatever was run.
+/// Asserts the invariants of every outcome.
 fn plausible(outcome: &Outcome) {
     let name = format!("{} on {}", outcome.placement, outcome.workload);
     assert_eq!(outcome.over_budget_bytes, 0, "{name}");
@@ -170,7 +169,7 @@ fn real_memory_is_run_the_same_way() {
     }
 }
 
-/// Real memory's pages are the kernel's.
+/// The kernel places the pages of real memory.
 #[test]
 fn pages_of_real_memory_are_left_alone() {
     let mut plan = plan(vec![stream("hs-c", 2_000)]);
@@ -180,8 +179,8 @@ fn pages_of_real_memory_are_left_alone() {
     assert!(line.contains("tpp") && line.contains("emulated"), "{line}");
 }
 
-/// Every map's pages can be placed, and the best ones are found: nothing that moves pages meets
-/// fast memory more often than they would.
+/// The pages of every map can be placed, and the oracle finds the best: no page placement serves
+/// more accesses from fast memory.
 #[test]
 fn no_placement_of_pages_is_above_the_best() {
     let mut plan = plan(vec![stream("ycsb-c", 100_000)]);
@@ -197,7 +196,7 @@ fn no_placement_of_pages_is_above_the_best() {
             assert_eq!(outcome.over_budget_bytes, 0, "{name}");
             let is_paged = named(Grain::Page).contains(&&*outcome.placement);
             assert_eq!(outcome.levels.is_empty(), is_paged, "{name}");
-            // A busy machine may leave no time for more than a few requests, which tell nothing.
+            // On a busy machine there may be too few requests to compare.
             if outcome.ops_per_s * outcome.seconds > 50_000.0 {
                 let share = outcome.fast_share.unwrap();
                 assert!(share < bound + 0.03, "{name}: {share} above {bound}");
@@ -225,7 +224,7 @@ fn any_budget_is_kept() {
     }
 }
 
-/// A budget that holds no heat table is said to be too small, not run over.
+/// A budget too small for the heat table is refused, not exceeded.
 #[test]
 fn a_budget_too_small_is_one_line() {
     let mut plan = plan(vec![stream("hs-c", 100_000)]);
@@ -235,8 +234,8 @@ fn a_budget_too_small_is_one_line() {
     assert!(line.contains("4096") && !line.contains('\n'), "{line}");
 }
 
-/// The hot leaves are more than the modelled cache holds: what it does hold is no matter of
-/// placement, and the oracle counts accesses, not misses.
+/// The hot leaves exceed the modelled cache: the placement does not affect the cached ones, and the
+/// oracle counts accesses, not misses.
 #[test]
 fn the_oracle_meets_fast_memory_most() {
     let records = 250_000;
@@ -253,7 +252,7 @@ fn the_oracle_meets_fast_memory_most() {
     let mut plan = plan(vec![hot, stream("ycsb-c", 2 * records)]);
     plan.placements = vec!["all-fast", "all-slow", "interleave", "inner-fast", "oracle"];
     plan.budget = Budget::Ratio(0.25);
-    // Long enough for what the modelled cache held at first to count for little.
+    // Long enough that the initial content of the modelled cache hardly counts.
     (plan.warmup, plan.slice) = (Duration::from_millis(200), Duration::from_millis(400));
     let outcomes = run_emulated(&plan);
     for outcomes in outcomes.chunks(plan.placements.len()) {
@@ -292,7 +291,7 @@ fn records_of_any_form_are_run() {
     }
 }
 
-/// Hand-made: the hottest tenth of the records is one region, so a tenth of the leaves or of the
+/// By hand: the hottest tenth of the records is one region, so a tenth of the leaves or of the
 /// records serves nine requests in ten.
 #[test]
 fn bounds_are_those_of_the_distribution() {
@@ -325,14 +324,14 @@ fn bounds_are_those_of_the_distribution() {
             bound.bound_record_fast_share,
         ]
         .map(Option::unwrap);
-        // More where inner nodes take much, as they take none of the budget. Of art, pages are near
-        // records: they hold what was loaded in a row.
+        // More if inner nodes take many bytes, since they take none of this budget. For art, pages
+        // are close to records: they hold adjacent loaded records.
         if bound.workload == "ycsb-d" {
-            // The sum of 1 / k^0.99 up to 9,000 is 0.88 of that up to 30,000.
+            // The sum of 1 / k^0.99 up to 9,000 is 0.88 of the sum up to 30,000.
             assert!((0.87..0.98).contains(&record), "{bound:?}");
             assert!(leaf > 0.3, "{bound:?}");
         } else {
-            // All of the region, and two ninths of the rest.
+            // The whole region, and two ninths of the rest.
             for share in [leaf, record] {
                 assert!((0.92..0.98).contains(&share), "{bound:?}");
             }
@@ -341,7 +340,7 @@ fn bounds_are_those_of_the_distribution() {
     }
 }
 
-/// What the best pages are on average is no limit for pages that move along.
+/// The bound of the best static pages does not limit pages that adapt.
 #[test]
 fn what_moves_on_has_no_bound_by_a_rehearsal() {
     let mut plan = plan(vec![stream("ycsb-d", 10_000)]);
@@ -356,7 +355,7 @@ fn a_moving_hot_region_has_recoveries() {
     let mut plan = plan(vec![stream("hs-c", 20_000)]);
     plan.placements = vec!["all-fast", "interleave", "timberline"];
     plan.shift_every = Some(Duration::from_millis(500));
-    // A shift counts when the run goes on for two seconds after it.
+    // A shift counts if the run continues for two seconds after it.
     plan.slice = Duration::from_millis(2_600);
     let outcomes = run_emulated(&plan);
     outcomes.iter().for_each(plausible);
@@ -375,7 +374,7 @@ fn a_moving_hot_region_has_recoveries() {
     }
 }
 
-/// Writes a trace, reads it, and removes the file again.
+/// Writes a trace, reads it, and removes the file.
 fn trace(name: &str, content: &[u8]) -> Trace {
     let file = format!("timberline-run-{}-{name}", std::process::id());
     let path: PathBuf = std::env::temp_dir().join(file);
@@ -389,7 +388,7 @@ fn trace(name: &str, content: &[u8]) -> Trace {
     trace.unwrap()
 }
 
-/// A request each 100 µs; at five times the speed some 2,500 are due in a slice of 50 ms.
+/// A request every 100 µs; at five times the speed, some 2,500 are due in a slice of 50 ms.
 #[test]
 fn a_trace_is_replayed_at_its_times() {
     let rows = (0..3_000u64).map(|n| {
@@ -408,7 +407,7 @@ fn a_trace_is_replayed_at_its_times() {
     plan.rounds = 2;
     for outcome in run_emulated(&plan) {
         plausible(&outcome);
-        // However slow this machine is: what was due in the slices was made, or missed its turn.
+        // On any machine, each request due in a slice was executed or missed.
         let turns = (outcome.ops_per_s * outcome.seconds) as u64 + outcome.unanswered;
         assert!(turns > 500, "{turns} turns");
     }
@@ -437,7 +436,7 @@ fn a_trace_is_replayed_over_its_own_keys() {
     }
 }
 
-/// Interrupts when a phase begins whose name has `at` in it.
+/// Interrupts when a phase begins whose name contains `at`.
 struct InterruptAt<'a> {
     at: &'static str,
     interrupted: &'a AtomicBool,
@@ -488,7 +487,7 @@ fn an_interruption_keeps_what_was_measured() {
     assert!(rounds.len() >= 2 && rounds[0].1 == 1, "{rounds:?}");
 }
 
-/// A map that is half loaded is not asked for the rest, nor called broken.
+/// A half-loaded map gets no requests, and is not reported as broken.
 #[test]
 fn an_interruption_before_the_first_round_leaves_nothing() {
     for at in [
@@ -501,7 +500,7 @@ fn an_interruption_before_the_first_round_leaves_nothing() {
     }
 }
 
-/// Does one request, and says whether it found what must be there.
+/// Executes one request. Returns whether it found its record.
 fn execute<P: timberline_tier::Memory>(map: &BTree<u64, u64, P>, request: Request) -> bool {
     let Request { op, key } = request;
     match op {
@@ -516,10 +515,10 @@ fn execute<P: timberline_tier::Memory>(map: &BTree<u64, u64, P>, request: Reques
     }
 }
 
-/// Makes a placement for these arenas.
+/// Creates a placement for these arenas.
 type Place = fn(&Arenas) -> Arc<dyn Placement>;
 
-/// The lines that a thread touches for the same requests on a new map.
+/// The lines that a thread accesses for the same requests on a new map.
 fn counts(workload: &str, place: Place) -> LineCounts {
     let count = || {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 16 << 20)).unwrap();
@@ -537,7 +536,7 @@ fn counts(workload: &str, place: Place) -> LineCounts {
         }
         thread_counts() - before
     };
-    // A thread of its own has a modelled cache of its own, empty at first.
+    // A new thread has its own modelled cache, empty at first.
     std::thread::scope(|scope| scope.spawn(count).join().unwrap())
 }
 

@@ -117,7 +117,7 @@ fn share(value: &str) -> Result<f64, TraceError> {
     match value.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err(TraceError::in_format(format!(
-            "writes is `{value}`, possible is a share from 0 to 1"
+            "writes is `{value}`: give a fraction from 0 to 1"
         ))),
     }
 }
@@ -180,7 +180,7 @@ mod tests {
             ("csv:key=", "`key=` is not of the form OPTION=VALUE"),
             (
                 "u32:writes=20",
-                "writes is `20`, possible is a share from 0 to 1",
+                "writes is `20`: give a fraction from 0 to 1",
             ),
             ("csv:unit=min", "unit is `min`: give ns, us, ms or s"),
             ("alibaba:column=1", "`alibaba` has no option `column`"),

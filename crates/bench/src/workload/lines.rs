@@ -34,7 +34,7 @@ impl Lines {
         })?;
         let lines = Lines::of(&text);
         if lines.ends.is_empty() {
-            return Err(format!("{} holds no line to make keys of", path.display()));
+            return Err(format!("{} has no line usable as a key", path.display()));
         }
         Ok(lines)
     }

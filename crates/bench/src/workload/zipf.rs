@@ -1,19 +1,19 @@
-//! Zipf's law: the record of rank r (from 0) is drawn with probability ∝ 1 / (r + 1)^θ.
+//! Zipf's law: the record of rank r (from 0) has probability ∝ 1 / (r + 1)^θ.
 //!
 //! By rejection-inversion (Hörmann and Derflinger, "Rejection-Inversion to Generate Variates from
 //! Monotone Discrete Distributions", ACM TOMACS 6(3), 1996). It is exact for every θ ≥ 0, with θ =
-//! 1 the only special case, takes constant time and space to set up, and rejects fewer than two
-//! draws in a hundred. The method that YCSB takes from Gray et al. (SIGMOD 1994) is exact only for
-//! the first two ranks, excludes θ ≥ 1, and sums over all ranks before it can begin.
+//! 1 as the only special case, needs constant time and space for setup, and rejects fewer than two
+//! draws in a hundred. YCSB's method, from Gray et al. (SIGMOD 1994), is exact only for the first
+//! two ranks, excludes θ ≥ 1, and sums over all ranks during setup.
 //!
 //! H is an integral of x^-θ, shifted so that H(1) = 0. A point u is drawn uniformly below the
-//! curve's integral; x = H⁻¹(u), rounded, is the rank, accepted if u lies in the part of the rank's
-//! bar that the curve covers.
+//! curve's integral; x = H⁻¹(u), rounded, is the rank. It is accepted if u lies in the part of the
+//! rank's bar below the curve.
 
 use super::rng::Rng;
 
-/// Where |1 − θ| is at least this, a plain logarithm keeps enough digits (ln x to 10⁻¹³) and is
-/// faster than `ln_1p`, which keeps them however close to 1 θ is.
+/// If |1 − θ| is at least this, a plain logarithm has enough digits (ln x to 10⁻¹³) and is faster
+/// than `ln_1p`, which has them for any θ.
 const PLAIN: f64 = 1e-3;
 
 /// Zipf-distributed ranks in `0..n`, 0 the most frequent.
@@ -21,13 +21,13 @@ const PLAIN: f64 = 1e-3;
 pub struct Zipf {
     n: i64,
     theta: f64,
-    /// 1 − θ, and 1 / (1 − θ) where that is not 0 / 0.
+    /// 1 − θ, and 1 / (1 − θ) unless that is 0 / 0.
     slope: f64,
     inverse_slope: f64,
-    /// u is drawn between these.
+    /// The range of u.
     first: f64,
     last: f64,
-    /// A draw whose rounding went up by no more than this is accepted without looking further.
+    /// A draw that was rounded up by no more than this is accepted at once.
     sure: f64,
 }
 
@@ -109,7 +109,7 @@ mod tests {
         weights.into_iter().map(|weight| weight / total).collect()
     }
 
-    /// Counts draws with the head rank by rank and the tail in bins that double in width.
+    /// Counts draws by rank for low ranks, and in bins of doubling width for the tail.
     fn binned(n: u64, theta: f64) -> (Vec<u64>, Vec<f64>) {
         let bin = |rank: u64| {
             if rank < 16 {
@@ -154,7 +154,8 @@ mod tests {
                 if probabilities.iter().all(|p| p * DRAWS as f64 >= 5.0) {
                     chi_square::assert_fits(&counts, &probabilities);
                 } else {
-                    // The steepest laws leave the tail bins almost empty: compare the head.
+                    // The steepest distributions leave the tail bins almost empty: compare the low
+                    // ranks.
                     let (head, tail) = (&counts[..8], counts[8..].iter().sum());
                     let mut promised = probabilities[..8].to_vec();
                     promised.push(1.0 - promised.iter().sum::<f64>());
@@ -190,8 +191,8 @@ mod tests {
         }
     }
 
-    /// Twenty million records at the YCSB exponent: the share of the hottest record and of the
-    /// hottest percent, against the law's own sums.
+    /// Twenty million records with YCSB's exponent: the probability of the hottest record and of
+    /// the hottest percent, against the exact sums.
     #[test]
     fn is_right_at_the_size_we_measure() {
         const N: u64 = 20_000_000;

@@ -1,4 +1,4 @@
-//! What the bits of a key say.
+//! The bit layout of keys.
 //!
 //! ```text
 //!  63    60 59         44 43      40 39                                   0
@@ -13,11 +13,10 @@
 //!                        line:       | order      | line    |
 //! ```
 //!
-//! Tables are one behind the other, and so are a table's warehouses and a warehouse's districts.
-//! Numbers begin at 1, as in the specification; an item has no warehouse, a warehouse and its stock
-//! no district.
+//! Keys are ordered by table, then by warehouse, then by district. Numbers start at 1, as in the
+//! specification. An item has no warehouse; a warehouse and its stock have no district.
 
-/// The tables and the two indexes beside them (3.1), in the order of the keys.
+/// The tables and the two secondary indexes (3.1), in key order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Table {
     Item = 1,
@@ -51,10 +50,10 @@ impl Table {
     ];
 }
 
-/// The most warehouses that the bits have room for.
+/// The maximum number of warehouses that the bits can hold.
 pub const MOST_WAREHOUSES: u64 = (1 << 16) - 1;
 
-/// A district: its warehouse and its number there.
+/// A district: its warehouse and its number in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub warehouse: u64,
@@ -62,7 +61,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// All of a warehouse.
+    /// The key prefix of a whole warehouse.
     pub fn warehouse(warehouse: u64) -> Place {
         Place {
             warehouse,
@@ -70,7 +69,7 @@ impl Place {
         }
     }
 
-    /// The key of something that belongs here.
+    /// The key of a record of this district.
     #[inline]
     pub fn key(self, table: Table, number: u64) -> u64 {
         debug_assert!(number < 1 << 40);
@@ -96,7 +95,7 @@ pub fn ordered(customer: u64, order: u64) -> u64 {
     customer << 28 | order
 }
 
-/// The number of a line of an order, which is counted from 1.
+/// The number of an order line; lines count from 1.
 #[inline]
 pub fn line(order: u64, line: u64) -> u64 {
     order << 4 | line

@@ -1,11 +1,11 @@
-//! `tpcc`: the accesses to indexes that the five transactions of TPC-C make, on one ordered map.
+//! `tpcc`: the index accesses of TPC-C's five transactions, on one ordered map.
 //!
-//! After "TPC Benchmark C, Standard Specification, Revision 5.11"; clauses below are its. SIDLE's
-//! Figure 22 runs TPC-C in a database (Silo), an index a table. **This is no database**: there are
-//! no transactions, no isolation, no columns and no think times, and nothing here may be called a
-//! TPC-C result. It is the pattern of the accesses: which records are hot (warehouses, districts,
-//! the customers and items that NURand prefers), which are written once and never read again, and
-//! where the map grows.
+//! After "TPC Benchmark C, Standard Specification, Revision 5.11"; clause numbers refer to it.
+//! SIDLE's Figure 22 runs TPC-C in a database (Silo) with one index per table. **This is no
+//! database**: there are no transactions, no isolation, no columns and no think times, and no
+//! result may be called a TPC-C result. It reproduces the access pattern: which records are hot
+//! (warehouses, districts, the customers and items that NURand prefers), which are written once and
+//! never read again, and where the map grows.
 //!
 //! - New-Order (2.4), 45 %: its warehouse, district and customer; an order, its entry in the queue
 //!   and in the customer's list; 5 to 15 lines, each with its item and stock.
@@ -17,22 +17,21 @@
 //! - Stock-Level (2.8), 4 %: a district, the lines of its last twenty orders, the stock of each
 //!   line.
 //!
-//! One line of an order in a hundred is supplied by another warehouse, and fifteen customers in a
-//! hundred pay at another one. What a transaction reads and writes again is one
-//! [`ReadModifyWrite`](super::Op::ReadModifyWrite). That is 32 requests a transaction; one in five
-//! inserts.
+//! One order line in a hundred comes from another warehouse, and fifteen customers in a hundred pay
+//! at another one. A record that a transaction reads and writes back is one
+//! [`ReadModifyWrite`](super::Op::ReadModifyWrite). That makes 32 requests a transaction; one in
+//! five inserts.
 //!
-//! What differs from the specification, as requests know no deletion and streams share nothing:
+//! Differences from the specification, since requests have no deletions and streams share nothing:
 //!
-//! - A delivered order's place in the queue is overwritten and stays. No transaction is rolled
-//!   back.
-//! - Threads have their own home warehouses; where there are more threads, those of one warehouse
-//!   take turns in the numbers of its orders, and each delivers its own.
-//! - What an order is of follows from its number: 5 to 15 lines, each as often, and items and
-//!   customer drawn from a sequence of its own. So deliveries and stock levels know what was
-//!   ordered, and nothing is kept of an order.
+//! - A delivered order's queue entry is overwritten and stays. No transaction is rolled back.
+//! - Threads have their own home warehouses. If there are more threads than warehouses, the threads
+//!   of one warehouse use its order numbers in turn, and each delivers its own orders.
+//! - The number of an order determines its content: 5 to 15 lines, each count equally often, with
+//!   items and customer from a random sequence of its own. So deliveries and stock levels know the
+//!   content of orders without storing it.
 //!
-//! Invariants: those of [workloads](super), but that a request divides now and then.
+//! Invariants: those of [workloads](super), except that drawing a request sometimes divides.
 
 mod keys;
 mod nurand;
@@ -48,11 +47,11 @@ use super::spec::BadSpec;
 use scale::Scale;
 pub use stream::TpccStream;
 
-/// The name of the workload.
+/// The workload's name.
 const NAME: &str = "tpcc";
 
-/// What TPC-C asks, of a number of warehouses: the accesses of its five transactions, and no
-/// database. Copying it is cheap.
+/// TPC-C for a number of warehouses: the index accesses of its five transactions, and no database.
+/// Cheap to copy.
 #[derive(Clone, Debug)]
 pub struct Tpcc {
     name: String,
@@ -60,19 +59,20 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// How it is written: `tpcc`, or `tpcc:W` for so many warehouses.
+    /// Its names: `tpcc`, or `tpcc:W` for W warehouses.
     pub const NAMES: [&str; 2] = [NAME, "tpcc:W"];
 
-    /// The share of its requests that insert: thirteen of a new order and one of a payment, of
-    /// 32.042 of an average transaction.
+    /// The fraction of its requests that insert: thirteen of a new order and one of a payment, out
+    /// of 32.042 of an average transaction.
     pub const INSERTS: f64 = (0.45 * 13.0 + 0.43) / 32.042;
 
-    /// Reads a name. Without a number of warehouses, there are as many as fit into `records` whole,
-    /// 559,041 records each beside 100,000 items; fewer records than one takes are one with
-    /// proportionally fewer customers, orders and items. `None` if it is another workload's.
+    /// Parses a name. Without a number of warehouses, there are as many as fit completely into
+    /// `records`: 559,041 records each, besides 100,000 items. Fewer records than that make one
+    /// warehouse with proportionally fewer customers, orders and items. `None` if the name is
+    /// another workload's.
     ///
     /// # Errors
-    /// So few records, or not so many warehouses, are possible.
+    /// The number of records is too low, or the number of warehouses is out of range.
     pub fn parse(name: &str, records: u64) -> Option<Result<Tpcc, BadSpec>> {
         let scale = match name.strip_prefix(NAME)? {
             "" => Scale::of_records(records),
@@ -89,7 +89,7 @@ impl Tpcc {
         &self.name
     }
 
-    /// How many records are loaded.
+    /// The number of loaded records.
     pub fn records(&self) -> u64 {
         self.scale.records()
     }

@@ -1,9 +1,10 @@
-//! NURand: the numbers that TPC-C prefers some of (2.1.6).
+//! NURand: TPC-C's non-uniform random numbers (2.1.6).
 
 use crate::workload::Rng;
 
-/// A number in `from..=to` of NURand(A, from, to) with the constant C. A number is preferred where
-/// the `or` of two random ones often falls: the more of its low bits are set, the likelier.
+/// A number in `from..=to` of NURand(A, from, to) with the constant C. A number is likely if it is
+/// often the bitwise or of two random numbers: the more of its low bits are set, the likelier it
+/// is.
 #[derive(Clone, Copy, Debug)]
 pub struct NuRand {
     a: u64,
@@ -11,17 +12,17 @@ pub struct NuRand {
 }
 
 impl NuRand {
-    /// Customers, by their numbers.
+    /// Customer numbers.
     pub const CUSTOMER: NuRand = NuRand { a: 1023, c: 259 };
     /// Items.
     pub const ITEM: NuRand = NuRand { a: 8191, c: 7911 };
-    /// Last names of the customers that are loaded.
+    /// Last names of the loaded customers.
     pub const NAME_LOADED: NuRand = NuRand { a: 255, c: 157 };
-    /// Last names that are asked for: the constants are 65 to 119 apart, and neither 96 nor 112
-    /// (2.1.6.1).
+    /// Last names in requests: their constant and that of the loaded customers differ by 65 to 119,
+    /// but not by 96 or 112 (2.1.6.1).
     pub const NAME: NuRand = NuRand { a: 255, c: 223 };
 
-    /// Draws one.
+    /// Draws a number.
     #[inline]
     pub fn draw(self, rng: &mut Rng, from: u64, to: u64) -> u64 {
         let range = to - from + 1;
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
     use crate::workload::chi_square;
 
-    /// Against the probabilities that all pairs of the two random numbers give, in `bins`.
+    /// Compares counts in `bins` with the probabilities from all pairs of the two random numbers.
     fn fits(nurand: NuRand, from: u64, to: u64, bins: usize) {
         let range = to - from + 1;
         let bin = |value: u64| ((value - from) * bins as u64 / range) as usize;
@@ -60,7 +61,7 @@ mod tests {
         fits(NuRand::CUSTOMER, 1, 3000, 100);
         fits(NuRand::NAME, 0, 999, 100);
         fits(NuRand::NAME_LOADED, 0, 999, 50);
-        // Every pair of so many is too much for a test: fewer items, with the same preference.
+        // All pairs are too many for a test: fewer items, with the same preference.
         fits(NuRand::ITEM, 1, 1000, 50);
     }
 }

@@ -1,30 +1,30 @@
-//! What an order is of, by its number alone.
+//! The content of an order, determined by its number alone.
 
 use super::keys::{Place, Table};
 use super::nurand::NuRand;
 use super::scale::Scale;
 use crate::workload::Rng;
 
-/// An order has one line more than this at least.
+/// The minimum number of lines, less one.
 const FEWEST: u64 = 5;
-/// So many orders in a row have each number of lines once.
+/// Any run of this many orders has each number of lines once.
 const CYCLE: u64 = 11;
-/// Their lines together.
+/// The total of their lines.
 const LINES_OF_CYCLE: u64 = CYCLE * FEWEST + CYCLE * (CYCLE - 1) / 2;
 
-/// How many lines an order has: 5 to 15.
+/// The number of lines of an order: 5 to 15.
 #[inline]
 pub fn lines_of(order: u64) -> u64 {
     FEWEST + order * 7 % CYCLE
 }
 
-/// How many lines the orders 1, 2, … `order` have together.
+/// The total number of lines of the orders 1, 2, … `order`.
 pub fn lines_up_to(order: u64) -> u64 {
     let (cycles, rest) = (order / CYCLE, order % CYCLE);
     cycles * LINES_OF_CYCLE + (1..=rest).map(lines_of).sum::<u64>()
 }
 
-/// The order and the line of the `nth` line of a district, from 0.
+/// The order and the line of a district's `nth` line, from 0.
 pub fn nth_line(nth: u64) -> (u64, u64) {
     let (mut order, mut rest) = (nth / LINES_OF_CYCLE * CYCLE + 1, nth % LINES_OF_CYCLE);
     while rest >= lines_of(order) {
@@ -34,14 +34,14 @@ pub fn nth_line(nth: u64) -> (u64, u64) {
     (order, rest + 1)
 }
 
-/// One line: what is ordered, and from which warehouse.
+/// An order line: the item, and its warehouse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
     pub item: u64,
     pub supplier: u64,
 }
 
-/// An order; its lines are drawn one after the other.
+/// An order; draws its lines one after the other.
 pub struct Order<'a> {
     pub customer: u64,
     place: Place,
@@ -51,7 +51,7 @@ pub struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// The order of this number in a district.
+    /// The order with this number in a district.
     pub fn new(scale: &'a Scale, seed: u64, place: Place, order: u64) -> Order<'a> {
         // Its key is no thread's lane.
         let mut rng = Rng::new(seed, place.key(Table::Order, order));

@@ -1,4 +1,4 @@
-//! How many records there are of each table, and which (1.2 and 4.3.3 of the specification).
+//! The number of records of each table, and their content (1.2 and 4.3.3 of the specification).
 
 use super::keys::{self, MOST_WAREHOUSES, Place, Table};
 use super::nurand::NuRand;
@@ -10,32 +10,32 @@ use crate::workload::{Permutation, Rng};
 pub const DISTRICTS: u64 = 10;
 /// Customers of a district.
 const CUSTOMERS: u64 = 3000;
-/// Items for each customer of a district: 100,000 items.
+/// Items per customer of a district: 100,000 items.
 const ITEMS_PER_CUSTOMER: f64 = 100.0 / 3.0;
 /// Last names.
 const NAMES: u64 = 1000;
-/// Below so many customers a district has hardly an order that waits.
+/// With fewer customers, a district has hardly any undelivered order.
 const FEWEST_CUSTOMERS: u64 = 10;
-/// What is loaded is the same whatever the seed of the requests.
+/// Loaded records are the same for all seeds of requests.
 const LOADING: u64 = 0;
 
-/// What is loaded.
+/// The loaded records.
 #[derive(Debug)]
 pub struct Scale {
     pub warehouses: u64,
     /// Items, each with stock in every warehouse.
     pub items: u64,
-    /// Customers of a district; as many orders are loaded, one of each.
+    /// Customers of a district, and loaded orders: one for each customer.
     pub customers: u64,
     /// Last names.
     pub names: u64,
     /// The customers of a district, by last name and number.
     by_name: Vec<u16>,
-    /// Where in it each name begins, and its end.
+    /// The start of each name's customers in it, and its end.
     begins: Vec<u16>,
-    /// The customer of each loaded order, from order 1 on.
+    /// The customer of each loaded order, starting with order 1.
     customer_of: Vec<u16>,
-    /// The loaded order of each customer, from customer 1 on.
+    /// The loaded order of each customer, starting with customer 1.
     order_of: Vec<u16>,
 }
 
@@ -51,7 +51,7 @@ impl Scale {
         }
     }
 
-    /// As many warehouses as fit into so many records, or one that is smaller.
+    /// As many warehouses as fit into this many records, or one smaller one.
     pub fn of_records(records: u64) -> Result<Scale, BadSpec> {
         let one = Scale::new(1, CUSTOMERS);
         let each = one.records() - one.items;
@@ -73,7 +73,7 @@ impl Scale {
 
     fn new(warehouses: u64, customers: u64) -> Scale {
         let names = NAMES.min(customers);
-        // Each name once, and then by preference (4.3.3.1).
+        // Each name once, then by preference (4.3.3.1).
         let mut rng = Rng::new(LOADING, 0);
         let mut customers_and_names: Vec<(u64, u16)> = (1..=customers)
             .map(|customer| match customer <= names {
@@ -116,18 +116,18 @@ impl Scale {
         &self.by_name[usize::from(self.begins[name])..usize::from(self.begins[name + 1])]
     }
 
-    /// Who made a loaded order.
+    /// The customer of a loaded order.
     #[inline]
     pub fn customer_of(&self, order: u64) -> u64 {
         self.customer_of[order as usize - 1].into()
     }
 
-    /// The loaded orders of the customers, from customer 1 on.
+    /// The customers' loaded orders, starting with customer 1.
     pub fn order_of(&self) -> &[u16] {
         &self.order_of
     }
 
-    /// The first loaded order that waits for its delivery: the last three in ten do.
+    /// The first undelivered loaded order: the last three in ten are undelivered.
     pub fn first_waiting(&self) -> u64 {
         self.customers - self.waiting() + 1
     }
@@ -136,7 +136,7 @@ impl Scale {
         self.customers * 3 / 10
     }
 
-    /// Any warehouse but this one, if there is another.
+    /// Any warehouse except this one, if there is another.
     #[inline]
     pub fn other_warehouse(&self, rng: &mut Rng, but: u64) -> u64 {
         if self.warehouses == 1 {
@@ -146,7 +146,7 @@ impl Scale {
         other + u64::from(other >= but)
     }
 
-    /// How many records there are.
+    /// The total number of records.
     pub fn records(&self) -> u64 {
         Table::ALL
             .into_iter()
@@ -154,7 +154,7 @@ impl Scale {
             .sum()
     }
 
-    /// How many records there are of a table.
+    /// The number of records of a table.
     fn records_of(&self, table: Table) -> u64 {
         match table {
             Table::Item => self.items,
@@ -228,8 +228,9 @@ impl Scale {
 mod tests {
     use super::*;
 
-    /// Of a warehouse: itself, 10 districts, 30,000 each of customers, names, lines of history,
-    /// orders and orders of customers, 9,000 new orders, 300,030 lines, 100,000 of stock: 559,041.
+    /// Records of a warehouse: itself, 10 districts, 30,000 each of customers, names, lines of
+    /// history, orders and orders of customers, 9,000 new orders, 300,030 lines, 100,000 of stock:
+    /// 559,041.
     #[test]
     fn a_warehouse_has_what_the_specification_says() {
         let one = Scale::of_warehouses("1").unwrap();

@@ -8,13 +8,13 @@ use super::orders::{Order, lines_of, lines_up_to};
 use super::scale::{DISTRICTS, Scale};
 use crate::workload::{Op, Request, Rng};
 
-/// The most requests of a transaction, and then some: a stock level of twenty orders of fifteen
-/// lines.
+/// Upper bound of the requests of a transaction: a stock level of twenty orders with fifteen lines
+/// needs most.
 const MOST: usize = 512;
-/// Orders that a stock level looks at.
+/// Orders that a stock level reads.
 const LAST_ORDERS: u64 = 20;
 
-/// A transaction, with its profile's clause.
+/// A transaction, with its clause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transaction {
     /// 2.4
@@ -30,7 +30,7 @@ pub enum Transaction {
 }
 
 impl Transaction {
-    /// Draws one in its share (5.2.3).
+    /// Draws one by its share (5.2.3).
     #[inline]
     pub fn draw(rng: &mut Rng) -> Transaction {
         match rng.below(100) {
@@ -43,7 +43,7 @@ impl Transaction {
     }
 }
 
-/// Whose turn a number is, among the threads whose home is the same warehouse.
+/// Assigns numbers to the threads that share a home warehouse.
 #[derive(Clone, Copy, Debug)]
 struct Turns {
     nth: u64,
@@ -51,20 +51,20 @@ struct Turns {
 }
 
 impl Turns {
-    /// The first number from `number` on that is this thread's.
+    /// The first of this thread's numbers, from `number` on.
     fn from(self, number: u64) -> u64 {
         number + (self.nth + self.of - number % self.of) % self.of
     }
 }
 
-/// What a thread knows of a district at home.
+/// A thread's state of a home district.
 #[derive(Clone, Debug)]
 struct District {
     next_order: u64,
     next_history: u64,
-    /// The oldest order that waits for its delivery.
+    /// The oldest undelivered order.
     oldest: u64,
-    /// The newest order of each customer, from customer 1 on.
+    /// The newest order of each customer, starting with customer 1.
     newest: Vec<u32>,
 }
 
@@ -75,13 +75,13 @@ pub struct TpccStream {
     seed: u64,
     rng: Rng,
     turns: Turns,
-    /// Its warehouses.
+    /// The thread's home warehouses.
     homes: Vec<u64>,
     /// Their districts, ten each.
     districts: Vec<District>,
-    /// The requests of the transaction that is under way.
+    /// The requests of the current transaction.
     asked: Asked,
-    /// How many of them were handed out.
+    /// The number of them already returned.
     done: usize,
 }
 
@@ -131,7 +131,7 @@ impl TpccStream {
         }
     }
 
-    /// The next request. Not an `Iterator`'s `next`, as there is always one.
+    /// The next request. Not an `Iterator`'s `next`, because the stream never ends.
     #[inline]
     #[expect(
         clippy::should_implement_trait,
@@ -150,7 +150,7 @@ impl TpccStream {
         }
     }
 
-    /// Asks for all of a transaction. A delivery asks for nothing where no order waits.
+    /// Queues all requests of a transaction. A delivery without an undelivered order has none.
     fn begin(&mut self, transaction: Transaction) {
         let home = self.rng.below(self.homes.len() as u64) as usize;
         let place = Place {
@@ -265,7 +265,7 @@ impl TpccStream {
         let next = self.districts[known].next_order;
         let mut first = next.saturating_sub(LAST_ORDERS).max(1);
         if first > self.scale.customers {
-            // It is this thread's own, or was loaded: others may not have come so far.
+            // The order is this thread's own, or loaded: other threads may be behind.
             first = self
                 .turns
                 .from((first + 1).saturating_sub(self.turns.of))
@@ -283,8 +283,8 @@ impl TpccStream {
         }
     }
 
-    /// A customer of a district: three in five are looked up by last name, and are the middle one
-    /// of those (2.5.1.2).
+    /// A customer of a district: three in five are looked up by last name, which selects the middle
+    /// one of that name (2.5.1.2).
     fn customer(&mut self, of: Place) -> u64 {
         match self.rng.below(100) {
             0..60 => {

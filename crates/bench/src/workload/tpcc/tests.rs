@@ -1,5 +1,4 @@
-//! What the requests of many transactions come to, against figures computed by hand from the
-//! specification.
+//! Counts over many transactions, against values computed by hand from the specification.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +28,7 @@ fn warehouse(key: u64) -> u64 {
     key >> 44 & 0xffff
 }
 
-/// Warehouse and district.
+/// The warehouse and district of a key.
 fn place(key: u64) -> u64 {
     key >> 40 & 0xf_ffff
 }
@@ -46,7 +45,7 @@ fn transactions_come_in_their_shares() {
     chi_square::assert_fits(&counts, &[0.45, 0.43, 0.04, 0.04, 0.04]);
 }
 
-/// An order has ten lines on average, a delivery ten orders, a stock level two hundred lines.
+/// On average, an order has ten lines, a delivery ten orders, and a stock level two hundred lines.
 #[test]
 fn each_table_has_its_share_of_the_accesses() {
     let expected = [
@@ -73,7 +72,7 @@ fn each_table_has_its_share_of_the_accesses() {
     }
     for (table, each) in expected {
         let (share, expected) = (counts[&table] as f64 / REQUESTS as f64, each / all);
-        // 62,000 transactions; those that ask for most are 2,500.
+        // 62,000 transactions; 2,500 are of the kinds with the most requests.
         let off = (share / expected - 1.0).abs();
         assert!(off < 0.06, "{table:?}: {share:.4} instead of {expected:.4}");
     }
@@ -121,7 +120,7 @@ fn a_stream_repeats_from_its_seed_and_threads_differ() {
 #[test]
 fn deliveries_take_the_oldest_order_of_each_district() {
     let tpcc = tpcc("tpcc:2", 0);
-    // Three in ten of the loaded orders wait: from 2,101 on.
+    // Three in ten of the loaded orders are undelivered: from 2,101 on.
     let mut oldest = HashMap::new();
     let mut delivered = 0;
     for Request { op, key } in take(&mut tpcc.stream(SEED, 0, 1), 3_000_000) {
@@ -142,7 +141,7 @@ fn deliveries_take_the_oldest_order_of_each_district() {
 #[test]
 fn a_line_in_a_hundred_and_fifteen_payments_are_of_another_warehouse() {
     let tpcc = tpcc("tpcc:3", 0);
-    // The only thread of three, so that its one warehouse is the first.
+    // Thread 0 of three, whose only warehouse is the first.
     let requests = take(&mut tpcc.stream(SEED, 0, 3), 2_000_000);
     let written = |wanted: Table| {
         let of = requests.iter().filter(move |request| {
@@ -155,7 +154,7 @@ fn a_line_in_a_hundred_and_fifteen_payments_are_of_another_warehouse() {
     };
     let stock = written(Table::Stock);
     assert!((0.009..0.011).contains(&stock), "{stock}");
-    // Customers are written by payments and by deliveries: 0.43 and 0.4 in a transaction.
+    // Payments and deliveries write customers: 0.43 and 0.4 per transaction.
     let customers = written(Table::Customer) / (0.43 / 0.83);
     assert!((0.14..0.16).contains(&customers), "{customers}");
 }
@@ -172,7 +171,7 @@ fn customers_and_items_are_asked_for_by_preference() {
     let mut counts: Vec<u32> = counts.into_values().collect();
     counts.sort_unstable_by(|one, two| two.cmp(one));
     let sum = |counts: &[u32]| counts.iter().map(|&count| f64::from(count)).sum::<f64>();
-    // Of 100,000 items; uniform, it would be a tenth.
+    // Of 100,000 items; a uniform choice would give a tenth.
     let hot = sum(&counts[..10_000]) / sum(&counts);
     assert!((0.5..0.8).contains(&hot), "{hot}");
 }
