@@ -187,6 +187,6 @@ mod tests {
         let named = "can't read the keys in /nonexistent/urls.txt: ";
         assert!(error.starts_with(named), "{error}");
         let error = Lines::read(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(error, "/dev/null holds no line to make keys of");
+        assert_eq!(error, "/dev/null has no line usable as a key");
     }
 }

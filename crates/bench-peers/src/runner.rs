@@ -256,10 +256,7 @@ impl Runner<'_> {
     }
 
     /// One round: a turn for each contender. One that fails is left out from then on.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the one place where a round is run"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "called from one place only")]
     fn round(
         &mut self,
         entries: &mut Vec<Entry>,

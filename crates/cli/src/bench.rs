@@ -167,7 +167,7 @@ impl Args {
             return Ok(None);
         };
         if !self.native {
-            let line = "--kernel-tiering is of real memory: give --native, too";
+            let line = "--kernel-tiering needs real memory: give --native, too";
             return Err(Failure::Impossible(line.into()));
         }
         let known = KernelTiering::NAMES.map(|(name, _)| name).join(", ");
@@ -183,7 +183,7 @@ impl Args {
         };
         match self.placements.iter().find(is_paged) {
             Some(name) if self.native => Err(Failure::Impossible(format!(
-                "the placement {name} moves emulated pages: leave out --native, or compare what the kernel does, by --native \
+                "the placement {name} moves emulated pages: leave out --native, or measure the kernel with --native \
                  --placements kernel --kernel-tiering autonuma or damon"
             ))),
             _ => Ok(()),
@@ -239,8 +239,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if measured.outcomes.is_empty() {
         let why = match interrupted.load(Relaxed) {
-            true => "interrupted before anything was measured",
-            false => "nothing was measured: no request was made",
+            true => "interrupted before the first measurement",
+            false => "nothing was measured: no request ran",
         };
         tell(why);
         return Ok(());
@@ -287,7 +287,7 @@ fn print_misplaced(results: &[Outcome]) {
     for outcome in results {
         if let Some(pages @ 1..) = outcome.misplaced_pages {
             say(format_args!(
-                "{}, {}: the kernel put {pages} pages on another NUMA node than asked for",
+                "{}, {}: the kernel put {pages} pages on a NUMA node other than the requested one",
                 outcome.workload, outcome.placement
             ));
         }
@@ -298,7 +298,7 @@ fn print_unanswered(results: &[Outcome]) {
     for outcome in results {
         if outcome.unanswered > 0 {
             say(format_args!(
-                "{}, {}: could not keep up; {} requests were due and not made",
+                "{}, {}: could not keep up; {} requests were due but not executed",
                 outcome.workload, outcome.placement, outcome.unanswered
             ));
         }
@@ -309,7 +309,7 @@ fn print_bounds(results: &[Outcome]) {
     for outcome in results {
         if let Some(bound) = outcome.fast_share_bound {
             say(format_args!(
-                "{}, {}: no page placement within this budget can exceed a fast share of {bound:.3}, by the counts of a rehearsal",
+                "{}, {}: no page placement within this budget can exceed a fast share of {bound:.3} (from the counts of a rehearsal)",
                 outcome.workload, outcome.placement
             ));
         }
@@ -323,17 +323,14 @@ fn print_recoveries(results: &[Outcome]) {
             outcome.fast_share_recovery_s_max,
         );
         let times = [
-            (
-                "what was regained",
-                (outcome.recovery_s, outcome.recovery_s_max),
-            ),
+            ("`regained`", (outcome.recovery_s, outcome.recovery_s_max)),
             ("its fast share", of_share),
         ];
         for (what, time) in times {
             let (workload, placement) = (&outcome.workload, &outcome.placement);
             if let (Some(median), Some(longest)) = time {
                 say(format_args!(
-                    "{workload}, {placement}: back to 90 % of {what} {median:.1} s after the hot region moved (at most {longest:.1} s)"
+                    "{workload}, {placement}: back to 90 % of {what} {median:.1} s after a shift of the hot region (at most {longest:.1} s)"
                 ));
             }
         }

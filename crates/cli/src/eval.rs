@@ -91,9 +91,7 @@ impl Args {
         for (flag, path) in urls.chain(traces) {
             File::open(path).map_err(|error| {
                 let path = path.display();
-                Failure::Impossible(format!(
-                    "{flag} {path}: {error}; give a file that can be read"
-                ))
+                Failure::Impossible(format!("{flag} {path}: {error}; give a readable file"))
             })?;
         }
         if let Some(index) = &self.index {
@@ -118,7 +116,7 @@ impl Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let figures = choose(all(&args.scale()?), &args.figures)
-        .map_err(|unknown| Failure::Impossible(format!("{unknown}; --list says what they are")))?;
+        .map_err(|unknown| Failure::Impossible(format!("{unknown}; --list describes them")))?;
     if args.list {
         list(&figures);
         return Ok(());
@@ -133,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     matrix
         .check(available(&topology))
         .map_err(Failure::impossible)?;
-    let elsewhere = |error| Failure::Impossible(format!("{error}; give another folder by --out"));
+    let elsewhere = |error| Failure::Impossible(format!("{error}; give another folder with --out"));
     let cache = ResultCache::open(&args.out.join("runs")).map_err(elsewhere)?;
     let all = matrix.runs();
     let kept = matrix.take_kept(&cache);
@@ -155,7 +153,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let left = span(matrix.estimate().as_secs_f64());
         let (kept, all, out) = (all - matrix.runs(), runs(all), args.out.display());
         tell(format_args!(
-            "{all}, {kept} of them kept in {out}; the rest takes about {left}"
+            "{all}, {kept} of them cached in {out}; the rest takes about {left}"
         ));
         missing.iter().for_each(tell);
     }
@@ -172,7 +170,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         done.map_err(Failure::Failed)?;
     }
     if interrupted.load(Relaxed) {
-        say("Interrupted. What was measured is kept; the same command goes on from there.");
+        say("Interrupted. Finished runs are cached; the same command resumes.");
     }
     say(format_args!(
         "The report: {}",
@@ -185,7 +183,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn missing(figures: &[Figure]) -> impl Iterator<Item = String> {
     let of = |figure: &Figure| {
         Some(format!(
-            "figure {} can't be made: {}",
+            "figure {} cannot be made: {}",
             figure.id, figure.missing?
         ))
     };
@@ -200,7 +198,7 @@ fn list(figures: &[Figure]) {
         };
         say(format_args!("{:<8} {} ({effort})", figure.id, figure.title));
     }
-    say(format_args!("All of it: {}", effort(figures)));
+    say(format_args!("Total: {}", effort(figures)));
 }
 
 fn effort(figures: &[Figure]) -> String {

@@ -28,7 +28,7 @@ impl LiveView {
         };
         let live = Live::start(port, progress).map_err(|error| {
             Failure::Impossible(format!(
-                "--live {port}: {error}; give another port, or none for any that is free"
+                "--live {port}: {error}; give another port, or none for any free port"
             ))
         })?;
         tell(format_args!("live view: {}", live.url()));

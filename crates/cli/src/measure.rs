@@ -63,12 +63,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     say(format_args!(
-        "profile {} (emulated); this machine's memory: {:.0} ns, {:.1} ns a further line",
+        "profile {} (emulated); this machine's memory: {:.0} ns, {:.1} ns per further line",
         args.profile, base.latency_ns, base.line_ns
     ));
     for (&tier, time) in tiers.iter().zip(&times) {
         say(format_args!(
-            "tier {}: {:7.1} ns a step [{:.1}–{:.1}], {:.3} × tier 0; the profile says {:.3} ×",
+            "tier {}: {:7.1} ns per step [{:.1}–{:.1}], {:.3} × tier 0; the profile says {:.3} ×",
             tier.0,
             time.median,
             time.min,

@@ -89,7 +89,7 @@ fn budgets_that_are_none_are_refused() {
         let arg = format!("--budget={budget}");
         refuses(&[&arg], &[&format!("`{budget}`"), "20%", "64M"]);
     }
-    refuses(&["--budget", "500T"], &["bytes of memory that are free"]);
+    refuses(&["--budget", "500T"], &["bytes of free memory"]);
 }
 
 #[test]

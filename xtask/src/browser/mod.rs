@@ -124,7 +124,7 @@ fn look(page: &mut Page) -> Result<(), String> {
     for (placement, part, text) in [
         ("sidle", "#shown", "sidle"),
         ("sidle", "#budget text", "high watermark 95 %"),
-        ("interleave", "#heat-note", "keeps no heat"),
+        ("interleave", "#heat-note", "tracks no heat"),
         ("memtis", "#levels text", "pages"),
     ] {
         page.evaluate(&format!("choose('{placement}')"))?;

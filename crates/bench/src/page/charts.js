@@ -1,17 +1,17 @@
 // The charts of all pages: each draws a part of the JSON into an element.
 
-/** Seconds that charts of a live run go back, at least and at most. */
+/** The minimum and maximum time range of a live run's charts, seconds. */
 const SPANS = [5, 30];
-/** Points of a line, and how many of them answer the pointer, at most. */
+/** The maximum number of points of a line, and of those with a tooltip. */
 const [POINTS, SPOTS] = [240, 40];
 
-/** Bytes in fast memory, as last seen. */
+/** Bytes in fast memory, in the latest sample. */
 const fastBytes = (row) => row.samples.at(-1)?.fast_bytes ?? 0;
 
-/** When a sample of a map was made, seconds after the last one: 0 or less. */
+/** Time of a map's sample relative to the last one, seconds: 0 or less. */
 const when = (samples, it) => it.at_s - samples.at(-1).at_s;
 
-/** Axes of a chart over the seconds of `span`; one that ends at 0 ends now. Returns what places times and values. */
+/** Axes of a chart over the seconds of `span`; a span that ends at 0 ends now. Returns the scales of times and values. */
 function overTime(drawing, span, high, unit, written = short, base = 10) {
   const [left, right, top, bottom] = [52, drawing.width - 8, 20, drawing.height - 22];
   const x = scale(span, [left, right]);
@@ -27,7 +27,7 @@ function overTime(drawing, span, high, unit, written = short, base = 10) {
   return { x, y, left, right, from: span[0] };
 }
 
-/** The seconds that a chart of these maps goes back from now. */
+/** The time range of a chart of these maps, seconds before now. */
 function recent(rows) {
   const begun = rows.filter((row) => row.samples.length).map((row) => when(row.samples, row.samples[0]));
   return [Math.max(-SPANS[1], Math.min(-SPANS[0], ...begun)), 0];
@@ -43,7 +43,7 @@ function points({ x, y, from }, samples, value) {
 function throughput(host, rows) {
   const rates = rows.map((row) => row.samples.at(-1)?.ops_per_s ?? 0);
   const said = rows.map((row, nth) => `${row.placement} ${figure(rates[nth] / 1e6)}`).join(", ");
-  const drawing = new Drawing(host, 240, `Throughput over time in Mops/s; now: ${said || "nothing yet"}`);
+  const drawing = new Drawing(host, 240, `Throughput over time in Mops/s; now: ${said || "no data yet"}`);
   const most = Math.max(...rows.flatMap((row) => row.samples.map((it) => it.ops_per_s)), 0) / 1e6;
   const frame = overTime(drawing, recent(rows), most * 1.06 || 1, "Mops/s");
   for (const row of rows) {
@@ -53,7 +53,7 @@ function throughput(host, rows) {
   drawing.show();
 }
 
-/** The tree as its levels, root on top: what of each is fast, and the boundary between the tiers. */
+/** The levels of the tree, root on top: the fast part of each, and the boundary between the tiers. */
 function levels(host, row) {
   const all = row.levels ?? [];
   if (all.length === 0) return pages(host, row);
@@ -65,7 +65,7 @@ function levels(host, row) {
   const [boundary, texts] = [[], []];
   all.forEach((level, nth) => {
     const y = step * nth + 20;
-    // As nodes grow a hundredfold from level to level, a bar is as wide as their number has digits.
+    // Each level has about a hundred times the nodes of the one above, so bar widths are logarithmic.
     const width = drawing.width * Math.max(0.16, Math.log10(1 + nodes(level)) / (widest || 1));
     const left = (drawing.width - width) / 2;
     const fast = width * (nodes(level) ? level.nodes_fast / nodes(level) : 0);
@@ -79,12 +79,12 @@ function levels(host, row) {
     boundary.push([left + fast, y - 2], [left + fast, y + bar + 2]);
   });
   drawing.path("boundary", boundary, "the boundary between fast and slow memory");
-  // The line does not cross them out.
+  // Drawn after the boundary, so that the line does not cover the texts.
   texts.forEach((text) => drawing.text("tick halo", ...text));
   drawing.show();
 }
 
-/** Where pages are moved: how much of the map is fast. */
+/** If pages are placed: the fast part of the map. */
 function pages(host, row) {
   const [fast, all] = [fastBytes(row), row.memory.used_bytes];
   const drawing = new Drawing(host, 44, `${bytes(fast)} of ${bytes(all)} in fast memory`);
@@ -96,7 +96,7 @@ function pages(host, row) {
   drawing.show();
 }
 
-/** How much is how hot, on a logarithmic scale both ways, with the thresholds. */
+/** The heat histogram with both axes logarithmic, and the thresholds. */
 function heat(host, { unit, bins, counts, thresholds }) {
   const told = counts.map(([name, all]) => `${name}: ${all.join(" ")}`).join("; ");
   const limits = thresholds.map(([name, value]) => `${name} ${short(value)}`).join(", ");
@@ -132,7 +132,7 @@ function heat(host, { unit, bins, counts, thresholds }) {
   drawing.show();
 }
 
-/** Where a heat lies among the bins: its bin, and how far into it on a logarithmic scale. */
+/** The position of a heat among the bins: its bin, and the logarithmic offset into it. */
 function binOf(bins, value) {
   const bin = bins.findLastIndex((from) => from <= value);
   if (bin < 0) return 0;
@@ -158,7 +158,7 @@ function budget(host, row, watermarks) {
   let above = -Infinity;
   lines.forEach(([name, at], nth) => {
     drawing.line("threshold", [left, y(at)], [right, y(at)], `${name}: ${bytes(at)}`);
-    // Names of lines that are close to one another stand below one another.
+    // Labels of close lines are stacked.
     above = Math.max(y(at) + (nth ? 13 : -4), above + 13);
     drawing.text("warn halo", [left + 5, above], "start", name);
   });
@@ -183,7 +183,7 @@ function moves(host, row) {
   drawing.show();
 }
 
-/** At most `limit` samples: neighbours are merged, rates averaged, states the last one's. */
+/** At most `limit` samples: neighbours are merged, with average rates and the last state. */
 function thin(samples, limit) {
   const size = Math.max(1, Math.ceil(samples.length / limit));
   const thinned = [];
@@ -197,7 +197,7 @@ function thin(samples, limit) {
 
 /**
  * Lines over a run's time. A line has a name, a class, and samples; `value` gives the height of a sample, or `null`,
- * and `told` says it.
+ * and `told` formats it.
  */
 function lines(host, label, unit, all, value, told) {
   const values = all.flatMap((line) => line.samples.map((it) => value(it, line) ?? 0));
@@ -209,7 +209,7 @@ function lines(host, label, unit, all, value, told) {
     .filter(([, at]) => at !== null)
     .map(([it, at]) => [it, [frame.x(it.at_s), frame.y(at)]]);
   for (const line of all) drawing.path(`series ${line.class}`, points(line, POINTS).map(([, at]) => at), line.name);
-  // The spots come last, so that no line covers them.
+  // The tooltip spots come last, so that no line covers them.
   for (const line of all) {
     for (const [it, at] of points(line, SPOTS)) drawing.spot(at, `${line.name} at ${it.at_s.toFixed(1)} s: ${told(it, line)}`);
   }
@@ -217,8 +217,8 @@ function lines(host, label, unit, all, value, told) {
 }
 
 /**
- * Clusters of bars over one axis, in as many rows as it takes. A bar has a class, a title, its value, and may have a
- * range over the rounds (`min`, `max`) and a `published` range. A bar that would leave the chart ends at its edge.
+ * Clusters of bars over one axis, in as many rows as needed. A bar has a class, a title, its value, and may have a
+ * range over the rounds (`min`, `max`) and a `published` range. A bar beyond the chart is cut at its edge.
  */
 function bars(host, label, domain, marks, clusters) {
   const height = 300;
@@ -256,7 +256,7 @@ function bars(host, label, domain, marks, clusters) {
   for (let at = 0; at < clusters.length; at += perRow) draw(clusters.slice(at, at + perRow), pitch, slot);
 }
 
-/** A bar from zero with its range, what was published, and its value beyond its end where that fits. */
+/** A bar from zero with its range, the published range, and its value after its end if there is room. */
 function bar(drawing, y, x, slot, { className, title, value, min, max, published }) {
   const [zero, end] = [y(0), y(value)];
   const wide = slot - Math.min(4, slot * 0.14);

@@ -1,4 +1,4 @@
-// The page of `timberline eval`: each figure beside what was published of it.
+// The page of `timberline eval`: each figure beside its published values.
 
 /** A published or measured range; an open end is `null`. */
 function span(range) {
@@ -9,7 +9,7 @@ function span(range) {
   return least === 0 ? `up to ${amount(most)}` : `${amount(least)}–${amount(most)}`;
 }
 
-/** An axis with all that is worth seeing: one placement or round far outside must not flatten all others. */
+/** The domain of an axis. It cuts off outliers, so that one placement or round does not flatten all others. */
 function domainOf(clusters, marks) {
   const all = clusters.flatMap((it) => it.bars);
   const values = all.map((it) => it.value).sort((one, two) => one - two);
@@ -49,7 +49,7 @@ function overTimeView({ curve }, runs) {
   return [element("p", "axis", title), placements(names, () => true), element("div", "halves", ...charts)];
 }
 
-/** What placements of each grain could have reached, beside what was reached. */
+/** The bounds of placements of each grain, beside the measured fast shares. */
 function boundsView(runs) {
   const all = runs.flatMap((run) => run.report.results.map((it) => it.placement));
   const names = [...new Set(all)].filter((name) => name !== "all-fast");
@@ -74,7 +74,7 @@ function verdictsOf({ verdicts }) {
   return [tableOf([["claim"], ["published"], ["here"], ["timberline"], ["order"]], [[null, rows]])];
 }
 
-/** All figures behind a chart, for those who want digits. */
+/** A table of all values of a chart. */
 function detailsOf(runs) {
   const rows = runs.flatMap((run) => run.report.results.map((it) => [
     `${run.panel} ${run.category}`.trim(), it.placement, rates(it), share(it.ratio_to_interleave),
@@ -108,7 +108,7 @@ function figureSection(figure) {
   return made;
 }
 
-/** Where the order is not the published one. */
+/** The claims whose published order every round contradicts. */
 function contrarySection(figures, emulated) {
   const list = element("ul", "notes");
   for (const figure of figures) {
@@ -117,7 +117,7 @@ function contrarySection(figures, emulated) {
       list.append(element("li", "", element("b", "", figure.id), told, element("em", "", it.why || "not explained")));
     }
   }
-  if (list.children.length === 0) list.append(element("li", "", "Nowhere, in all rounds of what was measured."));
+  if (list.children.length === 0) list.append(element("li", "", "None, in all measured rounds."));
   return section("Where every round contradicts the published order", emulated, "", list);
 }
 
@@ -142,8 +142,8 @@ function showEvaluation({ meta, figures }) {
       ["command", meta.command],
       ["runs", `${runs.length} of ${all} (some figures share theirs)`],
     ]),
-    element("p", "lead", "Published figures about placement, rebuilt. Dashed frames are the published values, where the "
-      + "paper gives numbers. Other machines and other maps: how far a placement is ahead may differ. If every round "
+    element("p", "lead", "Published figures about placement, measured again. Dashed frames are the published values, where the "
+      + "paper gives numbers. The machine and the maps differ, so the lead of a placement may differ. If every round "
       + "contradicts the published order, the report says so."),
     element("nav", "", contents),
     contrarySection(figures, emulated),

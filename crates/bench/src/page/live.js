@@ -1,23 +1,23 @@
-// The page of a live run: asks for a snapshot a few times a second, and shows it.
+// The page of a live run: requests a snapshot a few times a second, and shows it.
 
-/** From one question to the next, ms. */
+/** Interval between requests, ms. */
 const EVERY = 250;
-/** Questions in a row that nobody answers, until the run counts as over. */
+/** Failed requests in a row after which the run counts as over. */
 const PATIENCE = 4;
 
 const $ = (id) => document.getElementById(id);
 let last = null;
 let unanswered = 0;
-/** The placement that was chosen, "" for whichever has its turn; `null` as long as nobody chose. */
+/** The chosen placement, "" for that of the current turn; `null` before a choice. */
 let choice = null;
 
-/** Sets a text only where it changes, so that what is selected stays so. */
+/** Sets a text only if it changes, to keep the user's selection. */
 function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
 function head(state) {
-  say($("state"), state.over ? "the run is over; figures stay" : "running");
+  say($("state"), state.over ? "the run is over; the last figures stay" : "running");
   $("state").classList.toggle("over", state.over);
   const part = state.total ? `, ${percent(state.done / state.total)}` : "";
   say($("phase"), state.over ? "" : state.phase + part);
@@ -31,7 +31,7 @@ function head(state) {
   say($("setting"), state.rows.length ? `${state.workload} on ${state.index}` : "");
 }
 
-/** What of a map is in its row of the table, after its name. */
+/** The cells of a map's row, after its name. */
 function cells(row, has) {
   const sample = row.samples.at(-1);
   const [fast, limit] = [fastBytes(row), row.memory.budget_bytes];
@@ -47,7 +47,7 @@ function cells(row, has) {
   ];
 }
 
-/** A row for each map, made when the maps change and then kept, so that the keyboard's focus stays where it is. */
+/** A row for each map, created when the maps change and then kept, to keep the keyboard focus. */
 function table(state) {
   const body = $("rows");
   const names = state.rows.map((row) => row.placement);
@@ -75,7 +75,7 @@ function line(row) {
   return made;
 }
 
-/** The row that was chosen; where none was, the last that keeps heat of nodes, or of anything. */
+/** The chosen row; without a choice, the last one that tracks heat of nodes, or any heat. */
 function shown(state) {
   const rows = state.rows;
   if (choice === "") return rows[state.turn];
@@ -91,7 +91,7 @@ function details(state) {
   const radio = document.querySelector(`input[name=shown][value="${choice === "" ? "" : row.placement}"]`);
   if (radio) radio.checked = true;
   const has = state.running && state.rows[state.turn] === row;
-  say($("shown"), row.placement + (has ? ", which has its turn" : ", as last seen"));
+  say($("shown"), row.placement + (has ? ", current turn" : ", as last seen"));
   levels($("levels"), row);
   say($("levels-note"), aboutLevels(row));
 
@@ -104,7 +104,7 @@ function details(state) {
     say($("heat-note"), figures ? `${colours}Goes by ${figures}.` : colours);
   } else {
     $("heat").replaceChildren();
-    say($("heat-note"), "This placement keeps no heat.");
+    say($("heat-note"), "This placement tracks no heat.");
   }
 
   budget($("budget"), row, beliefs?.watermarks ?? []);
@@ -114,7 +114,7 @@ function details(state) {
   const sample = row.samples.at(-1);
   const what = row.memory.of_pages ? "Pages" : "Nodes";
   const moved = sample ? `${count(sample.promoted)} promoted, ${count(sample.demoted)} demoted` : "none seen yet";
-  say($("moves-note"), `${what}: ${moved} since the map was made. Solid: promoted; dashed: demoted.`);
+  say($("moves-note"), `${what}: ${moved} since the map was created. Solid: promoted; dashed: demoted.`);
 }
 
 function aboutMemory(row) {
@@ -125,13 +125,13 @@ function aboutMemory(row) {
 }
 
 function aboutLevels(row) {
-  if (row.memory.of_pages) return "This placement moves pages, so a node's tier is not known.";
+  if (row.memory.of_pages) return "This placement moves pages, so a node's tier is unknown.";
   if (!row.levels) return "Nodes are counted between turns.";
   const above = row.above_boundary;
   const boundary = above === 0
     ? "One boundary: no fast node has a slow parent."
     : `${count(above)} fast nodes have a slow parent.`;
-  return `${boundary} Green is fast; bars are as wide as the number of nodes has digits.`;
+  return `${boundary} Green is fast; bar widths are logarithmic in the number of nodes.`;
 }
 
 function show(state) {
@@ -153,7 +153,7 @@ async function ask() {
   if (unanswered === PATIENCE || (unanswered && last?.over)) {
     // The server ends with the run.
     if (last) show({ ...last, running: false, over: true });
-    else say($("state"), "nobody answers: the run is over");
+    else say($("state"), "no response: the run is over");
     return;
   }
   setTimeout(ask, EVERY);
@@ -163,7 +163,7 @@ async function ask() {
   }
 }
 
-/** Starts to ask. */
+/** Starts the requests. */
 function showLive() {
   document.addEventListener("change", (event) => {
     choice = event.target.value;

@@ -1,4 +1,4 @@
-// Shows the page's data, each kind of page in its way.
+// Shows the page's data with the function for its kind of page.
 
 const data = document.getElementById("data");
 const pagesByKind = { bench: showReport, eval: showEvaluation, live: showLive };

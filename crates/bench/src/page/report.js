@@ -1,6 +1,6 @@
-// The page of `timberline bench`: what `--json` wrote, as charts and a table.
+// The page of `timberline bench`: the JSON of `--json`, as charts and a table.
 
-/** What is drawn again when the window changes. */
+/** The charts to redraw when the window changes. */
 const redraws = [];
 
 /** Puts a chart into a page, and draws it whenever the page's width changes. */
@@ -9,7 +9,7 @@ function chart(host, draw) {
   return host;
 }
 
-/** Draws all charts, now that they have a width, and with every width that follows. */
+/** Draws all charts, and redraws them when their width changes. */
 function drawAll() {
   let width = 0;
   const draw = () => {
@@ -21,7 +21,7 @@ function drawAll() {
   addEventListener("resize", draw);
 }
 
-/** The title of a page, with the facts to know first. */
+/** The title of a page, with the main facts. */
 function pageHead(title, emulated, facts) {
   const list = element("dl");
   for (const [name, value] of facts) list.append(element("dt", "", name), element("dd", "", value));
@@ -35,7 +35,7 @@ function section(title, emulated, lead, ...children) {
   return made;
 }
 
-/** Shapes with what they stand for: a class, a text, and whether it is a line. */
+/** A legend: for each shape a class, a text, and whether it is a line. */
 function legend(entries) {
   const list = element("ul", "legend");
   for (const [className, name, isLine] of entries) {
@@ -78,10 +78,10 @@ function tableOf(columns, groups) {
   return element("div", "scroll", table);
 }
 
-/** A placement's name behind its colour. */
+/** A placement's colour and name. */
 const named = (placement, label = placement) => [element("i", colour(placement)), label];
 
-/** Results that may stand side by side: of one map, one workload and one size. */
+/** Groups of comparable results: one map, one workload, one size. */
 function groupsOf(results) {
   const groups = new Map();
   for (const it of results) {
@@ -89,7 +89,7 @@ function groupsOf(results) {
     groups.set(key, [...(groups.get(key) ?? []), it]);
   }
   const all = [...groups.values()].map(groupOf);
-  // A short name has what tells the groups apart.
+  // A short name contains only the parts in which groups differ.
   const parts = [
     ["workload", (it) => it.workload],
     ["index", (it) => it.index],
@@ -144,15 +144,15 @@ function regainedSection(groups, emulated) {
     min: it.regained_min,
     max: it.regained_max,
   });
-  // One placement far outside must not flatten all others.
+  // One outlier must not flatten all others.
   const domainOf = (clusters) => {
     const all = clusters.flatMap((it) => it.bars.flatMap((bar) => [bar.value, bar.min, bar.max]));
     return [Math.max(-0.6, Math.min(0, ...all)), Math.min(1.6, Math.max(1.05, ...all))];
   };
   const drawn = barsOf(groups, isShown, barOf, domainOf, [[0, "interleave"], [1, "all-fast"]]);
-  const lead = "The share of the cost of slow memory that a placement regains: 0 is weighted interleave, 1 is all of "
+  const lead = "The fraction of the cost of slow memory that a placement regains: 0 is weighted interleave, 1 is all of "
     + "the tree in fast memory. Thin lines span the rounds.";
-  const missing = "Needs interleave and all-fast in the same run, and all-fast the faster of the two.";
+  const missing = "Needs interleave and a faster all-fast in the same run.";
   return section("Regained", emulated, lead, ...(drawn ?? [none(missing)]));
 }
 
@@ -208,14 +208,14 @@ function figuresSection(groups, emulated) {
   return section("Figures", emulated, "", tableOf(COLUMNS, groups.map(body)));
 }
 
-/** What changes while a run goes on: how it is written, its unit, and its value in a sample. */
+/** The curves over time: label, unit, and value in a sample. */
 const CURVES = {
   throughput: ["throughput", "Mops/s", (it) => it.ops_per_s / 1e6],
   fast_share: ["fast share", "of lines", (it) => it.fast_share],
   fast_use: ["fast memory in use", "of the budget", (it, line) => (line.budget ? it.fast_bytes / line.budget : null)],
 };
 
-/** A curve of all members of a group over time; `null` where nothing was sampled. */
+/** A curve of all members of a group over time; `null` without samples. */
 function overTimeOf(group, curve, heading) {
   const [name, unit, value] = CURVES[curve];
   const all = group.members.filter((it) => it.series.length).map((it) => ({
@@ -233,15 +233,15 @@ function overTimeOf(group, curve, heading) {
 
 function overTimeSection(groups, emulated) {
   const charts = groups.map((group) => overTimeOf(group, "throughput", caption(group))).filter(Boolean);
-  const lead = "Each placement in its own measured time, its rounds laid end to end. Point at a line for its figures.";
+  const lead = "Each placement in its own measured time, with its rounds joined end to end. Point at a line for its figures.";
   const sampled = groups.flatMap((group) => group.members.filter((it) => it.series.length).map((it) => it.placement));
   const body = charts.length
     ? [placements(sampled, () => true), element("div", "halves", ...charts)]
-    : [none("Nothing was sampled in this run.")];
+    : [none("No samples were taken in this run.")];
   return section("Throughput over time", emulated, lead, ...body);
 }
 
-/** What a kernel moves, by its own counters. A flow has the colour of the placement that models it, if one does. */
+/** The kernel's moves, by its own counters. A flow has the colour of the placement that models it, if any. */
 const FLOWS = [
   ["promoted by NUMA balancing", "p-autonuma", (it) => pagesOf(it.pgpromote_success)],
   ["demoted by reclaim", "p-tpp", (it) => pagesOf(it.pgdemote_kswapd, it.pgdemote_direct)],
@@ -250,7 +250,7 @@ const FLOWS = [
 ];
 const pagesOf = (first, more = 0) => (first === null ? null : 4096 * (first + (more ?? 0)));
 
-/** Only where a kernel moved something. */
+/** Only if the kernel moved pages. */
 function kernelSection(groups, emulated) {
   const charts = groups.flatMap((group) => group.members.flatMap((it) => {
     const last = it.series.at(-1)?.kernel;
@@ -278,7 +278,7 @@ function levelsSection(groups, emulated) {
     };
     return known.length ? [caption(group), element("div", "quarters", ...known.map(panel))] : [];
   });
-  const lead = "Nodes of each level in fast memory at the end of the run. Green is fast; bars are as wide as the number of nodes has digits.";
+  const lead = "Nodes of each level in fast memory at the end of the run. Green is fast; bar widths are logarithmic in the number of nodes.";
   return section("Levels by tier", emulated, lead, ...(body.length ? body : [none("No levels were recorded in this run.")]));
 }
 
@@ -291,7 +291,7 @@ function notesSection({ meta, results }) {
   for (const it of results) {
     const kernel = it.series.at(-1)?.kernel;
     const counted = Object.entries(kernel ?? {}).filter(([, value]) => value !== null);
-    const told = counted.map(([name, value]) => `${name} ${count(value)}`).join(", ") || "this kernel counts nothing";
+    const told = counted.map(([name, value]) => `${name} ${count(value)}`).join(", ") || "this kernel does not count its moves";
     if (kernel) list.append(element("li", "", `${it.workload}, ${it.placement}: moved by the kernel on the whole machine: ${told}`));
   }
   for (const note of meta.notes) list.append(element("li", "", note));

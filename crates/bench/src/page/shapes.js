@@ -1,9 +1,9 @@
-// Numbers as text, scales, and just enough HTML and SVG. Text is only ever set as text, so nothing
+// Numbers as text, scales, and minimal HTML and SVG. Text is only set as text, so nothing
 // needs escaping. The files of this folder are joined into one module: see `mod.rs`.
 
 const ABSENT = "–";
 
-/** Digits after the point that give a value three significant ones. */
+/** Decimals that give a value three significant digits. */
 function digits(value) {
   if (value === 0 || !Number.isFinite(value)) return 2;
   return Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value) * 1.0005))));
@@ -12,7 +12,7 @@ function digits(value) {
 /** Three significant digits. */
 const figure = (value) => (Number.isFinite(value) ? value.toFixed(digits(value)) : String(value));
 
-/** The same without zeros at the end. */
+/** The same without trailing zeros. */
 const short = (value) => String(Number(figure(value)));
 
 function scaled(value, base, units) {
@@ -32,20 +32,20 @@ const percent = (value) => `${short(value * 100)} %`;
 const mops = (ops) => figure(ops / 1e6);
 const micros = (all) => all.map((ns) => (ns / 1e3).toFixed(Math.min(2, digits(ns / 1e3)))).join("/");
 
-/** Two digits after the point; three where that is too few, none where it is too many. */
+/** Two decimals; three for small values, none for large ones. */
 function amount(value) {
   const size = Math.abs(value);
   if (size >= 1000) return count(value);
   return value.toFixed(size >= 100 ? 0 : size < 0.0995 && size > 0 ? 3 : 2);
 }
 
-/** A median with its range, where it has one. */
+/** A median, with its range if it has one. */
 function ranged(median, min, max, written = (it) => it.toFixed(2)) {
   if (median === null) return ABSENT;
   return min === null || max === null ? written(median) : `${written(median)} [${written(min)}, ${written(max)}]`;
 }
 
-/** Bytes over the most that is allowed, in one unit; 0 is no limit. */
+/** Bytes over their limit, in one unit; 0 means no limit. */
 function bytesOf(part, whole) {
   if (!whole) return bytes(part);
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -55,7 +55,7 @@ function bytesOf(part, whole) {
   return `${used.toFixed(after)}/${most.toFixed(after)} ${names[nth]}`;
 }
 
-/** Makes values between low and high positions between from and to; what is outside is held at the edge. */
+/** Maps values from low to high to positions from `from` to `to`; clamps values outside. */
 function scale([low, high], [from, to]) {
   return (value) => {
     if (high <= low) return from;
@@ -64,7 +64,7 @@ function scale([low, high], [from, to]) {
   };
 }
 
-/** About `wanted` values from low to high that are round where units are powers of `base`. */
+/** About `wanted` values from low to high that are round in powers of `base`. */
 function ticks([low, high], wanted, base = 10) {
   const span = high - low;
   if (!(span > 0)) return [low];
@@ -77,7 +77,7 @@ function ticks([low, high], wanted, base = 10) {
   return all;
 }
 
-/** An element of HTML with what is in it: texts and elements. */
+/** An HTML element with its content: texts and elements. */
 function element(name, className = "", ...children) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -87,12 +87,12 @@ function element(name, className = "", ...children) {
 
 const badge = (emulated) => (emulated ? [element("span", "badge", "emulated")] : []);
 
-/** The class that gives a placement its colour. */
+/** The class of a placement's colour. */
 const colour = (placement) => `p-${placement.replace(/[^a-z0-9-]/g, "-")}`;
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
-/** A drawing that is as wide as its host, and says in words what it shows. */
+/** A drawing as wide as its host, with a description in words. */
 class Drawing {
   constructor(host, height, label, least = 240) {
     this.host = host;
@@ -136,7 +136,7 @@ class Drawing {
     return this.add("path", className, { d: steps.join("") }, title);
   }
 
-  /** A place that shows `title` when pointed at. */
+  /** An area with the tooltip `title`. */
   spot([cx, cy], title) {
     return this.add("circle", "spot", { cx, cy, r: 5 }, title);
   }
@@ -153,7 +153,7 @@ class Drawing {
     }
   }
 
-  /** Replaces what its host showed before. */
+  /** Replaces the old content of its host. */
   show() {
     this.host.replaceChildren(...this.host.querySelectorAll(":scope > h3"), this.svg);
   }

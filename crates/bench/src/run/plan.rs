@@ -359,14 +359,14 @@ impl Plan {
             && self.nodes.iter().any(Vec::is_empty)
         {
             return Err(BadPlan(format!(
-                "the placement {kernel} needs real memory of two kinds: give --native"
+                "the placement {kernel} needs two real memory tiers: give --native"
             )));
         }
         if let Budget::Bytes(bytes) = self.budget
             && bytes as u64 > available
         {
             return Err(BadPlan(format!(
-                "a budget of {bytes} bytes is more than the {available} bytes of memory that are free"
+                "a budget of {bytes} bytes is more than the {available} bytes of free memory"
             )));
         }
         if needed > available {
