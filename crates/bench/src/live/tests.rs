@@ -134,7 +134,7 @@ fn a_snapshot_says_whose_turn_it_is_and_keeps_the_others() {
     live.turn_goes(turn(sidle, false), &sample);
     let now = snapshot(&live);
     assert_eq!((&now["turn"], &now["running"]), (&0.into(), &true.into()));
-    assert_eq!(now["workload"], "<b>&", "whoever shows it sees to that");
+    assert_eq!(now["workload"], "<b>&", "the page escapes it");
     assert_eq!(now["rows"][0]["latencies_ns"], Value::Null);
     live.turn_ends(turn(sidle, false), &latencies);
     live.turn_begins(turn(tpp, true));

@@ -45,7 +45,7 @@ impl Budget {
     pub fn parse(text: &str) -> Result<Budget, BadPlan> {
         let bad = || {
             BadPlan(format!(
-                "bad budget `{text}`: give a share of the tree such as `20%` (above 0, up to 100%), or bytes such \
+                "bad budget `{text}`: give a fraction of the tree such as `20%` (above 0, up to 100%), or bytes such \
                  as `64M` or `1.5G`"
             ))
         };

@@ -1,4 +1,4 @@
-//! §6.3: what changes with the hot region, the workers' intervals, and the size of fast memory.
+//! §6.3: the effects of a moving hot region, worker intervals, and the size of fast memory.
 
 use super::{FEW, Figure, Measure, Over, Quantity, Run, Scale, View, claim, figure, run};
 use crate::run::{Budget, Setting};
@@ -156,7 +156,7 @@ fn budgets(scale: &Scale) -> Figure {
         "16c",
         "Size of fast memory",
         "SIDLE, Figure 16(c)",
-        "Throughput over that of all-fast. Panels are workloads; the budget is a share of the map's bytes.",
+        "Throughput over that of all-fast. Panels are workloads; the budget is a fraction of the map's bytes.",
         &[View::Bars(over_all_fast)],
         runs,
         claims,
