@@ -460,7 +460,7 @@ fn a_run_interrupted_before_it_measured_says_so() {
         assert!(output.status.success(), "{phase}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "{phase}");
         assert!(
-            stderr(&output).contains("before anything was measured"),
+            stderr(&output).contains("before the first measurement"),
             "{phase}"
         );
     }

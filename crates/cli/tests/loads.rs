@@ -94,7 +94,7 @@ fn speeds_at_which_a_trace_can_not_be_replayed_are_refused() {
         &["b.csv", "no times", "csv:time=ts,unit=us"],
     );
     let bad_unit = ["--trace-format", "csv:unit=min"];
-    refuses_trace(&untold, &bad_unit, &["`min`", "ns, us, ms and s"]);
+    refuses_trace(&untold, &bad_unit, &["`min`", "ns, us, ms or s"]);
 }
 
 /// Also with keys and values that are not words.
