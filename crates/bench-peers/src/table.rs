@@ -13,8 +13,8 @@ pub fn render(results: &[Figures]) -> String {
     }
     let cases = cases(results);
     format!(
-        "Ours and the best peer, Mops/s: medians of the rounds; the ratio is of the best of ours, taken round by \
-         round [least, most]\n{}\n\nEverybody, Mops/s\n{}\n\nBytes a record when loaded: allocated and committed / \
+        "Ours and the best peer, Mops/s: medians of the rounds; the ratio is that of the best of ours, taken round by \
+         round [lowest, highest]\n{}\n\nAll contenders, Mops/s\n{}\n\nBytes per record after loading: allocated and committed / \
          resident in the process\n{}\n",
         against_best(results, &cases),
         everybody(results, &cases),

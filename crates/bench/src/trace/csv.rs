@@ -24,7 +24,7 @@ const WRITES: [&str; 10] = [
 
 /// The maximum number of blocks of one request: more means a misread column.
 const MOST_BLOCKS: u64 = 1 << 16;
-/// Number of keys of each device, if there are several devices.
+/// Bits of a key within its device, if there are several devices.
 const DEVICE_BITS: u32 = 44;
 
 /// The roles of columns. Columns are given by number from 1, or by name, in any case.
