@@ -1,7 +1,8 @@
 ------------------------------ MODULE Changes -------------------------------
 (***************************************************************************)
 (* Inserts and removes, and the structure modifications that follow.       *)
-(* Models crates/tree/src/btree/grow.rs and shrink.rs.                     *)
+(* Models insert.rs, remove.rs, split.rs and merge.rs of                   *)
+(* crates/tree/src/btree.                                                  *)
 (*                                                                         *)
 (* Locks are taken parent first, then children from left to right, each by *)
 (* Snapshot::upgrade: if anything changed meanwhile, all are released and  *)

@@ -1,7 +1,7 @@
 -------------------------------- MODULE Tree --------------------------------
 (***************************************************************************)
 (* Nodes of a B+tree, and the descent to one.                              *)
-(* Models crates/tree/src/btree/node, tree.rs (find) and descent.rs.       *)
+(* Models crates/tree/src/btree/node, find.rs and descent.rs.              *)
 (*                                                                         *)
 (* A leaf has keys, an inner node has kids: a function from each child's   *)
 (* lower fence to the child's slot. The root cell is written as an inner   *)

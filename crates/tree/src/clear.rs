@@ -7,11 +7,12 @@ use crate::range::{Ordered, Way};
 /// Keys that are looked up at once.
 pub(crate) const GROUP: usize = 64;
 
-/// Removes the records up to `last`, the greatest key when this begins, in ascending order. `next` appends up to [`GROUP`] keys
-/// behind one to a list, or the first ones.
+/// Removes the records up to `last`, the greatest key when this begins, in ascending order. `next`
+/// appends up to [`GROUP`] keys behind one to a list, or the first ones.
 ///
-/// Every record that is there throughout is removed. One that is inserted meanwhile stays if its key is passed already, or greater
-/// than `last`: so this ends, also where others insert faster than it removes.
+/// Every record that is there throughout is removed. One that is inserted meanwhile stays if its
+/// key is passed already, or greater than `last`: so this ends, also where others insert faster
+/// than it removes.
 pub(crate) fn clear<K: Ord>(
     last: Option<K>,
     mut next: impl FnMut(Option<&K>, &mut Vec<K>),

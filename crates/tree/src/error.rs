@@ -49,6 +49,53 @@ impl fmt::Display for InsertError {
 
 impl std::error::Error for InsertError {}
 
+/// Why a bulk load ended early. All records before are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BulkError {
+    /// The record at this position (from 0) has no greater key than the one before.
+    Unsorted(usize),
+    /// No memory for the record at this position.
+    Full(usize, OutOfMemory),
+    /// The key at this position has so many bytes, which is more than [`MAX_KEY`](crate::MAX_KEY).
+    KeyTooLong(usize, usize),
+    /// The value at this position has so many bytes, which is more than
+    /// [`MAX_VALUE`](crate::MAX_VALUE).
+    ValueTooLong(usize, usize),
+}
+
+impl BulkError {
+    /// Why the record at a position was not taken in.
+    pub(crate) fn at(position: usize, error: InsertError) -> BulkError {
+        match error {
+            InsertError::Full(full) => BulkError::Full(position, full),
+            InsertError::KeyTooLong(len) => BulkError::KeyTooLong(position, len),
+            InsertError::ValueTooLong(len) => BulkError::ValueTooLong(position, len),
+        }
+    }
+}
+
+impl fmt::Display for BulkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BulkError::Unsorted(at) => {
+                write!(
+                    f,
+                    "record {at} is out of order: keys must ascend, each once"
+                )
+            }
+            BulkError::Full(at, full) => write!(f, "no room for record {at}: {full}"),
+            BulkError::KeyTooLong(at, len) => {
+                write!(f, "record {at}: {}", InsertError::KeyTooLong(*len))
+            }
+            BulkError::ValueTooLong(at, len) => {
+                write!(f, "record {at}: {}", InsertError::ValueTooLong(*len))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BulkError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;

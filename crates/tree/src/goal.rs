@@ -24,8 +24,8 @@ impl<'s> Goal<'s> {
         }
     }
 
-    /// Whether a node at this address is there. With more than two tiers, one that is faster than fast has to be, or slower than
-    /// slow, is.
+    /// Whether a node at this address is there. With more than two tiers, one that is faster than
+    /// fast has to be, or slower than slow, is.
     pub fn has(self, arenas: &Arenas, node: usize) -> bool {
         let (at, to) = (arenas.tier_of(node), self.tier);
         match self.away_from {

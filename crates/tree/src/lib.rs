@@ -25,8 +25,8 @@ mod value;
 mod word;
 
 pub use art::{Art, ArtError};
-pub use btree::{BTree, BulkError, LevelFill, Range, Stats};
-pub use error::{Full, InsertError, MAX_KEY, MAX_VALUE};
+pub use btree::{BTree, LevelFill, Range, Stats};
+pub use error::{BulkError, Full, InsertError, MAX_KEY, MAX_VALUE};
 pub use key::ByteKey;
 pub use map::Map;
 pub use masstree::Masstree;

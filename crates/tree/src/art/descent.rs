@@ -8,7 +8,6 @@
 
 use std::task::Poll;
 
-use timberline_placement::Access;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
@@ -16,10 +15,10 @@ use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
 use super::node::{
-    Body, Leaf, Link, PACK_BYTES, Pack, Reach, Row, Tip, leaf_bytes, number, value_offset,
+    Body, Leaf, Link, PACK_BYTES, Pack, Reach, Row, leaf_bytes, number, value_offset,
 };
 use super::tree::{Root, Tree};
-use crate::traverse::Traversal;
+use crate::traverse::{Traversal, run};
 
 /// The next node follows at once: the CPU asks for all that it needs of it by itself.
 pub(super) const AT_ONCE: bool = false;
@@ -28,7 +27,7 @@ pub(super) const LATER: bool = true;
 
 /// Where a key's record is, or would be.
 #[derive(Clone, Copy)]
-pub enum Hit<'t> {
+pub enum Cursor<'t> {
     /// In this leaf.
     Leaf(Leaf<'t>),
     /// In this pack, with this value.
@@ -39,7 +38,7 @@ pub enum Hit<'t> {
 
 /// Looks for the place of a key's record. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
 pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
-    tree: &'t Tree<M, R>,
+    pub tree: &'t Tree<M, R>,
     guard: &'t Guard<'t>,
     key: B,
     next: Next<'t, R>,
@@ -69,7 +68,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
     }
 
     #[inline(always)]
-    fn advance(&mut self) -> Result<Poll<Option<Hit<'t>>>, Restart> {
+    fn advance(&mut self) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         // Read once: whatever is behind an acquiring load would be read again after it.
         let (key, base) = (self.key.as_ref(), self.tree.base);
         let (mut node, mut link, mut depth) = match self.next {
@@ -132,12 +131,12 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
 
     /// The leaf at the end of the way, if it is the key's.
     #[inline(always)]
-    fn arrive(&self, link: Link) -> Option<Hit<'t>> {
+    fn arrive(&self, link: Link) -> Option<Cursor<'t>> {
         let (leaf, key) = (self.tree.leaf_at(link, self.guard), self.key.as_ref());
         self.tree
             .memory()
             .charge_access(leaf.address(), leaf_bytes(key.len()));
-        (leaf.key() == key).then_some(Hit::Leaf(leaf))
+        (leaf.key() == key).then_some(Cursor::Leaf(leaf))
     }
 
     /// The place in the pack or row at the end of the way. `is_linked` is whether that is still where the link was.
@@ -146,7 +145,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
         &self,
         link: Link,
         is_linked: impl FnOnce() -> Result<(), Restart>,
-    ) -> Result<Poll<Option<Hit<'t>>>, Restart> {
+    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let (tree, key) = (self.tree, self.key.as_ref());
         if link.is_pack() {
             let pack = tree.pack_at(link, self.guard);
@@ -156,7 +155,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 tree.visit_pack(pack);
                 records.get(number(key))
             })?;
-            return Ok(Poll::Ready(value.map(|value| Hit::InPack(pack, value))));
+            return Ok(Poll::Ready(value.map(|value| Cursor::InPack(pack, value))));
         }
         let row = tree.row_at(link, self.guard);
         let records = row.read()?;
@@ -168,14 +167,14 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
             tree.visit_row(row, at);
             records.get(at)
         })?;
-        Ok(Poll::Ready(Some(Hit::InRow(row, at, value))))
+        Ok(Poll::Ready(Some(Cursor::InRow(row, at, value))))
     }
 }
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
     for Descent<'t, B, M, R, WHEN>
 {
-    type Output = Option<Hit<'t>>;
+    type Output = Option<Cursor<'t>>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
@@ -188,36 +187,13 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
     }
 }
 
-/// Looks for the value of a key.
-pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'t, B, M, R, WHEN>);
-
-impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Lookup<'t, B, M, R, WHEN> {
-    #[inline(always)]
-    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard<'t>) -> Self {
-        Lookup(Descent::new(tree, key, guard))
-    }
-}
-
-impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
-    for Lookup<'_, B, M, R, WHEN>
-{
-    type Output = Option<u64>;
-
-    #[inline(always)]
-    fn step(&mut self) -> Poll<Option<u64>> {
-        self.0.step().map(|hit| {
-            let (tip, value) = match hit? {
-                Hit::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
-                Hit::InPack(pack, value) => (Tip::Pack(pack), value),
-                Hit::InRow(row, _, value) => (Tip::Row(row), value?),
-            };
-            self.0.tree.note(tip, Access::Reuse);
-            Some(value)
-        })
-    }
-}
-
 impl<M: Memory, R: Reach> Tree<M, R> {
+    /// The record of a key, or its place in a row; `None` if there is neither.
+    #[inline(always)]
+    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard<'g>) -> Option<Cursor<'g>> {
+        run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
+    }
+
     /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a node.
     #[inline(always)]
     fn prefetch(&self, link: Link, key: &[u8], depth: usize) {

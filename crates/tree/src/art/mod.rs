@@ -8,29 +8,30 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `node/` | nodes, their layouts, and search in them |
-//! | `tree.rs`, `descent.rs`, `change.rs` | its parts, the descent, and operations that make no node |
-//! | `fresh.rs` | nodes that come and go |
-//! | `grow.rs`, `share.rs`, `shrink.rs` | structure modifications |
-//! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
-//! | `way.rs`, `walk.rs`, `scan.rs` | many records in order |
-//! | `stats.rs` | what it consists of |
 //! | `map.rs` | the map, [`Art`] |
+//! | `tree.rs`, `descent.rs` | the tree's parts, and the way from the root to a leaf |
+//! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
+//! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
+//! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
+//! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
+//! | `stats.rs` | nodes by level and tier |
+//! | `node/` | nodes, their layouts, and search in them |
 
-mod change;
 mod descent;
-mod ends;
 mod fresh;
-mod grow;
+mod get;
+mod insert;
 mod map;
 mod migrate;
 mod node;
 mod placed;
+mod pop;
+mod remove;
 mod scan;
 mod share;
-mod shrink;
 mod stats;
 mod tree;
+mod update;
 mod walk;
 mod way;
 

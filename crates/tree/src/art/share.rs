@@ -1,6 +1,6 @@
 //! Records that come to share a node: a leaf that is met becomes a pack; a pack that is full becomes a row if its keys differ in the last
 //! byte only, and is spread below an inner node otherwise; a row that is full becomes a larger one. Packs and rows that
-//! records leave are `shrink.rs`'s.
+//! records leave are `remove.rs`'s.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,12 +10,12 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::fresh::{Fresh, leaf_below};
-use super::grow::{Insert, Put, Site};
+use super::insert::{Insert, Put, Site};
 use super::node::{
     Few, Held, Kind, Leaf, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Records,
     Room, Row, Tip, number,
 };
-use super::tree::{HeldParent, Parent, Tree, common};
+use super::tree::{LockedParent, Parent, Tree, common};
 use crate::value::Change;
 
 /// A pack that has no room, as of a version.
@@ -228,7 +228,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Hangs a tip with one record more in the place of another.
     fn swap(
         &self,
-        parent: HeldParent<'_, R>,
+        parent: LockedParent<'_, R>,
         old: LockedTip<'_>,
         fresh: Fresh<'_, M, R>,
         guard: &Guard,
@@ -244,7 +244,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Hangs a node in the place of a tip. Nothing here panics.
     pub(super) fn replace(
         &self,
-        parent: HeldParent<'_, R>,
+        parent: LockedParent<'_, R>,
         old: LockedTip<'_>,
         fresh: Fresh<'_, M, R>,
         guard: &Guard,

@@ -1,4 +1,4 @@
-//! The tree of byte strings: its parts, and point operations that need no new node.
+//! The tree of byte strings: its parts, and what it tells a placement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -8,14 +8,12 @@ use timberline_sync::epoch::{Domain, Guard};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, TierId};
 
-use super::descent::{AT_ONCE, Descent, Hit, LATER, Lookup};
 use super::node::{
     AT_END, Base, Body, Leaf, Link, PACK_BYTES, Pack, Position, ROW_DEPTH, ROW_HEAD, Reach, Row,
     Tip, TipKey, value_offset,
 };
 use crate::store::{self, Store};
-use crate::traverse::{self, Yielding};
-use crate::value::{Fetched, Keep, ValueBlock};
+use crate::value::ValueBlock;
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
 #[repr(align(128))]
@@ -35,7 +33,7 @@ impl Root {
     }
 }
 
-/// A concurrent radix tree from byte strings to words. See [`Art`](super::Art) for its typed face.
+/// A concurrent radix tree from byte strings to words. See [`Art`](super::Art), its map.
 pub struct Tree<M: Memory, R: Reach> {
     pub store: Store<M>,
     pub root: Versioned<Root>,
@@ -78,16 +76,16 @@ impl<R> Clone for Parent<'_, R> {
 impl<R> Copy for Parent<'_, R> {}
 
 /// A locked parent, to hang another node there.
-pub enum HeldParent<'g, R> {
+pub enum LockedParent<'g, R> {
     Root(Exclusive<'g, Root>),
     Node(Exclusive<'g, Body<R>>, Position),
 }
 
 impl<'g, R: Reach> Parent<'g, R> {
-    pub fn upgrade(self) -> Result<HeldParent<'g, R>, Restart> {
+    pub fn upgrade(self) -> Result<LockedParent<'g, R>, Restart> {
         Ok(match self {
-            Parent::Root(root) => HeldParent::Root(root.upgrade()?),
-            Parent::Node(inner, at) => HeldParent::Node(inner.node.upgrade()?, at),
+            Parent::Root(root) => LockedParent::Root(root.upgrade()?),
+            Parent::Node(inner, at) => LockedParent::Node(inner.node.upgrade()?, at),
         })
     }
 
@@ -99,12 +97,12 @@ impl<'g, R: Reach> Parent<'g, R> {
     }
 }
 
-impl<R: Reach> HeldParent<'_, R> {
+impl<R: Reach> LockedParent<'_, R> {
     /// Hangs another node there.
     pub fn set(&self, link: Link) {
         match self {
-            HeldParent::Root(root) => root.set(link),
-            HeldParent::Node(node, at) => node.replace(*at, link),
+            LockedParent::Root(root) => root.set(link),
+            LockedParent::Node(node, at) => node.replace(*at, link),
         }
     }
 }
@@ -268,46 +266,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().charge_access(row.address(), ROW_HEAD);
         let value = row.address() + value_offset(at);
         self.memory().charge_lines(value, size_of::<u64>());
-    }
-
-    /// The record of a key, or its place in a row; `None` if there is neither.
-    #[inline(always)]
-    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard<'g>) -> Option<Hit<'g>> {
-        traverse::run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
-    }
-
-    /// What `out` makes of the value of a key.
-    #[inline(always)]
-    pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
-        let guard = self.store.pin();
-        traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
-    }
-
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with the thread pinned.
-    pub fn get_each<H: Keep, B: AsRef<[u8]>>(
-        &self,
-        keys: impl Iterator<Item = B>,
-        depth: usize,
-        found: impl FnMut(usize, Option<u64>),
-    ) {
-        let guard = self.store.pin();
-        let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
-        if H::IN_BLOCKS {
-            let lookups = lookups.map(|lookup| Fetched::new(self.memory(), lookup));
-            return traverse::interleave(depth, lookups, found);
-        }
-        traverse::interleave(depth, lookups, found);
-    }
-
-    /// What `out` makes of the value of a key, yielding at each node.
-    pub async fn get_async<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
-        let guard = self.store.pin();
-        let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
-        match H::IN_BLOCKS {
-            true => Yielding(Fetched::new(self.memory(), lookup)).await,
-            false => Yielding(lookup).await,
-        }
-        .map(out)
     }
 
     /// What lies beside a leaf.

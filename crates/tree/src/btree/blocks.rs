@@ -1,7 +1,8 @@
-//! What lies beside a leaf: the blocks of its entries, and of their values. They go to another tier together with it.
+//! What lies beside a leaf: the blocks of its entries, and of their values. They go to another tier
+//! together with it.
 //!
-//! Room for them is taken before any lock; they are copied under the leaf's lock. Those that are in the right tier already stay
-//! where they are.
+//! Room for them is taken before any lock; they are copied under the leaf's lock. Those that are in
+//! the right tier already stay where they are.
 
 use std::ptr::NonNull;
 
@@ -155,8 +156,8 @@ impl<M: Memory> Drop for Blocks<'_, M> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Copies blocks, under the lock of the leaf that room was taken for, and has the entries of `leaf` lead to the copies: these
-    /// are the entries that room was taken for from `from` on.
+    /// Copies blocks, under the lock of the leaf that room was taken for, and has the entries of
+    /// `leaf` lead to the copies: these are the entries that room was taken for from `from` on.
     pub(super) fn move_blocks(
         &self,
         mut blocks: Blocks<'_, M>,
@@ -182,7 +183,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Frees the block in a slot of so many bytes once nobody can look at it any more. It is unlinked.
+    /// Frees the block in a slot of so many bytes once nobody can look at it any more. It is
+    /// unlinked.
     pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
         self.store
             .reclaim(guard, move |home| block.free(bytes, home.arenas()));

@@ -15,9 +15,10 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
+use super::find::{NodeName, Parent};
 use super::node::{Body, Link};
 use super::payload::Payload;
-use super::tree::{At, Parent, Tree};
+use super::tree::Tree;
 
 /// Parents below which leaves are looked at, at most.
 const PARENTS: usize = 16;
@@ -27,10 +28,10 @@ const ENOUGH: usize = 4;
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Merges some leaves of the slowest tier, in the layer where there was no memory for a node.
     #[cold]
-    pub(super) fn compact(&self, full: At<'_>, guard: &Guard) {
+    pub(super) fn compact(&self, full: NodeName<'_>, guard: &Guard) {
         let (mut key, mut merged) = (full.key, 0);
         for parent in 0..PARENTS {
-            let at = At {
+            let at = NodeName {
                 key,
                 height: 0,
                 ..full
@@ -57,7 +58,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The greatest key below a leaf's parent; `None` if it has none in its layer.
-    fn upper_of_parent(&self, at: At<'_>, guard: &Guard) -> Result<Option<u64>, Restart> {
+    fn upper_of_parent(&self, at: NodeName<'_>, guard: &Guard) -> Result<Option<u64>, Restart> {
         let found = self.find(at, guard)?;
         match found
             .filter(|place| place.at == at)
@@ -69,7 +70,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Merges the first two neighbours below a leaf's parent that fit into one.
-    fn merge_a_pair(&self, at: At<'_>, guard: &Guard) -> Result<bool, Restart> {
+    fn merge_a_pair(&self, at: NodeName<'_>, guard: &Guard) -> Result<bool, Restart> {
         let found = self.find(at, guard)?;
         let Some(Parent::Node(above)) = found.map(|place| place.parent) else {
             return Ok(false);

@@ -10,7 +10,7 @@ use timberline_tier::{Arenas, Memory, TierId};
 
 use super::node::{Body, Link, Share};
 use super::payload::{Payload, Values};
-use super::tree::{Held, Tree, address};
+use super::tree::{LockedNode, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::value::Keep;
 
@@ -104,7 +104,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     #[inline(always)]
     pub(super) fn rewrite_copy(
         &self,
-        leaf: &Held<'_, WORDS>,
+        leaf: &LockedNode<'_, WORDS>,
         key: u64,
         value: u64,
         guard: &Guard,
@@ -117,7 +117,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// A record leaves this leaf, which is locked.
     #[inline(always)]
-    pub(super) fn forget_copy(&self, leaf: &Held<'_, WORDS>, key: u64, guard: &Guard) {
+    pub(super) fn forget_copy(&self, leaf: &LockedNode<'_, WORDS>, key: u64, guard: &Guard) {
         if let Some(cache) = self.copies_of(leaf) {
             cache.forget(key, guard);
         }
@@ -126,7 +126,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// These entries of this node, which is locked, go to a node of the tier `to`.
     pub(super) fn forget_copies(
         &self,
-        node: &Held<'_, WORDS>,
+        node: &LockedNode<'_, WORDS>,
         entries: Range<usize>,
         to: TierId,
         guard: &Guard,
@@ -141,7 +141,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// The cache, if there may be copies of a leaf's records.
     #[inline(always)]
-    fn copies_of(&self, leaf: &Held<'_, WORDS>) -> Option<&RecordCache> {
+    fn copies_of(&self, leaf: &LockedNode<'_, WORDS>) -> Option<&RecordCache> {
         let link = Link::from_word(address(leaf.of()) as u64);
         match self.may_have_copies(link) {
             true => self.copies(),

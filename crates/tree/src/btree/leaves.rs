@@ -8,9 +8,10 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
+use super::find::{Location, NodeName, Parent};
 use super::node::{Body, HEADER, Link};
 use super::payload::Payload;
-use super::tree::{At, Parent, Place, Tree};
+use super::tree::Tree;
 
 /// The lower fence and link of each child, and the upper fence of the last.
 pub(super) type Children = (Vec<(u64, Link)>, u64);
@@ -59,7 +60,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     ) {
         // What comes first is on top.
         let name = NodeKey::leaf(KeyBytes::from(from));
-        let start = At::named(&name);
+        let start = NodeName::named(&name);
         let mut todo: Vec<Rest> = (0..start.path.len())
             .step_by(8)
             .map(|at| Rest::of(&from[..at], KeyBytes::from(&from[at..]).word(), true))
@@ -93,7 +94,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         todo: &mut Vec<Rest>,
         guard: &Guard,
     ) -> ControlFlow<()> {
-        let at = At {
+        let at = NodeName {
             path: &rest.path,
             key: rest.key,
             height: 0,
@@ -107,7 +108,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             if !wanted(link) {
                 continue;
             }
-            let place = At { key, ..at };
+            let place = NodeName { key, ..at };
             let (link, leaf) = match link.node::<WORDS>(guard).read() {
                 Ok(leaf) => (link, leaf),
                 // It moved, or merged: what is in its place now is seen, maybe again.
@@ -158,10 +159,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// the last. `None` where the layer is gone.
     fn leaves_below_parent<'g>(
         &'g self,
-        at: At<'g>,
+        at: NodeName<'g>,
         guard: &'g Guard<'g>,
     ) -> Result<Option<Children>, Restart> {
-        let Some(Place {
+        let Some(Location {
             at: found,
             parent,
             link,
@@ -192,7 +193,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The children of an inner node.
-    pub(super) fn children(&self, at: At<'_>, guard: &Guard) -> Result<Option<Children>, Restart> {
+    pub(super) fn children(
+        &self,
+        at: NodeName<'_>,
+        guard: &Guard,
+    ) -> Result<Option<Children>, Restart> {
         match self.find(at, guard)? {
             Some(place) => self.list(place.node, 0).map(Some),
             None => Ok(None),
@@ -200,7 +205,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The layers below a leaf.
-    pub(super) fn layers_below(&self, at: At<'_>, guard: &Guard) -> Vec<Layer> {
+    pub(super) fn layers_below(&self, at: NodeName<'_>, guard: &Guard) -> Vec<Layer> {
         if !P::LINKS {
             return Vec::new();
         }

@@ -11,18 +11,18 @@ use timberline_tier::{Memory, Native};
 use super::payload::{Payload, Values};
 use super::scan::{Range, Span};
 use super::tree::Tree;
-use super::{BulkError, NODE_1K, Stats};
+use super::{NODE_1K, Stats};
 use crate::map::{Core, Map};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Keep};
-use crate::{Full, InsertError, Key, Value};
+use crate::{BulkError, Full, InsertError, Key, Value};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves: a B+tree.
 ///
 /// Keys are whatever is a [`Key`], and are passed by value. Nodes have `32 + 8 × WORDS` bytes, a
-/// power of two ([`NODE_256`](super::NODE_256) … [`NODE_4K`](super::NODE_4K)). Point operations cost
-/// O(log n) node visits, and take no lock to read. Its methods are those of [`Map`].
+/// power of two ([`NODE_256`](super::NODE_256) … [`NODE_4K`](super::NODE_4K)). Point operations
+/// cost O(log n) node visits, and take no lock to read. Its methods are those of [`Map`].
 ///
 /// ```
 /// use std::sync::Arc;

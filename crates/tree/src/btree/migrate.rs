@@ -1,13 +1,13 @@
 //! Moving nodes between tiers: what placements and their workers may do to a tree.
 //!
 //! A node is named by a key and a height. The mover descends, locks the parent and the node as any
-//! structure modification does, copies the node into a slot of the other tier, points the parent there and
-//! retires the old node. Whatever happened to the node since it was named, the
-//! mover finds what covers the key now, or nothing. Readers of the old copy fail validation and
-//! start over; writers find it obsolete.
+//! structure modification does, copies the node into a slot of the other tier, points the parent
+//! there and retires the old node. Whatever happened to the node since it was named, the mover
+//! finds what covers the key now, or nothing. Readers of the old copy fail validation and start
+//! over; writers find it obsolete.
 //!
-//! Both locks are held while the single boundary is checked, so a child cannot be promoted while its parent
-//! is demoted.
+//! Both locks are held while the single boundary is checked, so a child cannot be promoted while
+//! its parent is demoted.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -21,11 +21,12 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
 use super::blocks::{Blocks, all_at, bytes_beside};
-use super::grow::Fresh;
+use super::find::{Location, NodeName, Parent};
+use super::fresh::Fresh;
 use super::leaves::Which;
 use super::node::{Body, Link};
 use super::payload::Payload;
-use super::tree::{At, Parent, Place, Tree};
+use super::tree::Tree;
 use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
@@ -36,19 +37,19 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Moves one node, if the single boundary allows.
-    fn relocate(&self, at: At<'_>, to: Goal<'_>, guard: &Guard) -> Move {
+    fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
         let mut fresh = None;
         self.retry(|| self.try_relocate(at, to, &mut fresh, guard))
     }
 
     fn try_relocate<'t>(
         &'t self,
-        at: At<'_>,
+        at: NodeName<'_>,
         goal: Goal<'_>,
         fresh: &mut Option<Fresh<'t, M, WORDS>>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let Some(Place {
+        let Some(Location {
             parent, link, node, ..
         }) = self.find(at, guard)?
         else {
@@ -126,8 +127,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(Move::Moved(1))
     }
 
-    /// Walks down among fast nodes, at each one to a child that the draw chooses. Returns the last on the way that is an inner node, or a
-    /// leaf with a layer below.
+    /// Walks down among fast nodes, at each one to a child that the draw chooses. Returns the last
+    /// on the way that is an inner node, or a leaf with a layer below.
     fn draw_fast_inner(&self, mut draw: u64, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
         let root = self.root.read()?;
         let (link, mut height) = root.get(|root| (root.node(), root.height()))?;
@@ -141,7 +142,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             if height == 0 && !above_all {
                 let key = node.get(Body::lower)?;
                 let path = &path;
-                found = Some(At { path, key, height }.name());
+                found = Some(NodeName { path, key, height }.name());
             }
             let below = link.node::<WORDS>(guard).read()?;
             node.validate()?;
@@ -157,7 +158,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             };
             if height > 0 {
                 let path = &path;
-                found = Some(At { path, key, height }.name());
+                found = Some(NodeName { path, key, height }.name());
             }
         }
         Ok(found)
@@ -199,10 +200,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// The nodes on the path to a node, itself included, that are wanted; topmost first.
     fn on_path<'g>(
         &'g self,
-        at: At<'g>,
+        at: NodeName<'g>,
         wanted: impl Fn(Link) -> bool,
         guard: &'g Guard<'g>,
-    ) -> Result<Vec<At<'g>>, Restart> {
+    ) -> Result<Vec<NodeName<'g>>, Restart> {
         let mut nodes = Vec::new();
         let mut pass = |at, link| {
             if wanted(link) {
@@ -218,8 +219,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The fast nodes right below a node.
-    fn fast_children(&self, at: At<'_>, guard: &Guard) -> Result<Vec<NodeKey>, Restart> {
-        let Some(Place { at, node, .. }) = self.find(at, guard)? else {
+    fn fast_children(&self, at: NodeName<'_>, guard: &Guard) -> Result<Vec<NodeKey>, Restart> {
+        let Some(Location { at, node, .. }) = self.find(at, guard)? else {
             return Ok(Vec::new());
         };
         if at.height == 0 && !P::LINKS {
@@ -235,7 +236,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             if at.height > 0 {
                 if self.is_fast(Link::from_word(payload)) {
                     let height = at.height - 1;
-                    children.push(At { key, height, ..at }.name());
+                    children.push(NodeName { key, height, ..at }.name());
                 }
             } else if let Some(root) = P::layer(key, payload).filter(|&root| self.is_fast(root)) {
                 let root = root.node::<WORDS>(guard).read()?;
@@ -244,7 +245,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 let mut path = at.path.to_vec();
                 P::lead(key, payload, &mut path);
                 let (path, key) = (&path[..], 0);
-                children.push(At { path, key, height }.name());
+                children.push(NodeName { path, key, height }.name());
             }
         }
         Ok(children)
@@ -252,7 +253,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
-    /// Where there are layers, the longest path that was met since they were last counted ([`Tree::stats`]).
+    /// Where there are layers, the longest path that was met since they were last counted
+    /// ([`Tree::stats`]).
     fn levels(&self) -> u8 {
         if P::LINKS {
             return self.deepest.load(Relaxed);
@@ -265,7 +267,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
             return (self.levels() - 1).saturating_sub(node.height);
         }
         let guard = self.store.pin();
-        let found = self.retry(|| self.find(At::named(node), &guard));
+        let found = self.retry(|| self.find(NodeName::named(node), &guard));
         found.map_or(0, |place| place.level)
     }
 
@@ -283,7 +285,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
             return Self::BYTES;
         }
         let guard = self.store.pin();
-        let beside = self.retry(|| match self.find(At::named(node), &guard)? {
+        let beside = self.retry(|| match self.find(NodeName::named(node), &guard)? {
             Some(place) if place.at.height == 0 => bytes_beside::<P, WORDS>(&place.node),
             _ => Ok(0),
         });
@@ -310,7 +312,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
     fn parent_of(&self, node: &NodeKey) -> Option<NodeKey> {
         let guard = self.store.pin();
         self.retry(|| {
-            let Some(Place { at, parent, .. }) = self.find(At::named(node), &guard)? else {
+            let Some(Location { at, parent, .. }) = self.find(NodeName::named(node), &guard)?
+            else {
                 return Ok(None);
             };
             let (above, at) = match parent {
@@ -319,7 +322,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
                 Parent::Leaf(above, entry) => (above, entry),
             };
             let key = above.get(Body::lower)?;
-            Ok(Some(At { key, ..at }.name()))
+            Ok(Some(NodeName { key, ..at }.name()))
         })
     }
 
@@ -345,13 +348,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
         let leaf = node.get(|body| (body.height() == 0).then(|| (body.layer(), body.lower())));
         let (layer, key) = leaf.ok()??;
         let path = &P::guess_path(arenas, layer)?[..];
-        let at = At {
+        let at = NodeName {
             path,
             key,
             height: 0,
         };
         if P::BLOCKS || self.copies().is_some() {
-            // It may be no node at all (a page of copies looks like a leaf). What says that it is one is the way to it.
+            // It may be no node at all (a page of copies looks like a leaf). What says that it is
+            // one is the way to it.
             let found = self.retry(|| self.find(at, &guard))?;
             if found.link != link || found.at.path != path {
                 return None;
@@ -368,7 +372,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
             // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
             let guard = self.store.pin();
             let slow = |link| !self.is_fast(link);
-            let at = At::named(node);
+            let at = NodeName::named(node);
             let path = self.retry(|| self.on_path(at, slow, &guard));
             let Some(&slow) = path.first() else {
                 break;
@@ -391,7 +395,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
         if self.memory().arenas().tiers() < 2 {
             return Move::AlreadyThere;
         }
-        self.relocate(At::named(node), Goal::tier(TierId::SLOW), &self.store.pin())
+        self.relocate(
+            NodeName::named(node),
+            Goal::tier(TierId::SLOW),
+            &self.store.pin(),
+        )
     }
 
     fn demote_subtree(&self, node: &NodeKey) -> Move {
@@ -404,7 +412,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
         while let Some(node) = todo.last() {
             let below = {
                 let guard = self.store.pin();
-                self.retry(|| self.fast_children(At::named(node), &guard))
+                self.retry(|| self.fast_children(NodeName::named(node), &guard))
             };
             if !below.is_empty() {
                 todo.extend(below);
@@ -444,14 +452,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
     fn relocate_path(&self, leaf: &KeyBytes, away_from: &CompactionCandidates) -> usize {
         let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
         let guard = self.store.pin();
-        let at = At::named(&name);
+        let at = NodeName::named(&name);
         let candidates = |link: Link| goal.avoids(link.address());
         let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
         if !nodes.contains(&at) {
             // What lies beside the leaf may be there.
             nodes.push(at);
         }
-        let moved = |&at: &At<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));
+        let moved = |&at: &NodeName<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));
         nodes.iter().filter(|&at| moved(at)).count()
     }
 }

@@ -1,37 +1,46 @@
-//! The B+tree: fixed-size nodes, optimistic lock coupling, fence keys; no parent pointers, no sibling links.
+//! The B+tree: fixed-size nodes, optimistic lock coupling, fence keys; no parent pointers, no
+//! sibling links.
 //!
 //! | file | noun |
 //! |---|---|
-//! | `node/` | a node's layout, search in it, and guessing where in a leaf to search |
-//! | `descent.rs` | the way from the root to a leaf |
-//! | `tree.rs` | the parts, and operations that make no node |
-//! | `grow.rs`, `shrink.rs` | structure modifications |
-//! | `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding some to move |
-//! | `scan.rs`, `many.rs`, `bulk.rs` | many records at once |
+//! | `map.rs` | the map, [`BTree`] |
+//! | `tree.rs`, `find.rs` | the tree's parts, and finding a node by its name, with its parent |
+//! | `descent.rs`, `read.rs` | the way from the root to a leaf, and searches in nodes |
+//! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
+//! | `scan.rs`, `load.rs` | operations on many |
+//! | `split.rs`, `merge.rs`, `fresh.rs` | structure modifications, and memory for nodes |
+//! | `compact.rs` | room in a full tree, by merging half-empty leaves |
+//! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
 //! | `payload.rs`, `blocks.rs` | what leaves lead to, where payloads are more than words |
 //! | `copies.rs` | copies of hot records, apart from their leaves |
-//! | `stats.rs` | what it consists of |
-//! | `map.rs` | the map, [`BTree`] |
+//! | `stats.rs` | nodes by level and tier |
+//! | `node/` | a node's layout, search in it, and guessing where in a leaf to search |
 
 mod blocks;
-mod bulk;
+mod boundary;
 mod compact;
 mod copies;
 mod descent;
-mod ends;
-pub(crate) mod grow;
+pub(crate) mod find;
+pub(crate) mod fresh;
+mod get;
+mod insert;
 mod leaves;
-mod many;
+mod load;
 mod map;
+mod merge;
 mod migrate;
 pub(crate) mod node;
 pub(crate) mod payload;
+mod pop;
+mod read;
+mod remove;
 mod scan;
-mod shrink;
+mod split;
 mod stats;
 pub(crate) mod tree;
+mod update;
 
-pub use bulk::BulkError;
 pub use map::BTree;
 pub use scan::Range;
 pub use stats::{LevelFill, Stats};

@@ -1,4 +1,5 @@
-//! What the payloads of a tree's leaves are: words and nothing else, or links to what lies beside and below the leaves.
+//! What the payloads of a tree's leaves are: words and nothing else, or links to what lies beside
+//! and below the leaves.
 
 use std::marker::PhantomData;
 
@@ -8,8 +9,8 @@ use super::node::{Block, Link};
 use crate::Word;
 use crate::value::Keep;
 
-/// Tells the core of the tree what hangs below its leaves. Everything here is asked for entries that were read under a lock or
-/// validated, so that links may be followed.
+/// Tells the core of the tree what hangs below its leaves. Everything here is asked for entries
+/// that were read under a lock or validated, so that links may be followed.
 pub trait Payload: Send + Sync + 'static {
     /// Whether there are layers. Where not, code for them is compiled out.
     const LINKS: bool;
@@ -17,7 +18,8 @@ pub trait Payload: Send + Sync + 'static {
     /// Whether values lie in blocks of their own.
     const VALUES: bool;
 
-    /// Whether single records may have copies in fast memory ([`RecordCache`](crate::cache::RecordCache)).
+    /// Whether single records may have copies in fast memory
+    /// ([`RecordCache`](crate::cache::RecordCache)).
     const CACHED: bool;
 
     /// Whether anything lies beside the leaves.
@@ -26,8 +28,8 @@ pub trait Payload: Send + Sync + 'static {
     /// The root of the layer below an entry.
     fn layer(key: u64, payload: u64) -> Option<Link>;
 
-    /// The root of the layer below an entry, if that is on the way that `path` goes on with, and how many bytes of the path lead
-    /// there.
+    /// The root of the layer below an entry, if that is on the way that `path` goes on with, and
+    /// how many bytes of the path lead there.
     fn enter(key: u64, payload: u64, path: &[u8]) -> Option<(Link, usize)>;
 
     /// Appends what leads from an entry to the layer below it.

@@ -1,8 +1,8 @@
 //! Scans: leaf by leaf, each leaf's records as of one moment.
 //!
-//! A scan continues at the leaf's upper fence plus one (or its lower fence minus one), so a record that is there
-//! throughout is seen exactly once whatever splits, merges or moves meanwhile. Records
-//! that come and go are seen or not. Between leaves nothing is held: no lock, no pin.
+//! A scan continues at the leaf's upper fence plus one (or its lower fence minus one), so a record
+//! that is there throughout is seen exactly once whatever splits, merges or moves meanwhile.
+//! Records that come and go are seen or not. Between leaves nothing is held: no lock, no pin.
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
@@ -15,14 +15,15 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
+use super::find::{NodeName, Parent};
 use super::node::Body;
 use super::payload::Values;
-use super::tree::{At, Parent, Tree};
+use super::tree::Tree;
 use crate::value::{Keep, owned};
 use crate::{Key, Value};
 
 /// A record as words.
-pub(super) type Entry = (u64, u64);
+pub(super) type Record = (u64, u64);
 
 /// Inclusive bounds of the keys that are still to come; empty when `first > last`.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +67,14 @@ impl Span {
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
-    /// Gives `take` the records of `span` in the leaf that covers `key`, by way of `entries`. Returns that leaf's fences.
+    /// Gives `take` the records of `span` in the leaf that covers `key`, by way of `entries`.
+    /// Returns that leaf's fences.
     fn copy_leaf(
         &self,
         key: u64,
         span: Span,
-        entries: &mut Vec<Entry>,
-        take: impl FnMut(Entry),
+        entries: &mut Vec<Record>,
+        take: impl FnMut(Record),
     ) -> (u64, u64) {
         let guard = self.store.pin();
         let fences = self.retry(|| {
@@ -90,7 +92,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         body: &Body<WORDS>,
         span: Span,
         limit: usize,
-        into: &mut Vec<Entry>,
+        into: &mut Vec<Record>,
     ) -> (u64, u64) {
         self.charge_node(body);
         into.clear();
@@ -104,8 +106,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         (body.lower(), body.upper())
     }
 
-    /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns how many
-    /// it was called with. While it lasts the thread is pinned, which holds the epoch back; scans without end are an iterator's.
+    /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
+    /// how many it was called with. While it lasts the thread is pinned, which holds the epoch
+    /// back; scans without end are an iterator's.
     pub fn scan(
         &self,
         from: u64,
@@ -141,7 +144,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         path: &mut Option<Parent<'g, WORDS>>,
         span: Span,
         limit: usize,
-        records: &mut Vec<Entry>,
+        records: &mut Vec<Record>,
         guard: &'g Guard<'g>,
     ) -> Result<(u64, u64), Restart> {
         let leaf = match path.take() {
@@ -156,7 +159,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 leaf
             }
             _ => {
-                let place = self.find(At::leaf(span.first), guard)?;
+                let place = self.find(NodeName::leaf(span.first), guard)?;
                 let place = place.expect("every tree has leaves");
                 *path = Some(place.parent);
                 place.node
@@ -185,7 +188,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     }
 }
 
-/// An iterator over the records of a range, from both ends. See [`BTree::range`](super::BTree::range).
+/// An iterator over the records of a range, from both ends. See
+/// [`BTree::range`](super::BTree::range).
 pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
     tree: Arc<Tree<M, WORDS, Values<V::Kept>>>,
     /// Records copied ahead of the front.
@@ -195,7 +199,7 @@ pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
     /// The keys in between, not read yet.
     unread: Span,
     /// Where a leaf is copied to.
-    leaf: Vec<Entry>,
+    leaf: Vec<Record>,
     typed: PhantomData<fn() -> K>,
 }
 
@@ -212,7 +216,8 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
         }
     }
 
-    /// Skips records from the front, up to the first with a key that is not less than `key`. Skipped leaves are not visited.
+    /// Skips records from the front, up to the first with a key that is not less than `key`.
+    /// Skipped leaves are not visited.
     pub fn seek(&mut self, key: K) {
         let key = key.to_word();
         for copied in [&mut self.front, &mut self.back] {

@@ -6,9 +6,10 @@ use timberline_sync::Restart;
 use timberline_tier::Memory;
 
 use super::blocks::bytes_beside;
+use super::find::{Location, NodeName, Parent};
 use super::node::{Block, Body};
 use super::payload::Payload;
-use super::tree::{At, Parent, Place, Tree};
+use super::tree::Tree;
 
 /// The nodes of one level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,7 +99,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let fast = |link| self.is_fast(link);
         let guard = self.store.pin();
         let root = self.retry(|| {
-            let leaf = At {
+            let leaf = NodeName {
                 path,
                 key: 0,
                 height: 0,
@@ -130,7 +131,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let mut key = 0;
             loop {
                 let guard = self.store.pin();
-                let at = At { path, key, height };
+                let at = NodeName { path, key, height };
                 let parent = self.retry(|| self.find(at, &guard)).map(|place| place.link);
                 let listed = self.retry(|| self.children(at, &guard));
                 let (Some(parent), Some((children, upper))) = (parent, listed) else {
@@ -163,7 +164,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let mut key = 0;
         loop {
             let guard = self.store.pin();
-            let at = At {
+            let at = NodeName {
                 path,
                 key,
                 height: 0,
@@ -172,7 +173,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             todo.extend(layers.into_iter().map(|layer| (layer.path, level)));
             let counted = self.retry(|| {
                 let found = self.find(at, &guard)?;
-                let Some(Place { node, .. }) = found.filter(|it| it.at.path == path) else {
+                let Some(Location { node, .. }) = found.filter(|it| it.at.path == path) else {
                     return Ok(None);
                 };
                 let upper = node.get(Body::upper)?;

@@ -13,8 +13,8 @@ use crate::store::Store;
 use crate::value::Change;
 use crate::{BulkError, InsertError, Stats, Value};
 
-/// A tree from keys `K` to the words of values `V`. Where a closure gets a value's word, the word is
-/// validated and the thread is pinned.
+/// A tree from keys `K` to the words of values `V`. Where a closure gets a value's word, the word
+/// is validated and the thread is pinned.
 pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     /// The map's name in messages.
     const NAME: &'static str;
@@ -89,8 +89,8 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
         high: Bound<Self::Key<'_>>,
     ) -> Self::Range;
 
-    /// Calls `visit` with up to `limit` records from `from` on until it breaks. Returns the number of
-    /// calls.
+    /// Calls `visit` with up to `limit` records from `from` on until it breaks. Returns the number
+    /// of calls.
     fn scan(
         &self,
         from: Self::Key<'_>,

@@ -1,7 +1,8 @@
 //! The handle that users have of a map, whatever tree is below it.
 //!
-//! [`Map`] has all public methods and their documentation, once. [`Core`] is what it needs of a tree;
-//! [`ByteTree`] is what a tree of byte strings implements to be a [`Core`]. All calls are static.
+//! [`Map`] has all public methods and their documentation, once. [`Core`] is what it needs of a
+//! tree; [`ByteTree`] is what a tree of byte strings implements to be a [`Core`]. All calls are
+//! static.
 //!
 //! | file | noun |
 //! |---|---|
@@ -30,8 +31,8 @@ use crate::{BulkError, InsertError, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
 ///
-/// [`BTree`](crate::BTree), [`Art`](crate::Art) and [`Masstree`](crate::Masstree) are this type with
-/// their trees; each tells how to make one, what a key is, and how it is passed.
+/// [`BTree`](crate::BTree), [`Art`](crate::Art) and [`Masstree`](crate::Masstree) are this type
+/// with their trees; each tells how to make one, what a key is, and how it is passed.
 ///
 /// All operations take `&self` and may run on any number of threads. Point operations are
 /// linearizable and take no lock to read. Scans are linearizable leaf by leaf. A clone is another
@@ -57,8 +58,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         self.get_with(key, V::own)
     }
 
-    /// Calls `read` with the value of `key`, without copying it. No memory is reclaimed meanwhile, so
-    /// `read` should be brief.
+    /// Calls `read` with the value of `key`, without copying it. No memory is reclaimed meanwhile,
+    /// so `read` should be brief.
     #[inline]
     pub fn get_with<R>(&self, key: T::Key<'_>, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
         let read = |value| read(lent::<V>(self.memory(), value));
@@ -71,10 +72,11 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// The value of `key`, as a future that yields wherever it would wait for memory. An executor
-    /// that polls about 16 of them in turn hides much of slow memory's latency. Nothing is allocated.
+    /// that polls about 16 of them in turn hides much of slow memory's latency. Nothing is
+    /// allocated.
     ///
-    /// From its first poll to its last the future holds the epoch back, so no node is freed: poll it
-    /// to its end soon, and let an executor run dry now and then. It is not `Send`, because the
+    /// From its first poll to its last the future holds the epoch back, so no node is freed: poll
+    /// it to its end soon, and let an executor run dry now and then. It is not `Send`, because the
     /// epoch is held by the thread.
     ///
     /// ```
@@ -105,8 +107,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// The values of many keys, in their order: `values[i]` becomes the value of `keys[i]`.
-    /// [`DEPTH`] lookups overlap, which hides much of slow memory's latency. Each is linearizable on
-    /// its own.
+    /// [`DEPTH`] lookups overlap, which hides much of slow memory's latency. Each is linearizable
+    /// on its own.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -143,7 +145,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// such record.
     ///
     /// # Errors
-    /// The value is too long, or there is no memory for it. Words need none: there is no error then.
+    /// The value is too long, or there is no memory for it. Words need none: there is no error
+    /// then.
     #[inline]
     pub fn update(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
         let value = V::to_kept(value);
@@ -156,9 +159,9 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// `None`, the record stays as it is. Returns the previous value, `None` where there is no such
     /// record.
     ///
-    /// `change` should be brief and must not use the map. For words it is called once, with the leaf
-    /// locked. For strings it is called without a lock, and again if another thread replaced the
-    /// value meanwhile.
+    /// `change` should be brief and must not use the map. For words it is called once, with the
+    /// leaf locked. For strings it is called without a lock, and again if another thread replaced
+    /// the value meanwhile.
     ///
     /// # Errors
     /// As for [`update`](Self::update).
@@ -191,8 +194,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         Ok(after.expect("the record is there"))
     }
 
-    /// Replaces the value of a present record if it is `expected`. Otherwise the inner `Err` has the
-    /// present value, or `None` if there is no such record.
+    /// Replaces the value of a present record if it is `expected`. Otherwise the inner `Err` has
+    /// the present value, or `None` if there is no such record.
     ///
     /// # Errors
     /// As for [`update`](Self::update).
@@ -244,8 +247,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         self.tree.pop(Way::Backward, own)
     }
 
-    /// Removes all records that are there throughout, and gives back the memory of copies. Ends beside
-    /// others that insert, too: some of the records that they insert meanwhile may stay.
+    /// Removes all records that are there throughout, and gives back the memory of copies. Ends
+    /// beside others that insert, too: some of the records that they insert meanwhile may stay.
     pub fn clear(&self) {
         self.tree.clear();
     }
@@ -266,8 +269,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
-    /// the number of calls. Faster than [`range`](Self::range) for short scans, but `visit` should be
-    /// brief: no memory is reclaimed meanwhile.
+    /// the number of calls. Faster than [`range`](Self::range) for short scans, but `visit` should
+    /// be brief: no memory is reclaimed meanwhile.
     pub fn scan(
         &self,
         from: T::Key<'_>,
@@ -280,8 +283,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Inserts records that ascend by key, and returns their number. A B+tree of words takes them a
-    /// leaf at a time, and leaves full leaves where they are appended; other maps insert them one by
-    /// one, which for sorted input finds its path in the CPU's caches.
+    /// leaf at a time, and leaves full leaves where they are appended; other maps insert them one
+    /// by one, which for sorted input finds its path in the CPU's caches.
     ///
     /// # Errors
     /// The input is not sorted, a key or a value is too long, or memory is used up; all records

@@ -6,7 +6,6 @@
 
 use std::task::Poll;
 
-use timberline_placement::Access;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
@@ -18,8 +17,8 @@ use crate::btree::node::{Block, Body, Lanes, Link, Work};
 use crate::traverse::{Traversal, run};
 use crate::value::Keep;
 
-/// Where a key's path ends.
-pub(super) struct Spot<'t, const WORDS: usize> {
+/// Where a key's record is, or would be.
+pub(super) struct Cursor<'t, const WORDS: usize> {
     pub leaf: Snapshot<'t, Body<WORDS>>,
     /// Steps below the topmost root.
     pub level: u8,
@@ -54,7 +53,7 @@ enum Below<'t, const WORDS: usize> {
     Skip(Snapshot<'t, Body<WORDS>>, Block, usize, u64),
 }
 
-/// Looks for a key's spot. `LATER`: other work comes between two steps, so the memory is asked for
+/// Moves a cursor to a key. `LATER`: other work comes between two steps, so the memory is asked for
 /// what the next one reads.
 pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, H>,
@@ -112,9 +111,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         }
     }
 
-    /// The spot, if the next step comes to it.
+    /// The cursor, if the next step arrives.
     #[inline(always)]
-    fn advance(&mut self) -> Result<Option<Spot<'t, WORDS>>, Restart> {
+    fn advance(&mut self) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
         let (node, height) = match self.below.take() {
             None => {
                 let root = self.tree.root.read()?;
@@ -152,7 +151,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         &mut self,
         leaf: Snapshot<'t, Body<WORDS>>,
         word: u64,
-    ) -> Result<Option<Spot<'t, WORDS>>, Restart> {
+    ) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
         let (found, count, payload) = leaf.get(|body| {
             self.tree.charge_node(body);
             let found = body.find(self.lanes, word);
@@ -183,7 +182,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
                 }
             },
         };
-        Ok(Some(self.spot(leaf, word, end)))
+        Ok(Some(self.cursor(leaf, word, end)))
     }
 
     /// Compares what all keys of a layer have next.
@@ -194,7 +193,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         skip: Block,
         index: usize,
         word: u64,
-    ) -> Result<Option<Spot<'t, WORDS>>, Restart> {
+    ) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
         self.tree
             .memory()
             .charge_access(skip.address(), skip.used());
@@ -211,7 +210,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
                 skip,
                 common,
             };
-            return Ok(Some(self.spot(leaf, word, end)));
+            return Ok(Some(self.cursor(leaf, word, end)));
         }
         self.depth += SLICE + bytes.len();
         self.below = Some(Below::Node(leaf, root, None));
@@ -219,8 +218,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     }
 
     #[inline(always)]
-    fn spot(&self, leaf: Snapshot<'t, Body<WORDS>>, word: u64, end: End) -> Spot<'t, WORDS> {
-        Spot {
+    fn cursor(&self, leaf: Snapshot<'t, Body<WORDS>>, word: u64, end: End) -> Cursor<'t, WORDS> {
+        Cursor {
             leaf,
             level: self.level,
             depth: self.depth,
@@ -246,12 +245,12 @@ pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
 impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
     for Descent<'t, M, WORDS, H, LATER, L>
 {
-    type Output = Spot<'t, WORDS>;
+    type Output = Cursor<'t, WORDS>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
         match self.advance() {
-            Ok(Some(spot)) => return Poll::Ready(spot),
+            Ok(Some(cursor)) => return Poll::Ready(cursor),
             Ok(None) => {}
             Err(Restart) => self.start_over(),
         }
@@ -259,78 +258,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
     }
 }
 
-/// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
-    descent: Descent<'t, M, WORDS, H, LATER, L>,
-    /// The record to compare next.
-    record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
-}
-
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
-    Lookup<'t, M, WORDS, H, LATER, L>
-{
-    #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard<'t>, lanes: L) -> Self {
-        Lookup {
-            descent: Descent::new(tree, key, guard, lanes),
-            record: None,
-        }
-    }
-
-    #[inline(always)]
-    fn compare(
-        &self,
-        leaf: Snapshot<'t, Body<WORDS>>,
-        record: Block,
-        depth: usize,
-    ) -> Result<Option<u64>, Restart> {
-        let Descent { tree, key, .. } = self.descent;
-        tree.memory().charge_access(record.address(), record.used());
-        let is_it = record.bytes() == &key[depth..];
-        let value = record.word();
-        leaf.validate()?;
-        Ok(is_it.then_some(value))
-    }
-}
-
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
-    for Lookup<'t, M, WORDS, H, LATER, L>
-{
-    type Output = Option<u64>;
-
-    #[inline(always)]
-    fn step(&mut self) -> Poll<Option<u64>> {
-        let (leaf, found) = match self.record.take() {
-            Some((leaf, record, depth)) => (leaf, self.compare(leaf, record, depth)),
-            None => {
-                let Poll::Ready(spot) = self.descent.step() else {
-                    return Poll::Pending;
-                };
-                match spot.end {
-                    End::Value { value, .. } => (spot.leaf, Ok(Some(value))),
-                    End::Absent { .. } | End::Beside { .. } => (spot.leaf, Ok(None)),
-                    End::Record { record, .. } => {
-                        self.descent.prefetch_block(record);
-                        self.record = Some((spot.leaf, record, spot.depth + SLICE));
-                        return Poll::Pending;
-                    }
-                }
-            }
-        };
-        match found {
-            Ok(value) => {
-                self.descent.tree.note(leaf, Access::Reuse);
-                Poll::Ready(value)
-            }
-            Err(Restart) => {
-                self.descent.start_over();
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// Finds a key's spot.
+/// Moves a cursor to a key.
 pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Keep> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
@@ -338,28 +266,11 @@ pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Keep> {
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Locate<'t, M, WORDS, H> {
-    type Output = Spot<'t, WORDS>;
+    type Output = Cursor<'t, WORDS>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Locate { tree, key, guard } = self;
         run(Descent::<_, _, _, false, _>::new(tree, key, guard, lanes))
-    }
-}
-
-/// Finds the value of a key.
-pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
-    pub tree: &'t Tree<M, WORDS, H>,
-    pub key: &'t [u8],
-    pub guard: &'t Guard<'t>,
-}
-
-impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
-    type Output = Option<u64>;
-
-    #[inline(always)]
-    fn run(self, lanes: impl Lanes) -> Option<u64> {
-        let Get { tree, key, guard } = self;
-        run(Lookup::<_, _, _, false, _>::new(tree, key, guard, lanes))
     }
 }

@@ -1,8 +1,9 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
 //! A new record takes a place in a pack or a row; or it takes one leaf and one of: a place in the
-//! node where its path ends, a larger such node, or an inner node between that and a leaf or inside a
-//! compressed prefix, where two keys part. `share.rs` has what follows where records share a node.
+//! node where its path ends, a larger such node, or an inner node between that and a leaf or inside
+//! a compressed prefix, where two keys part. `share.rs` has what follows where records share a
+//! node.
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
@@ -11,7 +12,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::descent::Hit;
+use super::descent::Cursor;
 use super::fresh::{Fresh, leaf_below};
 use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
@@ -56,8 +57,8 @@ pub(super) struct Site<'g, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what `out`
-    /// makes of the value before.
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
+    /// `out` makes of the value before.
     pub fn upsert<T>(
         &self,
         key: &[u8],
@@ -68,12 +69,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             // Where the record is, or a row with its place, there is nothing to build.
             let there = match self.find(key, &guard) {
-                Some(Hit::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
-                Some(Hit::InPack(pack, _)) => {
+                Some(Cursor::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
+                Some(Cursor::InPack(pack, _)) => {
                     let before = self.change_in_pack(pack, key, change);
                     before.map(Some).map_err(Abort::from)
                 }
-                Some(Hit::InRow(row, at, _)) => {
+                Some(Cursor::InRow(row, at, _)) => {
                     let before = self.change_in_row(row, at, true, change);
                     before.map_err(Abort::from)
                 }
@@ -290,8 +291,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.fork(insert, site, fork, Some((inner, rest)))
     }
 
-    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that. What
-    /// hangs there may be an inner node whose prefix is `cut` to some bytes.
+    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that.
+    /// What hangs there may be an inner node whose prefix is `cut` to some bytes.
     fn fork<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,

@@ -1,7 +1,7 @@
 //! The first and the last record: taking them out, and taking out all.
 //!
-//! As in the B+tree (`btree/ends.rs`), in each layer on the way: the border node of the record is locked, and what leads
-//! there, and the empty ones that were passed, are validated.
+//! As in the B+tree (`btree/ends.rs`), in each layer on the way: the border node of the record is
+//! locked, and what leads there, and the empty ones that were passed, are validated.
 
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
@@ -9,9 +9,9 @@ use timberline_tier::Memory;
 
 use super::Tree;
 use super::slice::{Lead, has_more, path, push_bytes};
-use super::write::Home;
+use super::update::Home;
+use crate::btree::find::NodeName;
 use crate::btree::node::{Body, Link};
-use crate::btree::tree::At;
 use crate::clear;
 use crate::range::Way;
 use crate::seeded::{self, Bug};
@@ -48,9 +48,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                 if depth == 0 {
                     return Ok(None);
                 }
-                // Whoever took the last record of a layer is about to remove it. That may as well be done here.
+                // Whoever took the last record of a layer is about to remove it. That may as well
+                // be done here.
                 self.shrink(
-                    At {
+                    NodeName {
                         path: &path(key),
                         key: 0,
                         height: 0,

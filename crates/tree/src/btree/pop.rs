@@ -1,8 +1,8 @@
 //! The first and the last record: taking them out, and taking out all.
 //!
-//! The first record is the first entry of the leftmost leaf that has any. That leaf is locked, and the leaves before it are validated to
-//! be as empty as they were: so at the moment of the lock no record is less, and until it is unlocked nobody sees the
-//! record that is about to go.
+//! The first record is the first entry of the leftmost leaf that has any. That leaf is locked, and
+//! the leaves before it are validated to be as empty as they were: so at the moment of the lock no
+//! record is less, and until it is unlocked nobody sees the record that is about to go.
 
 use std::ops::ControlFlow;
 
@@ -10,9 +10,10 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
+use super::find::NodeName;
 use super::node::Body;
 use super::payload::Values;
-use super::tree::{At, Tree};
+use super::tree::Tree;
 use crate::clear::{self, GROUP};
 use crate::range::Way;
 use crate::seeded::{self, Bug};
@@ -24,7 +25,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let guard = self.store.pin();
         let (key, value, left) = self.retry(|| self.try_pop(way, &guard))?;
         if left < Self::UNDERFULL {
-            self.shrink(At::leaf(key), &guard);
+            self.shrink(NodeName::leaf(key), &guard);
         }
         Some(out(key, value))
     }
@@ -33,8 +34,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     fn try_pop(&self, way: Way, guard: &Guard) -> Result<Option<(u64, u64, usize)>, Restart> {
         let (mut next, mut empty) = (Some(way.least_word()), Vec::new());
         while let Some(word) = next {
-            let place = self.find(At::leaf(word), guard)?;
-            let leaf = place.expect("every tree has leaves").node;
+            let location = self.find(NodeName::leaf(word), guard)?;
+            let leaf = location.expect("every tree has leaves").node;
             let (count, behind) = leaf.get(|body| (body.count(), way.behind(body)))?;
             if count == 0 {
                 empty.push(leaf);

@@ -8,7 +8,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
-use super::descent::Hit;
+use super::descent::Cursor;
 use super::node::{Leaf, LockedRow, Pack, Reach, Row, Tip, number};
 use super::tree::Tree;
 use crate::InsertError;
@@ -30,10 +30,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             attempt(|| {
                 let before = match self.find(key, &guard) {
-                    None | Some(Hit::InRow(_, _, None)) => None,
-                    Some(Hit::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
-                    Some(Hit::InPack(pack, _)) => Some(self.change_in_pack(pack, key, change)?),
-                    Some(Hit::InRow(row, at, _)) => self.change_in_row(row, at, false, change)?,
+                    None | Some(Cursor::InRow(_, _, None)) => None,
+                    Some(Cursor::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
+                    Some(Cursor::InPack(pack, _)) => Some(self.change_in_pack(pack, key, change)?),
+                    Some(Cursor::InRow(row, at, _)) => {
+                        self.change_in_row(row, at, false, change)?
+                    }
                 };
                 Ok(before.map(&mut out))
             })

@@ -1,7 +1,8 @@
 //! The first and the last record: taking them out, and taking out all.
 //!
-//! The first record is what a path of first entries leads to. It is removed as any other, but only if all nodes of the path are
-//! as they were once what holds the record is locked: so at the moment of the lock no record is less.
+//! The first record is what a path of first entries leads to. It is removed as any other, but only
+//! if all nodes of the path are as they were once what holds the record is locked: so at the moment
+//! of the lock no record is less.
 
 use std::ops::ControlFlow;
 

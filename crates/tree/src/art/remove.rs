@@ -11,14 +11,14 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
-use super::ends::Ends;
 use super::node::{
     AT_END, Few, Link, LockedTip, PACKED, Pack, Position, Reach, Row, Step, Tip, number,
 };
+use super::pop::Ends;
 use super::tree::{Inner, Parent, Root, Tree};
 
-/// A record's place: what holds it and no other, the node where that hangs, and that node's parent.
-struct Spot<'k, 'g, R> {
+/// The location of a record: the node that holds it and no other, with its parent and grandparent.
+struct Location<'k, 'g, R> {
     key: &'k [u8],
     above: Parent<'g, R>,
     inner: Inner<'g, R>,
@@ -112,7 +112,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 if let Some(done) = self.remove_within(tip, key, within, ends, guard)? {
                     return Ok(done);
                 }
-                let spot = Spot {
+                let location = Location {
                     key,
                     above: parent,
                     inner,
@@ -121,7 +121,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     level,
                     tip,
                 };
-                return self.take(spot, ends, guard).map(Some);
+                return self.take(location, ends, guard).map(Some);
             }
             parent = Parent::Node(inner, at);
             (link, depth) = (child, branch + usize::from(at > 0));
@@ -301,26 +301,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Takes a leaf from its node, which fits what is left afterwards.
     fn take(
         &self,
-        spot: Spot<'_, '_, R>,
+        location: Location<'_, '_, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<u64, Restart> {
-        let left = spot.inner.node.get(|body| body.count())?.saturating_sub(1);
+        let left = location
+            .inner
+            .node
+            .get(|body| body.count())?
+            .saturating_sub(1);
         if left == 1 {
-            return self.collapse(spot, ends, guard);
+            return self.collapse(location, ends, guard);
         }
-        if let Some(kind) = spot.inner.link.kind().shrunk(left) {
-            let new = self.in_place_of(spot.inner.link, 1, &spot.above, spot.level);
+        if let Some(kind) = location.inner.link.kind().shrunk(left) {
+            let new = self.in_place_of(location.inner.link, 1, &location.above, location.level);
             if let Ok(smaller) = self.fresh_inner(new, kind) {
-                let above = spot.above.upgrade()?;
-                let old = spot.inner.node.upgrade()?;
-                let last = lock_last(spot.tip, spot.key)?;
+                let above = location.above.upgrade()?;
+                let old = location.inner.node.upgrade()?;
+                let last = lock_last(location.tip, location.key)?;
                 ends.hold(2)?;
-                let path = &spot.key[..spot.branch];
+                let path = &location.key[..location.branch];
                 let body = smaller.link.claim::<R>(self.base, guard);
-                body.reset(kind, &path[spot.branch - old.prefix_len()..]);
+                body.reset(kind, &path[location.branch - old.prefix_len()..]);
                 old.each(AT_END, |at, link| {
-                    if at != spot.at {
+                    if at != location.at {
                         body.insert(at, link);
                     }
                     true
@@ -330,14 +334,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 above.set(smaller.keep());
                 drop(above);
                 old.retire();
-                self.reclaim_inner(spot.inner.link, guard);
+                self.reclaim_inner(location.inner.link, guard);
                 return Ok(self.removed(last, guard));
             }
         }
-        let held = spot.inner.node.upgrade()?;
-        let last = lock_last(spot.tip, spot.key)?;
+        let held = location.inner.node.upgrade()?;
+        let last = lock_last(location.tip, location.key)?;
         ends.hold(1)?;
-        held.remove(spot.at);
+        held.remove(location.at);
         drop(held);
         Ok(self.removed(last, guard))
     }
@@ -345,26 +349,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Takes one of two entries from a node, and puts the other in the node's place.
     fn collapse(
         &self,
-        spot: Spot<'_, '_, R>,
+        location: Location<'_, '_, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<u64, Restart> {
-        let above = spot.above.upgrade()?;
-        let old = spot.inner.node.upgrade()?;
+        let above = location.above.upgrade()?;
+        let old = location.inner.node.upgrade()?;
         let mut other = (AT_END, Link::NONE);
         old.each(AT_END, |at, link| {
-            if at != spot.at {
+            if at != location.at {
                 other = (at, link);
             }
-            at == spot.at
+            at == location.at
         });
         let (at, link) = other;
-        let last = lock_last(spot.tip, spot.key)?;
+        let last = lock_last(location.tip, location.key)?;
         ends.hold(2)?;
         if !link.is_tip() {
             // Who holds it waits for nothing that is locked here.
             let below = link.node::<R>(self.base, guard).lock()?;
-            let own = &spot.key[spot.branch - old.prefix_len()..spot.branch];
+            let own = &location.key[location.branch - old.prefix_len()..location.branch];
             let byte = at.saturating_sub(1) as u8;
             let (prefix, _) = below.prefix();
             let len = own.len() + 1 + below.prefix_len();
@@ -378,7 +382,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         above.set(link);
         drop(above);
         old.retire();
-        self.reclaim_inner(spot.inner.link, guard);
+        self.reclaim_inner(location.inner.link, guard);
         Ok(self.removed(last, guard))
     }
 

@@ -1,4 +1,4 @@
-//! Removing records, and the structure modifications that follow: merges and the loss of a level.
+//! Merging underfull nodes, and the loss of a level.
 //!
 //! A node that falls below a quarter is merged with a neighbour under the same parent, if both
 //! together leave some room. An empty leaf without neighbours stays until its parent gets some:
@@ -6,59 +6,19 @@
 //! all was removed is one leaf. Nodes of different tiers merge into the left one, or into the right
 //! one where that would put fast children below a slow node.
 
-use timberline_placement::Access;
 use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
+use super::find::{Location, LockedParent, NodeName, Parent};
 use super::node::{Block, Body, Link};
-use super::payload::{Payload, Values};
-use super::tree::{At, Held, HeldParent, Parent, Place, Tree};
+use super::payload::Payload;
+use super::tree::Tree;
 use crate::seeded::{self, Bug};
-use crate::value::Keep;
 
 /// What may be underfull after a merge: the parent (or the new root), a child at the seam.
-type Next<'g> = [Option<At<'g>>; 2];
+type Next<'g> = [Option<NodeName<'g>>; 2];
 const NOTHING: Next<'static> = [None, None];
-
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
-    /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = self.store.pin();
-        let (value, left) = self.retry(|| self.take(key, &guard))?;
-        if left < Self::UNDERFULL {
-            self.shrink(At::leaf(key), &guard);
-        }
-        Some(out(value))
-    }
-
-    /// Removes a record from its leaf. Returns its value, which is there as long as the thread
-    /// stays pinned, and how many are left.
-    pub(super) fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
-        let Some((leaf, index)) = self.record(key, guard)? else {
-            return Ok(None);
-        };
-        Ok(Some(self.take_at(leaf.upgrade()?, index, guard)))
-    }
-
-    /// The same of a leaf that is locked.
-    pub(super) fn take_at(
-        &self,
-        held: Held<'_, WORDS>,
-        index: usize,
-        guard: &Guard,
-    ) -> (u64, usize) {
-        self.charge_payload(&held, index);
-        let (key, value) = (held.key(index), held.payload(index));
-        held.remove(index);
-        self.forget_copy(&held, key, guard);
-        self.count(-1);
-        let left = held.count();
-        self.reclaim_value(value, guard);
-        self.note_unlocked(held, Access::Reuse);
-        (value, left)
-    }
-}
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Fewer entries than this are too few.
@@ -67,7 +27,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     const MERGED: usize = Self::CAPACITY - Self::CAPACITY / 4;
 
     /// Merges an underfull node, and then whatever became underfull, or got a neighbour, by that.
-    pub fn shrink<'g>(&'g self, mut place: At<'g>, guard: &'g Guard<'g>) {
+    pub fn shrink<'g>(&'g self, mut place: NodeName<'g>, guard: &'g Guard<'g>) {
         loop {
             let [parent, seam] = self.retry(|| self.try_shrink(place, guard));
             if let Some(seam) = seam {
@@ -81,7 +41,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Returns the nodes to look at next.
-    fn try_shrink<'g>(&'g self, at: At<'g>, guard: &'g Guard<'g>) -> Result<Next<'g>, Restart> {
+    fn try_shrink<'g>(
+        &'g self,
+        at: NodeName<'g>,
+        guard: &'g Guard<'g>,
+    ) -> Result<Next<'g>, Restart> {
         let Some(place) = self.find(at, guard)? else {
             return Ok(NOTHING);
         };
@@ -105,7 +69,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             if let Some(key) = self.merge(above, left, (at.height, Self::MERGED), guard)? {
                 let parent = at.at_height(at.height + 1);
                 let seam = at.height.checked_sub(1);
-                let child = seam.map(|height| At { key, height, ..at });
+                let child = seam.map(|height| NodeName { key, height, ..at });
                 // The parent lost an entry; it may be underfull, or a root with one child.
                 return Ok([Some(parent), child]);
             }
@@ -162,7 +126,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Makes the only child of the root the root.
     fn drop_level<'g>(
         &'g self,
-        place: Place<'g, WORDS>,
+        place: Location<'g, WORDS>,
         guard: &'g Guard<'g>,
     ) -> Result<Next<'g>, Restart> {
         let parent = place.parent.upgrade()?;
@@ -178,10 +142,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// nobody inserts meanwhile.
     fn drop_layer<'g>(
         &'g self,
-        place: Place<'g, WORDS>,
+        place: Location<'g, WORDS>,
         guard: &'g Guard<'g>,
     ) -> Result<Next<'g>, Restart> {
-        let HeldParent::Leaf(above, entry) = place.parent.upgrade()? else {
+        let LockedParent::Leaf(above, entry) = place.parent.upgrade()? else {
             unreachable!("a layer hangs below a leaf")
         };
         let root = place.node.upgrade()?;

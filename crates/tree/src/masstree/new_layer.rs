@@ -12,27 +12,27 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::Tree;
-use super::descent::{End, Spot, common};
+use super::descent::{Cursor, End, common};
 use super::slice::{Lead, SLICE, has_more, path, slice, slice_of_many};
 use crate::abort::Abort;
-use crate::btree::grow::Fresh;
+use crate::btree::fresh::Fresh;
 use crate::btree::node::{Block, Link};
 use crate::btree::tree::address;
 use crate::store::Store;
 use crate::value::{Keep, ValueCopy};
 
-/// A slot for a block; freed if none is made in it.
-pub(super) struct Room<'t, M: Memory> {
+/// A slot for a block that is not written yet; freed if it never is.
+pub(super) struct FreshBlock<'t, M: Memory> {
     store: &'t Store<M>,
     slot: Option<NonNull<u8>>,
     bytes: usize,
 }
 
-impl<'t, M: Memory> Room<'t, M> {
+impl<'t, M: Memory> FreshBlock<'t, M> {
     /// In this tier, or the next slower one that has room.
     pub fn new(store: &'t Store<M>, tier: TierId, bytes: usize) -> Result<Self, OutOfMemory> {
         let slot = Some(store.allocate_from(tier, bytes)?);
-        Ok(Room { store, slot, bytes })
+        Ok(FreshBlock { store, slot, bytes })
     }
 
     fn slot(mut self) -> NonNull<u8> {
@@ -45,7 +45,7 @@ impl<'t, M: Memory> Room<'t, M> {
     }
 }
 
-impl<M: Memory> Drop for Room<'_, M> {
+impl<M: Memory> Drop for FreshBlock<'_, M> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
             Block::discard(slot, self.bytes, self.store.arenas());
@@ -62,13 +62,13 @@ struct Entry<'g> {
     is_layer: bool,
 }
 
-/// Room for all that a new layer consists of.
-struct Rooms<'t, M: Memory, const WORDS: usize> {
+/// Memory for all parts of a new layer.
+struct NewLayer<'t, M: Memory, const WORDS: usize> {
     root: Fresh<'t, M, WORDS>,
-    name: Room<'t, M>,
+    name: FreshBlock<'t, M>,
     number: u32,
-    skip: Option<Room<'t, M>>,
-    entry: Option<Room<'t, M>>,
+    skip: Option<FreshBlock<'t, M>>,
+    entry: Option<FreshBlock<'t, M>>,
     /// A value that is in another tier than the new layer.
     value: Option<ValueCopy<'t, M>>,
 }
@@ -78,12 +78,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     pub(super) fn deepen(
         &self,
         key: &[u8],
-        spot: &Spot<'_, WORDS>,
+        cursor: &Cursor<'_, WORDS>,
         guard: &Guard,
     ) -> Result<(), Abort> {
-        let (index, old, is_layer, same) = match spot.end {
+        let (index, old, is_layer, same) = match cursor.end {
             End::Record { index, record } => {
-                let same = common(record.bytes(), &key[spot.depth + SLICE..]);
+                let same = common(record.bytes(), &key[cursor.depth + SLICE..]);
                 (index, record, false, same)
             }
             End::Beside {
@@ -116,12 +116,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                 }
             }
         };
-        let path = path(&key[..spot.depth + SLICE + skipped.len()]);
+        let path = path(&key[..cursor.depth + SLICE + skipped.len()]);
         let value = (H::IN_BLOCKS && !is_layer).then(|| old.word());
-        spot.leaf.validate()?;
-        let rooms = self.rooms(spot, &path, skipped, &entry, value)?;
+        cursor.leaf.validate()?;
+        let rooms = self.rooms(cursor, &path, skipped, &entry, value)?;
 
-        let held = spot.leaf.upgrade()?;
+        let held = cursor.leaf.upgrade()?;
         let mut word = old.word();
         if let Some(copy) = rooms.value {
             self.reclaim_value(word, guard);
@@ -145,7 +145,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         held.set_payload(index, lead.payload());
         self.reclaim_block(old, old.slot(), guard);
         self.count_leaf(0, 1);
-        self.reaches(spot.level.saturating_add(1));
+        self.reaches(cursor.level.saturating_add(1));
         // When all is done: the placement may panic.
         self.check_boundary(&path, &leaf);
         Ok(())
@@ -153,30 +153,30 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 
     fn rooms(
         &self,
-        spot: &Spot<'_, WORDS>,
+        cursor: &Cursor<'_, WORDS>,
         path: &[u8],
         skipped: &[u8],
         entry: &Entry<'_>,
         value: Option<u64>,
-    ) -> Result<Rooms<'_, M, WORDS>, OutOfMemory> {
+    ) -> Result<NewLayer<'_, M, WORDS>, OutOfMemory> {
         let (store, arenas) = (&self.store, self.memory().arenas());
-        let above = arenas.tier_of(address(spot.leaf.of()));
+        let above = arenas.tier_of(address(cursor.leaf.of()));
         let new = NewNode {
             height: 0,
-            level: spot.level.saturating_add(1),
+            level: cursor.level.saturating_add(1),
             parent: above,
             split_from: above,
         };
         let root = Fresh::new(store, new)?;
         let tier = root.tier().unwrap_or(above);
         let slowest = arenas.slowest();
-        let name = Room::new(store, slowest, Block::slot_for_name(path.len()))?;
+        let name = FreshBlock::new(store, slowest, Block::slot_for_name(path.len()))?;
         let number = name.slot.and_then(|slot| Block::number(slot, arenas));
         let number = number.ok_or(OutOfMemory {
             tier: slowest,
             limit: arenas.budget(slowest).limit(),
         })?;
-        let room = |tier, bytes: &[u8]| Room::new(store, tier, Block::slot_for(bytes.len()));
+        let room = |tier, bytes: &[u8]| FreshBlock::new(store, tier, Block::slot_for(bytes.len()));
         let skip = match skipped {
             [] => None,
             _ => Some(room(above, skipped)?),
@@ -193,7 +193,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             Some(word) => ValueCopy::new_or_fall(store, word, tier)?,
             None => None,
         };
-        Ok(Rooms {
+        Ok(NewLayer {
             root,
             name,
             number,

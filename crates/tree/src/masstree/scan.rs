@@ -1,8 +1,10 @@
 //! Records in order, either way, across layers.
 //!
-//! A walk keeps the border nodes it came through, one a layer, with a copy of their entries as of one moment. It steps into a layer as a
-//! lookup does, and goes on in the layer above where it left it. Where a writer got in between, it backs up to the last border node that is
-//! unchanged, and goes on from there behind the last record that it showed: so a record that is there throughout is seen exactly once.
+//! A walk keeps the border nodes it came through, one a layer, with a copy of their entries as of
+//! one moment. It steps into a layer as a lookup does, and goes on in the layer above where it left
+//! it. Where a writer got in between, it backs up to the last border node that is unchanged, and
+//! goes on from there behind the last record that it showed: so a record that is there throughout
+//! is seen exactly once.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -147,7 +149,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 }
 
 impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
-    /// Drops what changed since the walk came through, and has it go on from a bound below the rest.
+    /// Drops what changed since the walk came through, and has it go on from a bound below the
+    /// rest.
     fn back_up(&mut self, from: Bound<&[u8]>) {
         while let Some(frame) = self.frames.last_mut() {
             if frame.leaf.validate().is_ok() && frame.next > frame.start {

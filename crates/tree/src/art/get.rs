@@ -1,0 +1,79 @@
+//! Looking up values: one alone, many in a ring of a given depth, or as a future.
+
+use std::task::Poll;
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::descent::{AT_ONCE, Cursor, Descent, LATER};
+use super::node::{Reach, Tip};
+use super::tree::Tree;
+use crate::traverse::{self, Traversal, Yielding};
+use crate::value::{Fetched, Keep};
+
+/// Looks for the value of a key.
+pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'t, B, M, R, WHEN>);
+
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Lookup<'t, B, M, R, WHEN> {
+    #[inline(always)]
+    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard<'t>) -> Self {
+        Lookup(Descent::new(tree, key, guard))
+    }
+}
+
+impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
+    for Lookup<'_, B, M, R, WHEN>
+{
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Option<u64>> {
+        self.0.step().map(|hit| {
+            let (tip, value) = match hit? {
+                Cursor::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
+                Cursor::InPack(pack, value) => (Tip::Pack(pack), value),
+                Cursor::InRow(row, _, value) => (Tip::Row(row), value?),
+            };
+            self.0.tree.note(tip, Access::Reuse);
+            Some(value)
+        })
+    }
+}
+
+impl<M: Memory, R: Reach> Tree<M, R> {
+    /// What `out` makes of the value of a key.
+    #[inline(always)]
+    pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
+        let guard = self.store.pin();
+        traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
+    }
+
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
+    /// the thread pinned.
+    pub fn get_each<H: Keep, B: AsRef<[u8]>>(
+        &self,
+        keys: impl Iterator<Item = B>,
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        let guard = self.store.pin();
+        let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
+        if H::IN_BLOCKS {
+            let lookups = lookups.map(|lookup| Fetched::new(self.memory(), lookup));
+            return traverse::interleave(depth, lookups, found);
+        }
+        traverse::interleave(depth, lookups, found);
+    }
+
+    /// What `out` makes of the value of a key, yielding at each node.
+    pub async fn get_async<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
+        let guard = self.store.pin();
+        let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
+        match H::IN_BLOCKS {
+            true => Yielding(Fetched::new(self.memory(), lookup)).await,
+            false => Yielding(lookup).await,
+        }
+        .map(out)
+    }
+}

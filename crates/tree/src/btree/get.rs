@@ -1,0 +1,268 @@
+//! Looking up values: one alone, many in a ring of a given depth, or as a future. All run the same
+//! [`Lookup`], so that the memory's latencies overlap where there is other work.
+
+use std::task::Poll;
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::Memory;
+
+use super::descent::{Descent, Met, ValueAtOnce, ValueLater};
+use super::node::{Body, Lanes, Share, Work};
+use super::payload::Values;
+use super::tree::{Tree, address};
+use crate::cache::{BUCKET_BYTES, Bucket};
+use crate::traverse::{Traversal, Yielding, interleave, run};
+use crate::value::{Fetched, Keep};
+
+/// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not
+/// asked for before that is over.
+#[derive(Clone, Copy)]
+enum Copy<'t> {
+    NotAsked,
+    /// The memory was asked for the bucket.
+    Asked(&'t Bucket),
+    /// There is none in its bucket.
+    Missed(&'t Bucket),
+}
+
+/// Looks for the value of a key, where other work comes between two steps.
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> {
+    descent: Descent<'t, M, WORDS, H, ValueLater, L>,
+    copy: Copy<'t>,
+    /// The leaf, if it turned out that more of it had to be asked for.
+    leaf: Option<Snapshot<'t, Body<WORDS>>>,
+}
+
+impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, H, L> {
+    #[inline(always)]
+    pub fn new(
+        tree: &'t Tree<M, WORDS, Values<H>>,
+        key: u64,
+        guard: &'t Guard<'t>,
+        lanes: L,
+    ) -> Self {
+        Lookup {
+            descent: Descent::new(tree, key, guard, lanes),
+            copy: Copy::NotAsked,
+            leaf: None,
+        }
+    }
+
+    /// The value, unless the leaf has to be waited for.
+    #[inline(always)]
+    fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        if let Copy::Asked(bucket) = self.copy {
+            return self.take_copy(bucket);
+        }
+        let (leaf, share) = match self.leaf {
+            Some(leaf) => (leaf, self.descent.share),
+            _ => match self.descent.advance()? {
+                Met::Leaf(leaf) => (leaf, self.descent.share),
+                Met::Inner => return Ok(Poll::Pending),
+                Met::SlowLeaf(..) => return self.prefetch_copy(),
+            },
+        };
+        let Descent {
+            tree, key, lanes, ..
+        } = self.descent;
+        if Body::<WORDS>::GUESSED
+            && self.leaf.is_none()
+            && !leaf.get(|body| body.was_guessed(share))?
+        {
+            tree.memory()
+                .prefetch(address(leaf.of()), Body::<WORDS>::BYTES);
+            self.leaf = Some(leaf);
+            return Ok(Poll::Pending);
+        }
+        let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
+        if let (Copy::Missed(bucket), Some(value)) = (self.copy, found) {
+            tree.missed_copy(bucket, key, value, leaf);
+        }
+        tree.note(leaf, Access::Reuse);
+        Ok(Poll::Ready(found))
+    }
+
+    /// Asks for where a copy of the record would be, before its leaf.
+    fn prefetch_copy(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        let Descent {
+            tree, key, guard, ..
+        } = self.descent;
+        match tree.bucket_of(key, guard) {
+            Some(bucket) => {
+                tree.memory().prefetch(address(bucket), BUCKET_BYTES);
+                self.copy = Copy::Asked(bucket);
+                Ok(Poll::Pending)
+            }
+            None => self.prefetch_leaf(),
+        }
+    }
+
+    /// The copy's value, unless there is none.
+    fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<u64>>, Restart> {
+        let Descent { tree, key, .. } = self.descent;
+        let copy = tree.find_copy(bucket, key);
+        if copy.is_some() {
+            return Ok(Poll::Ready(copy));
+        }
+        self.copy = Copy::Missed(bucket);
+        self.prefetch_leaf()
+    }
+
+    /// Asks for the leaf after all.
+    fn prefetch_leaf(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+        let Descent { tree, key, .. } = self.descent;
+        if let Some((parent, leaf, height)) = self.descent.below {
+            let (lower, upper) = parent.get(|body| tree.range_below(body, key))?;
+            self.descent.prefetch_child(leaf, height, lower, upper);
+        }
+        Ok(Poll::Pending)
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes> Traversal for Lookup<'_, M, WORDS, H, L> {
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Option<u64>> {
+        self.advance().unwrap_or_else(|Restart| {
+            self.leaf = None;
+            self.copy = Copy::NotAsked;
+            self.descent.start_over();
+            Poll::Pending
+        })
+    }
+}
+
+/// Finds the value of a key.
+///
+/// The first attempt does not wait, and gives up where it would have to start over: as a loop
+/// without a call in it, it has all it knows in registers. The attempts after that are patient.
+pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
+    pub tree: &'t Tree<M, WORDS, Values<H>>,
+    pub key: u64,
+    pub guard: &'t Guard<'t>,
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Get<'_, M, WORDS, H> {
+    #[cold]
+    fn patiently(self) -> Option<u64> {
+        let Get { tree, key, guard } = self;
+        run(Lookup::new(tree, key, guard, tree.search))
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<u64> {
+        let Get { tree, key, guard } = self;
+        tree.prefetch_copy(key);
+        let mut descent = Descent::<_, _, _, ValueAtOnce, _>::new(tree, key, guard, lanes);
+        let leaf = loop {
+            match descent.advance() {
+                Ok(Met::Inner) => {}
+                Ok(Met::Leaf(leaf)) => break leaf,
+                Ok(Met::SlowLeaf(parent, leaf)) => {
+                    let found = tree.get_slow(key, parent, leaf, guard);
+                    return found.unwrap_or_else(|Restart| self.patiently());
+                }
+                Err(Restart) => return self.patiently(),
+            }
+        };
+        match leaf.get(|body| tree.look_up(lanes, body, key, descent.share)) {
+            Ok(found) => {
+                tree.note(leaf, Access::Reuse);
+                found
+            }
+            Err(Restart) => self.patiently(),
+        }
+    }
+}
+
+/// Looks up many keys.
+struct Each<'t, M: Memory, const WORDS: usize, H: Keep, K, F> {
+    tree: &'t Tree<M, WORDS, Values<H>>,
+    keys: K,
+    depth: usize,
+    found: F,
+}
+
+impl<M, const WORDS: usize, H, K, F> Work for Each<'_, M, WORDS, H, K, F>
+where
+    M: Memory,
+    H: Keep,
+    K: Iterator<Item = u64>,
+    F: FnMut(usize, Option<u64>),
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) {
+        let guard = self.tree.store.pin();
+        let look_up = |key| Lookup::new(self.tree, key, &guard, lanes);
+        if H::IN_BLOCKS {
+            let memory = self.tree.memory();
+            let look_up = |key| Fetched::new(memory, look_up(key));
+            return interleave(self.depth, self.keys.map(look_up), self.found);
+        }
+        interleave(self.depth, self.keys.map(look_up), self.found);
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// What `out` makes of the value of a key.
+    #[inline(always)]
+    pub fn get<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
+        let guard = &self.store.pin();
+        let found = self.search.run(Get {
+            tree: self,
+            key,
+            guard,
+        });
+        found.map(out)
+    }
+
+    /// A record's value, from a leaf that may be changing.
+    #[inline(always)]
+    pub fn look_up(
+        &self,
+        lanes: impl Lanes,
+        body: &Body<WORDS>,
+        key: u64,
+        share: Share,
+    ) -> Option<u64> {
+        let index = self.seek(lanes, body, key, share).ok()?;
+        self.charge_payload(body, index);
+        Some(body.payload(index))
+    }
+
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
+    /// the thread pinned.
+    pub fn get_each(
+        &self,
+        keys: impl Iterator<Item = u64>,
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.search.run(Each {
+            tree: self,
+            keys,
+            depth,
+            found,
+        });
+    }
+
+    /// What `out` makes of the value of a key, yielding at each node.
+    pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
+        let guard = self.store.pin();
+        let lookup = Lookup::new(self, key, &guard, self.search);
+        match H::IN_BLOCKS {
+            true => Yielding(Fetched::new(self.memory(), lookup)).await,
+            false => Yielding(lookup).await,
+        }
+        .map(out)
+    }
+}

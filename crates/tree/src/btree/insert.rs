@@ -1,0 +1,81 @@
+//! Inserting a record, or replacing its value.
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::descent::Cursor;
+use super::find::NodeName;
+use super::payload::Values;
+use super::tree::Tree;
+use crate::InsertError;
+use crate::abort::{Abort, attempt};
+use crate::value::{Change, Keep};
+
+enum Put<R> {
+    /// With what the value before became.
+    Done(Option<R>),
+    NoRoom,
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
+    /// `out` makes of the value before.
+    pub fn upsert<R>(
+        &self,
+        key: u64,
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            let guard = self.store.pin();
+            loop {
+                match attempt(|| self.put(key, change, &mut out, &guard))? {
+                    Put::Done(before) => return Ok(before),
+                    Put::NoRoom => self.make_room(NodeName::leaf(key), &guard)?,
+                }
+            }
+        })
+    }
+
+    fn put<R, C: Change>(
+        &self,
+        key: u64,
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
+        guard: &Guard,
+    ) -> Result<Put<R>, Abort> {
+        let Cursor { leaf, found, count } = self.cursor::<true>(key, guard)?;
+        if found.is_err() && count == Self::CAPACITY {
+            return Ok(Put::NoRoom);
+        }
+        if C::PREPARES {
+            let seen = leaf.get(|body| found.ok().map(|index| body.payload(index)))?;
+            change.prepare(seen, self.tier_of(leaf))?;
+        }
+        let held = leaf.upgrade()?;
+        let index = found.unwrap_or_else(|index| index);
+        self.charge_payload(&held, index);
+        let before = found.ok().map(|index| held.payload(index));
+        let Some(after) = change.change(before) else {
+            held.unchanged();
+            return Ok(Put::Done(before.map(out)));
+        };
+        let access = match found {
+            Ok(index) => {
+                held.set_payload(index, after);
+                self.rewrite_copy(&held, key, after, guard)
+            }
+            Err(index) => {
+                held.insert(index, key, after);
+                self.count(1);
+                Access::Insert
+            }
+        };
+        if let Some(before) = before {
+            self.reclaim_value(before, guard);
+        }
+        self.note_unlocked(held, access);
+        Ok(Put::Done(before.map(out)))
+    }
+}

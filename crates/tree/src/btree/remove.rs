@@ -1,0 +1,50 @@
+//! Removing a record.
+
+use timberline_placement::Access;
+use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::find::NodeName;
+use super::payload::Values;
+use super::tree::{LockedNode, Tree};
+use crate::value::Keep;
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+    /// Removes a record. Returns what `out` makes of its value.
+    pub fn remove<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
+        let guard = self.store.pin();
+        let (value, left) = self.retry(|| self.take(key, &guard))?;
+        if left < Self::UNDERFULL {
+            self.shrink(NodeName::leaf(key), &guard);
+        }
+        Some(out(value))
+    }
+
+    /// Removes a record from its leaf. Returns its value, which is there as long as the thread
+    /// stays pinned, and how many are left.
+    pub(super) fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
+        let Some((leaf, index)) = self.record(key, guard)? else {
+            return Ok(None);
+        };
+        Ok(Some(self.take_at(leaf.upgrade()?, index, guard)))
+    }
+
+    /// The same of a leaf that is locked.
+    pub(super) fn take_at(
+        &self,
+        held: LockedNode<'_, WORDS>,
+        index: usize,
+        guard: &Guard,
+    ) -> (u64, usize) {
+        self.charge_payload(&held, index);
+        let (key, value) = (held.key(index), held.payload(index));
+        held.remove(index);
+        self.forget_copy(&held, key, guard);
+        self.count(-1);
+        let left = held.count();
+        self.reclaim_value(value, guard);
+        self.note_unlocked(held, Access::Reuse);
+        (value, left)
+    }
+}

@@ -1,0 +1,175 @@
+//! Looking up values: one alone, many in a ring of a given depth, or as a future.
+//! [`descent`](super::descent).
+
+use std::task::Poll;
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::Memory;
+
+use super::Tree;
+use super::descent::{Descent, End};
+use super::slice::SLICE;
+use crate::btree::node::{Block, Body, Lanes, Work};
+use crate::traverse::{Traversal, Yielding, interleave, run};
+use crate::value::{Fetched, Keep};
+
+/// Looks for the value of a key.
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
+    descent: Descent<'t, M, WORDS, H, LATER, L>,
+    /// The record to compare next.
+    record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
+}
+
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
+    Lookup<'t, M, WORDS, H, LATER, L>
+{
+    #[inline(always)]
+    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard<'t>, lanes: L) -> Self {
+        Lookup {
+            descent: Descent::new(tree, key, guard, lanes),
+            record: None,
+        }
+    }
+
+    #[inline(always)]
+    fn compare(
+        &self,
+        leaf: Snapshot<'t, Body<WORDS>>,
+        record: Block,
+        depth: usize,
+    ) -> Result<Option<u64>, Restart> {
+        let Descent { tree, key, .. } = self.descent;
+        tree.memory().charge_access(record.address(), record.used());
+        let is_it = record.bytes() == &key[depth..];
+        let value = record.word();
+        leaf.validate()?;
+        Ok(is_it.then_some(value))
+    }
+}
+
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
+    for Lookup<'t, M, WORDS, H, LATER, L>
+{
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<Option<u64>> {
+        let (leaf, found) = match self.record.take() {
+            Some((leaf, record, depth)) => (leaf, self.compare(leaf, record, depth)),
+            None => {
+                let Poll::Ready(cursor) = self.descent.step() else {
+                    return Poll::Pending;
+                };
+                match cursor.end {
+                    End::Value { value, .. } => (cursor.leaf, Ok(Some(value))),
+                    End::Absent { .. } | End::Beside { .. } => (cursor.leaf, Ok(None)),
+                    End::Record { record, .. } => {
+                        self.descent.prefetch_block(record);
+                        self.record = Some((cursor.leaf, record, cursor.depth + SLICE));
+                        return Poll::Pending;
+                    }
+                }
+            }
+        };
+        match found {
+            Ok(value) => {
+                self.descent.tree.note(leaf, Access::Reuse);
+                Poll::Ready(value)
+            }
+            Err(Restart) => {
+                self.descent.start_over();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Finds the value of a key.
+pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
+    pub tree: &'t Tree<M, WORDS, H>,
+    pub key: &'t [u8],
+    pub guard: &'t Guard<'t>,
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
+    type Output = Option<u64>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Option<u64> {
+        let Get { tree, key, guard } = self;
+        run(Lookup::<_, _, _, false, _>::new(tree, key, guard, lanes))
+    }
+}
+
+/// Looks up many keys.
+struct Each<'t, M: Memory, const WORDS: usize, H: Keep, I, F> {
+    tree: &'t Tree<M, WORDS, H>,
+    keys: I,
+    depth: usize,
+    found: F,
+}
+
+impl<'k, M, const WORDS: usize, H, I, F> Work for Each<'_, M, WORDS, H, I, F>
+where
+    M: Memory,
+    H: Keep,
+    I: Iterator<Item = &'k [u8]>,
+    F: FnMut(usize, Option<u64>),
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) {
+        let guard = self.tree.store.pin();
+        let look_up = |key| Lookup::<_, _, _, true, _>::new(self.tree, key, &guard, lanes);
+        if H::IN_BLOCKS {
+            let memory = self.tree.memory();
+            let look_up = |key| Fetched::new(memory, look_up(key));
+            return interleave(self.depth, self.keys.map(look_up), self.found);
+        }
+        interleave(self.depth, self.keys.map(look_up), self.found);
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    /// What `out` makes of the value of a key.
+    #[inline]
+    pub fn get<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+        let guard = &self.store.pin();
+        let found = self.search.run(Get {
+            tree: self,
+            key,
+            guard,
+        });
+        found.map(out)
+    }
+
+    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
+    /// the thread pinned.
+    pub fn get_each<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        depth: usize,
+        found: impl FnMut(usize, Option<u64>),
+    ) {
+        self.search.run(Each {
+            tree: self,
+            keys,
+            depth,
+            found,
+        });
+    }
+
+    /// What `out` makes of the value of a key, yielding at each node.
+    pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+        let guard = self.store.pin();
+        let lookup = Lookup::<_, _, _, true, _>::new(self, key, &guard, self.search);
+        match H::IN_BLOCKS {
+            true => Yielding(Fetched::new(self.memory(), lookup)).await,
+            false => Yielding(lookup).await,
+        }
+        .map(out)
+    }
+}

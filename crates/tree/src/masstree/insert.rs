@@ -1,0 +1,126 @@
+//! Inserting a record, or replacing its value.
+
+use timberline_placement::Access;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::Tree;
+use super::descent::{Cursor, End};
+use super::new_layer::FreshBlock;
+use super::slice::{Lead, SLICE, has_more, path};
+use crate::InsertError;
+use crate::abort::{Abort, attempt};
+use crate::btree::find::NodeName;
+use crate::btree::node::Block;
+use crate::value::{Change, Keep};
+
+/// What became of an attempt to write.
+enum Put<R> {
+    /// With what the value before became.
+    Done(Option<R>),
+    /// The leaf is full.
+    NoRoom { depth: usize, word: u64 },
+    /// There is a new layer: look again.
+    Deeper,
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    /// Makes the value of a key what `change` makes of what is there, atomically. Returns what
+    /// `out` makes of what was there.
+    pub fn upsert<R>(
+        &self,
+        key: &[u8],
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            self.put_pinned(key, change, &mut out, &self.store.pin())
+        })
+    }
+
+    fn put_pinned<R>(
+        &self,
+        key: &[u8],
+        change: &mut impl Change,
+        out: &mut impl FnMut(u64) -> R,
+        guard: &Guard,
+    ) -> Result<Option<R>, InsertError> {
+        loop {
+            match attempt(|| self.try_put(key, change, out, guard))? {
+                Put::Done(before) => return Ok(before),
+                Put::Deeper => {}
+                Put::NoRoom { depth, word } => {
+                    let path = &path(&key[..depth])[..];
+                    let leaf = NodeName {
+                        path,
+                        key: word,
+                        height: 0,
+                    };
+                    self.make_room(leaf, guard)?;
+                }
+            }
+        }
+    }
+
+    fn try_put<R, C: Change>(
+        &self,
+        key: &[u8],
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
+        guard: &Guard,
+    ) -> Result<Put<R>, Abort> {
+        let cursor = self.cursor(key, guard);
+        if let Some(home) = self.home(key, &cursor) {
+            let before = self.replace(home, &cursor, change, out, guard)?;
+            return Ok(Put::Done(Some(before)));
+        }
+        match cursor.end {
+            End::Absent { index, count } => {
+                if count == Self::CAPACITY {
+                    let Cursor { depth, word, .. } = cursor;
+                    return Ok(Put::NoRoom { depth, word });
+                }
+                self.add(key, &cursor, index, change)
+            }
+            _ => {
+                self.deepen(key, &cursor, guard)?;
+                Ok(Put::Deeper)
+            }
+        }
+    }
+
+    /// Inserts an entry for a key into a leaf with room.
+    fn add<R, C: Change>(
+        &self,
+        key: &[u8],
+        cursor: &Cursor<'_, WORDS>,
+        index: usize,
+        change: &mut C,
+    ) -> Result<Put<R>, Abort> {
+        let mut room = None;
+        let tier = self.tier_of(cursor.leaf);
+        if has_more(cursor.word) {
+            let rest = &key[cursor.depth + SLICE..];
+            let block = FreshBlock::new(&self.store, tier, Block::slot_for(rest.len()))?;
+            room = Some((block, rest));
+        }
+        if C::PREPARES {
+            change.prepare(None, tier)?;
+        }
+        let held = cursor.leaf.upgrade()?;
+        self.charge_payload(&held, index);
+        let Some(value) = change.change(None) else {
+            held.unchanged();
+            return Ok(Put::Done(None));
+        };
+        let payload = match room {
+            Some((room, rest)) => Lead::Record(room.block(value, &[rest])).payload(),
+            None => value,
+        };
+        held.insert(index, cursor.word, payload);
+        self.count(1);
+        self.reaches(cursor.level);
+        self.note_unlocked(held, Access::Insert);
+        Ok(Put::Done(None))
+    }
+}

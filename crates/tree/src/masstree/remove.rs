@@ -1,0 +1,80 @@
+//! Removing a record.
+
+use timberline_placement::Access;
+use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::Tree;
+use super::descent::Cursor;
+use super::slice::path;
+use super::update::Home;
+use crate::btree::find::NodeName;
+use crate::btree::tree::LockedNode;
+use crate::value::Keep;
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    /// Locks the leaf of a present record.
+    fn hold<'g>(
+        &self,
+        key: &[u8],
+        cursor: &Cursor<'g, WORDS>,
+    ) -> Result<Option<(LockedNode<'g, WORDS>, Home)>, Restart> {
+        match self.home(key, cursor) {
+            Some(home) => Ok(Some((cursor.leaf.upgrade()?, home))),
+            None => Ok(None),
+        }
+    }
+
+    /// Removes a record. Returns what `out` makes of its value.
+    pub fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+        let guard = self.store.pin();
+        let (value, left, depth, word) = self.retry(|| {
+            let cursor = self.cursor(key, &guard);
+            let Some((held, home)) = self.hold(key, &cursor)? else {
+                return Ok(None);
+            };
+            let (value, left) = self.take_at(held, home, &guard);
+            Ok(Some((value, left, cursor.depth, cursor.word)))
+        })?;
+        self.shrink_after(left, &key[..depth], word, &guard);
+        Some(out(value))
+    }
+
+    /// Removes a record from its leaf. Returns its value, which is there as long as the thread
+    /// stays pinned, and how many are left.
+    pub(super) fn take_at(
+        &self,
+        held: LockedNode<'_, WORDS>,
+        home: Home,
+        guard: &Guard,
+    ) -> (u64, usize) {
+        let value = home.value(&held);
+        match home {
+            Home::Entry(index) => held.remove(index),
+            Home::Record(index, record) => {
+                held.remove(index);
+                self.reclaim_block(record, record.slot(), guard);
+            }
+        }
+        self.count(-1);
+        let left = held.count();
+        self.reclaim_value(value, guard);
+        self.note_unlocked(held, Access::Reuse);
+        (value, left)
+    }
+
+    /// Merges the leaf that covers a slice behind these bytes, if so many entries are too few for
+    /// it.
+    pub(super) fn shrink_after(&self, left: usize, before: &[u8], word: u64, guard: &Guard) {
+        if left < Self::UNDERFULL {
+            let path = &path(before)[..];
+            let leaf = NodeName {
+                path,
+                key: word,
+                height: 0,
+            };
+            self.shrink(leaf, guard);
+        }
+    }
+}

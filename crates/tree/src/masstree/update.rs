@@ -1,0 +1,118 @@
+//! Replacing the value of a present record.
+//!
+//! A value is the payload of an entry, or lies in a record. Either is written under the lock of the
+//! border node, so that whoever reads it under that node's version knows whether it was there.
+
+use timberline_placement::Access;
+use timberline_sync::Restart;
+use timberline_sync::epoch::Guard;
+use timberline_tier::Memory;
+
+use super::Tree;
+use super::descent::{Cursor, End, Locate};
+use super::slice::SLICE;
+use crate::InsertError;
+use crate::abort::{Abort, attempt};
+use crate::btree::node::Block;
+use crate::btree::tree::LockedNode;
+use crate::value::{Change, Keep};
+
+/// Where a value is.
+#[derive(Clone, Copy)]
+pub(super) enum Home {
+    Entry(usize),
+    Record(usize, Block),
+}
+
+impl Home {
+    pub fn value<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>) -> u64 {
+        match self {
+            Home::Entry(index) => leaf.payload(index),
+            Home::Record(_, record) => record.word(),
+        }
+    }
+
+    pub fn replace<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>, value: u64) {
+        match self {
+            Home::Entry(index) => leaf.set_payload(index, value),
+            Home::Record(_, record) => record.set_word(value),
+        }
+    }
+}
+
+impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+    pub(super) fn cursor<'g>(&'g self, key: &'g [u8], guard: &'g Guard<'g>) -> Cursor<'g, WORDS> {
+        self.search.run(Locate {
+            tree: self,
+            key,
+            guard,
+        })
+    }
+
+    /// Where the value of a present record is.
+    pub(super) fn home(&self, key: &[u8], cursor: &Cursor<'_, WORDS>) -> Option<Home> {
+        match cursor.end {
+            End::Value { index, .. } => Some(Home::Entry(index)),
+            End::Record { index, record } => {
+                self.memory().charge_access(record.address(), record.used());
+                let is_it = record.bytes() == &key[cursor.depth + SLICE..];
+                is_it.then_some(Home::Record(index, record))
+            }
+            End::Absent { .. } | End::Beside { .. } => None,
+        }
+    }
+
+    /// The value of a record that is not locked.
+    fn seen(home: Home, cursor: &Cursor<'_, WORDS>) -> Result<u64, Restart> {
+        let value = match home {
+            Home::Entry(index) => cursor.leaf.get(|body| body.payload(index))?,
+            Home::Record(_, record) => record.word(),
+        };
+        cursor.leaf.validate().map(|()| value)
+    }
+
+    /// Replaces the value of a present record. Returns what `out` makes of the value before.
+    pub(super) fn replace<R, C: Change>(
+        &self,
+        home: Home,
+        cursor: &Cursor<'_, WORDS>,
+        change: &mut C,
+        out: &mut impl FnMut(u64) -> R,
+        guard: &Guard,
+    ) -> Result<R, Abort> {
+        if C::PREPARES {
+            let seen = Self::seen(home, cursor)?;
+            change.prepare(Some(seen), self.tier_of(cursor.leaf))?;
+        }
+        let held = cursor.leaf.upgrade()?;
+        let before = home.value(&held);
+        match change.change(Some(before)) {
+            Some(after) => {
+                home.replace(&held, after);
+                self.reclaim_value(before, guard);
+                self.note_unlocked(held, Access::Reuse);
+            }
+            None => held.unchanged(),
+        }
+        Ok(out(before))
+    }
+
+    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
+    /// the value before.
+    pub fn modify<R>(
+        &self,
+        key: &[u8],
+        mut change: impl Change,
+        mut out: impl FnMut(u64) -> R,
+    ) -> Result<Option<R>, InsertError> {
+        self.store.reclaiming(&mut change, |change| {
+            let guard = self.store.pin();
+            attempt(|| {
+                let cursor = self.cursor(key, &guard);
+                let home = self.home(key, &cursor);
+                home.map(|home| self.replace(home, &cursor, change, &mut out, &guard))
+                    .transpose()
+            })
+        })
+    }
+}
