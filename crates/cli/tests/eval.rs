@@ -145,7 +145,7 @@ fn interrupted(scratch: &Scratch, args: &[&str]) -> Vec<PathBuf> {
         assert!(stdout(&output).contains("Interrupted"));
     }
     assert!(stdout(&output).contains("eval.html"));
-    assert!(stderr(&output).contains("figure 23 can't be made"));
+    assert!(stderr(&output).contains("figure 23 cannot be made"));
     before
 }
 
@@ -174,7 +174,7 @@ fn an_interrupted_evaluation_goes_on_where_it_was() {
     let texts: Vec<_> = before.iter().map(read).collect();
 
     let again = eval(&scratch, &args).output().unwrap();
-    let line = format!("3 runs, {} of them kept", before.len());
+    let line = format!("3 runs, {} of them cached", before.len());
     assert!(stderr(&again).contains(&line), "{}", stderr(&again));
     assert_eq!(kept(&scratch).len(), 3);
     let after: Vec<_> = before.iter().map(read).collect();
@@ -192,7 +192,7 @@ fn the_figures_are_listed_with_their_effort() {
         .output()
         .unwrap();
     let text = stdout(&output);
-    for part in ["14a ", "14b ", "17c ", "--urls FILE", "All of it: 2 runs"] {
+    for part in ["14a ", "14b ", "17c ", "--urls FILE", "Total: 2 runs"] {
         assert!(text.contains(part), "no `{part}` in: {text}");
     }
     assert!(!text.contains("15a"));
@@ -203,7 +203,7 @@ fn a_figure_is_measured_once() {
     let scratch = Scratch::new();
     let first = eval(&scratch, &["stalls"]).output().unwrap();
     assert!(first.status.success(), "{}", stderr(&first));
-    assert!(stderr(&first).contains("1 run, 0 of them kept"));
+    assert!(stderr(&first).contains("1 run, 0 of them cached"));
     let read = |name: &str| std::fs::read_to_string(scratch.path("out").join(name)).unwrap();
     let json: Value = serde_json::from_str(&read("eval.json")).unwrap();
     let figure = &json["figures"][0];
@@ -219,7 +219,7 @@ fn a_figure_is_measured_once() {
 
     let again = eval(&scratch, &["stalls"]).output().unwrap();
     assert!(
-        stderr(&again).contains("1 run, 1 of them kept"),
+        stderr(&again).contains("1 run, 1 of them cached"),
         "{}",
         stderr(&again)
     );
