@@ -55,7 +55,10 @@ impl Inserts {
 ///
 /// A clone continues from the same position with the same requests, and a new stream with the same
 /// parameters starts over. Both let a placement count the requests in advance.
+///
+/// Streams share no cache line, as each request writes to one.
 #[derive(Clone, Debug)]
+#[repr(align(128))]
 pub struct Stream {
     rng: Rng,
     mix: Mix,

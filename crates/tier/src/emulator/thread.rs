@@ -15,7 +15,8 @@ use super::counts::LineCounts;
 use super::in_flight::InFlight;
 use super::watch::Touch;
 
-/// One thread's part of the emulator.
+/// One thread's part of the emulator. Every charge writes here, so it shares no cache line.
+#[repr(align(128))]
 pub struct Thread {
     pub cache: LineCache,
     pub in_flight: InFlight,
