@@ -463,8 +463,11 @@ impl Arenas {
     #[cold]
     fn drain_if_slack(&self, tier: &Tier) {
         let slack = tier.budget.used().saturating_sub(2 * tier.caches.used());
+        if slack < MIN_SLACK {
+            return;
+        }
         let mut chunks = lock(&tier.chunks);
-        if slack < MIN_SLACK || !chunks.begin_drain() {
+        if !chunks.begin_drain() {
             return;
         }
         tier.bypass.store(true, Relaxed);

@@ -30,7 +30,7 @@ pub struct Pool {
 #[derive(Default)]
 pub struct Shared {
     state: Mutex<State>,
-    /// A id is ready, a timer is new, or the pool was closed.
+    /// A worker is ready, a timer is new, or the pool was closed.
     work: Condvar,
     /// A step ended.
     idle: Condvar,
@@ -118,9 +118,7 @@ impl Pool {
         *current = Arc::downgrade(&pool);
         Ok(pool)
     }
-}
 
-impl Pool {
     /// Ends the threads, and waits for them. A thread that ends leaves no garbage behind.
     pub fn close(&self) {
         lock(&self.shared.state).is_closed = true;

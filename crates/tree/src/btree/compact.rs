@@ -76,16 +76,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return Ok(false);
         };
         let slowest = self.memory().arenas().slowest();
-        for left in 1..above.get(Body::count)? {
-            let left = left - 1;
+        for left in 0..above.get(Body::count)?.saturating_sub(1) {
             let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
             let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
             let are_there = tier_of(one) == slowest && tier_of(two) == slowest;
-            if are_there
-                && self
-                    .merge(above, left, (0, Self::CAPACITY), guard)?
-                    .is_some()
-            {
+            if are_there && self.merge(above, left, 0, Self::CAPACITY, guard)?.is_some() {
                 return Ok(true);
             }
         }

@@ -66,7 +66,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             above.get(|body| (body.child_for(self.search, at.key), body.count()))?;
         let right = Some(index).filter(|right| right + 1 < children);
         for left in [right, index.checked_sub(1)].into_iter().flatten() {
-            if let Some(key) = self.merge(above, left, (at.height, Self::MERGED), guard)? {
+            if let Some(key) = self.merge(above, left, at.height, Self::MERGED, guard)? {
                 let parent = at.at_height(at.height + 1);
                 let seam = at.height.checked_sub(1);
                 let child = seam.map(|height| NodeName { key, height, ..at });
@@ -83,7 +83,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         &self,
         above: Snapshot<'_, Body<WORDS>>,
         left: usize,
-        (height, most): (u8, usize),
+        height: u8,
+        most: usize,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
