@@ -96,12 +96,12 @@ impl Instrument {
         Ok(instrument)
     }
 
-    /// Prefetches nodes that no scan reads, one a level, like a lookup that restarts at the leaf.
-    /// Later reads must not cost more for it.
+    /// Fills the list of prefetches in flight with nodes that no scan reads, like lookups that
+    /// restart. Later reads must not cost more for it.
     pub fn leave_prefetches(&self) {
         let memory = self.subject.map.memory();
         let end = memory.arenas().range_of(TierId::SLOW).end;
-        (1..=4).for_each(|node| memory.prefetch(end - node * 1024, 1024));
+        (1..=16).for_each(|node| memory.prefetch(end - node * 1024, 1024));
     }
 
     /// Makes the scans with charging on. Returns the number of charged lines.

@@ -13,6 +13,8 @@
 //! Invariants: requests are in order of age; each has at least one line that is not yet visited;
 //! the filter has the bits of all of them.
 
+use std::ops::RangeInclusive;
+
 /// The most lines of one request: a page.
 pub const PIECE: u64 = 64;
 
@@ -27,6 +29,10 @@ const MAX_VISITS: u64 = 256;
 /// Lines that share a bit of the filter: a node of 1 KiB.
 const BLOCK: u64 = 16;
 
+/// Words of the filter: wide enough that the requests of a full list, of three blocks each, leave
+/// nine bits of ten unset.
+const WORDS: usize = 8;
+
 struct Request {
     first: u64,
     /// The requested lines that are not visited yet; bit 0 is `first`.
@@ -38,12 +44,11 @@ struct Request {
 }
 
 impl Request {
-    /// The filter's bits of all blocks in which a read of up to [`BLOCK`] lines can begin that
-    /// has a line of this request.
-    fn blocks(&self) -> u64 {
+    /// All blocks in which a read of up to [`BLOCK`] lines can begin that has a line of this
+    /// request.
+    fn blocks(&self) -> RangeInclusive<u64> {
         let last = self.first + u64::from(self.expected.ilog2());
-        let blocks = (self.first / BLOCK).saturating_sub(1)..=last / BLOCK;
-        blocks.fold(0, |bits, block| bits | bit_of(block))
+        (self.first / BLOCK).saturating_sub(1)..=last / BLOCK
     }
 }
 
@@ -56,12 +61,33 @@ pub struct Arrival {
     pub ready: u64,
 }
 
+/// A Bloom filter of one hash: which blocks of lines may have a request.
+#[derive(Default)]
+struct Filter([u64; WORDS]);
+
+impl Filter {
+    #[inline(always)]
+    fn may_have(&self, block: u64) -> bool {
+        self.0[Self::word_of(block)] >> (block % 64) & 1 != 0
+    }
+
+    fn add(&mut self, request: &Request) {
+        for block in request.blocks() {
+            self.0[Self::word_of(block)] |= 1 << (block % 64);
+        }
+    }
+
+    #[inline(always)]
+    fn word_of(block: u64) -> usize {
+        (block / 64) as usize % WORDS
+    }
+}
+
 /// The requests of one thread.
 #[derive(Default)]
 pub struct InFlight {
     requests: Vec<Request>,
-    /// A Bloom filter of one hash: which blocks of lines may have a request.
-    filter: u64,
+    filter: Filter,
     /// Visits so far.
     visits: u64,
     /// Lines of requests that ended before these lines were visited.
@@ -73,7 +99,7 @@ impl InFlight {
     /// none is.
     #[inline(always)]
     pub fn may_hold(&self, first: u64, count: u64) -> bool {
-        self.filter & bit_of(first / BLOCK) != 0 || (count > BLOCK && self.filter != 0)
+        self.filter.may_have(first / BLOCK) || (count > BLOCK && !self.requests.is_empty())
     }
 
     /// Counts a visit, if one `begins`.
@@ -85,7 +111,7 @@ impl InFlight {
     /// Ends all requests.
     pub fn clear(&mut self) {
         self.requests.clear();
-        self.filter = 0;
+        self.renew_filter();
     }
 
     /// Makes room for one more request if `limit` are in flight. Returns when the request that
@@ -108,7 +134,7 @@ impl InFlight {
             ready,
             started: self.visits,
         };
-        self.filter |= request.blocks();
+        self.filter.add(&request);
         self.requests.push(request);
     }
 
@@ -162,14 +188,11 @@ impl InFlight {
     }
 
     fn renew_filter(&mut self) {
-        self.filter = self.requests.iter().fold(0, |bits, r| bits | r.blocks());
+        self.filter = Filter::default();
+        for request in &self.requests {
+            self.filter.add(request);
+        }
     }
-}
-
-/// The filter's bit of a block.
-#[inline(always)]
-fn bit_of(block: u64) -> u64 {
-    1 << (block % 64)
 }
 
 /// A set of lines whose bit 0 is line `from`, as one whose bit 0 is line `to`.
@@ -317,10 +340,11 @@ mod tests {
     fn reads_elsewhere_are_told_from_those_of_lines_in_flight() {
         let mut queue = InFlight::default();
         assert!(!queue.may_hold(0, PIECE));
-        queue.start(64 * BLOCK, 0xffff, 1);
-        let begins = |queue: &InFlight| (0..64).filter(|b| queue.may_hold(b * BLOCK, 16)).count();
+        let all = 64 * WORDS as u64;
+        queue.start(all * BLOCK, 0xffff, 1);
+        let begins = |queue: &InFlight| (0..all).filter(|b| queue.may_hold(b * BLOCK, 16)).count();
         assert_eq!(begins(&queue), 2, "in its block and in the one before");
-        queue.claim(64 * BLOCK, 16);
+        queue.claim(all * BLOCK, 16);
         assert_eq!(begins(&queue), 0);
     }
 }
