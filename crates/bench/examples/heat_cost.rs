@@ -16,7 +16,8 @@ const VARIANTS: &str =
     "untracked, tracked (one access in 64), dense (one in 4), sidle (every access)";
 
 fn run<M: Memory>(memory: M, placement: Arc<dyn Placement>, gets: u64) {
-    let map: BTree<u64, u64, M> = BTree::new(memory, placement).expect("memory for a small tree");
+    let map: BTree<u64, u64, M> =
+        BTree::in_memory(memory, placement).expect("memory for a small tree");
     let space = KeySpace::new(RECORDS).expect("a valid size");
     for id in load_order(RECORDS, 1, 0, 1) {
         map.insert(space.key(id), id)

@@ -38,7 +38,7 @@ trait Map<M: Memory>: Sized {
 impl<M: Memory> Map<M> for BTree<u64, u64, M> {
     const NAME: &'static str = "btree";
     fn make(memory: M, placement: Arc<dyn Placement>) -> Self {
-        BTree::new(memory, placement).expect("memory for a node")
+        BTree::in_memory(memory, placement).expect("memory for a node")
     }
     fn memory(&self) -> &M {
         self.memory()
@@ -61,7 +61,7 @@ impl<M: Memory> Map<M> for BTree<u64, u64, M> {
 impl<M: Memory> Map<M> for Art<u64, u64, M> {
     const NAME: &'static str = "art";
     fn make(memory: M, placement: Arc<dyn Placement>) -> Self {
-        Art::new(memory, placement).expect("within reach")
+        Art::in_memory(memory, placement).expect("within reach")
     }
     fn memory(&self) -> &M {
         self.memory()

@@ -22,7 +22,7 @@ macro_rules! run {
     ($map:ty, $key:expr, $value:expr, $operation:expr, $n:expr) => {{
         let arenas = ArenasConfig::two_tiers(256 << 20, 64 << 20);
         let arenas = Arenas::new(&arenas).expect("addresses");
-        let map = <$map>::new(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
+        let map = <$map>::in_memory(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
         let space = KeySpace::new(1 << 24).expect("a valid size");
         let insert = |id| {
             let key = space.key(id);

@@ -41,7 +41,7 @@ fn measure<const WORDS: usize>(space: &KeySpace) {
     let bytes = space.records() as usize * 64 + (64 << 20);
     let arenas = Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses");
     let map: BTree<u64, u64, Plain, WORDS> =
-        BTree::new(Plain(arenas), Arc::new(AllFast)).expect("memory for a node");
+        BTree::in_memory(Plain(arenas), Arc::new(AllFast)).expect("memory for a node");
     let insert_ns = nanos(space.records(), || load(&map, space));
     let get_ns = nanos(GETS, || get(&map, space));
     let keys: Vec<u64> = {
@@ -63,7 +63,7 @@ fn measure<const WORDS: usize>(space: &KeySpace) {
     );
     memory.set_charging(false);
     let map: BTree<u64, u64, Emulated, WORDS> =
-        BTree::new(memory, Arc::new(AllSlow)).expect("memory for a node");
+        BTree::in_memory(memory, Arc::new(AllSlow)).expect("memory for a node");
     load(&map, space);
     map.memory().set_charging(true);
     let before = thread_counts();

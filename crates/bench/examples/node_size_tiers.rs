@@ -48,7 +48,7 @@ fn entry<const WORDS: usize>(
     let memory = memory(arenas);
     memory.set_charging(false);
     let map: BTree<u64, u64, Emulated, WORDS> =
-        BTree::new(memory, policy).expect("memory for a node");
+        BTree::in_memory(memory, policy).expect("memory for a node");
     for id in load_order(space.records(), 1, 0, 1) {
         let key = space.key(id);
         map.insert(key, key).expect("enough memory was given");

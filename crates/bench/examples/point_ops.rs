@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     let key = |id: u64| if dense { id } else { space.key(id) };
     let bytes = records as usize * 48 + (64 << 20);
     let arenas = Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses");
-    let map = Map::new(Plain(arenas), Arc::new(AllFast)).expect("memory for a node");
+    let map = Map::in_memory(Plain(arenas), Arc::new(AllFast)).expect("memory for a node");
     let order: Vec<u64> = load_order(records, 1, 0, 1).map(key).collect();
     let start = Instant::now();
     inserts(&map, &order);

@@ -524,7 +524,7 @@ fn counts(workload: &str, place: Place) -> LineCounts {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 16 << 20)).unwrap();
         let placement = place(&arenas);
         let memory = Emulated::new(arenas, cxl(), Base::default());
-        let map: BTree<u64, u64, Emulated> = BTree::new(memory, placement).unwrap();
+        let map: BTree<u64, u64, Emulated> = BTree::in_memory(memory, placement).unwrap();
         let Load { requests, .. } = stream(workload, 60_000);
         let before = thread_counts();
         for key in requests.load(7, 0, 1) {

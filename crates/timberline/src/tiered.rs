@@ -94,7 +94,7 @@ macro_rules! map {
             const HEAT: HeatIn = $heat;
 
             fn open(memory: Native, placement: Arc<dyn Placement>) -> Result<Self, BadConfig> {
-                <$map>::new(memory, placement).map_err(|error| BadConfig(error.to_string()))
+                <$map>::in_memory(memory, placement).map_err(|error| BadConfig(error.to_string()))
             }
 
             fn placed(&self) -> Arc<dyn Placed> {

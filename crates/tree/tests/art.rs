@@ -57,7 +57,7 @@ fn maps_and_scans_go_to_other_threads() {
 
 fn slow<K: ByteKey + ?Sized>(bytes: usize) -> Art<K, u64> {
     let arenas = rooms::two(0, bytes);
-    Art::new(Native(arenas), placing::all_slow(0).placement).unwrap()
+    Art::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap()
 }
 
 /// As many keys in a sixty-fourth of all as ten million random ones have there.
@@ -170,11 +170,13 @@ fn arenas_beyond_the_reach_of_links_are_refused() {
     config.huge_pages = false;
     let arenas = || Native(Arenas::new(&config).unwrap());
     let placement = || placing::all_slow(0).placement;
-    let refused = Art::<u64, u64>::new(arenas(), placement()).err().unwrap();
+    let refused = Art::<u64, u64>::in_memory(arenas(), placement())
+        .err()
+        .unwrap();
     let ArtError::TooFar { bytes, reach } = refused;
     assert!(bytes > 17 << 30 && reach == Near::SPAN, "{refused}");
     assert!(refused.to_string().contains("Far"), "{refused}");
-    let map: Art<u64, u64, Native, Far> = Art::new(arenas(), placement()).unwrap();
+    let map: Art<u64, u64, Native, Far> = Art::in_memory(arenas(), placement()).unwrap();
     map.insert(&1, 2).unwrap();
     assert_eq!(map.get(&1), Some(2));
 }
@@ -256,7 +258,7 @@ fn fast_memory_is_of_use(seed: u64) {
     let arenas = rooms::two(fast, rooms::AMPLE);
     let home = HeatIn::Leaf { leaf_bytes: 40 };
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
-    let map: Art<u64, u64, Native> = Art::new(Native(arenas), policy.clone()).unwrap();
+    let map: Art<u64, u64, Native> = Art::in_memory(Native(arenas), policy.clone()).unwrap();
     let mut clockwork = Clockwork::new(policy.workers());
     let mut draw = Draw::new(seed, 0);
     let keys: Vec<u64> = (0..records).map(|_| draw.word()).collect();

@@ -30,7 +30,7 @@ value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);
 
 fn typed<K: timberline_tree::Key, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128> {
     let arenas = rooms::two(2 * rooms::CHUNK, rooms::AMPLE);
-    BTree::new(Native(arenas), placing::shuffle(1).placement).unwrap()
+    BTree::in_memory(Native(arenas), placing::shuffle(1).placement).unwrap()
 }
 
 #[test]
@@ -146,7 +146,8 @@ fn ascending_loads_leave_full_leaves() {
     const RECORDS: usize = 62 * 100;
     for by_insert in [false, true] {
         let arenas = rooms::two(0, rooms::AMPLE);
-        let map: Map<NODE_1K> = BTree::new(Native(arenas), placing::all_slow(0).placement).unwrap();
+        let map: Map<NODE_1K> =
+            BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
         let records = (0..RECORDS as u64).map(|key| (key, key));
         if by_insert {
             for (key, value) in records {
@@ -168,7 +169,7 @@ fn a_map_in_two_tiers_has_no_more_leaves_than_in_one() {
     let leaves = |fast: f64| {
         let placement = Arc::new(Interleave::new(fast));
         let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
-        let map: Map<NODE_1K> = BTree::new(Native(arenas), placement).unwrap();
+        let map: Map<NODE_1K> = BTree::in_memory(Native(arenas), placement).unwrap();
         for n in 0..40_000u64 {
             map.insert(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n)
                 .unwrap();
@@ -216,7 +217,8 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
     ];
     for (number, key) in sets.into_iter().enumerate() {
         let arenas = rooms::two(0, rooms::AMPLE);
-        let map: Map<NODE_1K> = BTree::new(Native(arenas), placing::all_slow(0).placement).unwrap();
+        let map: Map<NODE_1K> =
+            BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
         const RECORDS: u64 = 4_000;
         // Every seventh comes early, so that leaves are split and shared.
         for i in (0..RECORDS).step_by(7).chain(0..RECORDS) {

@@ -60,7 +60,7 @@ const RECORDS: u64 = 2_000;
 fn loaded() -> (Map, Arc<Watching>) {
     let arenas = rooms::two(16 * rooms::CHUNK, rooms::AMPLE);
     let watching = Arc::new(Watching::default());
-    let map = Map::new(Native(arenas), watching.clone()).unwrap();
+    let map = Map::in_memory(Native(arenas), watching.clone()).unwrap();
     for key in 0..RECORDS {
         map.insert(3 * key, !key).unwrap();
     }
@@ -299,7 +299,8 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     };
     let watching = Arc::new(Watching::default());
     let arenas = Arenas::new(&config).unwrap();
-    let map = BTree::<u64, u64, Native, NODE_128>::new(Native(arenas), watching.clone()).unwrap();
+    let map =
+        BTree::<u64, u64, Native, NODE_128>::in_memory(Native(arenas), watching.clone()).unwrap();
     // More than the middle tier holds, but little beside the pages.
     let keys = [0, u64::MAX];
     keys.iter().for_each(|&key| _ = map.insert(key, 1).unwrap());

@@ -25,7 +25,7 @@ fn a_removed_value_is_no_layer() {
     const VALUE: u64 = 0x26_0000_f175;
     let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
     let placement = placing::fast_first(0).placement;
-    let map: Masstree<str, u64> = Masstree::new(Native(arenas), placement).unwrap();
+    let map: Masstree<str, u64> = Masstree::in_memory(Native(arenas), placement).unwrap();
     map.insert("a", VALUE).unwrap();
     assert_eq!(map.remove("a"), Some(VALUE));
     for draw in 0..4 {
@@ -40,7 +40,7 @@ fn workers_make_room_in_a_map_that_is_cleared_beside_a_scan() {
     let arenas = rooms::two(256 << 10, rooms::AMPLE);
     let home = HeatIn::Leaf { leaf_bytes: 256 };
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
-    let map: Masstree<str, u64> = Masstree::new(Native(arenas), policy.clone()).unwrap();
+    let map: Masstree<str, u64> = Masstree::in_memory(Native(arenas), policy.clone()).unwrap();
     for k in 0..KEYS {
         map.insert(&format!("{k:06}"), 4_000_000_001 + 4 * k)
             .unwrap();

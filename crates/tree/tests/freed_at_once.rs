@@ -17,7 +17,7 @@ fn strings_are_freed_while_they_are_read() {
     const ROUNDS: u64 = 20_000;
     let arenas = rooms::two(0, rooms::AMPLE);
     let map: BTree<u64, Vec<u8>> =
-        BTree::new(Native(arenas), placing::all_slow(0).placement).unwrap();
+        BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
     map.insert(1, &[0; 500]).unwrap();
     let sum = |value: &[u8]| value.iter().map(|&byte| u64::from(byte)).sum::<u64>();
     std::thread::scope(|scope| {

@@ -26,7 +26,7 @@ fn far_away() -> Map {
     let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 16 << 20)).unwrap();
     let memory = Emulated::new(arenas, Profile::parse("us1").unwrap(), Base::default());
     memory.set_charging(false);
-    let map = Map::new(memory, Arc::new(AllSlow)).unwrap();
+    let map = Map::in_memory(memory, Arc::new(AllSlow)).unwrap();
     map.bulk_load((0..RECORDS).map(|key| (2 * key, !key)))
         .unwrap();
     map.memory().set_charging(true);

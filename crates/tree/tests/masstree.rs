@@ -40,7 +40,7 @@ type Strings = Masstree<[u8], u64>;
 fn strings() -> (Strings, placing::Placing) {
     let placing = placing::all_slow(0);
     let arenas = rooms::two(rooms::AMPLE, 4 * rooms::AMPLE);
-    let map = Masstree::new(Native(arenas), placing.placement.clone());
+    let map = Masstree::in_memory(Native(arenas), placing.placement.clone());
     (map.unwrap(), placing)
 }
 

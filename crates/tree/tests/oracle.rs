@@ -16,7 +16,7 @@ fn fast_leaves(beside: impl FnOnce(&Domain)) -> usize {
     config.chunk_bytes = 64 << 10;
     let arenas = Arenas::new(&config).unwrap();
     let oracle = Arc::new(Oracle::default());
-    let map: BTree<u64, u64> = BTree::new(Native(arenas), oracle.clone()).unwrap();
+    let map: BTree<u64, u64> = BTree::in_memory(Native(arenas), oracle.clone()).unwrap();
     for key in 0..20_000 {
         map.insert(key, key).unwrap();
     }

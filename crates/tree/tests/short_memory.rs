@@ -14,7 +14,8 @@ fn an_insert_reclaims_before_it_gives_up() {
     config.chunk_bytes = 4096;
     config.huge_pages = false;
     let arenas = Arenas::new(&config).unwrap();
-    let map: BTree<u64, u64, Native, 12> = BTree::new(Native(arenas), Arc::new(AllFast)).unwrap();
+    let map: BTree<u64, u64, Native, 12> =
+        BTree::in_memory(Native(arenas), Arc::new(AllFast)).unwrap();
     for round in 0..5 {
         let fitting = (0..)
             .take_while(|&key| map.insert(key, round).is_ok())

@@ -34,7 +34,7 @@ macro_rules! ours {
         impl Index<$key> for $map<$key, u64, Plain> {
             fn new(setting: &Setting) -> Result<Self, String> {
                 let (memory, placement) = plain_memory(setting)?;
-                $map::new(memory, placement).map_err(|error| error.to_string())
+                $map::in_memory(memory, placement).map_err(|error| error.to_string())
             }
 
             #[inline]

@@ -58,7 +58,7 @@ impl std::error::Error for ArtError {}
 /// use timberline_tree::Art;
 ///
 /// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: Art<str, u64> = Art::new(Native(arenas), Arc::new(AllFast))?;
+/// let map: Art<str, u64> = Art::in_memory(Native(arenas), Arc::new(AllFast))?;
 /// for (rank, word) in ["tree", "trees", "timber", "line"].iter().enumerate() {
 ///     assert_eq!(map.insert(word, rank as u64)?, None);
 /// }
@@ -70,18 +70,19 @@ impl std::error::Error for ArtError {}
 pub type Art<K, V, M = Native, R = Near> = Map<Tree<M, R>, K, V>;
 
 impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
-    /// An empty map in `memory`, its nodes placed by `placement`. Takes no memory yet.
+    /// An empty map in `memory`, its nodes placed by `placement`. Takes no memory yet. The low-level constructor: the
+    /// caller makes both, and starts the placement's workers on [`placed`](Self::placed).
     ///
     /// # Errors
     /// The arenas are larger than links reach.
-    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, ArtError> {
+    pub fn in_memory(memory: M, placement: Arc<dyn Placement>) -> Result<Self, ArtError> {
         Self::in_domain(Domain::new(), memory, placement)
     }
 
     /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// As for [`in_memory`](Self::in_memory).
     pub fn in_domain(
         domain: Domain,
         memory: M,

@@ -31,7 +31,7 @@ use crate::{BulkError, Full, InsertError, Key, Value};
 /// use timberline_tree::BTree;
 ///
 /// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: BTree<u64, i32> = BTree::new(Native(arenas), Arc::new(AllFast))?;
+/// let map: BTree<u64, i32> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
 /// assert_eq!(map.insert(3, -3)?, None);
 /// assert_eq!(map.insert(5, -5)?, None);
 /// assert_eq!(map.get(3), Some(-3));
@@ -46,18 +46,19 @@ impl<M: Memory, const WORDS: usize, P: Payload, K: ?Sized, V> Map<Tree<M, WORDS,
     /// Bytes of a node.
     pub const NODE_BYTES: usize = Tree::<M, WORDS, P>::BYTES;
 
-    /// An empty map in `memory`, its nodes placed by `placement`.
+    /// An empty map in `memory`, its nodes placed by `placement`. The low-level constructor: the
+    /// caller makes both, and starts the placement's workers on [`placed`](Self::placed).
     ///
     /// # Errors
     /// No memory for the first node.
-    pub fn new(memory: M, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+    pub fn in_memory(memory: M, placement: Arc<dyn Placement>) -> Result<Self, Full> {
         Self::in_domain(Domain::new(), memory, placement)
     }
 
     /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// As for [`in_memory`](Self::in_memory).
     pub fn in_domain(
         domain: Domain,
         memory: M,

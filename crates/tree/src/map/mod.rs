@@ -86,7 +86,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # use timberline_placement::AllFast;
     /// # use timberline_tier::{Arenas, ArenasConfig, Native};
     /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-    /// # let map: timberline_tree::BTree<u64, u64> = timberline_tree::BTree::new(Native(arenas), Arc::new(AllFast))?;
+    /// # let map: timberline_tree::BTree<u64, u64> = timberline_tree::BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
     /// map.insert(3, 33)?;
     /// let (mut three, mut four) = (pin!(map.get_async(3)), pin!(map.get_async(4)));
     /// let mut context = Context::from_waker(Waker::noop());

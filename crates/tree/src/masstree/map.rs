@@ -27,7 +27,7 @@ use crate::{InsertError, Stats, Value};
 /// use timberline_tree::Masstree;
 ///
 /// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: Masstree<str, u64> = Masstree::new(Native(arenas), Arc::new(AllFast))?;
+/// let map: Masstree<str, u64> = Masstree::in_memory(Native(arenas), Arc::new(AllFast))?;
 /// assert_eq!(map.insert("https://example.org/", 1)?, None);
 /// assert_eq!(map.insert("https://example.org/a/page", 2)?, None);
 /// assert_eq!(map.get("https://example.org/a/page"), Some(2));

@@ -46,7 +46,7 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// use timberline_tree::BTree;
 ///
 /// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: BTree<u64, Vec<u8>> = BTree::new(Native(arenas), Arc::new(AllFast))?;
+/// let map: BTree<u64, Vec<u8>> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
 /// assert_eq!(map.insert(3, b"three")?, None);
 /// assert_eq!(map.get(3), Some(b"three".to_vec()));
 /// // Without a copy:

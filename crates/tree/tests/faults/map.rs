@@ -316,7 +316,7 @@ every_operation!([const WORDS: usize,] BTree<u64, V, Native, WORDS>, word, |key|
     const HEAT: HeatIn = HeatIn::Table { node_bytes: Self::NODE_BYTES };
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Self {
-        BTree::new(Native(arenas), placement).expect("room for a root")
+        BTree::in_memory(Native(arenas), placement).expect("room for a root")
     }
     fn key(number: u64) -> Key {
         key_of_eight_bytes(number)
@@ -327,7 +327,7 @@ every_operation!([] Art<u64, V>, word, |key| &key, bytes_of, {
     const HEAT: HeatIn = HeatIn::Leaf { leaf_bytes: 24 };
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Self {
-        Art::new(Native(arenas), placement).expect("small arenas")
+        Art::in_memory(Native(arenas), placement).expect("small arenas")
     }
     fn key(number: u64) -> Key {
         key_of_eight_bytes(number)
@@ -338,7 +338,7 @@ every_operation!([] Art<[u8], V>, <[u8]>::to_vec, |key| &key[..], |key: Key| key
     const HEAT: HeatIn = HeatIn::Leaf { leaf_bytes: 24 };
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Self {
-        Art::new(Native(arenas), placement).expect("small arenas")
+        Art::in_memory(Native(arenas), placement).expect("small arenas")
     }
     fn key(number: u64) -> Key {
         key_of_any_length(number)
@@ -349,7 +349,7 @@ every_operation!([const WORDS: usize,] Masstree<u64, V, Native, WORDS>, word, |k
     const HEAT: HeatIn = HeatIn::Leaf { leaf_bytes: Self::NODE_BYTES };
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Self {
-        Masstree::new(Native(arenas), placement).expect("room for a root")
+        Masstree::in_memory(Native(arenas), placement).expect("room for a root")
     }
     fn key(number: u64) -> Key {
         key_of_eight_bytes(number)
@@ -363,7 +363,7 @@ every_operation!([const WORDS: usize,] Masstree<[u8], V, Native, WORDS>, <[u8]>:
     const HEAT: HeatIn = HeatIn::Leaf { leaf_bytes: Self::NODE_BYTES };
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Self {
-        Masstree::new(Native(arenas), placement).expect("room for a root")
+        Masstree::in_memory(Native(arenas), placement).expect("room for a root")
     }
     fn key(number: u64) -> Key {
         key_of_any_length(number)

@@ -10,6 +10,6 @@ use crate::bytes::byte_map;
 
 byte_map!([] Art<[u8], u64>, {
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {
-        Ok(Art::new(Native(arenas), placement).expect("small arenas"))
+        Ok(Art::in_memory(Native(arenas), placement).expect("small arenas"))
     }
 });

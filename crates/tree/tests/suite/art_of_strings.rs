@@ -26,7 +26,7 @@ value_map!(
         const EMPTY_NODES: usize = 0;
 
         fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-            Ok(Art::new(Native(arenas), placement).expect("small arenas"))
+            Ok(Art::in_memory(Native(arenas), placement).expect("small arenas"))
         }
     }
 );

@@ -25,7 +25,7 @@ impl<R: Reach> TestMap for Map<R> {
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
         Ok(Map(
-            Art::new(Native(arenas), placement).expect("small arenas")
+            Art::in_memory(Native(arenas), placement).expect("small arenas")
         ))
     }
     fn arenas(&self) -> &Arenas {

@@ -14,6 +14,6 @@ value_map!([const WORDS: usize] BTree<u64, Vec<u8>, Native, WORDS>, |key| key, |
     const NODE_BYTES: usize = Self::NODE_BYTES;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        BTree::new(Native(arenas), placement)
+        BTree::in_memory(Native(arenas), placement)
     }
 });

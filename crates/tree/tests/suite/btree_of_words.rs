@@ -20,7 +20,7 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
     const NODE_BYTES: usize = Self::NODE_BYTES;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        BTree::new(Native(arenas), placement)
+        BTree::in_memory(Native(arenas), placement)
     }
     fn arenas(&self) -> &Arenas {
         self.memory().arenas()

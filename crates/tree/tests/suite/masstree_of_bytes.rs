@@ -11,7 +11,7 @@ use crate::masstree_of_words::leaf_of;
 
 byte_map!([const WORDS: usize] Masstree<[u8], u64, Native, WORDS>, {
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {
-        Ok(Masstree::new(Native(arenas), placement)?)
+        Ok(Masstree::in_memory(Native(arenas), placement)?)
     }
     fn leaf_of(key: &[u8]) -> NodeKey {
         leaf_of(key)

@@ -19,7 +19,7 @@ value_map!(
         const NODE_BYTES: usize = Self::NODE_BYTES;
 
         fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-            Masstree::new(Native(arenas), placement)
+            Masstree::in_memory(Native(arenas), placement)
         }
 
         fn leaf_of(key: u64) -> NodeKey {

@@ -55,7 +55,7 @@ impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
     const NODE_BYTES: usize = Masstree::<K, u64, Native, WORDS>::NODE_BYTES;
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        Masstree::new(Native(arenas), placement).map(Map)
+        Masstree::in_memory(Native(arenas), placement).map(Map)
     }
     fn leaf_of(key: u64) -> NodeKey {
         leaf_of(K::of(key).to_bytes().as_ref())

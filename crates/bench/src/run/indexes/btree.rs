@@ -67,7 +67,7 @@ impl<V: Stored, M: Substrate> PlacedIndex for Words<BTree<u64, V, M>> {
         if !form.has_word_keys() {
             return Err("btree takes keys of eight bytes".into());
         }
-        match BTree::new(memory, placement) {
+        match BTree::in_memory(memory, placement) {
             Ok(map) => Ok(Words {
                 map,
                 value_bytes: form.value_bytes,

@@ -87,7 +87,7 @@ macro_rules! index {
 
             fn new(memory: M, placement: Arc<dyn Placement>, form: &Form) -> Result<Self, String> {
                 let form = form.clone();
-                match $map::new(memory, placement) {
+                match $map::in_memory(memory, placement) {
                     Ok(map) => Ok(Bytes { map, form }),
                     Err(error) => Err(error.to_string()),
                 }
