@@ -90,7 +90,16 @@ impl Oracle {
     /// Stops counting, and places the nodes of a quiet tree in which nothing moved meanwhile: those
     /// with the most accesses are fast, as many as fit while `reserve` nodes' worth of fast memory
     /// stays free. Returns how many leaves are fast.
+    ///
+    /// Sleeps a millisecond at a time while memory that it freed is held back.
     pub fn arrange(&self, tree: &dyn Placed, reserve: usize) -> usize {
+        const MOMENT: Duration = Duration::from_millis(1);
+        self.arrange_pausing(tree, reserve, || std::thread::sleep(MOMENT))
+    }
+
+    /// As [`arrange`](Self::arrange), which calls `pause` after each of the 300 attempts in a row
+    /// that it makes to get such memory back.
+    pub fn arrange_pausing(&self, tree: &dyn Placed, reserve: usize, pause: impl FnMut()) -> usize {
         self.counting.store(false, Relaxed);
         let mut counts = Counts::default();
         for lane in self.counts.iter() {
@@ -105,7 +114,7 @@ impl Oracle {
         for node in self.broken.take() {
             tree.demote_subtree(&node);
         }
-        make_room(tree, top);
+        make_room(tree, top, pause);
         promote(tree, &ranked, reserve)
     }
 }
@@ -148,7 +157,7 @@ fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
 }
 
 /// Demotes all: what stays in the way of a hotter node is not known before.
-fn make_room(tree: &dyn Placed, any: &NodeKey) {
+fn make_room(tree: &dyn Placed, any: &NodeKey, pause: impl FnMut()) {
     // While the tree grew, fast memory may have ended above fast leaves: so leaves first, each by
     // its name.
     let mut fast = Vec::new();
@@ -163,16 +172,15 @@ fn make_room(tree: &dyn Placed, any: &NodeKey) {
     }
     let root = std::iter::successors(Some(any.clone()), |node| tree.parent_of(node)).last();
     tree.demote_subtree(&root.expect("the node itself at least"));
-    await_memory(tree);
+    await_memory(tree, pause);
 }
 
 /// Waits until fast memory is empty, or for long nothing of it came back: a thread that is pinned
 /// while it does not run, on a busy machine, holds back what was freed, and the nodes that don't
 /// fit meanwhile would stay slow.
-fn await_memory(tree: &dyn Placed) {
-    /// Longer than a thread waits for its turn.
+fn await_memory(tree: &dyn Placed, mut pause: impl FnMut()) {
+    /// With pauses of a millisecond, longer than a thread waits for its turn.
     const NOTHING_CAME: u32 = 300;
-    const MOMENT: Duration = Duration::from_millis(1);
     let (mut least, mut nothing_came) = (usize::MAX, 0);
     while least > 0 && nothing_came < NOTHING_CAME {
         tree.reclaim();
@@ -181,7 +189,7 @@ fn await_memory(tree: &dyn Placed) {
             (least, nothing_came) = (used, 0);
         } else {
             nothing_came += 1;
-            std::thread::sleep(MOMENT);
+            pause();
         }
     }
 }
