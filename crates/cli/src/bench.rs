@@ -1,10 +1,9 @@
 //! `timberline bench`: compares placements side by side, in one command.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_bench::report::{Meta, Outcome, Report, check_writable, table};
+use timberline_bench::report::{Meta, Report};
 use timberline_bench::run::{self, Budget, Setting};
 use timberline_tier::emulator::Profile;
 use timberline_tier::tiering::{KernelTiering, Set};
@@ -12,8 +11,8 @@ use timberline_tier::topology::Topology;
 
 use crate::live::LiveView;
 use crate::loads::Loads;
-use crate::say::{say, tell};
-use crate::setup::{available, cores, given_base, measured_base};
+use crate::outputs::Outputs;
+use crate::setup::{available, cores, given_base, interrupts, measured_base};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
@@ -97,12 +96,8 @@ pub struct Args {
     /// Quick run: 200k records, a CPU cache to match, short rounds
     #[arg(long)]
     quick: bool,
-    /// Write the figures to this file as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the report to this file as a self-contained page
-    #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
-    html: PathBuf,
+    #[command(flatten)]
+    outputs: Outputs,
     #[command(flatten)]
     live: LiveView,
     /// Show no progress
@@ -210,13 +205,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::impossible)?;
     let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
     let given = given_base(args.base_ns)?;
-    for path in args.json.iter().chain([&args.html]) {
-        check_writable(path).map_err(Failure::Impossible)?;
-    }
+    args.outputs.check()?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = interrupted.clone();
-    ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
+    let interrupted = interrupts()?;
     let progress = args.live.beside(bars::for_stderr(args.quiet))?;
     let _set = match (tiering, &plan.nodes) {
         (Some(tiering), [fast, slow]) => set_tiering(tiering, fast, slow)?,
@@ -238,12 +229,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         notes.push("Interrupted: figures cover the measurements until then.".to_string());
     }
     if measured.outcomes.is_empty() {
-        let why = match interrupted.load(Relaxed) {
-            true => "interrupted before the first measurement",
-            false => "nothing was measured: no request ran",
-        };
-        tell(why);
-        return Ok(());
+        return Err(match interrupted.load(Relaxed) {
+            true => Failure::Interrupted("interrupted before the first measurement".into()),
+            false => Failure::Failed("nothing was measured: no request ran".into()),
+        });
     }
     let meta = Meta {
         profile: setting.profile.clone(),
@@ -257,7 +246,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ..meta
     };
     let results = measured.outcomes;
-    write(args, Report { meta, results })
+    args.outputs.write(&Report { meta, results }, args.quiet)?;
+    match interrupted.load(Relaxed) {
+        true => Err(Failure::Interrupted("Interrupted.".into())),
+        false => Ok(()),
+    }
 }
 
 /// Switches the kernel's tiering for as long as the value lives.
@@ -267,72 +260,4 @@ fn set_tiering(tiering: KernelTiering, fast: &[u32], slow: &[u32]) -> Result<Opt
     };
     let set = tiering.set(Path::new("/"), fast, slow);
     set.map(Some).map_err(Failure::impossible)
-}
-
-fn write(args: &Args, report: Report) -> Result<(), Failure> {
-    say(format_args!("{}", table::render(&report)));
-    print_recoveries(&report.results);
-    print_misplaced(&report.results);
-    print_bounds(&report.results);
-    print_unanswered(&report.results);
-    if let Some(path) = &args.json {
-        report.write_json(path).map_err(Failure::failed)?;
-    }
-    report.write_html(&args.html).map_err(Failure::failed)?;
-    say(format_args!("The report: {}", args.html.display()));
-    Ok(())
-}
-
-fn print_misplaced(results: &[Outcome]) {
-    for outcome in results {
-        if let Some(pages @ 1..) = outcome.misplaced_pages {
-            say(format_args!(
-                "{}, {}: the kernel put {pages} pages on a NUMA node other than the requested one",
-                outcome.workload, outcome.placement
-            ));
-        }
-    }
-}
-
-fn print_unanswered(results: &[Outcome]) {
-    for outcome in results {
-        if outcome.unanswered > 0 {
-            say(format_args!(
-                "{}, {}: could not keep up; {} requests were due but not executed",
-                outcome.workload, outcome.placement, outcome.unanswered
-            ));
-        }
-    }
-}
-
-fn print_bounds(results: &[Outcome]) {
-    for outcome in results {
-        if let Some(bound) = outcome.fast_share_bound {
-            say(format_args!(
-                "{}, {}: no page placement within this budget can exceed a fast share of {bound:.3} (from the counts of a rehearsal)",
-                outcome.workload, outcome.placement
-            ));
-        }
-    }
-}
-
-fn print_recoveries(results: &[Outcome]) {
-    for outcome in results {
-        let of_share = (
-            outcome.fast_share_recovery_s,
-            outcome.fast_share_recovery_s_max,
-        );
-        let times = [
-            ("`regained`", (outcome.recovery_s, outcome.recovery_s_max)),
-            ("its fast share", of_share),
-        ];
-        for (what, time) in times {
-            let (workload, placement) = (&outcome.workload, &outcome.placement);
-            if let (Some(median), Some(longest)) = time {
-                say(format_args!(
-                    "{workload}, {placement}: back to 90 % of {what} {median:.1} s after a shift of the hot region (at most {longest:.1} s)"
-                ));
-            }
-        }
-    }
 }

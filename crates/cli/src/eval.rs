@@ -3,8 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_bench::eval::{
     Figure, Ground, Matrix, ResultCache, Scale, Summary, all, choose, span,
@@ -15,7 +14,7 @@ use timberline_tier::emulator::Profile;
 use timberline_tier::topology::Topology;
 
 use crate::say::{say, tell};
-use crate::setup::{available, cores, given_base, measured_base};
+use crate::setup::{available, cores, given_base, interrupts, measured_base};
 use crate::{Failure, bars};
 
 /// Some figures use an eighth of the records, or put a tenth of them in fast memory. Below this
@@ -118,8 +117,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let figures = choose(all(&args.scale()?), &args.figures)
         .map_err(|unknown| Failure::Impossible(format!("{unknown}; --list describes them")))?;
     if args.list {
-        list(&figures);
-        return Ok(());
+        return list(&figures);
     }
     let missing: Vec<String> = missing(&figures).collect();
     if missing.len() == figures.len() {
@@ -135,9 +133,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cache = ResultCache::open(&args.out.join("runs")).map_err(elsewhere)?;
     let all = matrix.runs();
     let kept = matrix.take_kept(&cache);
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = interrupted.clone();
-    ctrlc::set_handler(move || flag.store(true, Relaxed)).map_err(Failure::failed)?;
+    let interrupted = interrupts()?;
 
     let meta = Meta::here(env!("CARGO_PKG_VERSION"));
     let mut summary = Summary::new(meta.clone(), figures);
@@ -169,14 +165,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let done = matrix.run(&ground, &cache, &*progress, &interrupted, kept);
         done.map_err(Failure::Failed)?;
     }
-    if interrupted.load(Relaxed) {
-        say("Interrupted. Finished runs are cached; the same command resumes.");
-    }
     say(format_args!(
         "The report: {}",
         args.out.join("eval.html").display()
-    ));
-    Ok(())
+    ))?;
+    match interrupted.load(Relaxed) {
+        true => Err(Failure::Interrupted(
+            "Interrupted. Finished runs are cached; the same command resumes.".into(),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// One line for each figure that cannot be made.
@@ -190,15 +188,15 @@ fn missing(figures: &[Figure]) -> impl Iterator<Item = String> {
     figures.iter().filter_map(of)
 }
 
-fn list(figures: &[Figure]) {
+fn list(figures: &[Figure]) -> Result<(), Failure> {
     for figure in figures {
         let effort = match figure.missing {
             Some(missing) => missing.to_string(),
             None => effort(std::slice::from_ref(figure)),
         };
-        say(format_args!("{:<8} {} ({effort})", figure.id, figure.title));
+        say(format_args!("{:<8} {} ({effort})", figure.id, figure.title))?;
     }
-    say(format_args!("Total: {}", effort(figures)));
+    say(format_args!("Total: {}", effort(figures)))
 }
 
 fn effort(figures: &[Figure]) -> String {

@@ -1,7 +1,8 @@
 //! The `timberline` command: shows a machine's memory, measures it, and compares placements on it.
 //!
-//! Exit code 0: success. 1: a run failed. 2: bad input; one line says what is wrong and what is
-//! possible.
+//! Exit code 0: success. 1: a run failed, or its output can't be written. 2: bad input. In both
+//! cases one line on stderr says what is wrong and what is possible. 130: interrupted; what was
+//! measured until then is reported.
 
 mod bars;
 mod bench;
@@ -9,6 +10,7 @@ mod eval;
 mod live;
 mod loads;
 mod measure;
+mod outputs;
 mod say;
 mod setup;
 mod tiers;
@@ -17,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use say::tell;
+use say::{on_stdout, one_line, tell};
 
 /// Ordered indexes that live across memory tiers.
 #[derive(Parser)]
@@ -45,6 +47,8 @@ pub enum Failure {
     Impossible(String),
     /// A failed run.
     Failed(String),
+    /// The user interrupted the run; one line about what became of it.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -75,26 +79,29 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && error.kind() != NO_COMMAND => {
-            tell(in_a_line(&error.to_string()));
+            tell(one_line(&in_a_line(&error.to_string())));
             return ExitCode::from(2);
         }
-        Err(help) => help.exit(),
+        Err(help) if help.use_stderr() => help.exit(),
+        // Help, or the version.
+        Err(help) => return exit(on_stdout(help.print())),
     };
-    let done = match cli.command {
+    exit(match cli.command {
         Command::Tiers(args) => tiers::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Eval(args) => eval::run(&args),
+    })
+}
+
+/// Says why a command failed, if it did.
+fn exit(done: Result<(), Failure>) -> ExitCode {
+    let (line, code) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Impossible(line)) => (format!("error: {}", one_line(&line)), 2),
+        Err(Failure::Failed(line)) => (format!("error: {}", one_line(&line)), 1),
+        Err(Failure::Interrupted(line)) => (line, 130),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Impossible(line)) => {
-            tell(format_args!("error: {line}"));
-            ExitCode::from(2)
-        }
-        Err(Failure::Failed(line)) => {
-            tell(format_args!("error: {line}"));
-            ExitCode::FAILURE
-        }
-    }
+    tell(line);
+    ExitCode::from(code)
 }

@@ -59,13 +59,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "profile": args.profile, "emulated": true, "base_latency_ns": base.latency_ns,
             "base_line_ns": base.line_ns, "tiers": tiers,
         });
-        say(format_args!("{all:#}"));
-        return Ok(());
+        return say(format_args!("{all:#}"));
     }
     say(format_args!(
         "profile {} (emulated); this machine's memory: {:.0} ns, {:.1} ns per further line",
         args.profile, base.latency_ns, base.line_ns
-    ));
+    ))?;
     for (&tier, time) in tiers.iter().zip(&times) {
         say(format_args!(
             "tier {}: {:7.1} ns per step [{:.1}–{:.1}], {:.3} × tier 0; the profile says {:.3} ×",
@@ -75,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             time.max,
             time.median / times[0].median,
             expected(tier),
-        ));
+        ))?;
     }
     Ok(())
 }

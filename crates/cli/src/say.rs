@@ -1,15 +1,36 @@
 //! Output of the commands.
 
 use std::fmt::Display;
-use std::io::{Write, stderr, stdout};
+use std::io::{self, ErrorKind, Write, stderr, stdout};
+
+use crate::Failure;
 
 /// Prints a line to stdout. A closed pipe, as with `| head`, does not end the command: it may still
 /// have files to write.
-pub fn say(line: impl Display) {
-    let _ = writeln!(stdout(), "{line}");
+pub fn say(line: impl Display) -> Result<(), Failure> {
+    on_stdout(writeln!(stdout(), "{line}"))
+}
+
+/// The same for what has been written to stdout already.
+pub fn on_stdout(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(format!("can't write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints a line to stderr, for messages that are not results.
 pub fn tell(line: impl Display) {
     let _ = writeln!(stderr(), "{line}");
+}
+
+/// A message as one line: control characters of names and files are escaped.
+pub fn one_line(text: &str) -> String {
+    let escaped = |it: char| match it.is_control() {
+        true => it.escape_default().to_string(),
+        false => it.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }

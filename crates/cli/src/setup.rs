@@ -1,5 +1,8 @@
 //! Facts about the machine that commands need before they measure.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use timberline_bench::report::Progress;
 use timberline_tier::emulator::Base;
 use timberline_tier::topology::Topology;
@@ -37,4 +40,13 @@ pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
 pub fn measured_base(progress: &dyn Progress) -> Result<Base, Failure> {
     progress.phase("measuring this machine's memory", None);
     Base::measure().map_err(Failure::failed)
+}
+
+/// A flag that SIGINT, SIGTERM and SIGHUP set from now on, instead of ending the process.
+pub fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    ctrlc::set_handler(move || flag.store(true, Relaxed))
+        .map_err(|error| Failure::Failed(format!("can't handle interrupts: {error}")))?;
+    Ok(interrupted)
 }

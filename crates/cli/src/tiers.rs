@@ -47,12 +47,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let found = Topology::discover(&args.root).map_err(Failure::impossible)?;
     let topology = args.nodes.apply(found)?;
     if args.json {
-        say(format_args!(
-            "{}",
-            serde_json::to_string_pretty(&topology).map_err(Failure::failed)?
-        ));
+        say(serde_json::to_string_pretty(&topology).map_err(Failure::failed)?)
     } else {
-        say(format_args!("{topology}"));
+        say(topology)
     }
-    Ok(())
 }

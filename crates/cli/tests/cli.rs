@@ -168,6 +168,13 @@ fn traces_that_cannot_be_read_are_refused() {
     refuses_trace("empty.txt", b"", &[], "no request");
     refuses_trace("few.txt", b"1\n2\n", &["--threads", "3"], "3 threads");
     refuses_trace("trace.bin", b"1234", &[], "--trace-format");
+    let junk = b"key,op\n\x1b[31m\0\x07,r\n";
+    refuses_trace("junk.csv", junk, &[], r"`\u{1b}[31m\0\u{7}` in column");
+    let long = [b"key\n", &[b'x'; 100_000][..], b"\n"].concat();
+    refuses_trace("long.csv", &long, &[], "xxx…` in column");
+    let mut newline = bench(&scratch, &[]);
+    newline.args(["--trace", "/nowhere/a\nb\x1b.csv"]);
+    assert!(refused(newline).contains(r"/nowhere/a\nb\u{1b}.csv"));
 
     refuses(
         &["--trace", "/nowhere/at-all.csv"],
@@ -418,7 +425,7 @@ fn an_interrupted_run_reports_what_was_measured() {
         .arg("--json")
         .arg(&json);
     let output = interrupt_at(command, "hs-c: all-fast 3/10000");
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     for part in ["all-fast", "timberline", "Interrupted"] {
         assert!(
             stdout(&output).contains(part),
@@ -457,7 +464,8 @@ fn a_run_interrupted_before_it_measured_says_so() {
         let mut command = bench(&scratch, &args);
         command.args(["--placements", "interleave,oracle"]);
         let output = interrupt_at(command, phase);
-        assert!(output.status.success(), "{phase}: {}", stderr(&output));
+        let code = output.status.code();
+        assert_eq!(code, Some(130), "{phase}: {}", stderr(&output));
         assert_eq!(stdout(&output), "", "{phase}");
         assert!(
             stderr(&output).contains("before the first measurement"),

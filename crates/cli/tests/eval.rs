@@ -141,8 +141,8 @@ fn interrupted(scratch: &Scratch, args: &[&str]) -> Vec<PathBuf> {
     let output = first.wait_with_output().unwrap();
     let before = kept(scratch);
     if before.len() < 3 {
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert!(stdout(&output).contains("Interrupted"));
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        assert!(stderr(&output).contains("Interrupted"));
     }
     assert!(stdout(&output).contains("eval.html"));
     assert!(stderr(&output).contains("figure 23 cannot be made"));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::Report;
+use crate::report::{Report, write_file};
 use crate::run::Setting;
 
 /// A folder of results.
@@ -60,17 +60,8 @@ impl ResultCache {
     /// # Errors
     /// The file can't be written. The error's text names it.
     pub fn keep(&self, kept: &CachedRun) -> io::Result<()> {
-        let path = self.path(&kept.setting);
-        let named = |error: io::Error| {
-            io::Error::new(
-                error.kind(),
-                format!("can't keep results in {}: {error}", path.display()),
-            )
-        };
         let text = serde_json::to_string(kept).expect("plain figures and strings");
-        let unfinished = path.with_extension("unfinished");
-        fs::write(&unfinished, text).map_err(named)?;
-        fs::rename(&unfinished, &path).map_err(named)
+        write_file(&self.path(&kept.setting), &text)
     }
 
     fn path(&self, setting: &Setting) -> PathBuf {

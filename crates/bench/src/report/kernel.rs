@@ -24,8 +24,7 @@ pub fn line(outcome: &Outcome) -> Option<String> {
         false => told.join(", "),
     };
     Some(format!(
-        "{}, {}: moved by the kernel on the whole machine since it took over the map: {told}",
-        outcome.workload, outcome.placement
+        "moved by the kernel on the whole machine since it took over the map: {told}"
     ))
 }
 

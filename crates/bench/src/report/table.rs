@@ -41,13 +41,50 @@ pub fn render(report: &Report) -> String {
             figures::bytes(outcome.over_budget_bytes)
         );
     }
-    for line in report.results.iter().filter_map(kernel::line) {
-        text += &format!("{line}\n");
+    for outcome in &report.results {
+        for line in lines_about(outcome) {
+            text += &format!("{}, {}: {line}\n", outcome.workload, outcome.placement);
+        }
     }
     for note in &report.meta.notes {
         text += &format!("note: {note}\n");
     }
     text
+}
+
+/// What the rows have no column for.
+fn lines_about(outcome: &Outcome) -> impl Iterator<Item = String> {
+    let times = [
+        ("`regained`", outcome.recovery_s, outcome.recovery_s_max),
+        (
+            "its fast share",
+            outcome.fast_share_recovery_s,
+            outcome.fast_share_recovery_s_max,
+        ),
+    ];
+    let recovered = times.into_iter().filter_map(|(what, median, longest)| {
+        let (median, longest) = median.zip(longest)?;
+        Some(format!(
+            "back to 90 % of {what} {median:.1} s after a shift of the hot region (at most {longest:.1} s)"
+        ))
+    });
+    let misplaced = outcome.misplaced_pages.filter(|&pages| pages > 0);
+    let misplaced = misplaced.map(|pages| {
+        format!("the kernel put {pages} pages on a NUMA node other than the requested one")
+    });
+    let bound = outcome.fast_share_bound.map(|bound| {
+        format!(
+            "no page placement within this budget can exceed a fast share of {bound:.3} (from the counts of a rehearsal)"
+        )
+    });
+    let unanswered = (outcome.unanswered > 0).then(|| {
+        format!(
+            "could not keep up; {} requests were due but not executed",
+            outcome.unanswered
+        )
+    });
+    let others = [kernel::line(outcome), misplaced, bound, unanswered];
+    recovered.chain(others.into_iter().flatten())
 }
 
 /// The rows of these results under their workloads.

@@ -4,13 +4,14 @@
 //! An older file with fewer fields can still be read. The page embeds the same JSON, and its script
 //! draws it.
 
-use std::fs::OpenOptions;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::result::{Meta, Outcome};
+use super::table;
 use crate::page::{Kind, document};
 
 /// The contents of the `--json` file.
@@ -30,15 +31,9 @@ impl Report {
         text
     }
 
-    /// Writes the JSON to `path`. The error's text names the path.
-    pub fn write_json(&self, path: &Path) -> io::Result<()> {
-        write_file(path, &self.to_json())
-    }
-
-    /// Writes the self-contained page to `path`. The error's text names the path.
-    pub fn write_html(&self, path: &Path) -> io::Result<()> {
-        let text = super::table::render(self);
-        write_file(path, &document(Kind::Bench, self.emulated(), self, &text))
+    /// The report as a self-contained page.
+    pub fn to_html(&self) -> String {
+        document(Kind::Bench, self.emulated(), self, &table::render(self))
     }
 
     /// Whether any figure comes from emulated memory.
@@ -63,19 +58,48 @@ pub fn check_writable(path: &Path) -> Result<(), String> {
     })?;
     if is_new {
         // The check created an empty file.
-        let _ = std::fs::remove_file(path);
+        let _ = fs::remove_file(path);
     }
     Ok(())
 }
 
-/// Writes a report to `path`. The error's text names the path.
+/// Writes a file completely or not at all: a full disk leaves an existing file as it was. A device
+/// or pipe, and a file in a folder that takes no other file, are written in place. The error's text
+/// names the path.
 pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    std::fs::write(path, text).map_err(|error| {
+    write_beside(path, text.as_bytes()).map_err(|error| {
         io::Error::new(
             error.kind(),
-            format!("cannot write the report to {}: {error}", path.display()),
+            format!("can't write {}: {error}", path.display()),
         )
     })
+}
+
+fn write_beside(path: &Path, content: &[u8]) -> io::Result<()> {
+    // Also follows a link: the file that it names is replaced, not the link.
+    let old = fs::canonicalize(path).ok();
+    let place = old.as_deref().unwrap_or(path);
+    if old.is_some() && !place.is_file() {
+        return fs::write(place, content);
+    }
+    let mut name = place.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.unfinished", std::process::id()));
+    let unfinished = place.with_file_name(name);
+    let Ok(mut file) = File::create(&unfinished) else {
+        return fs::write(place, content);
+    };
+    let written = file.write_all(content).and_then(|()| {
+        if let Some(old) = &old {
+            file.set_permissions(fs::metadata(old)?.permissions())?;
+        }
+        // A disk may report that it is full only now.
+        file.sync_all()?;
+        fs::rename(&unfinished, place)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
 }
 
 #[cfg(test)]
@@ -250,13 +274,11 @@ mod tests {
 
     #[test]
     fn an_unwritable_path_is_named() {
-        let error = Report::default()
-            .write_json(Path::new("/nonexistent/out.json"))
-            .unwrap_err();
+        let error = write_file(Path::new("/nonexistent/out.json"), "{}").unwrap_err();
         assert!(
             error
                 .to_string()
-                .starts_with("cannot write the report to /nonexistent/out.json:")
+                .starts_with("can't write /nonexistent/out.json:")
         );
     }
 }

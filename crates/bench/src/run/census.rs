@@ -10,6 +10,7 @@ use timberline_tier::emulator::PAGE;
 
 use super::index::PlacedIndex;
 use super::plan::Load;
+use super::threads::side_by_side;
 use crate::bound::{self, Part};
 use crate::report::Bounds;
 
@@ -50,6 +51,9 @@ impl Census {
     /// map's memory has one tier and reports nothing.
     ///
     /// Looks up each record once, from a thread of its own.
+    ///
+    /// # Errors
+    /// One line: the system refuses that thread.
     pub fn bounds<I: PlacedIndex>(
         &self,
         map: &I,
@@ -57,15 +61,19 @@ impl Census {
         load: &Load,
         fast: usize,
         interrupted: &AtomicBool,
-    ) -> Option<Bounds> {
-        let accesses = load.requests.frequencies(seed)?;
+    ) -> Result<Option<Bounds>, String> {
+        let Some(accesses) = load.requests.frequencies(seed) else {
+            return Ok(None);
+        };
         let keys = (0..load.requests.records()).map(|id| load.requests.key(id));
-        let leaves = self.leaves(map, keys, &accesses, interrupted)?;
+        let Some(leaves) = self.leaves(map, keys, &accesses, interrupted)? else {
+            return Ok(None);
+        };
         let pages = pages(&leaves);
         let leaves: Vec<Part> = leaves.into_iter().map(|(_, leaf)| leaf).collect();
         let bytes: f64 = leaves.iter().map(|leaf| leaf.bytes).sum();
         let budget = fast as f64;
-        Some(Bounds {
+        Ok(Some(Bounds {
             index: I::NAME.into(),
             workload: load.requests.name().into(),
             bound_page_fast_share: bound::fast_share(pages, budget),
@@ -75,7 +83,7 @@ impl Census {
                 bytes / accesses.len() as f64,
                 budget,
             ),
-        })
+        }))
     }
 
     /// The leaves by address, each with the sum of its records' `accesses`, which are in the order
@@ -86,12 +94,12 @@ impl Census {
         keys: impl Iterator<Item = u64> + Send,
         accesses: &[f32],
         interrupted: &AtomicBool,
-    ) -> Option<Vec<(usize, Part)>> {
+    ) -> Result<Option<Vec<(usize, Part)>>, String> {
         self.counting.store(true, Relaxed);
-        let count = || self.count(map, keys, accesses, interrupted);
-        let leaves = std::thread::scope(|scope| scope.spawn(count).join().expect("the census"));
+        let count = |keys| self.count(map, keys, accesses, interrupted);
+        let leaves = side_by_side([keys], &AtomicBool::new(false), count, || {});
         self.counting.store(false, Relaxed);
-        leaves
+        Ok(leaves?.pop().flatten())
     }
 
     /// Repeats an access until it is reported: a sampling thread first skips some.

@@ -77,7 +77,10 @@ impl Instrument {
             black_box(map.get(space.key(zipf.rank(&mut random))));
         };
         if subject.is_oracle() {
-            subject.arrange(|map| (0..RECORDS).for_each(|_| read(map)));
+            subject.arrange(|map| {
+                (0..RECORDS).for_each(|_| read(map));
+                Ok(())
+            })?;
         }
         set_thread_cache(CacheSize::new(CACHE).map_err(|error| error.to_string())?);
         subject.map.memory().charge(true);

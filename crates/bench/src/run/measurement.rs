@@ -125,7 +125,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         if measured {
             subject.map.memory().measured(true);
         }
-        let slice = slice(
+        let ran = slice(
             &subject.map,
             sources,
             plan.cpu_cache,
@@ -138,6 +138,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         }
         subject.pause();
         subject.map.memory().charge(false);
+        let slice = ran?;
         if let Some(panic) = subject.panicked() {
             return Err(format!("a worker of {} panicked: {panic}", subject.name));
         }

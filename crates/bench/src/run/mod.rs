@@ -20,6 +20,7 @@ mod schedule;
 mod setting;
 mod source;
 mod subject;
+mod threads;
 
 pub use timberline_research::pages::PageCosts;
 pub use timberline_research::table;

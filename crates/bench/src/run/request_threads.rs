@@ -10,6 +10,7 @@ use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_
 use super::index::Index;
 use super::schedule::{Clock, Due, Schedule, Since};
 use super::source::Source;
+use super::threads::side_by_side;
 use crate::workload::{Op, Request};
 
 /// Interval of checks of the clock and the stop flag, in requests.
@@ -95,6 +96,9 @@ pub struct Glance {
 
 /// Runs the sources, one a thread, for `length` or until `interrupted`, but at least a few
 /// requests. Calls `glance` every [`TICK`], and at least once.
+///
+/// # Errors
+/// One line: the system refuses a thread.
 pub fn slice(
     map: &impl Index,
     sources: &mut [Source<'_>],
@@ -102,31 +106,25 @@ pub fn slice(
     length: Duration,
     interrupted: &AtomicBool,
     mut glance: impl FnMut(Glance),
-) -> Slice {
+) -> Result<Slice, String> {
     let stop = AtomicBool::new(false);
     let meters: Vec<Meter> = sources.iter().map(|_| Meter::default()).collect();
     // The trace's current position: in the previous slice all threads ended at almost the same
     // time.
     let origin = sources.iter().filter_map(Source::due).min();
     let start = Instant::now();
-    let parts: Vec<Slice> = std::thread::scope(|scope| {
-        let threads: Vec<_> = sources
-            .iter_mut()
-            .zip(&meters)
-            .map(|(source, meter)| {
-                scope.spawn(|| {
-                    set_thread_cache(cache);
-                    match origin {
-                        None => work(map, source, meter, &stop),
-                        Some(origin) => {
-                            let clock = Wall { start, stop: &stop };
-                            let schedule = Schedule::new(Since { source, origin }, &clock);
-                            work_to_schedule(map, schedule, meter)
-                        }
-                    }
-                })
-            })
-            .collect();
+    let request = |(source, meter): (&mut Source<'_>, &Meter)| {
+        set_thread_cache(cache);
+        match origin {
+            None => work(map, source, meter, &stop),
+            Some(origin) => {
+                let clock = Wall { start, stop: &stop };
+                let schedule = Schedule::new(Since { source, origin }, &clock);
+                work_to_schedule(map, schedule, meter)
+            }
+        }
+    };
+    let observe = || {
         loop {
             let left = length.saturating_sub(start.elapsed());
             std::thread::sleep(TICK.min(left));
@@ -144,50 +142,49 @@ pub fn slice(
             }
         }
         stop.store(true, Relaxed);
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("a request thread"))
-            .collect()
-    });
+    };
+    let parts = side_by_side(sources.iter_mut().zip(&meters), &stop, request, observe)?;
     let mut whole = Slice::nothing();
     for part in parts {
         whole.add(part);
     }
-    whole
+    Ok(whole)
 }
 
 /// Makes `passes` requests of the sources without writing: the same accesses, but the map stays
 /// unchanged.
+///
+/// # Errors
+/// One line: the system refuses a thread.
 pub fn rehearse(
     map: &impl Index,
     sources: &mut [Source<'_>],
     cache: CacheSize,
     passes: u64,
     interrupted: &AtomicBool,
-) {
+) -> Result<(), String> {
     let share = passes / sources.len().max(1) as u64;
-    std::thread::scope(|scope| {
-        for source in sources {
-            scope.spawn(move || {
-                set_thread_cache(cache);
-                for pass in 0..share {
-                    if pass % 4096 == 0 && interrupted.load(Relaxed) {
-                        break;
-                    }
-                    let Request { op, key } = source.next();
-                    match op {
-                        Op::Insert => {}
-                        Op::Scan(records) => {
-                            black_box(map.scan(key, records.into()));
-                        }
-                        Op::Read | Op::Update | Op::ReadModifyWrite => {
-                            black_box(map.get(key));
-                        }
-                    }
+    let refused = AtomicBool::new(false);
+    let request = |source: &mut Source<'_>| {
+        set_thread_cache(cache);
+        for pass in 0..share {
+            let is_over = || interrupted.load(Relaxed) || refused.load(Relaxed);
+            if pass % 4096 == 0 && is_over() {
+                break;
+            }
+            let Request { op, key } = source.next();
+            match op {
+                Op::Insert => {}
+                Op::Scan(records) => {
+                    black_box(map.scan(key, records.into()));
                 }
-            });
+                Op::Read | Op::Update | Op::ReadModifyWrite => {
+                    black_box(map.get(key));
+                }
+            }
         }
-    });
+    };
+    side_by_side(sources, &refused, request, || {}).map(|_| ())
 }
 
 fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {

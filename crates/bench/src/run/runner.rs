@@ -15,6 +15,7 @@ use super::plan::{Load, Plan};
 use super::request_threads::rehearse;
 use super::source::Source;
 use super::subject::{Sizes, Subject};
+use super::threads::side_by_side;
 use crate::report::compare::ROOF;
 use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
@@ -197,7 +198,7 @@ fn load_all<'a, I: PlacedIndex>(
     };
     progress.phase(&format!("{}: bounds", load.requests.name()), None);
     let census = reference.subject.census.as_ref().expect("it is all fast");
-    let bounds = census.bounds(&reference.subject.map, plan.seed, load, fast, interrupted);
+    let bounds = census.bounds(&reference.subject.map, plan.seed, load, fast, interrupted)?;
     let mut measurements = vec![reference];
     for &placement in plan.placements.iter().filter(|&&name| name != ROOF) {
         if interrupted.load(Relaxed) {
@@ -214,7 +215,7 @@ fn load_all<'a, I: PlacedIndex>(
             let mut sources = sources(plan, load);
             measurement
                 .subject
-                .arrange(|map| rehearse(map, &mut sources, plan.cpu_cache, passes, interrupted));
+                .arrange(|map| rehearse(map, &mut sources, plan.cpu_cache, passes, interrupted))?;
         }
         measurements.push(measurement);
     }
@@ -255,6 +256,7 @@ fn load_map<'a, I: PlacedIndex>(
     subject.resume(false);
     let start = Instant::now();
     let threads = plan.threads;
+    let refused = AtomicBool::new(false);
     let loaded = |thread| -> Result<(), String> {
         for (done, key) in load.requests.load(plan.seed, thread, threads).enumerate() {
             subject
@@ -262,7 +264,7 @@ fn load_map<'a, I: PlacedIndex>(
                 .insert(key, key)
                 .map_err(|full| format!("loading {placement}: {full}"))?;
             if done % (1 << 14) == 0 {
-                if interrupted.load(Relaxed) {
+                if interrupted.load(Relaxed) || refused.load(Relaxed) {
                     return Ok(());
                 }
                 if thread == 0 {
@@ -273,17 +275,8 @@ fn load_map<'a, I: PlacedIndex>(
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let loaders: Vec<_> = (0..threads)
-            .map(|thread| {
-                let loaded = &loaded;
-                scope.spawn(move || loaded(thread))
-            })
-            .collect();
-        loaders
-            .into_iter()
-            .try_for_each(|loader| loader.join().expect("a loader"))
-    })?;
+    let results = side_by_side(0..threads, &refused, loaded, || {});
+    results?.into_iter().collect::<Result<(), String>>()?;
     subject.pause();
     subject.settle();
     Ok(Measurement::new(subject, sources(plan, load)))

@@ -143,7 +143,8 @@ impl<I: PlacedIndex> Subject<I> {
             workers,
             oracle,
         } = made;
-        let workers = Workers::start(workers, map.placed()).map_err(|error| error.to_string())?;
+        let workers = Workers::start(workers, map.placed())
+            .map_err(|error| format!("no thread for the workers of {name}: {error}"))?;
         Ok(Subject {
             row,
             name,
@@ -193,18 +194,26 @@ impl<I: PlacedIndex> Subject<I> {
     }
 
     /// Calls `rehearse`, which makes the requests of the run, and places the map by them.
-    pub fn arrange(&mut self, rehearse: impl FnOnce(&I)) {
+    ///
+    /// # Errors
+    /// As `rehearse`.
+    pub fn arrange(
+        &mut self,
+        rehearse: impl FnOnce(&I) -> Result<(), String>,
+    ) -> Result<(), String> {
         if let Some(oracle) = &self.oracle {
             oracle.begin_counting();
-            rehearse(&self.map);
+            rehearse(&self.map)?;
             oracle.arrange(&*self.map.placed(), ORACLE_KEEPS);
         } else if let Some(pages) = &mut self.pages {
             pages.begin_counting();
             self.map.memory().charge(true);
-            rehearse(&self.map);
+            let rehearsed = rehearse(&self.map);
             self.map.memory().charge(false);
+            rehearsed?;
             pages.arrange();
         }
+        Ok(())
     }
 
     /// Reports this many more requests.

@@ -5,7 +5,7 @@
 //! be in double quotes, but a comma within quotes still separates cells and causes an error about
 //! the number of columns.
 
-use super::error::TraceError;
+use super::error::{TraceError, all_quoted, quoted};
 use super::requests::Requests;
 use super::source::Source;
 
@@ -223,9 +223,9 @@ impl Table {
         };
         let key = key.ok_or_else(|| {
             format!(
-                "no column has a usual name for keys ({}); name one of `{}`, or its number, with csv:key=COLUMN",
+                "no column has a usual name for keys ({}); name one of {}, or its number, with csv:key=COLUMN",
                 KEY_NAMES.join(", "),
-                names.join("`, `"),
+                all_quoted(&names),
             )
         })?;
         let values = |given: &[String], usual: &[&str]| {
@@ -298,8 +298,8 @@ impl Table {
         (0..blocks).for_each(|block| requests.push(device + first + block, write));
         if let Some((column, unit)) = &self.time {
             let nanos = unit.nanos(cell(column)).ok_or_else(|| {
-                let (cell, name) = (cell(column), &column.name);
-                format!("`{cell}` in column `{name}` is not a time from 0 on")
+                let (cell, name) = (quoted(cell(column)), &column.name);
+                format!("{cell} in column `{name}` is not a time from 0 on")
             })?;
             requests.set_time(nanos);
         }
@@ -326,7 +326,8 @@ impl Table {
             Ok(true)
         } else {
             Err(format!(
-                "`{op}` in column `{}` is neither a read ({}) nor a write ({}); name it with csv:read=VALUE or write=VALUE",
+                "{} in column `{}` is neither a read ({}) nor a write ({}); name it with csv:read=VALUE or write=VALUE",
+                quoted(op),
                 column.name,
                 self.reads.join(", "),
                 self.writes.join(", "),
@@ -339,7 +340,8 @@ impl Column {
     fn number(&self, cell: &str) -> Result<u64, String> {
         let what = || {
             format!(
-                "`{cell}` in column `{}` is not a whole number below 2^64",
+                "{} in column `{}` is not a whole number below 2^64",
+                quoted(cell),
                 self.name
             )
         };
@@ -367,8 +369,8 @@ fn find(names: &[&str], name: &str) -> Result<Column, String> {
             name: name.to_owned(),
         }),
         None => Err(format!(
-            "there is no column `{name}`; there are `{}`",
-            names.join("`, `")
+            "there is no column `{name}`; there are {}",
+            all_quoted(names)
         )),
     }
 }

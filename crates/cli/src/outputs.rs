@@ -1,0 +1,100 @@
+//! The files that a run's report goes to; `-` is stdout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use timberline_bench::report::{Report, check_writable, table, write_file};
+
+use crate::Failure;
+use crate::say::{say, tell};
+
+/// Arguments that name the files.
+#[derive(clap::Args)]
+pub struct Outputs {
+    /// Write the figures to this file as JSON; `-` is stdout, and the table goes to stderr then
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report to this file as a self-contained page
+    #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
+    html: PathBuf,
+}
+
+/// An option, its file, and how it writes a report.
+type Output<'a> = (&'static str, &'a Path, fn(&Report) -> String);
+
+impl Outputs {
+    fn all(&self) -> Vec<Output<'_>> {
+        let json = self.json.as_deref();
+        let optional = json.map(|path| ("--json", path, Report::to_json as fn(&Report) -> String));
+        let html: Output<'_> = ("--html", &self.html, Report::to_html);
+        optional.into_iter().chain([html]).collect()
+    }
+
+    /// Checks that all can be written, and that no two are the same.
+    pub fn check(&self) -> Result<(), Failure> {
+        let all = self.all();
+        for (nth, (option, path, _)) in all.iter().enumerate() {
+            if !is_stdout(path) {
+                check_writable(path).map_err(Failure::Impossible)?;
+            }
+            let same = |(_, other, _): &&Output<'_>| place(other) == place(path);
+            if let Some((other, ..)) = all[..nth].iter().find(same).filter(|_| is_whole(path)) {
+                let path = path.display();
+                return Err(Failure::Impossible(format!(
+                    "{other} and {option} both name {path}: give each a file of its own"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them all, and the table to stdout, or to stderr if stdout has one of them. An output
+    /// that can't be written keeps none of the others back.
+    pub fn write(&self, report: &Report, quiet: bool) -> Result<(), Failure> {
+        let (to_stdout, to_files): (Vec<_>, Vec<_>) = self
+            .all()
+            .into_iter()
+            .partition(|(_, path, _)| is_stdout(path));
+        let write = |(_, path, form): &Output<'_>| write_file(path, &form(report));
+        let written: Vec<_> = to_files.iter().map(write).collect();
+        let table = table::render(report);
+        match to_stdout.first() {
+            Some((.., form)) => {
+                if !quiet {
+                    tell(table.trim_end());
+                }
+                say(form(report).trim_end())?;
+            }
+            None => {
+                say(table.trim_end())?;
+                if written.last().is_some_and(Result::is_ok) {
+                    say(format_args!("The report: {}", self.html.display()))?;
+                }
+            }
+        }
+        let written: Result<(), _> = written.into_iter().collect();
+        written.map_err(Failure::failed)
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether two reports can't share it; a device such as `/dev/null` takes any number.
+fn is_whole(path: &Path) -> bool {
+    is_stdout(path) || !path.exists() || path.is_file()
+}
+
+/// The file that a path names, through links.
+fn place(path: &Path) -> PathBuf {
+    let folder = path.parent().map(|it| match it.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => it,
+    });
+    let new = || Some(fs::canonicalize(folder?).ok()?.join(path.file_name()?));
+    fs::canonicalize(path)
+        .ok()
+        .or_else(new)
+        .unwrap_or_else(|| path.into())
+}

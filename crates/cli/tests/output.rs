@@ -1,0 +1,163 @@
+//! Where output goes, and what happens if it can't go there; and threads that the system refuses.
+
+mod command;
+mod scratch;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output};
+
+use command::{bench, refuses, results, stderr, stdout, timberline};
+use scratch::Scratch;
+use serde_json::Value;
+
+/// The same command by way of a shell that first sets limits.
+fn under(limits: &str, command: &Command) -> Output {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("{limits}; exec \"$0\" \"$@\"")]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell.output().unwrap()
+}
+
+/// Asserts that a command failed, and said why in one line.
+fn failed(output: &Output, part: &str) {
+    let line = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.starts_with("error: ") && line.contains(part), "{line}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let commands: &[&[&str]] = &[
+        &["tiers"],
+        &["tiers", "--json"],
+        &["measure", "--megabytes", "1", "--rounds", "1"],
+        &["eval", "--list"],
+        &["eval", "--help"],
+    ];
+    for args in commands {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = timberline().args(*args).stdout(full).output().unwrap();
+        failed(&output, "can't write to stdout: No space left");
+    }
+    let scratch = Scratch::new();
+    let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let json = scratch.path("figures.json");
+    let mut command = bench(&scratch, &["--quiet", "--placements", "interleave"]);
+    let output = command.arg("--json").arg(&json).stdout(full()).output();
+    failed(&output.unwrap(), "can't write to stdout: No space left");
+    assert_eq!(results(&json).len(), 2, "the files are written");
+    let mut command = bench(&scratch, &["--quiet", "--json", "/dev/full"]);
+    let output = command.output().unwrap();
+    failed(&output, "can't write /dev/full: No space left");
+    assert!(stdout(&output).contains("interleave"), "the table is shown");
+}
+
+/// A limit on the size of files stands in for a full disk.
+#[test]
+fn a_full_disk_leaves_no_part_of_a_file() {
+    let scratch = Scratch::new();
+    let old = scratch.write("page.html", b"old");
+    let json = scratch.path("figures.json");
+    let mut command = bench(&scratch, &["--quiet", "--placements", "interleave"]);
+    command.arg("--json").arg(&json);
+    let output = under("trap '' XFSZ; ulimit -f 1", &command);
+    failed(&output, "figures.json: File too large");
+    assert_eq!(fs::read(old).unwrap(), b"old");
+    let names = fs::read_dir(scratch.path("")).unwrap();
+    let names: Vec<_> = names.map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names, ["page.html"]);
+
+    let mut eval = timberline();
+    eval.args(["eval", "stalls", "--quiet", "--base-ns", "100", "--out"]);
+    eval.arg(scratch.path("out"));
+    let output = under("trap '' XFSZ; ulimit -f 1", &eval);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("eval.json: File too large"));
+    assert!(!scratch.path("out/eval.json").exists());
+}
+
+#[test]
+fn a_link_is_followed_and_the_mode_of_a_file_is_kept() {
+    let scratch = Scratch::new();
+    let real = scratch.write("real.json", b"old");
+    fs::set_permissions(&real, fs::metadata("/dev/null").unwrap().permissions()).unwrap();
+    let mode = fs::metadata(&real).unwrap().permissions();
+    let link = scratch.path("link.json");
+    symlink(&real, &link).unwrap();
+    let mut command = bench(&scratch, &["--placements", "interleave"]);
+    assert!(
+        command
+            .arg("--json")
+            .arg(&link)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(results(&real).len(), 2);
+    assert_eq!(fs::metadata(&real).unwrap().permissions(), mode);
+}
+
+#[test]
+fn one_file_takes_one_report() {
+    let scratch = Scratch::new();
+    let path = scratch.path("both");
+    symlink(&path, scratch.path("link")).unwrap();
+    let path = path.to_str().unwrap();
+    let both = ["--json and --html both name", "a file of its own"];
+    refuses(&["--json", path, "--html", path], &both);
+    let link = scratch.path("link");
+    refuses(
+        &[
+            "--json",
+            link.to_str().unwrap(),
+            "--html",
+            link.to_str().unwrap(),
+        ],
+        &both,
+    );
+    refuses(&["--json", "-", "--html", "-"], &both);
+    let null = [
+        "--json",
+        "/dev/null",
+        "--html",
+        "/dev/null",
+        "--placements",
+        "interleave",
+    ];
+    assert!(bench(&scratch, &null).output().unwrap().status.success());
+}
+
+#[test]
+fn a_dash_is_stdout() {
+    let scratch = Scratch::new();
+    let args = ["--json", "-", "--placements", "interleave"];
+    let output = bench(&scratch, &args).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(json["results"][0]["placement"], "interleave");
+    assert!(stderr(&output).contains("regained"), "the table");
+    assert!(scratch.path("page.html").exists());
+
+    let output = bench(&scratch, &[&args[..], &["--quiet"]].concat()).output();
+    let output = output.unwrap();
+    assert_eq!(stderr(&output), "");
+    assert!(serde_json::from_str::<Value>(&stdout(&output)).is_ok());
+}
+
+/// Each thread needs addresses for its stack.
+#[test]
+fn threads_that_the_system_refuses_are_an_error() {
+    let scratch = Scratch::new();
+    let args = ["--threads", "1024", "--records", "20000", "--quiet"];
+    let command = bench(
+        &scratch,
+        &[&args[..], &["--placements", "interleave"]].concat(),
+    );
+    let output = under("ulimit -v 1200000", &command);
+    failed(&output, "--threads");
+    assert_eq!(stdout(&output), "");
+}
