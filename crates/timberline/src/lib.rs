@@ -1,13 +1,24 @@
 //! Concurrent ordered maps that live across memory tiers.
 //!
-//! Depend on this crate; it re-exports all that a user of the library needs. [`Tiered::new`] makes
-//! a map over fast and slow memory, with the `timberline` placement and its worker:
+//! Depend on this crate; it re-exports all that a user of the library needs. `new` makes a map in
+//! plain memory:
 //!
 //! ```
-//! use timberline::{BTree, Tiered, TieredConfig};
+//! let map = timberline::BTree::<u64, u64>::new();
+//! map.insert(300, 90_000)?;
+//! # assert_eq!(map.get(300), Some(90_000));
+//! # Ok::<(), timberline::Error>(())
+//! ```
 //!
-//! // 4 MiB of fast memory, 64 MiB of slow. `TieredConfig::discover()` takes this machine's tiers.
-//! let map: Tiered<BTree<u64, u64>> = Tiered::new(&TieredConfig::new(4 << 20, 64 << 20))?;
+//! [`builder`](BTree::builder) makes one in fast and slow memory, with the `timberline` placement
+//! and its worker. It is the same type:
+//!
+//! ```
+//! use timberline::BTree;
+//!
+//! // 4 MiB of fast memory, 64 MiB of slow. `discover()` takes this machine's tiers.
+//! let builder = BTree::builder().fast_memory(4 << 20).slow_memory(64 << 20);
+//! let map: BTree<u64, u64> = builder.build()?;
 //! for key in 0..100_000 {
 //!     map.insert(key, key * key)?;
 //! }
@@ -15,9 +26,8 @@
 //! assert_eq!(map.range(10..12).collect::<Vec<_>>(), [(10, 100), (11, 121)]);
 //! assert_eq!(map.compare_and_set(300, 90_000, 0)?, Ok(()));
 //! assert_eq!(map.remove(300), Some(0));
-//! let stats = map.stats();
-//! assert!(stats.fast_bytes <= 4 << 20);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! assert!(map.committed().0 <= 4 << 20);
+//! # Ok::<(), timberline::Error>(())
 //! ```
 //!
 //! | map | keys | choose it for |
@@ -26,6 +36,9 @@
 //! | [`Art`] | byte strings, integers | the fastest lookups; placement by record |
 //! | [`Masstree`] | byte strings | keys that share long prefixes, in little memory |
 //!
+//! All three are one handle, [`Map`], which has the methods. Threads share a map by reference or by
+//! clones of the handle.
+//!
 //! | module | contains |
 //! |---|---|
 //! | [`tree`] | the maps |
@@ -33,18 +46,16 @@
 //! | [`tier`] | memory tiers, arenas, budgets, the emulator |
 //! | [`sync`] | the optimistic lock, and epochs |
 
-mod tiered;
-
 pub use timberline_placement as placement;
 pub use timberline_sync as sync;
 pub use timberline_tier as tier;
 pub use timberline_tree as tree;
 
-pub use tiered::{BadConfig, Map, Tiered, TieredConfig};
+pub use timberline_placement::TimberlineConfig;
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
-    Art, BTree, BulkError, ByteKey, Bytes, Form, Full, InsertError, Kept, Key, LevelFill,
-    MAX_VALUE, Masstree, Range, Stats, Value, Word,
+    Art, BTree, Builder, ByteKey, Bytes, Error, Form, Kept, Key, LevelFill, MAX_KEY, MAX_VALUE,
+    Map, Masstree, OutOfMemory, Range, Stats, Value, Word,
 };
 
 /// Compiles and runs the README's example.

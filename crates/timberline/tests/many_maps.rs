@@ -1,6 +1,6 @@
 //! What maps take of the process beside memory. Alone in its process, as it counts threads.
 
-use timberline::{Art, BTree, Tiered, TieredConfig};
+use timberline::{Art, BTree, Builder, Map};
 
 /// Entries of a folder of `/proc/self`; `None` off Linux.
 fn count(folder: &str) -> Option<usize> {
@@ -14,11 +14,13 @@ fn two_thousand_maps_take_one_thread_and_no_descriptor() {
     let Some((threads, descriptors)) = taken() else {
         return;
     };
-    let config = TieredConfig::new(256 << 10, 1 << 20);
-    let btrees: Vec<Tiered<BTree<u64, u64>>> =
-        (0..1_000).map(|_| Tiered::new(&config).unwrap()).collect();
-    let arts: Vec<Tiered<Art<str, u64>>> =
-        (0..1_000).map(|_| Tiered::new(&config).unwrap()).collect();
+    fn small<M>(builder: Builder<M>) -> Builder<M> {
+        builder.fast_memory(256 << 10).slow_memory(1 << 20)
+    }
+    let btree = |_| small(BTree::builder()).build().unwrap();
+    let btrees: Vec<BTree<u64, u64>> = (0..1_000).map(btree).collect();
+    let art = |_| small(Art::builder()).build().unwrap();
+    let arts: Vec<Art<str, u64>> = (0..1_000).map(art).collect();
     for key in 0..8 {
         for (btree, art) in btrees.iter().zip(&arts) {
             btree.insert(key, !key).unwrap();
@@ -26,11 +28,8 @@ fn two_thousand_maps_take_one_thread_and_no_descriptor() {
         }
     }
     assert_eq!(taken(), Some((threads + 1, descriptors)));
-    let failure = btrees.iter().find_map(Tiered::worker_failure);
-    assert_eq!(
-        failure.or(arts.iter().find_map(Tiered::worker_failure)),
-        None
-    );
+    let failure = btrees.iter().find_map(Map::worker_failure);
+    assert_eq!(failure.or(arts.iter().find_map(Map::worker_failure)), None);
     // In another order than they were made in.
     drop(btrees);
     assert_eq!(arts[999].get("7"), Some(!7));

@@ -3,7 +3,7 @@
 use timberline_sync::Restart;
 use timberline_sync::shim::pause;
 
-use crate::{Full, InsertError};
+use crate::{Error, OutOfMemory};
 
 /// See the [module's text](self). `?` makes one of a restart, a refusal, or memory that is used up.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub enum Abort {
     /// A writer got in between: the attempt is made again.
     Restart,
     /// It fails for good; the map is as it was.
-    Refused(InsertError),
+    Refused(Error),
 }
 
 impl From<Restart> for Abort {
@@ -20,21 +20,21 @@ impl From<Restart> for Abort {
     }
 }
 
-impl From<InsertError> for Abort {
-    fn from(refused: InsertError) -> Self {
+impl From<Error> for Abort {
+    fn from(refused: Error) -> Self {
         Abort::Refused(refused)
     }
 }
 
-impl From<Full> for Abort {
-    fn from(full: Full) -> Self {
+impl From<OutOfMemory> for Abort {
+    fn from(full: OutOfMemory) -> Self {
         Abort::Refused(full.into())
     }
 }
 
 /// Runs an optimistic attempt until it succeeds or is refused.
 #[inline(always)]
-pub fn attempt<R>(mut attempt: impl FnMut() -> Result<R, Abort>) -> Result<R, InsertError> {
+pub fn attempt<R>(mut attempt: impl FnMut() -> Result<R, Abort>) -> Result<R, Error> {
     for tries in 0.. {
         match attempt() {
             Ok(result) => return Ok(result),

@@ -1,100 +1,80 @@
-//! Errors of inserts.
+//! What can go wrong.
 
 use std::fmt;
 
-use timberline_tier::OutOfMemory;
+use timberline_tier::{ArenasError, OutOfMemory};
 
 /// The longest key in bytes.
 pub const MAX_KEY: usize = 65_535;
 /// The longest value in bytes.
 pub const MAX_VALUE: usize = 65_536;
 
-/// The slow tier is full; the map is unchanged. (New nodes fall from fast to slow memory, never the
-/// other way.)
-pub type Full = OutOfMemory;
-
-/// Why a record was not inserted; the map is unchanged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InsertError {
-    /// The insert needs memory, and none is left.
-    Full(Full),
+/// Why a map could not be made, or a record not be inserted. Its message is one line. An insert
+/// that fails leaves the map as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Memory is needed and none is left: a tier's limit is reached, or the machine has no more. It
+    /// is the slowest tier's that is full: new nodes fall from fast to slow memory, never the other
+    /// way.
+    OutOfMemory(OutOfMemory),
     /// The key has this many bytes, more than [`MAX_KEY`].
     KeyTooLong(usize),
     /// The value has this many bytes, more than [`MAX_VALUE`].
     ValueTooLong(usize),
+    /// The record has no greater key than the one before.
+    Unsorted,
+    /// A bulk load ended early, for this reason. All records before are in.
+    Record {
+        /// The record's position in the input, from 0.
+        position: usize,
+        /// Why it was not inserted.
+        error: Box<Error>,
+    },
+    /// Such a map can't be made here, for the reason in this line.
+    Configuration(String),
 }
 
-impl From<Full> for InsertError {
-    fn from(full: Full) -> Self {
-        InsertError::Full(full)
+impl Error {
+    /// The error of a bulk load whose record at this position was not inserted.
+    #[cold]
+    pub fn at(self, position: usize) -> Error {
+        let error = Box::new(self);
+        Error::Record { position, error }
     }
 }
 
-impl fmt::Display for InsertError {
+impl From<OutOfMemory> for Error {
+    fn from(error: OutOfMemory) -> Self {
+        Error::OutOfMemory(error)
+    }
+}
+
+impl From<ArenasError> for Error {
+    fn from(error: ArenasError) -> Self {
+        Error::Configuration(error.to_string())
+    }
+}
+
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InsertError::Full(full) => full.fmt(f),
-            InsertError::KeyTooLong(len) => {
+            Error::OutOfMemory(error) => error.fmt(f),
+            Error::KeyTooLong(len) => {
                 write!(f, "the key has {len} bytes; at most {MAX_KEY} are possible")
             }
-            InsertError::ValueTooLong(len) => {
-                write!(
-                    f,
-                    "the value has {len} bytes; at most {MAX_VALUE} are possible"
-                )
-            }
+            Error::ValueTooLong(len) => write!(
+                f,
+                "the value has {len} bytes; at most {MAX_VALUE} are possible"
+            ),
+            Error::Unsorted => f.write_str("out of order: keys must ascend, each once"),
+            Error::Record { position, error } => write!(f, "record {position}: {error}"),
+            Error::Configuration(line) => f.write_str(line),
         }
     }
 }
 
-impl std::error::Error for InsertError {}
-
-/// Why a bulk load ended early. All records before are in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BulkError {
-    /// The record at this position (from 0) has no greater key than the one before.
-    Unsorted(usize),
-    /// No memory for the record at this position.
-    Full(usize, OutOfMemory),
-    /// The key at this position has so many bytes, which is more than [`MAX_KEY`](crate::MAX_KEY).
-    KeyTooLong(usize, usize),
-    /// The value at this position has so many bytes, which is more than
-    /// [`MAX_VALUE`](crate::MAX_VALUE).
-    ValueTooLong(usize, usize),
-}
-
-impl BulkError {
-    /// Why the record at a position was not taken in.
-    pub(crate) fn at(position: usize, error: InsertError) -> BulkError {
-        match error {
-            InsertError::Full(full) => BulkError::Full(position, full),
-            InsertError::KeyTooLong(len) => BulkError::KeyTooLong(position, len),
-            InsertError::ValueTooLong(len) => BulkError::ValueTooLong(position, len),
-        }
-    }
-}
-
-impl fmt::Display for BulkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BulkError::Unsorted(at) => {
-                write!(
-                    f,
-                    "record {at} is out of order: keys must ascend, each once"
-                )
-            }
-            BulkError::Full(at, full) => write!(f, "no room for record {at}: {full}"),
-            BulkError::KeyTooLong(at, len) => {
-                write!(f, "record {at}: {}", InsertError::KeyTooLong(*len))
-            }
-            BulkError::ValueTooLong(at, len) => {
-                write!(f, "record {at}: {}", InsertError::ValueTooLong(*len))
-            }
-        }
-    }
-}
-
-impl std::error::Error for BulkError {}
+impl std::error::Error for Error {}
 
 #[cfg(test)]
 mod tests {
@@ -102,12 +82,17 @@ mod tests {
 
     #[test]
     fn each_names_its_limit() {
-        let key = InsertError::KeyTooLong(70_000).to_string();
+        let key = Error::KeyTooLong(70_000).to_string();
         assert!(key.contains("70000") && key.contains("65535"), "{key}");
-        let value = InsertError::ValueTooLong(65_537).to_string();
-        assert!(
-            value.contains("65537") && value.contains("65536"),
-            "{value}"
-        );
+        let value = Error::ValueTooLong(65_537).at(7).to_string();
+        for part in ["record 7", "65537", "65536"] {
+            assert!(value.contains(part), "{value}");
+        }
+    }
+
+    /// Inserts return it, so it is not to grow.
+    #[test]
+    fn an_error_takes_three_words() {
+        assert_eq!(size_of::<Error>(), 3 * size_of::<usize>());
     }
 }

@@ -24,12 +24,13 @@ pub mod traverse;
 mod value;
 mod word;
 
-pub use art::{Art, ArtError};
+pub use art::Art;
 pub use btree::{BTree, LevelFill, Range, Stats};
-pub use error::{BulkError, Full, InsertError, MAX_KEY, MAX_VALUE};
+pub use error::{Error, MAX_KEY, MAX_VALUE};
 pub use key::ByteKey;
-pub use map::Map;
+pub use map::{Builder, Map};
 pub use masstree::Masstree;
 pub use range::Records;
+pub use timberline_tier::OutOfMemory;
 pub use value::{Bytes, Form, Kept, Value, Word};
 pub use word::Key;

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 
 use timberline_tier::Memory;
 
+use crate::map::Shared;
 use crate::value::owned;
 use crate::{ByteKey, Value};
 
@@ -97,7 +97,7 @@ impl Span {
 
 /// The records of a range of a tree, from both ends: what the maps' iterators are made of.
 pub struct Records<K: ?Sized, V: Value, T> {
-    tree: Arc<T>,
+    tree: Shared<T>,
     front: Batch<V>,
     back: Batch<V>,
     /// The keys in between, not read yet; `None` when there are none.
@@ -107,7 +107,7 @@ pub struct Records<K: ?Sized, V: Value, T> {
 }
 
 impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Records<K, V, T> {
-    pub(crate) fn new(tree: Arc<T>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
+    pub(crate) fn new(tree: Shared<T>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
         Records {
             tree,
             front: Batch::new(),

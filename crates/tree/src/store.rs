@@ -22,7 +22,7 @@ use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use self::home::{Home, Waiting};
 use self::room::Room;
-use crate::InsertError;
+use crate::Error;
 use crate::seeded::{self, Bug};
 use crate::value::{Change, ValueBlock};
 
@@ -180,11 +180,11 @@ impl<M: Memory> Store<M> {
     pub fn reclaiming<C: Change, R>(
         &self,
         change: &mut C,
-        mut attempt: impl FnMut(&mut C) -> Result<R, InsertError>,
-    ) -> Result<R, InsertError> {
+        mut attempt: impl FnMut(&mut C) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         loop {
             let outcome = attempt(change);
-            let Err(InsertError::Full(_)) = outcome else {
+            let Err(Error::OutOfMemory(_)) = outcome else {
                 return outcome;
             };
             change.forget();

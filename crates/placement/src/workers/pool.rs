@@ -8,6 +8,7 @@
 //! A pool has threads and one lock; each map adds a few entries to it and no thread or descriptor.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -19,6 +20,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Next, Waker, Worker, lock};
 use crate::Placed;
+
+thread_local! {
+    /// Whether this is a thread of a pool.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Threads, which end when the pool is dropped.
 pub struct Pool {
@@ -206,13 +212,20 @@ impl Shared {
         let mut state = lock(&self.state);
         let (workers, tree) = state.end(map);
         let mut state = self.wait_until_outside(state, map);
-        if let Some(tree) = tree
-            && reclaims
-        {
-            state.map(map).inside += 1;
-            state.farewells.push_back((map, tree));
-            self.work.notify_one();
-            state = self.wait_until_outside(state, map);
+        match tree.filter(|_| reclaims) {
+            // A step of another map drops this one: its thread would wait for itself.
+            Some(tree) if SERVES.get() => {
+                drop(state);
+                reclaim(tree);
+                state = lock(&self.state);
+            }
+            Some(tree) => {
+                state.map(map).inside += 1;
+                state.farewells.push_back((map, tree));
+                self.work.notify_one();
+                state = self.wait_until_outside(state, map);
+            }
+            None => {}
         }
         let tasks = state.map(map).workers.iter();
         let wakers: Vec<_> = tasks.map(|task| task.waker.clone()).collect();
@@ -255,6 +268,7 @@ impl Shared {
 
     /// A thread of the pool.
     fn run(&self) {
+        SERVES.set(true);
         let mut state = lock(&self.state);
         while !state.is_closed {
             if let Some((map, tree)) = state.farewells.pop_front() {

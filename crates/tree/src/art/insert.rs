@@ -16,7 +16,7 @@ use super::descent::Cursor;
 use super::fresh::{Fresh, leaf_below};
 use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
-use crate::InsertError;
+use crate::Error;
 use crate::abort::{Abort, attempt};
 use crate::value::Change;
 
@@ -64,7 +64,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         mut change: impl Change,
         mut out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, InsertError> {
+    ) -> Result<Option<T>, Error> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             // Where the record is, or a row with its place, there is nothing to build.
@@ -94,7 +94,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         change: &mut C,
         guard: &Guard,
-    ) -> Result<Option<u64>, InsertError> {
+    ) -> Result<Option<u64>, Error> {
         let mut insert = Insert {
             key,
             change,
@@ -169,7 +169,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         insert: &mut Insert<'_, C>,
         below: TierId,
         level: u8,
-    ) -> Result<Fresh<'_, M, R>, InsertError> {
+    ) -> Result<Fresh<'_, M, R>, Error> {
         let leaf = self.fresh_leaf(leaf_below(below, level), insert.key)?;
         if C::PREPARES {
             insert.change.prepare(None, self.tier_of(leaf.link))?;

@@ -1,43 +1,18 @@
 //! The map over a radix tree, [`Art`].
 
-use std::fmt;
 use std::sync::Arc;
 
-use timberline_placement::Placement;
+use timberline_placement::{HeatIn, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
 use super::node::{Near, Reach};
 use super::tree::Tree;
-use crate::map::{ByteTree, Map};
+use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Keep};
-use crate::{ByteKey, InsertError, Stats, Value};
-
-/// Why a map could not be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ArtError {
-    /// The arenas are this large, and links reach only so far.
-    TooFar {
-        /// Bytes of all tiers' arenas together.
-        bytes: usize,
-        /// Bytes that the map's links reach.
-        reach: usize,
-    },
-}
-
-impl fmt::Display for ArtError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ArtError::TooFar { bytes, reach } = self;
-        write!(
-            f,
-            "arenas of {bytes} bytes are beyond this map's links, which reach {reach}: take Far instead of Near"
-        )
-    }
-}
-
-impl std::error::Error for ArtError {}
+use crate::{ByteKey, Error, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
 /// themselves: an adaptive radix tree.
@@ -69,32 +44,21 @@ impl std::error::Error for ArtError {}
 /// ```
 pub type Art<K, V, M = Native, R = Near> = Map<Tree<M, R>, K, V>;
 
-impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Art<K, V, M, R> {
-    /// An empty map in `memory`, its nodes placed by `placement`. Takes no memory yet. The low-level constructor: the
-    /// caller makes both, and starts the placement's workers on [`placed`](Self::placed).
-    ///
-    /// # Errors
-    /// The arenas are larger than links reach.
-    pub fn in_memory(memory: M, placement: Arc<dyn Placement>) -> Result<Self, ArtError> {
-        Self::in_domain(Domain::new(), memory, placement)
-    }
+impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Make<K, V> for Tree<M, R> {
+    type Memory = M;
+    const HEAT: HeatIn = HeatIn::Leaf { leaf_bytes: 40 };
+    const REACH: usize = R::SPAN;
 
-    /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
-    ///
-    /// # Errors
-    /// As for [`in_memory`](Self::in_memory).
-    pub fn in_domain(
-        domain: Domain,
-        memory: M,
-        placement: Arc<dyn Placement>,
-    ) -> Result<Self, ArtError> {
-        let bytes = memory.arenas().range().len();
-        if bytes > R::SPAN {
-            let reach = R::SPAN;
-            return Err(ArtError::TooFar { bytes, reach });
+    fn make(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Result<Self, Error> {
+        let (bytes, reach) = (memory.arenas().range().len(), R::SPAN);
+        if bytes > reach {
+            return Err(Error::Configuration(format!(
+                "memory of {bytes} bytes is beyond this map's links, which reach {reach}: \
+                 take Far instead of Near"
+            )));
         }
-        let tree = Tree::new(memory, placement, domain, V::Kept::IN_BLOCKS, K::LEN);
-        Ok(Map::of(tree))
+        let in_blocks = V::Kept::IN_BLOCKS;
+        Ok(Tree::new(memory, placement, domain, in_blocks, K::LEN))
     }
 }
 
@@ -130,7 +94,7 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         key: &[u8],
         change: impl Change,
         out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, InsertError> {
+    ) -> Result<Option<T>, Error> {
         self.upsert(key, change, out)
     }
 
@@ -140,7 +104,7 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, InsertError> {
+    ) -> Result<Option<T>, Error> {
         self.modify(key, change, out)
     }
 

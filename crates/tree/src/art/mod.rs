@@ -35,7 +35,7 @@ mod update;
 mod walk;
 mod way;
 
-pub use map::{Art, ArtError};
+pub use map::Art;
 pub use node::{Far, Near, Reach};
 
 /// An iterator over a range of an [`Art`]. See [`Map::range`](crate::Map::range).

@@ -10,7 +10,7 @@ use super::find::NodeName;
 use super::payload::Values;
 use super::scan::Record;
 use super::tree::Tree;
-use crate::BulkError;
+use crate::Error;
 use crate::value::Keep;
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
@@ -19,7 +19,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     ///
     /// Input is pulled ahead, a leaf's worth at a time, while nothing is locked or pinned: it may
     /// be slow, and may come out of this tree.
-    pub fn load(&self, sorted: impl Iterator<Item = Record>) -> Result<usize, BulkError> {
+    pub fn load(&self, sorted: impl Iterator<Item = Record>) -> Result<usize, Error> {
         let mut sorted = sorted.fuse();
         let (mut batch, mut last) = (VecDeque::with_capacity(Self::CAPACITY), None);
         let (mut loaded, mut unsorted) = (0, false);
@@ -43,12 +43,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             {
                 drop(guard);
                 if !self.store.reclaimed() {
-                    return Err(BulkError::at(loaded, refused));
+                    return Err(refused.at(loaded));
                 }
             }
         }
         if unsorted {
-            return Err(BulkError::Unsorted(loaded));
+            return Err(Error::Unsorted.at(loaded));
         }
         Ok(loaded)
     }

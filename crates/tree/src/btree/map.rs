@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use timberline_placement::Placement;
+use timberline_placement::{HeatIn, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
@@ -12,11 +12,11 @@ use super::payload::{Payload, Values};
 use super::scan::{Range, Span};
 use super::tree::Tree;
 use super::{NODE_1K, Stats};
-use crate::map::{Core, Map};
+use crate::map::{Core, Make, Map, Shared};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Keep};
-use crate::{BulkError, Full, InsertError, Key, Value};
+use crate::{Error, Key, Value};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves: a B+tree.
 ///
@@ -45,26 +45,16 @@ pub type BTree<K, V, M = Native, const WORDS: usize = NODE_1K> =
 impl<M: Memory, const WORDS: usize, P: Payload, K: ?Sized, V> Map<Tree<M, WORDS, P>, K, V> {
     /// Bytes of a node.
     pub const NODE_BYTES: usize = Tree::<M, WORDS, P>::BYTES;
+}
 
-    /// An empty map in `memory`, its nodes placed by `placement`. The low-level constructor: the
-    /// caller makes both, and starts the placement's workers on [`placed`](Self::placed).
-    ///
-    /// # Errors
-    /// No memory for the first node.
-    pub fn in_memory(memory: M, placement: Arc<dyn Placement>) -> Result<Self, Full> {
-        Self::in_domain(Domain::new(), memory, placement)
-    }
+impl<M: Memory, const WORDS: usize, H: Keep, K, V> Make<K, V> for Tree<M, WORDS, Values<H>> {
+    type Memory = M;
+    const HEAT: HeatIn = HeatIn::Table {
+        node_bytes: Self::BYTES,
+    };
 
-    /// The same, in an epoch domain that maps share: see [`domain`](Self::domain).
-    ///
-    /// # Errors
-    /// As for [`in_memory`](Self::in_memory).
-    pub fn in_domain(
-        domain: Domain,
-        memory: M,
-        placement: Arc<dyn Placement>,
-    ) -> Result<Self, Full> {
-        Tree::new(memory, placement, domain).map(Map::of)
+    fn make(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Result<Self, Error> {
+        Ok(Tree::new(memory, placement, domain)?)
     }
 }
 
@@ -116,7 +106,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         key: K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         self.upsert(key.to_word(), change, out)
     }
 
@@ -126,7 +116,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         key: K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         self.modify(key.to_word(), change, out)
     }
 
@@ -143,7 +133,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         self.clear();
     }
 
-    fn range(tree: &Arc<Self>, low: Bound<K>, high: Bound<K>) -> Range<K, V, M, WORDS> {
+    fn range(tree: &Shared<Self>, low: Bound<K>, high: Bound<K>) -> Range<K, V, M, WORDS> {
         Range::new(tree.clone(), Span::of(low, high))
     }
 
@@ -160,7 +150,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     fn load<Q: Borrow<K>>(
         map: &Map<Self, K, V>,
         sorted: impl Iterator<Item = (Q, V)>,
-    ) -> Result<usize, BulkError> {
+    ) -> Result<usize, Error> {
         if V::Kept::IN_BLOCKS {
             return map.insert_sorted(sorted);
         }

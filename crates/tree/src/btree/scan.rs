@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
@@ -19,6 +18,7 @@ use super::find::{NodeName, Parent};
 use super::node::Body;
 use super::payload::Values;
 use super::tree::Tree;
+use crate::map::Shared;
 use crate::value::{Keep, owned};
 use crate::{Key, Value};
 
@@ -191,7 +191,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 /// An iterator over the records of a range, from both ends. See
 /// [`BTree::range`](super::BTree::range).
 pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
-    tree: Arc<Tree<M, WORDS, Values<V::Kept>>>,
+    tree: Shared<Tree<M, WORDS, Values<V::Kept>>>,
     /// Records copied ahead of the front.
     front: VecDeque<(u64, V)>,
     /// Records copied behind the back.
@@ -204,7 +204,7 @@ pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
 }
 
 impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
-    pub(super) fn new(tree: Arc<Tree<M, WORDS, Values<V::Kept>>>, span: Span) -> Self {
+    pub(super) fn new(tree: Shared<Tree<M, WORDS, Values<V::Kept>>>, span: Span) -> Self {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range {
             tree,

@@ -2,15 +2,14 @@
 
 use std::borrow::Borrow;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 
 use timberline_placement::Placed;
 
-use super::{Core, Map};
+use super::{Core, Map, Shared};
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
 use crate::value::{Change, lent};
-use crate::{ByteKey, InsertError, MAX_KEY, Stats, Value};
+use crate::{ByteKey, Error, MAX_KEY, Stats, Value};
 
 /// A tree from byte strings to words, of values that are kept as `H` says. See [`Core`] for its
 /// methods.
@@ -40,14 +39,14 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
         key: &[u8],
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError>;
+    ) -> Result<Option<R>, Error>;
 
     fn modify<R>(
         &self,
         key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError>;
+    ) -> Result<Option<R>, Error>;
 
     fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R>;
 
@@ -108,11 +107,11 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
         key: &K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         let key = key.to_bytes();
         match key.as_ref().len() {
             ..=MAX_KEY => ByteTree::upsert(self, key.as_ref(), change, out),
-            len => Err(InsertError::KeyTooLong(len)),
+            len => Err(Error::KeyTooLong(len)),
         }
     }
 
@@ -122,7 +121,7 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
         key: &K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         ByteTree::modify(self, key.to_bytes(), change, out)
     }
 
@@ -139,7 +138,7 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
         ByteTree::clear(self);
     }
 
-    fn range(tree: &Arc<T>, low: Bound<&K>, high: Bound<&K>) -> Records<K, V, T> {
+    fn range(tree: &Shared<T>, low: Bound<&K>, high: Bound<&K>) -> Records<K, V, T> {
         let bytes = |key: &K| key.to_bytes().as_ref().to_vec();
         Records::new(tree.clone(), low.map(bytes), high.map(bytes))
     }

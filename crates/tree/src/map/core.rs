@@ -2,16 +2,15 @@
 
 use std::borrow::Borrow;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 
 use timberline_placement::Placed;
 use timberline_tier::Memory;
 
-use super::Map;
+use super::{Map, Shared};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::Change;
-use crate::{BulkError, InsertError, Stats, Value};
+use crate::{Error, Stats, Value};
 
 /// A tree from keys `K` to the words of values `V`. Where a closure gets a value's word, the word
 /// is validated and the thread is pinned.
@@ -63,7 +62,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
         key: Self::Key<'_>,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError>;
+    ) -> Result<Option<R>, Error>;
 
     /// As [`upsert`](Self::upsert), of a present record only.
     fn modify<R>(
@@ -71,7 +70,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
         key: Self::Key<'_>,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError>;
+    ) -> Result<Option<R>, Error>;
 
     /// Removes a record. Applies `out` to its value.
     fn remove<R>(&self, key: Self::Key<'_>, out: impl FnOnce(u64) -> R) -> Option<R>;
@@ -84,7 +83,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
 
     /// The records of a range.
     fn range(
-        tree: &Arc<Self>,
+        tree: &Shared<Self>,
         low: Bound<Self::Key<'_>>,
         high: Bound<Self::Key<'_>>,
     ) -> Self::Range;
@@ -102,7 +101,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     fn load<Q: Borrow<K>>(
         map: &Map<Self, K, V>,
         sorted: impl Iterator<Item = (Q, V)>,
-    ) -> Result<usize, BulkError> {
+    ) -> Result<usize, Error> {
         map.insert_sorted(sorted)
     }
 

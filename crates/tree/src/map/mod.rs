@@ -6,11 +6,16 @@
 //!
 //! | file | noun |
 //! |---|---|
+//! | `make.rs`, `builder.rs` | constructors; settings of maps in this machine's memory |
+//! | `shared.rs` | a tree with its workers, as handles and iterators share it |
 //! | `core.rs` | what the handle needs of a tree |
 //! | `bytes.rs` | trees of byte strings, and the methods that only their maps have |
 
+mod builder;
 mod bytes;
 mod core;
+mod make;
+mod shared;
 
 use std::borrow::Borrow;
 use std::cell::Cell;
@@ -21,33 +26,46 @@ use std::sync::Arc;
 
 use timberline_placement::Placed;
 use timberline_sync::epoch::Domain;
+use timberline_tier::{Memory, TierId};
 
+pub use self::builder::Builder;
 pub use self::bytes::ByteTree;
 pub use self::core::Core;
+pub use self::make::Make;
+pub use self::shared::Shared;
 use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
-use crate::{BulkError, InsertError, Stats, Value};
+use crate::{Error, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
 ///
 /// [`BTree`](crate::BTree), [`Art`](crate::Art) and [`Masstree`](crate::Masstree) are this type
-/// with their trees; each tells how to make one, what a key is, and how it is passed.
+/// with their trees; each tells what a key is, and how it is passed. `new` makes a map in plain
+/// memory, `builder` one in two tiers.
 ///
 /// All operations take `&self` and may run on any number of threads. Point operations are
-/// linearizable and take no lock to read. Scans are linearizable leaf by leaf. A clone is another
-/// handle to the same map.
+/// linearizable and take no lock to read. Scans are linearizable leaf by leaf.
+///
+/// A clone is another handle to the same map, and dropping the last one drops the map, once its
+/// iterators are gone. Until then its worker goes on, if it has one.
 pub struct Map<T, K: ?Sized, V> {
-    pub(crate) tree: Arc<T>,
+    pub(crate) tree: Shared<T>,
     typed: PhantomData<fn(&K) -> V>,
 }
 
 impl<T, K: ?Sized, V> Map<T, K, V> {
-    pub(crate) fn of(tree: T) -> Self {
+    pub(crate) fn of(tree: Shared<T>) -> Self {
         Map {
-            tree: Arc::new(tree),
+            tree,
             typed: PhantomData,
         }
+    }
+
+    /// The panic message of the map's worker, if it panicked. The map stays correct and usable, but
+    /// no node moves any more.
+    pub fn worker_failure(&self) -> Option<String> {
+        self.tree.workers()?.panicked()
     }
 }
 
@@ -134,7 +152,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # Errors
     /// The key or the value is too long, or memory is used up; the map is as it was.
     #[inline]
-    pub fn insert(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+    pub fn insert(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_kept(value);
         V::Kept::check(value)?;
         let change = V::Kept::setting(self.tree.store(), value, |_| true);
@@ -148,7 +166,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// The value is too long, or there is no memory for it. Words need none: there is no error
     /// then.
     #[inline]
-    pub fn update(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, InsertError> {
+    pub fn update(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_kept(value);
         V::Kept::check(value)?;
         let change = V::Kept::setting(self.tree.store(), value, |_| true);
@@ -170,7 +188,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         &self,
         key: T::Key<'_>,
         mut change: impl FnMut(V::Ref<'_>) -> Option<V>,
-    ) -> Result<Option<V>, InsertError> {
+    ) -> Result<Option<V>, Error> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
         let change = V::Kept::making(self.tree.store(), &mut after, make);
@@ -186,7 +204,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         &self,
         key: T::Key<'_>,
         mut value: impl FnMut(Option<V::Ref<'_>>) -> V,
-    ) -> Result<V, InsertError> {
+    ) -> Result<V, Error> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| Some(value(now));
         let change = V::Kept::making(self.tree.store(), &mut after, make);
@@ -204,7 +222,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         key: T::Key<'_>,
         expected: V::Ref<'_>,
         new: V::Ref<'_>,
-    ) -> Result<Result<(), Option<V>>, InsertError> {
+    ) -> Result<Result<(), Option<V>>, Error> {
         let (expected, new) = (V::to_kept(expected), V::to_kept(new));
         V::Kept::check(new)?;
         let is_expected = Cell::new(false);
@@ -292,7 +310,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     pub fn bulk_load<Q: Borrow<K>>(
         &self,
         sorted: impl IntoIterator<Item = (Q, V)>,
-    ) -> Result<usize, BulkError> {
+    ) -> Result<usize, Error> {
         T::load(self, sorted.into_iter())
     }
 
@@ -300,15 +318,15 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     pub(crate) fn insert_sorted<Q: Borrow<K>>(
         &self,
         sorted: impl Iterator<Item = (Q, V)>,
-    ) -> Result<usize, BulkError> {
+    ) -> Result<usize, Error> {
         let (mut loaded, mut last) = (0, None::<Q>);
         for (key, value) in sorted {
             let lent = T::lend(key.borrow());
             if last.is_some_and(|last| !T::ascends(T::lend(last.borrow()), lent)) {
-                return Err(BulkError::Unsorted(loaded));
+                return Err(Error::Unsorted.at(loaded));
             }
             self.insert(lent, value.lend())
-                .map_err(|error| BulkError::at(loaded, error))?;
+                .map_err(|error| error.at(loaded))?;
             (loaded, last) = (loaded + 1, Some(key));
         }
         Ok(loaded)
@@ -335,6 +353,24 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
         self.tree.store().moves()
     }
 
+    /// Whether its nodes are in two tiers. A map in plain memory has one.
+    pub fn is_tiered(&self) -> bool {
+        self.memory().arenas().tiers() > 1
+    }
+
+    /// Committed bytes of fast memory, tables included, and of slow memory. Memory is committed in
+    /// chunks of up to 2 MiB.
+    pub fn committed(&self) -> (usize, usize) {
+        self.tree.store().committed()
+    }
+
+    /// The most bytes of fast and of slow memory.
+    pub fn memory_limits(&self) -> (usize, usize) {
+        let arenas = self.memory().arenas();
+        let limit = |tier| arenas.budget(TierId(tier as u8)).limit();
+        (limit(0), (1..arenas.tiers()).map(limit).sum())
+    }
+
     /// The memory that the nodes live in.
     pub fn memory(&self) -> &T::Memory {
         &self.tree.store().memory
@@ -343,14 +379,14 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// The epoch domain of the map: memory of what is removed or moved comes back once all threads
     /// that were [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each
     /// map has its own, unless it was made in one that it shares with others
-    /// ([`BTree::in_domain`](crate::BTree::in_domain)).
+    /// ([`Builder::domain`]).
     pub fn domain(&self) -> &Domain {
         self.tree.store().domain()
     }
 
     /// The tree as a placement's workers see it.
     pub fn placed(&self) -> Arc<dyn Placed> {
-        self.tree.clone()
+        self.tree.tree()
     }
 
     /// A copy of the value that a word of the tree leads to. The thread is pinned.

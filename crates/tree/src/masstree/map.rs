@@ -1,13 +1,17 @@
 //! The map over a trie of B+trees, [`Masstree`].
 
+use std::sync::Arc;
+
+use timberline_placement::{HeatIn, Placement};
+use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
 use super::{NODE, Tree};
-use crate::map::{ByteTree, Map};
+use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Keep};
-use crate::{InsertError, Stats, Value};
+use crate::{Error, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
 /// themselves: a trie of B+trees, for keys that begin alike.
@@ -37,6 +41,17 @@ use crate::{InsertError, Stats, Value};
 /// ```
 pub type Masstree<K, V, M = Native, const WORDS: usize = NODE> =
     Map<Tree<M, WORDS, <V as Value>::Kept>, K, V>;
+
+impl<M: Memory, const WORDS: usize, H: Keep, K: ?Sized, V> Make<K, V> for Tree<M, WORDS, H> {
+    type Memory = M;
+    const HEAT: HeatIn = HeatIn::Leaf {
+        leaf_bytes: Self::BYTES,
+    };
+
+    fn make(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Result<Self, Error> {
+        Ok(Tree::new(memory, placement, domain)?)
+    }
+}
 
 impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
     const NAME: &'static str = "Masstree";
@@ -81,7 +96,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         key: &[u8],
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         self.upsert(key, change, out)
     }
 
@@ -91,7 +106,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         self.modify(key.as_ref(), change, out)
     }
 

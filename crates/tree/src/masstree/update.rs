@@ -11,7 +11,7 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::descent::{Cursor, End, Locate};
 use super::slice::SLICE;
-use crate::InsertError;
+use crate::Error;
 use crate::abort::{Abort, attempt};
 use crate::btree::node::Block;
 use crate::btree::tree::LockedNode;
@@ -104,7 +104,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         key: &[u8],
         mut change: impl Change,
         mut out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, InsertError> {
+    ) -> Result<Option<R>, Error> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| {

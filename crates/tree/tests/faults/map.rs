@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use timberline_placement::{HeatIn, NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{Art, BTree, BulkError, InsertError, Masstree, Stats, Value};
+use timberline_tree::{Art, BTree, Error, Masstree, Stats, Value};
 
 use crate::bytes::some_key;
 use crate::suite::draw::Draw;
@@ -36,25 +36,21 @@ pub trait Map: Sized + Send + Sync + 'static {
     fn len(&self) -> usize;
     fn clear(&self);
 
-    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError>;
-    fn update(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError>;
+    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error>;
+    fn update(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error>;
     fn modify(
         &self,
         key: &[u8],
         change: impl FnMut(u64) -> Option<u64>,
-    ) -> Result<Option<u64>, InsertError>;
-    fn upsert_with(
-        &self,
-        key: &[u8],
-        value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<u64, InsertError>;
+    ) -> Result<Option<u64>, Error>;
+    fn upsert_with(&self, key: &[u8], value: impl FnMut(Option<u64>) -> u64) -> Result<u64, Error>;
     fn compare_and_set(
         &self,
         key: &[u8],
         expected: u64,
         new: u64,
-    ) -> Result<Result<(), Option<u64>>, InsertError>;
-    fn bulk_load(&self, records: &[Record]) -> Result<usize, BulkError>;
+    ) -> Result<Result<(), Option<u64>>, Error>;
+    fn bulk_load(&self, records: &[Record]) -> Result<usize, Error>;
     fn remove(&self, key: &[u8]) -> Option<u64>;
     fn pop_first(&self) -> Option<Record>;
     fn pop_last(&self) -> Option<Record>;
@@ -163,12 +159,12 @@ macro_rules! every_operation {
             fn clear(&self) {
                 <$map>::clear(self);
             }
-            fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError> {
+            fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error> {
                 let $key = $owned(key);
                 let before = <$map>::insert(self, $by, V::of(value).lend())?;
                 Ok(before.map(V::number))
             }
-            fn update(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError> {
+            fn update(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error> {
                 let $key = $owned(key);
                 let before = <$map>::update(self, $by, V::of(value).lend())?;
                 Ok(before.map(V::number))
@@ -177,7 +173,7 @@ macro_rules! every_operation {
                 &self,
                 key: &[u8],
                 mut change: impl FnMut(u64) -> Option<u64>,
-            ) -> Result<Option<u64>, InsertError> {
+            ) -> Result<Option<u64>, Error> {
                 let $key = $owned(key);
                 let change = |now: V::Ref<'_>| change(number::<V>(now)).map(V::of);
                 let before = <$map>::modify(self, $by, change)?;
@@ -187,7 +183,7 @@ macro_rules! every_operation {
                 &self,
                 key: &[u8],
                 mut value: impl FnMut(Option<u64>) -> u64,
-            ) -> Result<u64, InsertError> {
+            ) -> Result<u64, Error> {
                 let $key = $owned(key);
                 let value = |now: Option<V::Ref<'_>>| V::of(value(now.map(number::<V>)));
                 <$map>::upsert_with(self, $by, value).map(V::number)
@@ -197,13 +193,13 @@ macro_rules! every_operation {
                 key: &[u8],
                 expected: u64,
                 new: u64,
-            ) -> Result<Result<(), Option<u64>>, InsertError> {
+            ) -> Result<Result<(), Option<u64>>, Error> {
                 let $key = $owned(key);
                 let (expected, new) = (V::of(expected), V::of(new));
                 let set = <$map>::compare_and_set(self, $by, expected.lend(), new.lend())?;
                 Ok(set.map_err(|other| other.map(V::number)))
             }
-            fn bulk_load(&self, records: &[Record]) -> Result<usize, BulkError> {
+            fn bulk_load(&self, records: &[Record]) -> Result<usize, Error> {
                 let records = records.iter().map(|(key, value)| ($owned(key), V::of(*value)));
                 <$map>::bulk_load(self, records)
             }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use timberline_tier::{OutOfMemory, TierId};
-use timberline_tree::{BulkError, InsertError};
+use timberline_tree::Error;
 
 use crate::map::{Key, Map, Record};
 use crate::suite::draw::Draw;
@@ -60,10 +60,10 @@ pub struct Refused {
     pub done: usize,
 }
 
-impl From<InsertError> for Refused {
-    fn from(error: InsertError) -> Self {
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
         match error {
-            InsertError::Full(full) => Refused { full, done: 0 },
+            Error::OutOfMemory(full) => Refused { full, done: 0 },
             other => panic!("{other}"),
         }
     }
@@ -125,7 +125,13 @@ impl Op {
             }
             Op::BulkLoad(records) => match map.bulk_load(records) {
                 Ok(loaded) => Answer::Loaded(loaded),
-                Err(BulkError::Full(done, full)) => return Err(Refused { full, done }),
+                Err(Error::Record { position, error }) => {
+                    let refused = Refused::from(*error);
+                    return Err(Refused {
+                        done: position,
+                        ..refused
+                    });
+                }
                 Err(other) => panic!("{other}"),
             },
             Op::Remove(key) => Answer::Value(map.remove(key)),

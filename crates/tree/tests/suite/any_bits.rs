@@ -10,7 +10,7 @@ use std::sync::Arc;
 use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::Arenas;
-use timberline_tree::{BulkError, Full, Stats};
+use timberline_tree::{Error, OutOfMemory, Stats};
 
 use super::TestMap;
 use super::map::Bounds;
@@ -53,7 +53,7 @@ impl<T: TestMap> TestMap for AnyBits<T> {
     const SIZES: usize = T::SIZES;
     const EMPTY_NODES: usize = T::EMPTY_NODES;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
         T::make(arenas, placement).map(AnyBits)
     }
     fn leaf_of(key: u64) -> NodeKey {
@@ -74,7 +74,7 @@ impl<T: TestMap> TestMap for AnyBits<T> {
     fn stats(&self) -> Stats {
         self.0.stats()
     }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         let before = self.0.insert(key, self.other(value))?;
         Ok(before.map(|before| self.other(before)))
     }
@@ -124,7 +124,7 @@ impl<T: TestMap> TestMap for AnyBits<T> {
     fn clear(&self) {
         self.0.clear();
     }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, Error> {
         let sorted = sorted.into_iter();
         let disguised = sorted.map(|(key, value)| (key, self.other(value)));
         self.0.bulk_load(disguised)

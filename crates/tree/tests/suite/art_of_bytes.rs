@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use timberline_placement::Placement;
 use timberline_tier::{Arenas, Native};
-use timberline_tree::{Art, InsertError};
+use timberline_tree::{Art, Error};
 
 use crate::bytes::byte_map;
 
 byte_map!([] Art<[u8], u64>, {
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
         Ok(Art::in_memory(Native(arenas), placement).expect("small arenas"))
     }
 });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timberline_placement::{Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::art::Reach;
-use timberline_tree::{Art, BulkError, Full, InsertError, Stats};
+use timberline_tree::{Art, Error, Stats};
 
 use crate::suite::map::Bounds;
 use crate::values::{ValueMap, value_map};
@@ -25,7 +25,7 @@ value_map!(
         const MANY: u64 = 6_400;
         const EMPTY_NODES: usize = 0;
 
-        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
             Ok(Art::in_memory(Native(arenas), placement).expect("small arenas"))
         }
     }

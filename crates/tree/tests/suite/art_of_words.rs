@@ -7,7 +7,7 @@ use timberline_placement::{Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
 use timberline_tree::art::Reach;
-use timberline_tree::{Art, BulkError, Full, Stats};
+use timberline_tree::{Art, Error, OutOfMemory, Stats};
 
 use crate::suite::map::{Bounds, full};
 use crate::suite::{TestMap, rooms};
@@ -23,7 +23,7 @@ impl<R: Reach> TestMap for Map<R> {
     const SIZES: usize = 8;
     const EMPTY_NODES: usize = 0;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
         Ok(Map(
             Art::in_memory(Native(arenas), placement).expect("small arenas")
         ))
@@ -40,7 +40,7 @@ impl<R: Reach> TestMap for Map<R> {
     fn stats(&self) -> Stats {
         self.0.stats()
     }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         self.0.insert(&key, value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
@@ -82,7 +82,7 @@ impl<R: Reach> TestMap for Map<R> {
     fn clear(&self) {
         self.0.clear();
     }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, Error> {
         self.0.bulk_load(sorted)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timberline_placement::{Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{BTree, BulkError, Full, Stats};
+use timberline_tree::{BTree, Error, OutOfMemory, Stats};
 
 use crate::suite::TestMap;
 use crate::suite::map::{Bounds, full};
@@ -19,7 +19,7 @@ pub type Map<const WORDS: usize> = BTree<u64, u64, Native, WORDS>;
 impl<const WORDS: usize> TestMap for Map<WORDS> {
     const NODE_BYTES: usize = Self::NODE_BYTES;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
         BTree::in_memory(Native(arenas), placement)
     }
     fn arenas(&self) -> &Arenas {
@@ -34,7 +34,7 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
     fn stats(&self) -> Stats {
         self.stats()
     }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         self.insert(key, value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
@@ -76,7 +76,7 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
     fn clear(&self) {
         self.clear();
     }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, Error> {
         self.bulk_load(sorted)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use timberline_tree::BulkError;
+use timberline_tree::Error;
 
 use super::draw::{Draw, seed};
 use super::{TestMap, check, placing, rooms};
@@ -45,7 +45,7 @@ pub fn an_unsorted_bulk_load_says_where<T: TestMap>() {
     ] {
         let (map, placing) = make::<T>();
         let outcome = map.bulk_load(keys.iter().map(|&key| (key, 1)));
-        assert_eq!(outcome, Err(BulkError::Unsorted(wrong)), "{keys:?}");
+        assert_eq!(outcome, Err(Error::Unsorted.at(wrong)), "{keys:?}");
         let line = outcome.unwrap_err().to_string();
         assert!(
             line.contains(&wrong.to_string()) && !line.contains('\n'),

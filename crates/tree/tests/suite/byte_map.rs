@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_tier::Arenas;
-use timberline_tree::{InsertError, Stats};
+use timberline_tree::{Error, Stats};
 
 use crate::suite::any_bits;
 
@@ -14,7 +14,7 @@ pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// A concurrent ordered map from byte strings to words, whose nodes live in arenas.
 pub trait ByteMap: Sized + Send + Sync {
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, InsertError>;
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error>;
     /// The name of the leaf that covers `key`.
     fn leaf_of(key: &[u8]) -> NodeKey {
         NodeKey::leaf(key.into())
@@ -23,13 +23,9 @@ pub trait ByteMap: Sized + Send + Sync {
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
 
-    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, InsertError>;
+    fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error>;
     fn update(&self, key: &[u8], value: u64) -> Option<u64>;
-    fn upsert_with(
-        &self,
-        key: &[u8],
-        value: impl FnMut(Option<u64>) -> u64,
-    ) -> Result<u64, InsertError>;
+    fn upsert_with(&self, key: &[u8], value: impl FnMut(Option<u64>) -> u64) -> Result<u64, Error>;
     fn remove(&self, key: &[u8]) -> Option<u64>;
     fn get(&self, key: &[u8]) -> Option<u64>;
     fn get_many(&self, keys: &[&[u8]], values: &mut [Option<u64>]);
@@ -73,7 +69,7 @@ macro_rules! byte_map {
             fn stats(&self) -> timberline_tree::Stats {
                 self.stats()
             }
-            fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, timberline_tree::InsertError> {
+            fn insert(&self, key: &[u8], value: u64) -> Result<Option<u64>, timberline_tree::Error> {
                 let before = self.insert(key, disguised(self, value))?;
                 Ok(before.map(|before| disguised(self, before)))
             }
@@ -86,7 +82,7 @@ macro_rules! byte_map {
                 &self,
                 key: &[u8],
                 mut value: impl FnMut(Option<u64>) -> u64,
-            ) -> Result<u64, timberline_tree::InsertError> {
+            ) -> Result<u64, timberline_tree::Error> {
                 let after = self.upsert_with(key, |now| {
                     let now = now.map(|now| disguised(self, now));
                     disguised(self, value(now))

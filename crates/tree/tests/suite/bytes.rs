@@ -7,7 +7,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use timberline_tier::{Arenas, ArenasConfig, TierId};
-use timberline_tree::{InsertError, MAX_KEY};
+use timberline_tree::{Error, MAX_KEY};
 
 use crate::suite::draw::{Draw, seed};
 use crate::suite::placing::{self, Placing};
@@ -179,10 +179,10 @@ pub fn long_keys_and_one_too_long<T: ByteMap>() {
         same(&map, &model);
     }
     let refused = map.insert(&long(MAX_KEY + 1, 0), 1);
-    assert_eq!(refused, Err(InsertError::KeyTooLong(MAX_KEY + 1)));
+    assert_eq!(refused, Err(Error::KeyTooLong(MAX_KEY + 1)));
     assert!(refused.unwrap_err().to_string().contains("65535"));
     let refused = map.upsert_with(&long(MAX_KEY + 5, 0), |_| 1);
-    assert_eq!(refused, Err(InsertError::KeyTooLong(MAX_KEY + 5)));
+    assert_eq!(refused, Err(Error::KeyTooLong(MAX_KEY + 5)));
     assert_eq!(map.get(&long(MAX_KEY + 1, 0)), None);
     assert_eq!(map.remove(&long(2 * MAX_KEY, 0)), None);
     ends_well(&map, &model, &placing);
@@ -220,7 +220,7 @@ pub fn a_failed_allocation_leaves_the_map_as_it_was<T: ByteMap>() {
                 }
                 match map.insert(&key, value) {
                     Ok(before) => assert_eq!(before, model.insert(key, value)),
-                    Err(InsertError::Full(full)) => {
+                    Err(Error::OutOfMemory(full)) => {
                         assert_eq!(full.tier, TierId::SLOW);
                         failures += 1;
                         same(&map, &model);

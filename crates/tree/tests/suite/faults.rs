@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use timberline_placement::Move;
 use timberline_tier::TierId;
-use timberline_tree::BulkError;
+use timberline_tree::Error;
 
 use super::draw::{Draw, seed};
+use super::map::full;
 use super::placing::{self, Placing};
 use super::{TestMap, check, names, rooms};
 
@@ -65,10 +66,10 @@ pub fn a_failed_allocation_ends_a_bulk_load_cleanly<T: TestMap>() {
             map.arenas().fail_from(tier, nth);
             let loaded = match map.bulk_load(records.iter().copied()) {
                 Ok(loaded) => loaded,
-                Err(BulkError::Full(at, full)) => {
-                    assert_eq!(full.tier, TierId::SLOW);
+                Err(Error::Record { position, error }) => {
+                    assert_eq!(full(*error).tier, TierId::SLOW);
                     failures += 1;
-                    at
+                    position
                 }
                 Err(other) => panic!("{other}"),
             };

@@ -1,11 +1,11 @@
-//! Full tiers: new nodes go slow, then inserts are refused; nothing else changes, and no budget is
+//! OutOfMemory tiers: new nodes go slow, then inserts are refused; nothing else changes, and no budget is
 //! exceeded.
 
 use std::collections::BTreeMap;
 
 use timberline_placement::{Move, NodeKey};
 use timberline_tier::{Arenas, ArenasConfig, TierId};
-use timberline_tree::Full;
+use timberline_tree::OutOfMemory;
 
 use super::draw::{Draw, seed};
 use super::placing::{self, Placing};
@@ -16,7 +16,7 @@ fn make<T: TestMap>(arenas: Arenas, placing: &Placing) -> T {
 }
 
 /// Inserts random records until there is no room for one, which is returned.
-fn fill(map: &impl TestMap, model: &mut BTreeMap<u64, u64>, draw: &mut Draw) -> (u64, Full) {
+fn fill(map: &impl TestMap, model: &mut BTreeMap<u64, u64>, draw: &mut Draw) -> (u64, OutOfMemory) {
     for _ in 0..1_000_000 {
         let (key, value) = (draw.word(), draw.word());
         match map.insert(key, value) {
@@ -267,7 +267,7 @@ pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
 pub fn any_budget_down_to_nothing_is_kept<T: TestMap>() {
     let seed = seed();
     let none = T::make(rooms::two(0, 0), placing::fast_first(seed).placement);
-    let none = none.and_then(|map| map.insert(1, 1));
+    let none = none.and_then(|map| Ok(map.insert(1, 1)?));
     let line = none.expect_err("no node fits into nothing").to_string();
     assert!(line.contains("is full") && !line.contains('\n'), "{line}");
 

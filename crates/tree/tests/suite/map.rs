@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::Arenas;
-use timberline_tree::{BulkError, Full, InsertError, Stats};
+use timberline_tree::{Error, OutOfMemory, Stats};
 
 use super::rooms::CHUNK;
 
@@ -14,9 +14,9 @@ use super::rooms::CHUNK;
 pub type Bounds = (Bound<u64>, Bound<u64>);
 
 /// The only thing that an insert of a short key may be refused for.
-pub fn full(error: InsertError) -> Full {
+pub fn full(error: Error) -> OutOfMemory {
     match error {
-        InsertError::Full(full) => full,
+        Error::OutOfMemory(full) => full,
         other => panic!("{other}"),
     }
 }
@@ -43,7 +43,7 @@ pub trait TestMap: Sized + Send + Sync {
     /// Nodes of a map without records.
     const EMPTY_NODES: usize = 1;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error>;
     /// The name of the leaf that covers `key`.
     fn leaf_of(key: u64) -> NodeKey {
         NodeKey::of_word(key, 0)
@@ -57,7 +57,7 @@ pub trait TestMap: Sized + Send + Sync {
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
 
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full>;
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory>;
     fn update(&self, key: u64, value: u64) -> Option<u64>;
     fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>>;
     fn remove(&self, key: u64) -> Option<u64>;
@@ -74,7 +74,7 @@ pub trait TestMap: Sized + Send + Sync {
     fn pop_first(&self) -> Option<(u64, u64)>;
     fn pop_last(&self) -> Option<(u64, u64)>;
     fn clear(&self);
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError>;
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, Error>;
 
     /// All records, in order.
     fn all(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timberline_placement::{NodeKey, Placed, Placement};
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{BulkError, Full, InsertError, Masstree, Stats};
+use timberline_tree::{Error, Masstree, Stats};
 
 use crate::masstree_of_words::{bound, leaf_of};
 use crate::suite::map::Bounds;
@@ -18,7 +18,7 @@ value_map!(
     {
         const NODE_BYTES: usize = Self::NODE_BYTES;
 
-        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+        fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
             Masstree::in_memory(Native(arenas), placement)
         }
 

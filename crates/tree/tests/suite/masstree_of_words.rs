@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{BulkError, ByteKey, Full, Masstree, Stats};
+use timberline_tree::{ByteKey, Error, Masstree, OutOfMemory, Stats};
 
 use crate::suite::TestMap;
 use crate::suite::map::{Bounds, full};
@@ -54,7 +54,7 @@ pub fn bound(bound: &Bound<u64>) -> Bound<&u64> {
 impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
     const NODE_BYTES: usize = Masstree::<K, u64, Native, WORDS>::NODE_BYTES;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
         Masstree::in_memory(Native(arenas), placement).map(Map)
     }
     fn leaf_of(key: u64) -> NodeKey {
@@ -78,7 +78,7 @@ impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
     fn stats(&self) -> Stats {
         self.0.stats()
     }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         self.0.insert(&K::of(key), value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
@@ -124,7 +124,7 @@ impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
     fn clear(&self) {
         self.0.clear();
     }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, Error> {
         let written = |(key, value)| (K::of(key), value);
         self.0.bulk_load(sorted.into_iter().map(written))
     }

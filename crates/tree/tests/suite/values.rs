@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use timberline_placement::{Move, NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, TierId};
-use timberline_tree::{BulkError, Full, InsertError, MAX_VALUE, Stats};
+use timberline_tree::{Error, MAX_VALUE, OutOfMemory, Stats};
 
 use crate::suite::draw::{Draw, seed};
 use crate::suite::map::{Bounds, full};
@@ -25,7 +25,7 @@ pub trait ValueMap: Sized + Send + Sync {
     const MANY: u64 = 25 * Self::NODE_BYTES as u64;
     const EMPTY_NODES: usize = 1;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full>;
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error>;
     fn leaf_of(key: u64) -> NodeKey {
         NodeKey::of_word(key, 0)
     }
@@ -34,25 +34,25 @@ pub trait ValueMap: Sized + Send + Sync {
     fn placed(&self) -> Arc<dyn Placed>;
     fn stats(&self) -> Stats;
 
-    fn insert(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError>;
-    fn update(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError>;
+    fn insert(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+    fn update(&self, key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn modify(
         &self,
         key: u64,
         change: impl FnMut(&[u8]) -> Option<Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>, InsertError>;
+    ) -> Result<Option<Vec<u8>>, Error>;
     fn upsert_with(
         &self,
         key: u64,
         value: impl FnMut(Option<&[u8]>) -> Vec<u8>,
-    ) -> Result<Vec<u8>, InsertError>;
+    ) -> Result<Vec<u8>, Error>;
     #[allow(clippy::type_complexity)]
     fn compare_and_set(
         &self,
         key: u64,
         expected: &[u8],
         new: &[u8],
-    ) -> Result<Result<(), Option<Vec<u8>>>, InsertError>;
+    ) -> Result<Result<(), Option<Vec<u8>>>, Error>;
     fn remove(&self, key: u64) -> Option<Vec<u8>>;
     fn get(&self, key: u64) -> Option<Vec<u8>>;
     fn get_with<R>(&self, key: u64, read: impl FnOnce(&[u8]) -> R) -> Option<R>;
@@ -68,10 +68,7 @@ pub trait ValueMap: Sized + Send + Sync {
     fn pop_first(&self) -> Option<(u64, Vec<u8>)>;
     fn pop_last(&self) -> Option<(u64, Vec<u8>)>;
     fn clear(&self);
-    fn bulk_load(
-        &self,
-        sorted: impl IntoIterator<Item = (u64, Vec<u8>)>,
-    ) -> Result<usize, BulkError>;
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Result<usize, Error>;
 }
 
 /// Implements [`ValueMap`] by a map's operations of the same names: keys as the first closure makes them, bounds as the second.
@@ -92,24 +89,24 @@ macro_rules! value_map {
             fn stats(&self) -> Stats {
                 <$map>::stats(self)
             }
-            fn insert(&self, $key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError> {
+            fn insert(&self, $key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
                 self.insert($by, value)
             }
-            fn update(&self, $key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, InsertError> {
+            fn update(&self, $key: u64, value: &[u8]) -> Result<Option<Vec<u8>>, Error> {
                 self.update($by, value)
             }
             fn modify(
                 &self,
                 $key: u64,
                 change: impl FnMut(&[u8]) -> Option<Vec<u8>>,
-            ) -> Result<Option<Vec<u8>>, InsertError> {
+            ) -> Result<Option<Vec<u8>>, Error> {
                 self.modify($by, change)
             }
             fn upsert_with(
                 &self,
                 $key: u64,
                 value: impl FnMut(Option<&[u8]>) -> Vec<u8>,
-            ) -> Result<Vec<u8>, InsertError> {
+            ) -> Result<Vec<u8>, Error> {
                 self.upsert_with($by, value)
             }
             fn compare_and_set(
@@ -117,7 +114,7 @@ macro_rules! value_map {
                 $key: u64,
                 expected: &[u8],
                 new: &[u8],
-            ) -> Result<Result<(), Option<Vec<u8>>>, InsertError> {
+            ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
                 self.compare_and_set($by, expected, new)
             }
             fn remove(&self, $key: u64) -> Option<Vec<u8>> {
@@ -158,7 +155,7 @@ macro_rules! value_map {
             fn bulk_load(
                 &self,
                 sorted: impl IntoIterator<Item = (u64, Vec<u8>)>,
-            ) -> Result<usize, BulkError> {
+            ) -> Result<usize, Error> {
                 self.bulk_load(sorted)
             }
         }
@@ -192,7 +189,7 @@ impl<T: ValueMap> TestMap for Encoded<T> {
     const SIZES: usize = 12;
     const EMPTY_NODES: usize = T::EMPTY_NODES;
 
-    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Full> {
+    fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Result<Self, Error> {
         T::make(arenas, placement).map(Encoded)
     }
     fn leaf_of(key: u64) -> NodeKey {
@@ -210,7 +207,7 @@ impl<T: ValueMap> TestMap for Encoded<T> {
     fn stats(&self) -> Stats {
         self.0.stats()
     }
-    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, Full> {
+    fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
         let before = self.0.insert(key, &encode(value)).map_err(full)?;
         Ok(before.map(|before| decode(&before)))
     }
@@ -263,7 +260,7 @@ impl<T: ValueMap> TestMap for Encoded<T> {
     fn clear(&self) {
         self.0.clear();
     }
-    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, BulkError> {
+    fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, u64)>) -> Result<usize, Error> {
         let encoded = |(key, value)| (key, encode(value));
         self.0.bulk_load(sorted.into_iter().map(encoded))
     }
@@ -428,10 +425,10 @@ pub fn too_long_is_an_error_that_names_the_limit<T: ValueMap>() {
     for error in refused {
         let line = error.to_string();
         assert!(line.contains("65536") && !line.contains('\n'), "{line}");
-        assert!(matches!(error, InsertError::ValueTooLong(len) if len > MAX_VALUE));
+        assert!(matches!(error, Error::ValueTooLong(len) if len > MAX_VALUE));
     }
     let loaded = strings.bulk_load([(200, encode(200)), (201, long)]);
-    assert_eq!(loaded, Err(BulkError::ValueTooLong(1, MAX_VALUE + 1)));
+    assert_eq!(loaded, Err(Error::ValueTooLong(MAX_VALUE + 1).at(1)));
     assert_eq!(map.remove(200), Some(200));
     check::at_rest(&map, &model, &placing);
     check::nothing_leaked(&map);
