@@ -30,7 +30,7 @@ pub use error::{Error, MAX_KEY, MAX_VALUE};
 pub use key::ByteKey;
 pub use map::{Builder, Map};
 pub use masstree::Masstree;
-pub use range::Records;
+pub use range::{AsyncRange, Records};
 pub use timberline_tier::OutOfMemory;
 pub use value::{Bytes, Form, Kept, Value, Word};
 pub use word::Key;

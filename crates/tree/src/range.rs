@@ -33,6 +33,31 @@ pub trait Ordered: Send + Sync + 'static {
         limit: usize,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> usize;
+
+    /// Has the memory fetch what lies on the way to `key`, yielding at each node.
+    fn approach(&self, key: &[u8]) -> impl Future<Output = ()>;
+}
+
+/// An iterator that reads records ahead, and can have the memory fetch them first.
+pub trait Approach: Iterator {
+    /// Has the memory fetch what the next call of `next` would wait for, if it is to read more,
+    /// yielding meanwhile.
+    fn approach(&self) -> impl Future<Output = ()>;
+}
+
+/// The records of a range, which come while other tasks run: see
+/// [`Map::range_async`](crate::Map::range_async).
+#[derive(Debug)]
+pub struct AsyncRange<R>(pub(crate) R);
+
+impl<R: Approach> AsyncRange<R> {
+    /// The next record. Yields where it would wait for memory: before it copies a leaf of a B+tree,
+    /// or a batch of another map's records. Between calls nothing is held, and a future that is
+    /// dropped loses no record.
+    pub async fn next(&mut self) -> Option<R::Item> {
+        self.0.approach().await;
+        self.0.next()
+    }
 }
 
 /// The most records that are copied at once; the first batches are smaller.
@@ -187,6 +212,19 @@ impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Iterator for Records<K, V, T> {
         }
         let record = self.back.records.pop_front()?;
         Some(self.back.typed::<K>(record))
+    }
+}
+
+impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Approach for Records<K, V, T> {
+    async fn approach(&self) {
+        if self.front.records.is_empty()
+            && let Some(span) = &self.unread
+        {
+            let (Bound::Included(low) | Bound::Excluded(low)) = &span.low else {
+                return self.tree.approach(&[]).await;
+            };
+            self.tree.approach(low).await;
+        }
     }
 }
 

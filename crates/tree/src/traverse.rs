@@ -116,6 +116,29 @@ impl<T: Traversal + Unpin> Future for Yielding<T> {
     }
 }
 
+/// Steps another's traversal, which goes on to be looked at.
+impl<T: Traversal> Traversal for &mut T {
+    type Output = T::Output;
+
+    #[inline(always)]
+    fn step(&mut self) -> Poll<T::Output> {
+        (**self).step()
+    }
+}
+
+/// Yields once, for what was prefetched to arrive.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    let once = |context: &mut Context<'_>| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    };
+    std::future::poll_fn(once).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

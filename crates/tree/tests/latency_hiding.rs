@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use timberline_placement::AllSlow;
 use timberline_tier::emulator::{
     Base, CacheSize, Emulated, LineCounts, Profile, set_thread_cache, thread_counts,
 };
-use timberline_tier::{Arenas, ArenasConfig, Memory, TierId};
+use timberline_tier::{Arenas, ArenasConfig, TierId};
 use timberline_tree::BTree;
 use timberline_tree::traverse::{DEPTH, MAX_DEPTH};
 
@@ -145,41 +145,4 @@ fn a_ring_allocates_nothing() {
     map.get_many(&keys, &mut values);
     let allocations = allocation_counter::measure(|| map.get_many(&keys, &mut values));
     assert_eq!(allocations.count_total, 0, "{allocations:?}");
-}
-
-#[test]
-fn an_abandoned_lookup_lets_go_of_the_epoch() {
-    let map = far_away();
-    let mut context = Context::from_waker(Waker::noop());
-    let mut lookup = Box::pin(map.get_async(6));
-    assert_eq!(lookup.as_mut().poll(&mut context), Poll::Pending);
-    assert!(map.domain().is_pinned());
-    drop(lookup);
-    assert!(!map.domain().is_pinned());
-}
-
-#[test]
-fn a_forgotten_lookup_holds_back_memory_of_its_own_map_alone() {
-    let (map, other) = (far_away(), far_away());
-    let forget = || {
-        let mut lookup = Box::pin(map.get_async(6));
-        let polled = lookup
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()));
-        assert_eq!(polled, Poll::Pending);
-        std::mem::forget(lookup);
-        other.get(6);
-    };
-    std::thread::scope(|scope| scope.spawn(forget).join().unwrap());
-    let stuck = [&map, &other].map(|map| map.stats().stuck_threads);
-    assert_eq!(stuck, [1, 0], "of those that ended");
-    let left = [&map, &other].map(|map| {
-        map.clear();
-        map.domain().collect();
-        let arenas = map.memory().arenas();
-        let used = (0..arenas.tiers()).map(|tier| arenas.used(TierId(tier as u8)));
-        used.sum::<usize>() - map.stats().bytes_in_nodes
-    });
-    assert!(left[0] > 0, "nothing comes back");
-    assert_eq!(left[1], 0);
 }

@@ -137,9 +137,8 @@ impl Garbage<'_> {
         self.core.epoch.load(Relaxed)
     }
 
-    /// Whether a thread is visibly pinned in an earlier epoch.
+    /// Whether a thread is visibly pinned in an earlier epoch, or an owned guard is left from one.
     fn is_held_back(&self, epoch: u64) -> bool {
-        let mut pinned = self.core.slots.iter().filter_map(Slot::pinned);
-        pinned.any(|pinned| pinned != epoch)
+        self.core.slots.iter().any(|slot| slot.holds_back(epoch))
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::core::Core;
-use super::guard::Guard;
+use super::guard::{Guard, OwnedGuard};
+use super::slot::Slot;
 use super::thread;
 
 /// Those who see each other's nodes: what is deferred in a domain waits for threads that are pinned
@@ -61,6 +62,21 @@ impl Domain {
     #[inline(never)]
     fn pin_otherwise(&self) -> Guard<'_> {
         Guard::otherwise(thread::slot(&self.shared))
+    }
+
+    /// Pins without a thread: the guard may be sent to others, and kept by a future. May make calls
+    /// as [`pin`](Self::pin) does.
+    ///
+    /// # Panics
+    /// As [`pin`](Self::pin).
+    pub fn owned_guard(&self) -> OwnedGuard<'_> {
+        self.pin().owned()
+    }
+
+    /// How many owned guards live, or were forgotten.
+    pub fn owned_guards(&self) -> usize {
+        let owned = self.core().slots.iter().map(Slot::owned);
+        owned.sum::<u64>() as usize
     }
 
     /// Whether the calling thread is pinned in this domain.

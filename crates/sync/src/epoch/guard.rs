@@ -1,16 +1,18 @@
-//! A [`Guard`] keeps its thread pinned, and takes what is to be called later.
+//! A [`Guard`] keeps its thread pinned, and takes what is to be called later. An [`OwnedGuard`] is
+//! no thread's. Either lends a [`Pinned`], the proof that it is there.
 //!
 //! The common case asks one question each way. To pin: is the thread's slot idle? Then the epoch
 //! goes there. To unpin: is its state zero, which means that this guard is the only one, and
 //! nothing is to be done? Then the slot is idle again. Everything else is out of line.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::thread::panicking;
 use std::vec;
 
 use super::core::{Core, Garbage};
 use super::deferred::Deferred;
-use super::slot::{Bag, ENDS, FLUSHES, IS_DUE, IS_FENCED, Mine, NESTED};
+use super::slot::{Bag, ENDS, FLUSHES, IS_DUE, IS_FENCED, Mine, NESTED, Slot};
 use super::{Domain, barrier, thread};
 
 /// Calls in a bag: with each bag goes a system call (about a microsecond) and a lock.
@@ -98,6 +100,21 @@ impl<'d> Guard<'d> {
         self.mine.raise(FLUSHES);
     }
 
+    /// The proof that it is there.
+    #[inline(always)]
+    pub fn pinned(&self) -> Pinned<'_> {
+        Pinned(PhantomData)
+    }
+
+    /// An owned guard that begins now, when the thread is pinned.
+    pub(super) fn owned(&self) -> OwnedGuard<'d> {
+        let slot = self.mine.slot();
+        OwnedGuard {
+            slot,
+            epoch: self.mine.hold(),
+        }
+    }
+
     /// Whether it is a guard of this domain.
     pub fn is_of(&self, domain: &Domain) -> bool {
         std::ptr::eq(self.mine.core(), domain.core())
@@ -175,6 +192,57 @@ impl Drop for Guard<'_> {
 impl fmt::Debug for Guard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Guard")
+    }
+}
+
+/// As long as one of these lives, what can be reached meanwhile is not freed, whichever thread has
+/// it: a future keeps one from poll to poll.
+///
+/// It is counted in the slot of the thread that made it, so it costs a locked instruction to make,
+/// and one to drop. One that is forgotten holds back the garbage of its domain until that ends;
+/// [`Domain::owned_guards`] counts it.
+#[must_use = "nothing is held back when the guard is dropped"]
+pub struct OwnedGuard<'d> {
+    slot: &'d Slot,
+    epoch: u64,
+}
+
+impl OwnedGuard<'_> {
+    /// The proof that it is there.
+    #[inline(always)]
+    pub fn pinned(&self) -> Pinned<'_> {
+        Pinned(PhantomData)
+    }
+}
+
+impl Drop for OwnedGuard<'_> {
+    fn drop(&mut self) {
+        self.slot.release(self.epoch);
+    }
+}
+
+impl fmt::Debug for OwnedGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnedGuard")
+    }
+}
+
+/// The proof that a guard lives for as long as `'g`, of either kind: what is reached meanwhile may
+/// be looked at for as long. It takes no room.
+#[derive(Clone, Copy, Debug)]
+pub struct Pinned<'g>(PhantomData<&'g ()>);
+
+impl<'g> From<&'g Guard<'_>> for Pinned<'g> {
+    #[inline(always)]
+    fn from(guard: &'g Guard<'_>) -> Self {
+        guard.pinned()
+    }
+}
+
+impl<'g> From<&'g OwnedGuard<'_>> for Pinned<'g> {
+    #[inline(always)]
+    fn from(guard: &'g OwnedGuard<'_>) -> Self {
+        guard.pinned()
     }
 }
 

@@ -1,8 +1,8 @@
 //! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has
 //! yet to seal.
 //!
-//! Others read [`Slot::pinned`]; all else belongs to the thread whose slot it is, which reaches it
-//! through [`Mine`].
+//! Others read [`Slot::holds_back`], and release what [`Mine::hold`] counted; all else belongs to
+//! the thread whose slot it is, which reaches it through [`Mine`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -42,6 +42,8 @@ pub const IS_STUCK: u32 = 1 << 31;
 /// A thread's place in a domain.
 pub struct Slot {
     epoch: AtomicU64,
+    /// Owned guards that were made here in even epochs and in odd ones, and still live.
+    owned: [AtomicU64; 2],
     /// Zero is the common case: the thread has the slot, one guard at most, and nothing else to do.
     state: Cell<u32>,
     core: Cell<*const Core>,
@@ -58,17 +60,34 @@ impl Slot {
     pub fn new() -> Self {
         Slot {
             epoch: AtomicU64::new(UNPINNED),
+            owned: [AtomicU64::new(0), AtomicU64::new(0)],
             state: Cell::new(IS_FREE),
             core: Cell::new(ptr::null()),
             bag: Cell::new(Bag::new()),
         }
     }
 
-    /// The epoch that its thread is visibly pinned in. What threads did that are seen to have left
-    /// it happened before this.
-    pub fn pinned(&self) -> Option<u64> {
-        let epoch = self.epoch.load(Acquire);
-        (epoch >= FIRST_EPOCH).then_some(epoch)
+    /// Whether the domain, which is in this epoch, has to stay there: the thread is visibly pinned
+    /// in another one, or an owned guard lives that was made here in another one. What was done
+    /// under guards that are seen to have gone happened before this.
+    pub fn holds_back(&self, epoch: u64) -> bool {
+        // In this order: to see the thread leave is to see the owned guards that it left behind.
+        let pinned = self.epoch.load(Acquire);
+        (pinned >= FIRST_EPOCH && pinned != epoch) || self.owned_in(epoch + 1).load(Acquire) > 0
+    }
+
+    /// Owned guards that were made here and still live.
+    pub fn owned(&self) -> u64 {
+        self.owned.iter().map(|owned| owned.load(Relaxed)).sum()
+    }
+
+    /// One owned guard less, of those that were made in epochs of this parity; by any thread.
+    pub fn release(&self, epoch: u64) {
+        self.owned_in(epoch).fetch_sub(1, Release);
+    }
+
+    fn owned_in(&self, epoch: u64) -> &AtomicU64 {
+        &self.owned[epoch as usize % 2]
     }
 
     /// Says that the thread is pinned in an epoch.
@@ -143,6 +162,16 @@ impl<'d> Mine<'d> {
 
     pub fn lower(self, flag: u32) {
         self.set_state(self.state() & !flag);
+    }
+
+    /// Counts an owned guard, which stays when the thread unpins: it is pinned now. Returns the
+    /// epoch to [`release`](Slot::release) it by.
+    pub fn hold(self) -> u64 {
+        debug_assert!(self.is_pinned());
+        let epoch = self.slot.epoch.load(Relaxed);
+        // Relaxed, for whoever sees the thread leave sees this too.
+        self.slot.owned_in(epoch).fetch_add(1, Relaxed);
+        epoch
     }
 
     /// As [`Slot::leave`], whatever the state is.

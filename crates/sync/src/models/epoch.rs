@@ -56,6 +56,22 @@ impl World {
         self.indices.lock().unwrap().give_back(index);
     }
 
+    /// What a future does: pins a thread to make an owned guard, and looks when that has unpinned.
+    fn read_owned(&self) -> u64 {
+        let index = self.indices.lock().unwrap().take();
+        let slot = self.domain.slots.of(index);
+        self.domain.enter(slot);
+        light();
+        // SAFETY: the index is this thread's.
+        let epoch = unsafe { slot.mine() }.hold();
+        slot.leave();
+        let node = &self.nodes[self.link.load(Acquire)];
+        // SAFETY: loom looks whether anybody writes meanwhile.
+        node.with(|node| assert_eq!(unsafe { *node }, ALIVE));
+        self.indices.lock().unwrap().give_back(index);
+        epoch
+    }
+
     /// Unlinks the first node and seals the freeing of it.
     fn replace(this: &Arc<Self>) {
         this.link.store(1, Release);
@@ -102,6 +118,56 @@ fn a_reader_never_sees_a_freed_node() {
         let reader = thread::spawn({
             let world = world.clone();
             move || world.read(2, light)
+        });
+        World::replace(&world);
+        world.collect();
+        world.collect();
+        reader.join().unwrap();
+        world.settle();
+    });
+}
+
+/// Nor does one with an owned guard, which has left its slot when it looks.
+#[test]
+fn an_owned_guard_never_sees_a_freed_node() {
+    check(Some(3), || {
+        let world = World::new();
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || {
+                let epoch = world.read_owned();
+                let slot = world.domain.slots.of(1);
+                slot.release(epoch);
+            }
+        });
+        World::replace(&world);
+        world.collect();
+        world.collect();
+        reader.join().unwrap();
+        world.settle();
+    });
+}
+
+/// If it is over before the look, the model finds out.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn an_owned_guard_that_ended_sees_one() {
+    check(Some(3), || {
+        let world = World::new();
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || {
+                let slot = world.domain.slots.of(1);
+                world.domain.enter(slot);
+                light();
+                // SAFETY: no other thread has a slot here.
+                let epoch = unsafe { slot.mine() }.hold();
+                slot.leave();
+                let node = &world.nodes[world.link.load(Acquire)];
+                slot.release(epoch);
+                // SAFETY: loom looks whether anybody writes meanwhile.
+                node.with(|node| assert_eq!(unsafe { *node }, ALIVE));
+            }
         });
         World::replace(&world);
         world.collect();

@@ -8,7 +8,7 @@
 
 use std::task::Poll;
 
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
@@ -39,7 +39,7 @@ pub enum Cursor<'t> {
 /// Looks for the place of a key's record. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
 pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
     pub tree: &'t Tree<M, R>,
-    guard: &'t Guard<'t>,
+    pinned: Pinned<'t>,
     key: B,
     next: Next<'t, R>,
     restarts: u32,
@@ -57,10 +57,10 @@ enum Next<'t, R> {
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M, R, WHEN> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard<'t>) -> Self {
+    pub fn new(tree: &'t Tree<M, R>, key: B, pinned: impl Into<Pinned<'t>>) -> Self {
         Descent {
             tree,
-            guard,
+            pinned: pinned.into(),
             key,
             next: Next::Start,
             restarts: 0,
@@ -84,12 +84,12 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 if link.is_shared() {
                     return self.look_in(link, || root.validate());
                 }
-                let node = link.node::<R>(base, self.guard).read()?;
+                let node = link.node::<R>(base, self.pinned).read()?;
                 root.validate()?;
                 (node, link, 0)
             }
             Next::Inner(parent, link, depth) => {
-                let node = link.node::<R>(base, self.guard).read()?;
+                let node = link.node::<R>(base, self.pinned).read()?;
                 parent.validate()?;
                 (node, link, depth)
             }
@@ -123,7 +123,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
                 return self.look_in(child, || node.validate());
             }
             let parent = node;
-            node = child.node::<R>(base, self.guard).read()?;
+            node = child.node::<R>(base, self.pinned).read()?;
             parent.validate()?;
             (link, depth) = (child, below);
         }
@@ -132,7 +132,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
     /// The leaf at the end of the way, if it is the key's.
     #[inline(always)]
     fn arrive(&self, link: Link) -> Option<Cursor<'t>> {
-        let (leaf, key) = (self.tree.leaf_at(link, self.guard), self.key.as_ref());
+        let (leaf, key) = (self.tree.leaf_at(link, self.pinned), self.key.as_ref());
         self.tree
             .memory()
             .charge_access(leaf.address(), leaf_bytes(key.len()));
@@ -148,7 +148,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
     ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let (tree, key) = (self.tree, self.key.as_ref());
         if link.is_pack() {
-            let pack = tree.pack_at(link, self.guard);
+            let pack = tree.pack_at(link, self.pinned);
             let records = pack.read()?;
             is_linked()?;
             let value = records.get(|records| {
@@ -157,7 +157,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
             })?;
             return Ok(Poll::Ready(value.map(|value| Cursor::InPack(pack, value))));
         }
-        let row = tree.row_at(link, self.guard);
+        let row = tree.row_at(link, self.pinned);
         let records = row.read()?;
         is_linked()?;
         let Some(at) = row.place_of(key) else {

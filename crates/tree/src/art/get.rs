@@ -3,22 +3,22 @@
 use std::task::Poll;
 
 use timberline_placement::Access;
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::Pinned;
 use timberline_tier::Memory;
 
 use super::descent::{AT_ONCE, Cursor, Descent, LATER};
 use super::node::{Reach, Tip};
 use super::tree::Tree;
-use crate::traverse::{self, Traversal, Yielding};
-use crate::value::{Fetched, Keep};
+use crate::traverse::{Traversal, run};
+use crate::value::{Keep, fetch, fetch_each};
 
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'t, B, M, R, WHEN>);
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Lookup<'t, B, M, R, WHEN> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, R>, key: B, guard: &'t Guard<'t>) -> Self {
-        Lookup(Descent::new(tree, key, guard))
+    pub fn new(tree: &'t Tree<M, R>, key: B, pinned: impl Into<Pinned<'t>>) -> Self {
+        Lookup(Descent::new(tree, key, pinned))
     }
 }
 
@@ -46,7 +46,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     #[inline(always)]
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
         let guard = self.store.pin();
-        traverse::run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
+        run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
     }
 
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
@@ -59,21 +59,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) {
         let guard = self.store.pin();
         let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
-        if H::IN_BLOCKS {
-            let lookups = lookups.map(|lookup| Fetched::new(self.memory(), lookup));
-            return traverse::interleave(depth, lookups, found);
-        }
-        traverse::interleave(depth, lookups, found);
+        fetch_each::<H, _>(self.memory(), depth, lookups, found);
     }
 
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
-        let guard = self.store.pin();
+        let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
-        match H::IN_BLOCKS {
-            true => Yielding(Fetched::new(self.memory(), lookup)).await,
-            false => Yielding(lookup).await,
-        }
-        .map(out)
+        fetch::<H, _>(self.memory(), lookup).await.map(out)
     }
 }

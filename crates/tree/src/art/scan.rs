@@ -8,11 +8,13 @@ use std::ops::{Bound, ControlFlow};
 use timberline_placement::Access;
 use timberline_tier::Memory;
 
+use super::descent::{Descent, LATER};
 use super::node::{Link, Pack, ROW_DEPTH, ROW_HEAD, Reach, Record, Row, Tip, TipKey, value_offset};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
 use crate::range::{Ordered, Way};
+use crate::traverse::Yielding;
 
 /// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has
 /// under way.
@@ -26,6 +28,11 @@ impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
 
     fn memory(&self) -> &M {
         self.memory()
+    }
+
+    async fn approach(&self, key: &[u8]) {
+        let guard = self.store.domain().owned_guard();
+        Yielding(Descent::<_, _, _, LATER>::new(self, key, &guard)).await;
     }
 
     fn walk(

@@ -35,6 +35,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             promoted,
             demoted,
             stuck_threads: self.store.domain().stuck(),
+            live_futures: self.store.domain().owned_guards(),
             ..Stats::default()
         };
         let guard = self.store.pin();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, LeafRef, NodeKey, Placement};
-use timberline_sync::epoch::{Domain, Guard};
+use timberline_sync::epoch::{Domain, Guard, Pinned};
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, TierId};
 
@@ -172,26 +172,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The leaf at a validated link.
     #[inline(always)]
-    pub fn leaf_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Leaf<'g> {
-        link.leaf(self.base, guard)
+    pub fn leaf_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Leaf<'g> {
+        link.leaf(self.base, pinned)
     }
 
     /// The pack at a validated link.
     #[inline(always)]
-    pub fn pack_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Pack<'g> {
-        link.pack(self.base, guard)
+    pub fn pack_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Pack<'g> {
+        link.pack(self.base, pinned)
     }
 
     /// The row at a validated link.
     #[inline(always)]
-    pub fn row_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Row<'g> {
-        link.row(self.base, guard)
+    pub fn row_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Row<'g> {
+        link.row(self.base, pinned)
     }
 
     /// What holds records at a validated link; `None` for an inner node.
     #[inline(always)]
-    pub fn tip_at<'g>(&'g self, link: Link, guard: &'g Guard<'g>) -> Option<Tip<'g>> {
-        link.tip(self.base, guard)
+    pub fn tip_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Option<Tip<'g>> {
+        link.tip(self.base, pinned)
     }
 
     /// The link to what holds records.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use timberline_placement::{Access, Placement};
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, TierId};
 
@@ -59,8 +59,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Where a copy of a record would be.
     #[inline(always)]
-    pub(super) fn bucket_of<'g>(&self, key: u64, guard: &'g Guard<'g>) -> Option<&'g Bucket> {
-        self.copies()?.bucket(key, guard)
+    pub(super) fn bucket_of<'g>(
+        &self,
+        key: u64,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> Option<&'g Bucket> {
+        self.copies()?.bucket(key, pinned)
     }
 
     /// The range of keys below the child that covers a key.

@@ -7,7 +7,7 @@
 use std::marker::PhantomData;
 use std::task::Poll;
 
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
@@ -66,7 +66,7 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, D, L: Lane
     pub tree: &'t Tree<M, WORDS, Values<H>>,
     root: &'t Versioned<Root>,
     pub lanes: L,
-    pub guard: &'t Guard<'t>,
+    pub pinned: Pinned<'t>,
     pub key: u64,
     /// The last node, its child that covers the key, and the child's height. `None` at the start.
     pub below: Option<(Snapshot<'t, Body<WORDS>>, Link, u8)>,
@@ -96,14 +96,14 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Descent<'t, 
     pub fn new(
         tree: &'t Tree<M, WORDS, Values<H>>,
         key: u64,
-        guard: &'t Guard<'t>,
+        pinned: impl Into<Pinned<'t>>,
         lanes: L,
     ) -> Self {
         Descent {
             tree,
             root: &tree.root,
             lanes,
-            guard,
+            pinned: pinned.into(),
             key,
             below: None,
             share: Share::NONE,
@@ -167,12 +167,12 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Descent<'t, 
                 None => {
                     let root = Self::read(self.root)?;
                     let (link, height) = root.get(|root| (root.node(), root.height()))?;
-                    let node = Self::read(link.node(self.guard))?;
+                    let node = Self::read(link.node(self.pinned))?;
                     root.validate()?;
                     (node, height)
                 }
                 Some((parent, link, height)) => {
-                    let node = Self::read(link.node(self.guard))?;
+                    let node = Self::read(link.node(self.pinned))?;
                     parent.validate()?;
                     (node, height)
                 }

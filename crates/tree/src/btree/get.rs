@@ -4,7 +4,7 @@
 use std::task::Poll;
 
 use timberline_placement::Access;
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
@@ -13,8 +13,8 @@ use super::node::{Body, Lanes, Share, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket};
-use crate::traverse::{Traversal, Yielding, interleave, run};
-use crate::value::{Fetched, Keep};
+use crate::traverse::{Traversal, run};
+use crate::value::{Keep, fetch, fetch_each};
 
 /// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not
 /// asked for before that is over.
@@ -40,11 +40,11 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
     pub fn new(
         tree: &'t Tree<M, WORDS, Values<H>>,
         key: u64,
-        guard: &'t Guard<'t>,
+        pinned: impl Into<Pinned<'t>>,
         lanes: L,
     ) -> Self {
         Lookup {
-            descent: Descent::new(tree, key, guard, lanes),
+            descent: Descent::new(tree, key, pinned, lanes),
             copy: Copy::NotAsked,
             leaf: None,
         }
@@ -87,9 +87,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
     /// Asks for where a copy of the record would be, before its leaf.
     fn prefetch_copy(&mut self) -> Result<Poll<Option<u64>>, Restart> {
         let Descent {
-            tree, key, guard, ..
+            tree, key, pinned, ..
         } = self.descent;
-        match tree.bucket_of(key, guard) {
+        match tree.bucket_of(key, pinned) {
             Some(bucket) => {
                 tree.memory().prefetch(address(bucket), BUCKET_BYTES);
                 self.copy = Copy::Asked(bucket);
@@ -203,12 +203,8 @@ where
     fn run(self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
         let look_up = |key| Lookup::new(self.tree, key, &guard, lanes);
-        if H::IN_BLOCKS {
-            let memory = self.tree.memory();
-            let look_up = |key| Fetched::new(memory, look_up(key));
-            return interleave(self.depth, self.keys.map(look_up), self.found);
-        }
-        interleave(self.depth, self.keys.map(look_up), self.found);
+        let lookups = self.keys.map(look_up);
+        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, self.found);
     }
 }
 
@@ -257,12 +253,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = self.store.pin();
+        let guard = self.store.domain().owned_guard();
         let lookup = Lookup::new(self, key, &guard, self.search);
-        match H::IN_BLOCKS {
-            true => Yielding(Fetched::new(self.memory(), lookup)).await,
-            false => Yielding(lookup).await,
-        }
-        .map(out)
+        fetch::<H, _>(self.memory(), lookup).await.map(out)
     }
 }

@@ -10,15 +10,18 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
-use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
+use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
+use super::descent::{Descent, LeafLater};
 use super::find::{NodeName, Parent};
 use super::node::Body;
 use super::payload::Values;
-use super::tree::Tree;
+use super::tree::{Tree, address};
 use crate::map::Shared;
+use crate::range::Approach;
+use crate::traverse::{Yielding, yield_now};
 use crate::value::{Keep, owned};
 use crate::{Key, Value};
 
@@ -175,9 +178,13 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 
     /// Has the CPU fetch the leaf after the one that covers `key`, while that is read.
     fn prefetch_beyond(&self, path: &Option<Parent<'_, WORDS>>, key: u64) {
-        let Some(Parent::Node(parent)) = path else {
-            return;
-        };
+        if let Some(Parent::Node(parent)) = path {
+            self.prefetch_next(parent, key);
+        }
+    }
+
+    /// Has the CPU fetch the leaf after the one that covers `key`, if that is below this node.
+    fn prefetch_next(&self, parent: &Snapshot<'_, Body<WORDS>>, key: u64) {
         let next = parent.get(|body| {
             let next = body.child_for(self.search, key) + 1;
             (next < body.count()).then(|| body.child(next))
@@ -185,6 +192,19 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         if let Ok(Some(link)) = next {
             self.prefetch_all(link);
         }
+    }
+
+    /// Has the memory fetch the leaf that covers `key`, and the next one, yielding at each node on
+    /// the way.
+    async fn approach(&self, key: u64) {
+        let guard = self.store.domain().owned_guard();
+        let mut descent = Descent::<_, _, _, LeafLater, _>::new(self, key, &guard, self.search);
+        let (leaf, _) = Yielding(&mut descent).await;
+        self.memory().prefetch(address(leaf.of()), Self::BYTES);
+        if let Some((parent, ..)) = &descent.below {
+            self.prefetch_next(parent, key);
+        }
+        yield_now().await;
     }
 }
 
@@ -249,6 +269,14 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M
         }
         let next = self.front.pop_front().or_else(|| self.back.pop_front());
         next.map(Self::typed)
+    }
+}
+
+impl<K: Key, V: Value, M: Memory, const WORDS: usize> Approach for Range<K, V, M, WORDS> {
+    async fn approach(&self) {
+        if self.front.is_empty() && !self.unread.is_empty() {
+            self.tree.approach(self.unread.first).await;
+        }
     }
 }
 

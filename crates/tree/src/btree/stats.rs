@@ -47,10 +47,13 @@ pub struct Stats {
     /// Nodes that are fast although their parent is not. 0 when the tree is quiet, for placements
     /// that keep the single boundary.
     pub above_boundary: usize,
-    /// Threads that ended while they were pinned in the map's epoch domain: one that forgot a
-    /// guard, or a future of `get_async`. From then on no memory comes back as long as the map
-    /// lives.
+    /// Threads that ended while they were pinned in the map's epoch domain: they forgot a guard.
+    /// From then on no memory comes back as long as the map lives.
     pub stuck_threads: usize,
+    /// Futures of the map that began and neither ended nor were dropped. Until they are, no memory
+    /// comes back: a future that was forgotten (`std::mem::forget`), or is never polled again,
+    /// stays here.
+    pub live_futures: usize,
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -67,6 +70,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             promoted,
             demoted,
             stuck_threads: self.store.domain().stuck(),
+            live_futures: self.store.domain().owned_guards(),
             ..Stats::default()
         };
         // What lies beside nodes is added at once, nodes when they are counted.

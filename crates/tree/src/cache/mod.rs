@@ -39,7 +39,7 @@ use std::sync::atomic::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timberline_sync::Snapshot;
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::fence;
 use timberline_tier::{Arenas, Table, TierId, hint};
 
@@ -108,7 +108,7 @@ impl RecordCache {
 
     /// The bucket that a record's copy would be in, if its page is there.
     #[inline(always)]
-    pub fn bucket<'g>(&self, key: u64, pinned: &'g Guard<'g>) -> Option<&'g Bucket> {
+    pub fn bucket<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<&'g Bucket> {
         let (number, index) = self.place_of(key);
         let page = self.page(self.directory[number].load(Acquire))?;
         Some(page.bucket(index, self.page_bytes, pinned))

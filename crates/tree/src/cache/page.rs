@@ -3,7 +3,7 @@
 
 use std::ptr::NonNull;
 
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_tier::Arenas;
 
 use super::bucket::{BYTES, Bucket};
@@ -35,13 +35,18 @@ impl Page {
 
     /// One of its buckets; the page is `bytes` long.
     #[inline(always)]
-    pub fn bucket<'g>(self, index: usize, bytes: usize, pinned: &'g Guard<'g>) -> &'g Bucket {
+    pub fn bucket<'g>(
+        self,
+        index: usize,
+        bytes: usize,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> &'g Bucket {
         &self.buckets(bytes, pinned)[index]
     }
 
     /// All of its buckets, alive as long as the thread stays pinned.
     #[inline(always)]
-    pub fn buckets<'g>(self, bytes: usize, _pinned: &'g Guard<'g>) -> &'g [Bucket] {
+    pub fn buckets<'g>(self, bytes: usize, _pinned: impl Into<Pinned<'g>>) -> &'g [Bucket] {
         // SAFETY: a page is made of a slot of a tree's arenas of this size, aligned to a line, or
         // is an address that came out of a directory, which holds such slots only. Arenas stay
         // mapped while the tree or a deferred free needs them, and a slot is not reused while a

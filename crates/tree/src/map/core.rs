@@ -7,7 +7,7 @@ use timberline_placement::Placed;
 use timberline_tier::Memory;
 
 use super::{Map, Shared};
-use crate::range::Way;
+use crate::range::{Approach, Way};
 use crate::store::Store;
 use crate::value::Change;
 use crate::{Error, Stats, Value};
@@ -26,7 +26,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     /// A key as iterators yield it.
     type Owned;
     /// The iterator over a range.
-    type Range: DoubleEndedIterator<Item = (Self::Owned, V)>;
+    type Range: DoubleEndedIterator<Item = (Self::Owned, V)> + Approach;
 
     /// A key as operations take it.
     fn lend(key: &K) -> Self::Key<'_>;

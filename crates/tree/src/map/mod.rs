@@ -36,7 +36,7 @@ pub use self::shared::Shared;
 use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
-use crate::{Error, Stats, Value};
+use crate::{AsyncRange, Error, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
 ///
@@ -93,9 +93,10 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// that polls about 16 of them in turn hides much of slow memory's latency. Nothing is
     /// allocated.
     ///
-    /// From its first poll to its last the future holds the epoch back, so no node is freed: poll
-    /// it to its end soon, and let an executor run dry now and then. It is not `Send`, because the
-    /// epoch is held by the thread.
+    /// The future can be spawned: it is `Send` if the key and the value are, and may be polled by one
+    /// thread after another. From its first poll to its last it holds back memory of this map that
+    /// is to be reused, though no other map's: poll it to its end soon, or drop it. One that is
+    /// forgotten does so for ever; [`Stats::live_futures`] counts it.
     ///
     /// ```
     /// use std::pin::pin;
@@ -279,6 +280,39 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     {
         let (low, high) = (bounds.start_bound(), bounds.end_bound());
         T::range(&self.tree, low.cloned(), high.cloned())
+    }
+
+    /// As [`range`](Self::range), as a source for asynchronous code: it yields wherever it would
+    /// wait for memory, before it copies a leaf of a B+tree or a batch of another map's records.
+    /// Between these nothing is held, so it may rest for any time.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use timberline_placement::AllFast;
+    /// # use timberline_tier::{Arenas, ArenasConfig, Native};
+    /// # use timberline_tree::BTree;
+    /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
+    /// # let map: BTree<u64, u64> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
+    /// # for key in 0..100 {
+    /// #     map.insert(key, 1)?;
+    /// # }
+    /// let total = async {
+    ///     let (mut range, mut total) = (map.range_async(10..20), 0);
+    ///     while let Some((_, value)) = range.next().await {
+    ///         total += value;
+    ///     }
+    ///     total
+    /// };
+    /// # let mut total = std::pin::pin!(total);
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # while let std::task::Poll::Pending = total.as_mut().poll(&mut context).map(|sum| assert_eq!(sum, 10)) {}
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range_async<'k>(&self, bounds: impl RangeBounds<T::Key<'k>>) -> AsyncRange<T::Range>
+    where
+        K: 'k,
+    {
+        AsyncRange(self.range(bounds))
     }
 
     /// All records, in order.

@@ -6,7 +6,7 @@
 
 use std::task::Poll;
 
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
@@ -59,7 +59,7 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATE
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     lanes: L,
-    guard: &'t Guard<'t>,
+    pinned: Pinned<'t>,
     depth: usize,
     level: u8,
     below: Option<Below<'t, WORDS>>,
@@ -70,12 +70,17 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     Descent<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard<'t>, lanes: L) -> Self {
+    pub fn new(
+        tree: &'t Tree<M, WORDS, H>,
+        key: &'t [u8],
+        pinned: impl Into<Pinned<'t>>,
+        lanes: L,
+    ) -> Self {
         Descent {
             tree,
             key,
             lanes,
-            guard,
+            pinned: pinned.into(),
             depth: 0,
             level: 0,
             below: None,
@@ -118,12 +123,12 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
             None => {
                 let root = self.tree.root.read()?;
                 let (link, height) = root.get(|root| (root.node(), root.height()))?;
-                let node = link.node::<WORDS>(self.guard).read()?;
+                let node = link.node::<WORDS>(self.pinned).read()?;
                 root.validate()?;
                 (node, height)
             }
             Some(Below::Node(parent, link, height)) => {
-                let node = link.node::<WORDS>(self.guard).read()?;
+                let node = link.node::<WORDS>(self.pinned).read()?;
                 parent.validate()?;
                 let height = match height {
                     Some(height) => height,

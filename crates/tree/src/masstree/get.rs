@@ -4,7 +4,7 @@
 use std::task::Poll;
 
 use timberline_placement::Access;
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
@@ -12,8 +12,8 @@ use super::Tree;
 use super::descent::{Descent, End};
 use super::slice::SLICE;
 use crate::btree::node::{Block, Body, Lanes, Work};
-use crate::traverse::{Traversal, Yielding, interleave, run};
-use crate::value::{Fetched, Keep};
+use crate::traverse::{Traversal, run};
+use crate::value::{Keep, fetch, fetch_each};
 
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
@@ -26,9 +26,14 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     Lookup<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, WORDS, H>, key: &'t [u8], guard: &'t Guard<'t>, lanes: L) -> Self {
+    pub fn new(
+        tree: &'t Tree<M, WORDS, H>,
+        key: &'t [u8],
+        pinned: impl Into<Pinned<'t>>,
+        lanes: L,
+    ) -> Self {
         Lookup {
-            descent: Descent::new(tree, key, guard, lanes),
+            descent: Descent::new(tree, key, pinned, lanes),
             record: None,
         }
     }
@@ -124,12 +129,8 @@ where
     fn run(self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
         let look_up = |key| Lookup::<_, _, _, true, _>::new(self.tree, key, &guard, lanes);
-        if H::IN_BLOCKS {
-            let memory = self.tree.memory();
-            let look_up = |key| Fetched::new(memory, look_up(key));
-            return interleave(self.depth, self.keys.map(look_up), self.found);
-        }
-        interleave(self.depth, self.keys.map(look_up), self.found);
+        let lookups = self.keys.map(look_up);
+        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, self.found);
     }
 }
 
@@ -164,12 +165,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
-        let guard = self.store.pin();
+        let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, true, _>::new(self, key, &guard, self.search);
-        match H::IN_BLOCKS {
-            true => Yielding(Fetched::new(self.memory(), lookup)).await,
-            false => Yielding(lookup).await,
-        }
-        .map(out)
+        fetch::<H, _>(self.memory(), lookup).await.map(out)
     }
 }

@@ -15,10 +15,12 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::Tree;
+use super::descent::Descent;
 use super::slice::{Lead, SLICE, has_more, push_bytes, slice};
 use crate::btree::node::{Body, Link};
 use crate::btree::tree::node_address;
 use crate::range::{Ordered, Way};
+use crate::traverse::Yielding;
 use crate::value::Keep;
 
 /// A border node on the way.
@@ -71,6 +73,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
 
     fn memory(&self) -> &M {
         &self.store.memory
+    }
+
+    async fn approach(&self, key: &[u8]) {
+        let guard = self.store.domain().owned_guard();
+        let descent = Descent::<_, _, _, true, _>::new(self, key, &guard, self.search);
+        Yielding(descent).await;
     }
 
     fn walk(

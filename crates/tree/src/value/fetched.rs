@@ -1,14 +1,42 @@
-//! Lookups with one more step: they prefetch the value's block before they read it.
+//! Lookups with one more step: they prefetch the value's block before they read it. Words have no
+//! block, and their lookups run as they are.
 
 use std::task::Poll;
 
 use timberline_tier::Memory;
 
 use super::block::ValueBlock;
-use crate::traverse::Traversal;
+use super::kept::inner::Keep;
+use crate::traverse::{Traversal, Yielding, interleave};
+
+/// Runs lookups of words of values that are kept as `H` says, `depth` at a time, with their blocks:
+/// see [`interleave`].
+#[inline(always)]
+pub(crate) fn fetch_each<H: Keep, T: Traversal<Output = Option<u64>>>(
+    memory: &impl Memory,
+    depth: usize,
+    lookups: impl Iterator<Item = T>,
+    found: impl FnMut(usize, Option<u64>),
+) {
+    match H::IN_BLOCKS {
+        true => interleave(depth, lookups.map(|it| Fetched::new(memory, it)), found),
+        false => interleave(depth, lookups, found),
+    }
+}
+
+/// Runs a lookup of a word of a value that is kept as `H` says, with its block, as a future.
+pub(crate) async fn fetch<H: Keep, T: Traversal<Output = Option<u64>> + Unpin>(
+    memory: &impl Memory,
+    lookup: T,
+) -> Option<u64> {
+    match H::IN_BLOCKS {
+        true => Yielding(Fetched::new(memory, lookup)).await,
+        false => Yielding(lookup).await,
+    }
+}
 
 /// A lookup of a word, and then of the block that it refers to.
-pub(crate) struct Fetched<'t, M, T> {
+struct Fetched<'t, M, T> {
     memory: &'t M,
     lookup: T,
     /// The word found, once its block was prefetched.
@@ -16,7 +44,7 @@ pub(crate) struct Fetched<'t, M, T> {
 }
 
 impl<'t, M: Memory, T: Traversal<Output = Option<u64>>> Fetched<'t, M, T> {
-    pub fn new(memory: &'t M, lookup: T) -> Self {
+    fn new(memory: &'t M, lookup: T) -> Self {
         let found = None;
         Fetched {
             memory,

@@ -24,7 +24,7 @@ mod kept;
 pub(crate) use block::ValueBlock;
 pub(crate) use change::Change;
 pub(crate) use copy::ValueCopy;
-pub(crate) use fetched::Fetched;
+pub(crate) use fetched::{fetch, fetch_each};
 pub(crate) use kept::inner::Keep;
 pub use kept::{Bytes, Kept, Word};
 

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::Pinned;
 use timberline_tier::Arenas;
 
 use super::{Body, Leaf, LockedPack, LockedRow, Node, Pack, Record, Room, Row, Tip, search};
@@ -210,7 +210,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to no records.
     #[inline(always)]
-    pub fn node<'g, R: Reach>(self, base: Base, _pinned: &'g Guard<'g>) -> &'g Node<R> {
+    pub fn node<'g, R: Reach>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> &'g Node<R> {
         debug_assert!(!self.is_none() && !self.is_tip());
         let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
         // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are
@@ -224,7 +224,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to a leaf.
     #[inline(always)]
-    pub fn leaf<'g>(self, base: Base, _pinned: &'g Guard<'g>) -> Leaf<'g> {
+    pub fn leaf<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> Leaf<'g> {
         debug_assert!(self.is_leaf());
         let address = base.0 + (self.0 - LEAF) as usize;
         // SAFETY: as for `node`; a leaf is written before it is linked.
@@ -235,7 +235,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to a pack.
     #[inline(always)]
-    pub fn pack<'g>(self, base: Base, _pinned: &'g Guard<'g>) -> Pack<'g> {
+    pub fn pack<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> Pack<'g> {
         debug_assert!(self.is_pack());
         let address = base.0 + (self.0 - PACK) as usize;
         // SAFETY: as for `node`; a pack is written before it is linked.
@@ -246,7 +246,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads to a row.
     #[inline(always)]
-    pub fn row<'g>(self, base: Base, _pinned: &'g Guard<'g>) -> Row<'g> {
+    pub fn row<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> Row<'g> {
         debug_assert!(self.is_row());
         let address = base.0 + (self.0 - ROW) as usize;
         // SAFETY: as for `node`; a row is written before it is linked.
@@ -258,7 +258,7 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads somewhere.
     #[inline(always)]
-    pub fn tip<'g>(self, base: Base, pinned: &'g Guard<'g>) -> Option<Tip<'g>> {
+    pub fn tip<'g>(self, base: Base, pinned: impl Into<Pinned<'g>>) -> Option<Tip<'g>> {
         if self.is_leaf() {
             return Some(Tip::Leaf(self.leaf(base, pinned)));
         }
@@ -272,7 +272,7 @@ impl Link {
     pub fn claim<'g, R: Reach>(
         self,
         base: Base,
-        pinned: &'g Guard<'g>,
+        pinned: impl Into<Pinned<'g>>,
     ) -> timberline_sync::Exclusive<'g, Body<R>> {
         self.forget_versions(base);
         self.node(base, pinned).claim()
@@ -285,7 +285,7 @@ impl Link {
         key: &[u8; 8],
         room: Room,
         heat: u16,
-        pinned: &'g Guard<'g>,
+        pinned: impl Into<Pinned<'g>>,
     ) -> LockedRow<'g> {
         self.forget_versions(base);
         self.row(base, pinned).write(key, room, heat)
@@ -297,7 +297,7 @@ impl Link {
         base: Base,
         records: &[Record],
         heat: u16,
-        pinned: &'g Guard<'g>,
+        pinned: impl Into<Pinned<'g>>,
     ) -> LockedPack<'g> {
         self.forget_versions(base);
         self.pack(base, pinned).write(records, heat)

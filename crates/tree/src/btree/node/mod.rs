@@ -34,7 +34,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::Versioned;
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::Pinned;
 use timberline_tier::Arenas;
 
 pub use block::Block;
@@ -106,7 +106,7 @@ impl Link {
     ///
     /// A link comes from a validated read, which makes it a node's of this tree at that time.
     #[inline(always)]
-    pub fn node<'g, const WORDS: usize>(self, _pinned: &'g Guard<'g>) -> &'g Node<WORDS> {
+    pub fn node<'g, const WORDS: usize>(self, _pinned: impl Into<Pinned<'g>>) -> &'g Node<WORDS> {
         debug_assert!(self.0 | 3 != POISON | 3, "a link of no entry is followed");
         // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
         // aligned to 64 bytes), validated before they leave the node they were read from (or, in
