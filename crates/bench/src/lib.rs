@@ -3,6 +3,7 @@
 pub mod bound;
 pub mod eval;
 pub mod live;
+mod names;
 mod page;
 pub mod report;
 pub mod run;

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use timberline_bench::report::{Meta, Report};
 use timberline_bench::run::{self, Budget, Setting};
-use timberline_tier::emulator::Profile;
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
 
@@ -22,86 +21,121 @@ pub struct Args {
     #[command(flatten)]
     loads: Loads,
     /// Request threads [default: one a core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Comparison")]
     threads: Option<usize>,
     /// Maps to measure, one after the other: btree, art, masstree
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "btree",
-        value_name = "NAMES"
+        value_name = "NAMES",
+        help_heading = "Comparison"
     )]
     index: Vec<String>,
     /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon,
     /// memtis, caption, oracle-pages). oracle: static placement from exact frequencies; adaptive
-    /// ones can beat it. An unknown name lists all
+    /// ones can beat it. An unknown name lists all [default: all-fast, interleave, inner-fast,
+    /// oracle, sidle, timberline]
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "all-fast,interleave,inner-fast,oracle,sidle,timberline",
-        value_name = "NAMES"
+        hide_default_value = true,
+        value_name = "NAMES",
+        help_heading = "Comparison"
     )]
     placements: Vec<String>,
     /// Fast memory: a fraction of the tree's bytes (`20%`) or bytes (`64M`)
-    #[arg(long, default_value = "20%", value_name = "BUDGET")]
+    #[arg(
+        long,
+        default_value = "20%",
+        value_name = "BUDGET",
+        help_heading = "Memory"
+    )]
     budget: String,
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
-    #[arg(long, default_value = "cxl", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "cxl",
+        value_name = "NAME",
+        help_heading = "Memory"
+    )]
     profile: String,
     /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", help_heading = "Memory")]
     base_ns: Option<f64>,
     /// Size of the emulated CPU cache of each thread [default: 1M; quick: 128K]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", help_heading = "Memory")]
     cpu_cache: Option<String>,
     /// Use this machine's own memory tiers instead of the emulator
-    #[arg(long)]
+    #[arg(long, help_heading = "Memory")]
     native: bool,
     #[command(flatten)]
     nodes: Nodes,
     /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default:
     /// unchanged]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Memory")]
     kernel_tiering: Option<String>,
     /// Costs of page placements, ns, such as `fault=1000,copy=5500` [default: as published]
     #[arg(
         long,
         default_value = "",
         hide_default_value = true,
-        value_name = "COSTS"
+        value_name = "COSTS",
+        help_heading = "Memory"
     )]
     page_costs: String,
     /// Measured seconds of a placement in each round
-    #[arg(long, default_value_t = 0.6, value_name = "S")]
+    #[arg(
+        long,
+        default_value_t = 0.6,
+        value_name = "S",
+        help_heading = "Comparison"
+    )]
     seconds: f64,
     /// Rounds, in each of which all placements take turns
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 5,
+        value_name = "N",
+        help_heading = "Comparison"
+    )]
     rounds: usize,
     /// Unmeasured warm-up of adaptive placements, seconds
-    #[arg(long, default_value_t = 4.0, value_name = "S")]
+    #[arg(
+        long,
+        default_value_t = 4.0,
+        value_name = "S",
+        help_heading = "Comparison"
+    )]
     warmup: f64,
     /// Move the hot region at this interval, seconds; measures one long round
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", help_heading = "Comparison")]
     shift_every: Option<f64>,
     /// Interval between scans of SIDLE's migration trigger, seconds; its cooler waits four times as
     /// long. SIDLE only [default: 0.5]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", help_heading = "SIDLE")]
     interval: Option<f64>,
     /// SIDLE's low and high watermarks, percent of fast memory. SIDLE only [default: 85:95]
-    #[arg(long, value_name = "LOW:HIGH")]
+    #[arg(long, value_name = "LOW:HIGH", help_heading = "SIDLE")]
     watermarks: Option<String>,
     /// Seed of all requests
-    #[arg(long, default_value_t = 42, value_name = "N")]
+    #[arg(
+        long,
+        default_value_t = 42,
+        value_name = "N",
+        help_heading = "Comparison"
+    )]
     seed: u64,
     /// Quick run: 200k records, a CPU cache to match, short rounds
-    #[arg(long)]
+    #[arg(long, help_heading = "Comparison")]
     quick: bool,
     #[command(flatten)]
     outputs: Outputs,
     #[command(flatten)]
     live: LiveView,
     /// Show no progress
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     quiet: bool,
 }
 
@@ -203,7 +237,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = setting.plan().map_err(Failure::impossible)?;
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
-    let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
+    let profile = run::profile(&args.profile).map_err(Failure::impossible)?;
     let given = given_base(args.base_ns)?;
     args.outputs.check()?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.

@@ -10,7 +10,6 @@ use timberline_bench::eval::{
 };
 use timberline_bench::report::Meta;
 use timberline_bench::run;
-use timberline_tier::emulator::Profile;
 use timberline_tier::topology::Topology;
 
 use crate::say::{say, tell};
@@ -21,52 +20,70 @@ use crate::{Failure, bars};
 /// number, placements have no memory for their tables.
 const FEWEST_RECORDS: u64 = 1000;
 
+/// Width of the list of figures.
+const COLUMNS: usize = 80;
+
 /// Arguments of `eval`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
     figures: Vec<String>,
     /// All figures in five minutes: 200k records, fewer points per figure, short rounds
-    #[arg(long)]
+    #[arg(long, help_heading = "Scale")]
     quick: bool,
     /// List the figures with their runs and estimated time, and measure nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     list: bool,
     /// Folder for results and the report (`eval.html`, `eval.json`); existing results are reused
-    #[arg(long, default_value = "timberline-eval", value_name = "FOLDER")]
+    #[arg(
+        long,
+        default_value = "timberline-eval",
+        value_name = "FOLDER",
+        help_heading = "Output"
+    )]
     out: PathBuf,
     /// Records of a map, unless the figure varies them [default: 2M; quick: 200k]
-    #[arg(long, value_parser = run::count, value_name = "N")]
+    #[arg(long, value_parser = run::count, value_name = "N", help_heading = "Scale")]
     records: Option<u64>,
     /// Request threads, unless the figure varies them [default: one a core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Scale")]
     threads: Option<usize>,
     /// Use this map in all figures: btree, art, masstree [default: each paper's own]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Scale")]
     index: Option<String>,
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
-    #[arg(long, default_value = "cxl", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "cxl",
+        value_name = "NAME",
+        help_heading = "Memory"
+    )]
     profile: String,
     /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", help_heading = "Memory")]
     base_ns: Option<f64>,
     /// Rounds, in each of which all placements take turns [default: 5; quick: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Scale")]
     rounds: Option<usize>,
     /// File whose lines are the keys of the figure on long keys
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Inputs")]
     urls: Option<PathBuf>,
     /// Trace for the figures on traces; may be given more than once
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Inputs")]
     trace: Vec<PathBuf>,
     /// Format of the traces [default: by their names], e.g. `alibaba`
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "trace",
+        help_heading = "Inputs"
+    )]
     trace_format: Option<String>,
     /// Seed of all requests
-    #[arg(long, default_value_t = 42, value_name = "N")]
+    #[arg(long, default_value_t = 42, value_name = "N", help_heading = "Scale")]
     seed: u64,
     /// Show no progress
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     quiet: bool,
 }
 
@@ -96,7 +113,7 @@ impl Args {
         if let Some(index) = &self.index {
             run::indexes(std::slice::from_ref(index)).map_err(Failure::impossible)?;
         }
-        Profile::parse(&self.profile).map_err(Failure::impossible)?;
+        run::profile(&self.profile).map_err(Failure::impossible)?;
         Ok(Scale {
             records,
             threads,
@@ -194,7 +211,15 @@ fn list(figures: &[Figure]) -> Result<(), Failure> {
             Some(missing) => missing.to_string(),
             None => effort(std::slice::from_ref(figure)),
         };
-        say(format_args!("{:<8} {} ({effort})", figure.id, figure.title))?;
+        let (line, effort) = (
+            format!("{:<8} {}", figure.id, figure.title),
+            format!("({effort})"),
+        );
+        let gap = match line.chars().count() + 1 + effort.chars().count() > COLUMNS {
+            true => "\n         ",
+            false => " ",
+        };
+        say(format_args!("{line}{gap}{effort}"))?;
     }
     say(format_args!("Total: {}", effort(figures)))
 }

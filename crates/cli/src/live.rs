@@ -8,6 +8,7 @@ use crate::say::tell;
 
 /// The `--live` option.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
 pub struct LiveView {
     /// Show the run live on a local page, at PORT or any free port; stderr shows its address
     #[arg(

@@ -6,6 +6,7 @@ use timberline_bench::run::{RequestSetting, count};
 
 /// Arguments that describe the load.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Load")]
 pub struct Loads {
     /// Records to load
     #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
@@ -43,8 +44,8 @@ pub struct Loads {
     /// latencies count from when a request was due
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Format of the trace [default: by its name], e.g. `alibaba`,
-    /// `csv:key=lbn,op=op,read=28,write=2a,time=time,unit=us`, `u32`, `lines`
+    /// Format of the trace [default: by its name], e.g. `u32`, `lines`, `alibaba`,
+    /// `csv:key=lbn,op=op,read=28,write=2a`
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<String>,
     /// Replay speed: 2 is twice as fast as recorded [default: 1]

@@ -9,6 +9,7 @@ mod bench;
 mod eval;
 mod live;
 mod loads;
+mod manual;
 mod measure;
 mod outputs;
 mod say;
@@ -18,12 +19,12 @@ mod tiers;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use say::{on_stdout, one_line, tell};
 
 /// Ordered indexes that live across memory tiers.
 #[derive(Parser)]
-#[command(name = "timberline", version, about, max_term_width = 100)]
+#[command(name = "timberline", version, about, max_term_width = 80)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,6 +40,10 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Measure published figures again, and show them beside the published values
     Eval(eval::Args),
+    /// Print a script that completes commands and options in a shell
+    Completions(manual::Completions),
+    /// Print the manual page of a command, for `man -l -`
+    Man(manual::Page),
 }
 
 /// Why a command failed.
@@ -91,6 +96,8 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::page(&args, Cli::command()),
     })
 }
 

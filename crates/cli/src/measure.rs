@@ -1,6 +1,7 @@
 //! `timberline measure`: a timed pointer chase over each tier of an emulated profile.
 
-use timberline_tier::emulator::{Base, Chase, Emulated, Profile, race};
+use timberline_bench::run;
+use timberline_tier::emulator::{Base, Chase, Emulated, race};
 use timberline_tier::{Arenas, ArenasConfig, TierId};
 
 use crate::Failure;
@@ -27,7 +28,7 @@ const STEPS: u64 = 50_000;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let profile = Profile::parse(&args.profile).map_err(Failure::impossible)?;
+    let profile = run::profile(&args.profile).map_err(Failure::impossible)?;
     let base = Base::measure().map_err(Failure::failed)?;
     let bytes = (args.megabytes as usize) << 20;
     let config = ArenasConfig::two_tiers(bytes + (4 << 20), bytes + (4 << 20));

@@ -10,6 +10,7 @@ use crate::say::{say, tell};
 
 /// Arguments that name the files.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
 pub struct Outputs {
     /// Write the figures to this file as JSON; `-` is stdout, and the table goes to stderr then
     #[arg(long, value_name = "FILE")]

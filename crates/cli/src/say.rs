@@ -11,6 +11,12 @@ pub fn say(line: impl Display) -> Result<(), Failure> {
     on_stdout(writeln!(stdout(), "{line}"))
 }
 
+/// Writes a file's content to stdout.
+pub fn write_out(content: &[u8]) -> Result<(), Failure> {
+    let mut stdout = stdout();
+    on_stdout(stdout.write_all(content).and_then(|()| stdout.flush()))
+}
+
 /// The same for what has been written to stdout already.
 pub fn on_stdout(written: io::Result<()>) -> Result<(), Failure> {
     match written {

@@ -22,12 +22,23 @@ pub struct Args {
 
 /// The user's choice of fast and slow NUMA nodes.
 #[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Memory")]
 pub struct Nodes {
     /// NUMA nodes to use as fast memory, e.g. `0` or `0-1`
-    #[arg(long, value_name = "NODES", default_value = "")]
+    #[arg(
+        long,
+        value_name = "NODES",
+        default_value = "",
+        hide_default_value = true
+    )]
     fast_nodes: String,
     /// NUMA nodes to use as slow memory, e.g. `2`
-    #[arg(long, value_name = "NODES", default_value = "")]
+    #[arg(
+        long,
+        value_name = "NODES",
+        default_value = "",
+        hide_default_value = true
+    )]
     slow_nodes: String,
 }
 

@@ -2,6 +2,7 @@
 
 use super::claim::Claim;
 use super::quantity::Quantity;
+use crate::names::unknown;
 use crate::run::BadPlan;
 use crate::run::Setting;
 
@@ -90,14 +91,9 @@ pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, Ba
                 || (rest.len() == 1 && rest.is_ascii() && !rest.as_bytes()[0].is_ascii_digit())
         })
     };
-    if let Some(unknown) = wanted
-        .iter()
-        .find(|wanted| !known.iter().any(|id| fits(id, wanted)))
-    {
-        return Err(BadPlan(format!(
-            "unknown figure `{unknown}`; possible: {}",
-            known.join(", ")
-        )));
+    let is_unknown = |wanted: &&String| !known.iter().any(|id| fits(id, wanted));
+    if let Some(name) = wanted.iter().find(is_unknown) {
+        return Err(BadPlan(unknown("figure", name, known)));
     }
     let is_wanted =
         |figure: &Figure| wanted.is_empty() || wanted.iter().any(|it| fits(figure.id, it));

@@ -28,7 +28,8 @@ pub use timberline_research::table;
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
 pub use plan::{
-    BadPlan, Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, watermarks,
+    BadPlan, Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, profile,
+    watermarks,
 };
 pub use runner::{Measured, emulated, native};
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use timberline_research::pages::PageCosts;
 use timberline_research::table::{self, Grain, Setting, TABLE};
-use timberline_tier::emulator::CacheSize;
+use timberline_tier::emulator::{CacheSize, Profile};
 
 use super::form::{Form, Keys};
 use super::source::Requests;
+use crate::names::{suggestion, unknown};
 use crate::workload::{KeySpace, Tpcc, Workload};
 
 /// The available maps.
@@ -146,6 +147,18 @@ pub fn count(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).filter(|&n| n > 0).ok_or_else(bad)
 }
 
+/// The emulator's profile of this name.
+///
+/// # Errors
+/// The name is unknown.
+pub fn profile(name: &str) -> Result<Profile, BadPlan> {
+    const KNOWN: [&str; 5] = ["cxl", "cxl-fpga", "rdma", "us1", "us10"];
+    Profile::parse(name).map_err(|unknown| {
+        let line = format!("{unknown};{}", suggestion(name, &KNOWN));
+        BadPlan(line.trim_end_matches(';').into())
+    })
+}
+
 /// Parses SIDLE's watermarks, such as `85:95`: percentages of fast memory, the low one first.
 ///
 /// # Errors
@@ -236,15 +249,13 @@ fn choose(
     known: &[&'static str],
     names: &[String],
 ) -> Result<Vec<&'static str>, BadPlan> {
-    let possible = known.join(", ");
-    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(BadPlan(format!(
-            "unknown {what} `{unknown}`; possible: {possible}"
-        )));
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(BadPlan(unknown(what, name, known.iter().copied())));
     }
     let is_named = |known: &&'static str| names.iter().any(|name| name == known);
     let chosen: Vec<_> = known.iter().copied().filter(is_named).collect();
     if chosen.is_empty() {
+        let possible = known.join(", ");
         Err(BadPlan(format!("no {what} given; possible: {possible}")))
     } else {
         Ok(chosen)

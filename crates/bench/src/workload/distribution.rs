@@ -11,6 +11,7 @@ use super::self_similar::SelfSimilar;
 use super::spec::BadSpec;
 use super::stream::Inserts;
 use super::zipf::Zipf;
+use crate::names::suggestion;
 
 /// The distribution of requests over records.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,8 +118,10 @@ impl Distribution {
             },
             _ => {
                 let possible = Distribution::POSSIBLE;
+                let known = ["uniform", "zipfian", "selfsimilar", "hotspot", "latest"];
+                let meant = suggestion(name, &known);
                 return Err(BadSpec(format!(
-                    "unknown distribution `{name}`; possible: {possible}"
+                    "unknown distribution `{name}`;{meant} possible: {possible}"
                 )));
             }
         };

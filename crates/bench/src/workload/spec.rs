@@ -10,6 +10,7 @@ use super::key_space::KeySpace;
 use super::mix::Mix;
 use super::stream::Stream;
 use super::tpcc::Tpcc;
+use crate::names::unknown;
 
 const UPDATE_HEAVY: Mix = Mix {
     read: 50,
@@ -97,11 +98,8 @@ impl Workload {
                 epoch: HotEpoch::default(),
             }),
             None => {
-                let possible: Vec<_> = Workload::names().chain(Tpcc::NAMES).collect();
-                let possible = possible.join(", ");
-                Err(BadSpec(format!(
-                    "unknown workload `{name}`; possible: {possible}"
-                )))
+                let known = Workload::names().chain(Tpcc::NAMES);
+                Err(BadSpec(unknown("workload", name, known)))
             }
         }
     }

@@ -1,0 +1,46 @@
+//! `timberline completions` and `timberline man`: made from the arguments themselves.
+
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::Failure;
+use crate::say::write_out;
+
+/// Arguments of `completions`.
+#[derive(clap::Args)]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(clap::Args)]
+pub struct Page {
+    /// The command of the page [default: an overview]
+    command: Option<String>,
+}
+
+/// Prints the completions of a shell.
+pub fn completions(args: &Completions, mut timberline: Command) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut timberline, "timberline", &mut script);
+    write_out(&script)
+}
+
+/// Prints a manual page, as `man -l` reads it.
+pub fn page(args: &Page, mut timberline: Command) -> Result<(), Failure> {
+    timberline.build();
+    let command = match &args.command {
+        None => timberline,
+        Some(name) => timberline.find_subcommand(name).cloned().ok_or_else(|| {
+            let names = timberline.get_subcommands().map(Command::get_name);
+            let names = names.collect::<Vec<_>>().join(", ");
+            Failure::Impossible(format!("unknown command `{name}`; possible: {names}"))
+        })?,
+    };
+    let mut page = Vec::new();
+    let rendered = Man::new(command).render(&mut page);
+    rendered.map_err(Failure::failed)?;
+    write_out(&page)
+}
