@@ -20,13 +20,13 @@ fn run<M: Memory>(memory: M, placement: Arc<dyn Placement>, gets: u64) {
         BTree::in_memory(memory, placement).expect("memory for a small tree");
     let space = KeySpace::new(RECORDS).expect("a valid size");
     for id in load_order(RECORDS, 1, 0, 1) {
-        map.insert(space.key(id), id)
+        map.insert(&space.key(id), id)
             .expect("memory for a small tree");
     }
     // A dozen instructions per key, so the count is that of the get.
     let mut random = Rng::new(1, 0);
     for _ in 0..gets {
-        black_box(map.get(space.key(random.below(RECORDS))));
+        black_box(map.get(&space.key(random.below(RECORDS))));
     }
 }
 

@@ -44,17 +44,17 @@ impl<M: Memory> Map<M> for BTree<u64, u64, M> {
         self.memory()
     }
     fn insert(&self, key: u64, value: u64) {
-        self.insert(key, value).expect("enough memory");
+        self.insert(&key, value).expect("enough memory");
     }
     #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
+        self.get(&key)
     }
     fn get_many(&self, keys: &[u64], values: &mut [Option<u64>], depth: usize) {
         self.get_many_deep(keys, values, depth);
     }
     async fn get_async(&self, key: u64) -> Option<u64> {
-        self.get_async(key).await
+        self.get_async(&key).await
     }
 }
 

@@ -26,7 +26,7 @@ macro_rules! run {
         let space = KeySpace::new(1 << 24).expect("a valid size");
         let insert = |id| {
             let key = space.key(id);
-            map.insert($key(&key), $value(&key))
+            map.insert(&$key(&key), $value(&key))
                 .expect("enough memory was given");
         };
         load_order(RECORDS, 1, 0, 1).for_each(insert);
@@ -34,20 +34,23 @@ macro_rules! run {
         let ids = (0..$n).map(|_| random.below(RECORDS));
         match $operation {
             "get" => ids.for_each(|id| {
-                black_box(map.get_with($key(&space.key(id)), |value| {
+                black_box(map.get_with(&$key(&space.key(id)), |value| {
                     black_box(value);
                 }));
             }),
             "insert" => (RECORDS..RECORDS + $n).for_each(insert),
             "update" => ids.for_each(|id| {
                 let key = space.key(id);
-                black_box(map.update($key(&key), $value(&key)).expect("enough memory"));
+                black_box(
+                    map.update(&$key(&key), $value(&key))
+                        .expect("enough memory"),
+                );
             }),
             "remove" => (0..$n.min(RECORDS)).for_each(|id| {
-                black_box(map.remove($key(&space.key(id))));
+                black_box(map.remove(&$key(&space.key(id))));
             }),
             "scan" => ids.for_each(|id| {
-                map.scan($key(&space.key(id)), SCANNED, |key, value| {
+                map.scan(&$key(&space.key(id)), SCANNED, |key, value| {
                     black_box((key, value));
                     ControlFlow::Continue(())
                 });

@@ -25,7 +25,7 @@ fn nanos(count: u64, work: impl FnOnce()) -> f64 {
 
 fn load<M: Memory, const WORDS: usize>(map: &BTree<u64, u64, M, WORDS>, space: &KeySpace) {
     for id in load_order(space.records(), 1, 0, 1) {
-        map.insert(space.key(id), id)
+        map.insert(&space.key(id), id)
             .expect("enough memory was given");
     }
 }
@@ -33,7 +33,7 @@ fn load<M: Memory, const WORDS: usize>(map: &BTree<u64, u64, M, WORDS>, space: &
 fn get<M: Memory, const WORDS: usize>(map: &BTree<u64, u64, M, WORDS>, space: &KeySpace) {
     let mut random = Rng::new(1, 0);
     for _ in 0..GETS {
-        black_box(map.get(space.key(random.below(space.records()))));
+        black_box(map.get(&space.key(random.below(space.records()))));
     }
 }
 

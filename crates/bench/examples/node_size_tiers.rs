@@ -51,7 +51,7 @@ fn entry<const WORDS: usize>(
         BTree::in_memory(memory, policy).expect("memory for a node");
     for id in load_order(space.records(), 1, 0, 1) {
         let key = space.key(id);
-        map.insert(key, key).expect("enough memory was given");
+        map.insert(&key, key).expect("enough memory was given");
     }
     let streams = |reads: u8| -> Vec<_> {
         let mix = Mix {
@@ -96,11 +96,11 @@ fn run<M: Memory, const WORDS: usize>(
         let request = stream.next();
         match request.op {
             Op::Insert => {
-                let inserted = map.insert(request.key, request.key);
+                let inserted = map.insert(&request.key, request.key);
                 black_box(inserted.expect("enough memory was given"));
             }
             _ => {
-                black_box(map.get(request.key));
+                black_box(map.get(&request.key));
             }
         }
     }

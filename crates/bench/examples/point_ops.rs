@@ -43,7 +43,7 @@ const OPERATIONS: [Operation; 6] = [
 #[inline(never)]
 fn gets(map: &Map, keys: &[u64]) {
     for &key in keys {
-        black_box(map.get(key));
+        black_box(map.get(&key));
     }
 }
 
@@ -59,7 +59,7 @@ fn together(map: &Map, keys: &[u64]) {
 #[inline(never)]
 fn updates(map: &Map, keys: &[u64]) {
     for &key in keys {
-        let _ = black_box(map.update(key, key));
+        let _ = black_box(map.update(&key, key));
     }
 }
 
@@ -67,7 +67,7 @@ fn updates(map: &Map, keys: &[u64]) {
 #[inline(never)]
 fn replaces(map: &Map, keys: &[u64]) {
     for &key in keys {
-        map.remove(key);
+        map.remove(&key);
     }
     inserts(map, keys);
 }
@@ -75,7 +75,7 @@ fn replaces(map: &Map, keys: &[u64]) {
 #[inline(never)]
 fn inserts(map: &Map, keys: &[u64]) {
     for &key in keys {
-        map.insert(key, key).expect("enough memory was given");
+        map.insert(&key, key).expect("enough memory was given");
     }
 }
 
@@ -83,7 +83,7 @@ fn inserts(map: &Map, keys: &[u64]) {
 fn scans(map: &Map, keys: &[u64]) {
     for &key in keys {
         let mut sum = 0;
-        map.scan(key, SCANNED, |_, value| {
+        map.scan(&key, SCANNED, |_, value| {
             sum ^= value;
             ControlFlow::Continue(())
         });

@@ -504,13 +504,13 @@ fn an_interruption_before_the_first_round_leaves_nothing() {
 fn execute<P: timberline_tier::Memory>(map: &BTree<u64, u64, P>, request: Request) -> bool {
     let Request { op, key } = request;
     match op {
-        Op::Read => map.get(key).is_some(),
-        Op::Update => map.update(key, key).unwrap().is_some(),
-        Op::Insert => map.insert(key, key).unwrap().is_none(),
-        Op::Scan(records) => map.scan(key, records.into(), |_, _| ControlFlow::Continue(())) > 0,
+        Op::Read => map.get(&key).is_some(),
+        Op::Update => map.update(&key, key).unwrap().is_some(),
+        Op::Insert => map.insert(&key, key).unwrap().is_none(),
+        Op::Scan(records) => map.scan(&key, records.into(), |_, _| ControlFlow::Continue(())) > 0,
         Op::ReadModifyWrite => {
-            let value = map.get(key).unwrap();
-            map.update(key, value + 1).unwrap().is_some()
+            let value = map.get(&key).unwrap();
+            map.update(&key, value + 1).unwrap().is_some()
         }
     }
 }
@@ -528,7 +528,7 @@ fn counts(workload: &str, place: Place) -> LineCounts {
         let Load { requests, .. } = stream(workload, 60_000);
         let before = thread_counts();
         for key in requests.load(7, 0, 1) {
-            map.insert(key, key).unwrap();
+            map.insert(&key, key).unwrap();
         }
         let mut source = requests.source(7, 0, 1);
         for _ in 0..30_000 {

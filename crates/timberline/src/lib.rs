@@ -5,8 +5,8 @@
 //!
 //! ```
 //! let map = timberline::BTree::<u64, u64>::new();
-//! map.insert(300, 90_000)?;
-//! # assert_eq!(map.get(300), Some(90_000));
+//! map.insert(&300, 90_000)?;
+//! # assert_eq!(map.get(&300), Some(90_000));
 //! # Ok::<(), timberline::Error>(())
 //! ```
 //!
@@ -20,12 +20,12 @@
 //! let builder = BTree::builder().fast_memory(4 << 20).slow_memory(64 << 20);
 //! let map: BTree<u64, u64> = builder.build()?;
 //! for key in 0..100_000 {
-//!     map.insert(key, key * key)?;
+//!     map.insert(&key, key * key)?;
 //! }
-//! assert_eq!(map.get(300), Some(90_000));
+//! assert_eq!(map.get(&300), Some(90_000));
 //! assert_eq!(map.range(10..12).collect::<Vec<_>>(), [(10, 100), (11, 121)]);
-//! assert_eq!(map.compare_and_set(300, 90_000, 0)?, Ok(()));
-//! assert_eq!(map.remove(300), Some(0));
+//! assert_eq!(map.compare_and_set(&300, 90_000, 0)?, Ok(()));
+//! assert_eq!(map.remove(&300), Some(0));
 //! assert!(map.committed().0 <= 4 << 20);
 //! # Ok::<(), timberline::Error>(())
 //! ```
@@ -54,8 +54,8 @@ pub use timberline_tree as tree;
 pub use timberline_placement::TimberlineConfig;
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
-    Art, BTree, Builder, ByteKey, Bytes, Error, Form, Kept, Key, LevelFill, MAX_KEY, MAX_VALUE,
-    Map, Masstree, OutOfMemory, Range, Stats, Value, Word,
+    Art, BTree, Builder, Bytes, Composite, Error, Form, Kept, Key, KeyRange, LevelFill, MAX_KEY,
+    MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Stats, Value, Word, WordKey,
 };
 
 /// Compiles and runs the README's example.

@@ -23,7 +23,7 @@ fn two_thousand_maps_take_one_thread_and_no_descriptor() {
     let arts: Vec<Art<str, u64>> = (0..1_000).map(art).collect();
     for key in 0..8 {
         for (btree, art) in btrees.iter().zip(&arts) {
-            btree.insert(key, !key).unwrap();
+            btree.insert(&key, !key).unwrap();
             art.insert(&key.to_string(), !key).unwrap();
         }
     }

@@ -29,13 +29,13 @@ fn a_new_map_is_in_plain_memory_and_grows() {
     let art = Art::<u64, u64>::new();
     let masstree = Masstree::<str, u64>::new();
     for key in 0..100_000 {
-        btree.insert(key, !key).unwrap();
+        btree.insert(&key, !key).unwrap();
         art.insert(&key, !key).unwrap();
         masstree.insert(&format!("{key:08}"), !key).unwrap();
     }
     for key in (0..100_000).step_by(7) {
         let values = [
-            btree.get(key),
+            btree.get(&key),
             art.get(&key),
             masstree.get(&format!("{key:08}")),
         ];
@@ -54,13 +54,13 @@ fn any_map_can_be_in_tiers_and_keeps_the_budget() {
     let art = tiers(Art::<u64, u64>::builder()).build().unwrap();
     let masstree = tiers(Masstree::<str, u64>::builder()).build().unwrap();
     for key in 0..50_000 {
-        btree.insert(key, !key).unwrap();
+        btree.insert(&key, !key).unwrap();
         art.insert(&key, !key).unwrap();
         masstree.insert(&format!("{key:08}"), !key).unwrap();
     }
     for key in (0..50_000).step_by(7) {
         let values = [
-            btree.get(key),
+            btree.get(&key),
             art.get(&key),
             masstree.get(&format!("{key:08}")),
         ];
@@ -86,7 +86,7 @@ fn a_limit_of_fast_memory_alone_takes_slow_memory_as_needed() {
         .build()
         .unwrap();
     for key in 0..1_000_000 {
-        map.insert(key, !key).unwrap();
+        map.insert(&key, !key).unwrap();
     }
     let (fast, slow) = map.committed();
     assert!(fast <= FAST && slow > 8 << 20, "{fast}, {slow}");
@@ -134,9 +134,9 @@ fn a_worker_that_panics_is_told_of_and_the_map_goes_on() {
     }
     assert_eq!(map.worker_failure().unwrap(), "clumsy: out of luck");
     for key in 0..50_000 {
-        map.insert(key, !key).unwrap();
+        map.insert(&key, !key).unwrap();
     }
-    assert_eq!(map.get(1), Some(!1));
+    assert_eq!(map.get(&1), Some(!1));
     assert!(map.committed().0 <= FAST);
 }
 
@@ -151,7 +151,7 @@ fn a_worker_ends_with_the_last_handle_or_iterator() {
     let clone = map.clone();
     drop(map);
     assert!(next() > 0, "another handle");
-    clone.insert(1, 2).unwrap();
+    clone.insert(&1, 2).unwrap();
     let mut iterator = clone.range(..);
     drop(clone);
     assert!(next() > 0, "an iterator");
@@ -187,7 +187,7 @@ fn a_map_that_cannot_be_made_is_one_line() {
 #[test]
 fn what_is_discovered_is_a_map() {
     let map = BTree::<u64, u64>::builder().discover().build().unwrap();
-    map.insert(1, 2).unwrap();
-    assert_eq!(map.get(1), Some(2));
+    map.insert(&1, 2).unwrap();
+    assert_eq!(map.get(&1), Some(2));
     assert_eq!(map.is_tiered(), map.memory_limits().1 > 0);
 }

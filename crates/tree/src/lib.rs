@@ -22,15 +22,13 @@ mod seeded;
 mod store;
 pub mod traverse;
 mod value;
-mod word;
 
 pub use art::Art;
 pub use btree::{BTree, LevelFill, Range, Stats};
 pub use error::{Error, MAX_KEY, MAX_VALUE};
-pub use key::ByteKey;
+pub use key::{Composite, Key, KeyRange, Parts, WordKey};
 pub use map::{Builder, Map};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
 pub use timberline_tier::OutOfMemory;
 pub use value::{Bytes, Form, Kept, Value, Word};
-pub use word::Key;

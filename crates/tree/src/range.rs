@@ -9,7 +9,7 @@ use timberline_tier::Memory;
 
 use crate::map::Shared;
 use crate::value::owned;
-use crate::{ByteKey, Value};
+use crate::{Key, Value};
 
 /// Which way to walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,7 +90,7 @@ impl<V> Batch<V> {
         self.records.back().map(|last| self.key(last))
     }
 
-    fn typed<K: ByteKey + ?Sized>(&self, record: Copied<V>) -> (K::Owned, V) {
+    fn typed<K: Key + ?Sized>(&self, record: Copied<V>) -> (K::Owned, V) {
         (K::from_bytes(self.key(&record)), record.2)
     }
 }
@@ -131,7 +131,7 @@ pub struct Records<K: ?Sized, V: Value, T> {
     typed: PhantomData<fn(Box<K>)>,
 }
 
-impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Records<K, V, T> {
+impl<K: Key + ?Sized, V: Value, T: Ordered> Records<K, V, T> {
     pub(crate) fn new(tree: Shared<T>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self {
         Records {
             tree,
@@ -144,7 +144,7 @@ impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Records<K, V, T> {
     }
 
     /// Skips records from the front, up to the first with a key that is not less than `key`.
-    pub fn seek(&mut self, key: &K) {
+    pub fn seek(&mut self, key: &K::Borrowed) {
         let key = key.to_bytes();
         let key = key.as_ref();
         for batch in [&mut self.front, &mut self.back] {
@@ -200,7 +200,7 @@ impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Records<K, V, T> {
     }
 }
 
-impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Iterator for Records<K, V, T> {
+impl<K: Key + ?Sized, V: Value, T: Ordered> Iterator for Records<K, V, T> {
     type Item = (K::Owned, V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -215,7 +215,7 @@ impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Iterator for Records<K, V, T> {
     }
 }
 
-impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Approach for Records<K, V, T> {
+impl<K: Key + ?Sized, V: Value, T: Ordered> Approach for Records<K, V, T> {
     async fn approach(&self) {
         if self.front.records.is_empty()
             && let Some(span) = &self.unread
@@ -228,7 +228,7 @@ impl<K: ByteKey + ?Sized, V: Value, T: Ordered> Approach for Records<K, V, T> {
     }
 }
 
-impl<K: ByteKey + ?Sized, V: Value, T: Ordered> DoubleEndedIterator for Records<K, V, T> {
+impl<K: Key + ?Sized, V: Value, T: Ordered> DoubleEndedIterator for Records<K, V, T> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.back.records.is_empty() {
             self.read(Way::Backward);

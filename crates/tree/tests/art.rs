@@ -26,7 +26,7 @@ use suite::{check, placing, rooms};
 use timberline_placement::{HeatIn, Timberline, TimberlineConfig};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::art::{Far, Near, Range, Reach};
-use timberline_tree::{Art, ByteKey, Error, MAX_KEY};
+use timberline_tree::{Art, Error, Key, MAX_KEY};
 use values::value_suite_for;
 
 suite_for!(near: Map<Near>);
@@ -55,7 +55,7 @@ fn maps_and_scans_go_to_other_threads() {
     crosses_threads::<Range<[u8], u64, Native, Near>>();
 }
 
-fn slow<K: ByteKey + ?Sized>(bytes: usize) -> Art<K, u64> {
+fn slow<K: Key + ?Sized>(bytes: usize) -> Art<K, u64> {
     let arenas = rooms::two(0, bytes);
     Art::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap()
 }

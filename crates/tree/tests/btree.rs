@@ -28,7 +28,8 @@ suite_for!(usual: Map<NODE_1K>);
 value_suite_for!(strings_tiny: BTree<u64, Vec<u8>, Native, NODE_128>);
 value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);
 
-fn typed<K: timberline_tree::Key, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128> {
+fn typed<K: timberline_tree::WordKey, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128>
+{
     let arenas = rooms::two(2 * rooms::CHUNK, rooms::AMPLE);
     BTree::in_memory(Native(arenas), placing::shuffle(1).placement).unwrap()
 }
@@ -47,7 +48,7 @@ fn signed_keys_are_ordered_as_numbers() {
     let map = typed::<i64, i32>();
     let keys = [i64::MIN, -1_000, -1, 0, 1, 77, i64::MAX];
     for (index, &key) in keys.iter().enumerate().rev() {
-        map.insert(key, -(index as i32)).unwrap();
+        map.insert(&key, -(index as i32)).unwrap();
     }
     assert!(map.iter().map(|(key, _)| key).eq(keys));
     let negative: Vec<_> = map.range(..0).collect();
@@ -63,7 +64,7 @@ fn ends_are_seen_and_taken() {
     assert_eq!((map.first(), map.last()), (None, None));
     assert_eq!((map.pop_first(), map.pop_last()), (None, None));
     for key in -50..50 {
-        map.insert(key, 7).unwrap();
+        map.insert(&key, 7).unwrap();
     }
     assert_eq!((map.first(), map.last()), (Some((-50, 7)), Some((49, 7))));
     for step in 0..50 {
@@ -79,16 +80,16 @@ fn a_range_goes_on_where_it_is_told() {
     map.bulk_load((0..1_000).map(|key| (2 * key, key))).unwrap();
     let mut range = map.range(10..1_500);
     assert_eq!(range.next(), Some((10, 5)));
-    range.seek(13);
+    range.seek(&13);
     assert_eq!(range.next(), Some((14, 7)));
-    range.seek(3);
+    range.seek(&3);
     assert_eq!(range.next(), Some((16, 8)), "never back");
     assert_eq!(range.next_back(), Some((1_498, 749)));
-    range.seek(1_400);
+    range.seek(&1_400);
     assert_eq!(range.next(), Some((1_400, 700)));
     assert_eq!(range.by_ref().take(40).count(), 40);
     assert_eq!(range.next(), Some((1_482, 741)));
-    range.seek(1_499);
+    range.seek(&1_499);
     assert_eq!((range.next(), range.next_back()), (None, None));
 }
 
@@ -102,7 +103,7 @@ fn increments_are_lost_in_no_race() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for step in 0..KEYS * ROUNDS {
-                    let after = map.upsert_with(step % KEYS, |now| now.unwrap_or(0) + 1);
+                    let after = map.upsert_with(&(step % KEYS), |now| now.unwrap_or(0) + 1);
                     assert!((1..=THREADS * ROUNDS).contains(&after.unwrap()));
                 }
             });
@@ -110,12 +111,12 @@ fn increments_are_lost_in_no_race() {
     });
     assert!(map.iter().eq((0..KEYS).map(|key| (key, THREADS * ROUNDS))));
     assert_eq!(
-        map.modify(3, |now| (now > 5).then_some(1)),
+        map.modify(&3, |now| (now > 5).then_some(1)),
         Ok(Some(THREADS * ROUNDS))
     );
-    assert_eq!(map.modify(3, |now| (now > 5).then_some(2)), Ok(Some(1)));
+    assert_eq!(map.modify(&3, |now| (now > 5).then_some(2)), Ok(Some(1)));
     assert_eq!(
-        (map.get(3), map.modify(KEYS, |_| Some(0))),
+        (map.get(&3), map.modify(&KEYS, |_| Some(0))),
         (Some(1), Ok(None))
     );
 }
@@ -136,7 +137,7 @@ fn every_byte_is_a_key() {
         1
     );
     assert_eq!(
-        (map.remove(255), map.get(255), map.len()),
+        (map.remove(&255), map.get(&255), map.len()),
         (Some(127.5), None, 255)
     );
 }
@@ -151,7 +152,7 @@ fn ascending_loads_leave_full_leaves() {
         let records = (0..RECORDS as u64).map(|key| (key, key));
         if by_insert {
             for (key, value) in records {
-                map.insert(key, value).unwrap();
+                map.insert(&key, value).unwrap();
             }
         } else {
             assert_eq!(map.bulk_load(records), Ok(RECORDS));
@@ -171,7 +172,7 @@ fn a_map_in_two_tiers_has_no_more_leaves_than_in_one() {
         let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
         let map: Map<NODE_1K> = BTree::in_memory(Native(arenas), placement).unwrap();
         for n in 0..40_000u64 {
-            map.insert(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n)
+            map.insert(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n)
                 .unwrap();
         }
         let leaves = map.stats().leaves;
@@ -189,7 +190,7 @@ fn a_map_in_two_tiers_has_no_more_leaves_than_in_one() {
 fn the_smallest_nodes_make_no_tower() {
     let map = typed::<u64, u64>();
     for key in 0..20_000 {
-        map.insert(key, key).unwrap();
+        map.insert(&key, key).unwrap();
     }
     let levels = map.placed().levels();
     assert!(levels <= 8, "{levels} levels");
@@ -222,7 +223,7 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
         const RECORDS: u64 = 4_000;
         // Every seventh comes early, so that leaves are split and shared.
         for i in (0..RECORDS).step_by(7).chain(0..RECORDS) {
-            map.insert(key(i), i).unwrap();
+            map.insert(&key(i), i).unwrap();
         }
         let keys: Vec<u64> = (0..RECORDS)
             .map(key)
@@ -231,15 +232,15 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
         let model: std::collections::BTreeMap<u64, u64> =
             (0..RECORDS).map(|i| (key(i), i)).collect();
         let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
-        let singly: Vec<_> = keys.iter().map(|&key| map.get(key)).collect();
+        let singly: Vec<_> = keys.iter().map(|&key| map.get(&key)).collect();
         assert!(singly == expected, "set {number}");
         let mut together = vec![None; keys.len()];
         map.get_many(&keys, &mut together);
         assert!(together == expected, "set {number}");
         assert!(map.iter().eq(model), "set {number}");
         for i in (0..RECORDS).step_by(3) {
-            assert_eq!(map.update(key(i), !i), Ok(Some(i)), "set {number}");
-            assert_eq!(map.remove(key(i)), Some(!i), "set {number}");
+            assert_eq!(map.update(&key(i), !i), Ok(Some(i)), "set {number}");
+            assert_eq!(map.remove(&key(i)), Some(!i), "set {number}");
         }
     }
 }

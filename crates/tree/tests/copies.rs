@@ -62,7 +62,7 @@ fn loaded() -> (Map, Arc<Watching>) {
     let watching = Arc::new(Watching::default());
     let map = Map::in_memory(Native(arenas), watching.clone()).unwrap();
     for key in 0..RECORDS {
-        map.insert(3 * key, !key).unwrap();
+        map.insert(&(3 * key), !key).unwrap();
     }
     (map, watching)
 }
@@ -79,14 +79,14 @@ fn fill(placed: &dyn Placed) -> usize {
 /// turns, some might never be counted.
 fn warm(map: &Map, keys: impl Iterator<Item = u64>) {
     for key in keys {
-        (0..8).for_each(|_| assert!(map.get(key).is_some()));
+        (0..8).for_each(|_| assert!(map.get(&key).is_some()));
     }
 }
 
 /// The value, and whether a copy gave it.
 fn get(map: &Map, watching: &Watching, key: u64) -> (Option<u64>, bool) {
     let before = watching.copies.load(Relaxed);
-    let value = map.get(key);
+    let value = map.get(&key);
     (value, watching.copies.load(Relaxed) > before)
 }
 
@@ -124,21 +124,21 @@ fn a_copy_is_what_its_record_is() {
     let (one, another) = (30, 33);
     warm(&map, [one, another].into_iter());
     assert_eq!(get(&map, &watching, one), (Some(!10), true));
-    map.update(one, 1).unwrap();
+    map.update(&one, 1).unwrap();
     assert_eq!(get(&map, &watching, one), (Some(1), true));
-    map.insert(one, 2).unwrap();
+    map.insert(&one, 2).unwrap();
     assert_eq!(get(&map, &watching, one), (Some(2), true));
-    map.upsert_with(one, |now| now.unwrap() + 1).unwrap();
+    map.upsert_with(&one, |now| now.unwrap() + 1).unwrap();
     assert_eq!(get(&map, &watching, one), (Some(3), true));
-    assert_eq!(map.modify(one, |_| None), Ok(Some(3)));
-    assert_eq!(map.compare_and_set(one, 3, 4), Ok(Ok(())));
-    assert_eq!(map.compare_and_set(one, 3, 5), Ok(Err(Some(4))));
+    assert_eq!(map.modify(&one, |_| None), Ok(Some(3)));
+    assert_eq!(map.compare_and_set(&one, 3, 4), Ok(Ok(())));
+    assert_eq!(map.compare_and_set(&one, 3, 5), Ok(Err(Some(4))));
     assert_eq!(get(&map, &watching, one), (Some(4), true));
     assert_eq!(map.bulk_load([(one, 5)]), Ok(1));
     assert_eq!(get(&map, &watching, one), (Some(5), true));
-    assert_eq!(map.remove(one), Some(5));
+    assert_eq!(map.remove(&one), Some(5));
     assert_eq!(get(&map, &watching, one), (None, false));
-    map.insert(one, 6).unwrap();
+    map.insert(&one, 6).unwrap();
     assert_eq!(get(&map, &watching, one), (Some(6), false));
     assert_eq!(get(&map, &watching, another), (Some(!11), true));
     assert!(map.iter().take(12).eq((0..12).map(|key| match key {
@@ -158,12 +158,12 @@ fn a_placement_is_told_whose_changes_go_to_a_copy_too() {
         change();
         watching.rewrites.load(Relaxed) - before
     };
-    assert_eq!(told(&|| assert!(map.update(copied, 1).is_ok())), 1);
-    assert_eq!(told(&|| assert!(map.insert(copied, 2).is_ok())), 1);
-    assert_eq!(told(&|| assert!(map.update(another, 1).is_ok())), 0);
-    assert_eq!(told(&|| assert!(map.insert(another, 2).is_ok())), 0);
-    assert_eq!(told(&|| assert_eq!(map.get(copied), Some(2))), 0);
-    assert_eq!(told(&|| assert_eq!(map.remove(copied), Some(2))), 0);
+    assert_eq!(told(&|| assert!(map.update(&copied, 1).is_ok())), 1);
+    assert_eq!(told(&|| assert!(map.insert(&copied, 2).is_ok())), 1);
+    assert_eq!(told(&|| assert!(map.update(&another, 1).is_ok())), 0);
+    assert_eq!(told(&|| assert!(map.insert(&another, 2).is_ok())), 0);
+    assert_eq!(told(&|| assert_eq!(map.get(&copied), Some(2))), 0);
+    assert_eq!(told(&|| assert_eq!(map.remove(&copied), Some(2))), 0);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn records_of_fast_leaves_have_no_copies() {
         placed.promote_node(&leaf) != Move::Full
     });
     assert_eq!(get(&map, &watching, 30), (Some(!10), false));
-    map.update(30, 7).unwrap();
+    map.update(&30, 7).unwrap();
     assert_eq!(placed.demote(&leaf), Move::Moved(1));
     assert_eq!(
         get(&map, &watching, 30),
@@ -206,7 +206,7 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
         let in_leaf = |leaf: u64| (62 * leaf..62 * (leaf + 1)).map(|key| 3 * key);
         let (full, neighbour) = (10, if on_the_left { 9 } else { 11 });
         for key in in_leaf(neighbour).step_by(3) {
-            assert!(map.remove(key).is_some());
+            assert!(map.remove(&key).is_some());
         }
         let name = NodeKey::of_word(3 * 62 * neighbour, 0);
         assert!(matches!(placed.promote_node(&name), Move::Moved(_)));
@@ -217,7 +217,7 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
         assert!(before > 40, "{before}");
 
         let middle = in_leaf(full).nth(30).unwrap();
-        map.insert(middle + 1, 0).unwrap();
+        map.insert(&(middle + 1), 0).unwrap();
         let taken = match on_the_left {
             true => in_leaf(full).next(),
             false => in_leaf(full).next_back(),
@@ -230,7 +230,7 @@ fn records_that_a_fast_neighbour_takes_leave_no_copies() {
         );
 
         for key in in_leaf(full) {
-            assert!(map.update(key, key + 7).unwrap().is_some());
+            assert!(map.update(&key, key + 7).unwrap().is_some());
         }
         let demoted = placed.demote(&taken);
         assert_eq!(demoted, Move::Moved(1));
@@ -303,9 +303,10 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
         BTree::<u64, u64, Native, NODE_128>::in_memory(Native(arenas), watching.clone()).unwrap();
     // More than the middle tier holds, but little beside the pages.
     let keys = [0, u64::MAX];
-    keys.iter().for_each(|&key| _ = map.insert(key, 1).unwrap());
+    keys.iter()
+        .for_each(|&key| _ = map.insert(&key, 1).unwrap());
     for key in 1..10_000 {
-        map.insert(key, !key).unwrap();
+        map.insert(&key, !key).unwrap();
     }
     let arenas = map.memory().arenas();
     assert!((0..3).all(|tier| arenas.used(TierId(tier)) > 0));
@@ -316,7 +317,7 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     placed.reclaim();
     let get = |key| {
         let before = watching.copies.load(Relaxed);
-        let value = map.get(key);
+        let value = map.get(&key);
         (value, watching.copies.load(Relaxed) > before)
     };
     let mut copied = 0;
@@ -324,25 +325,25 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
         let leaf = NodeKey::of_word(key, 0);
         // While the middle tier has room.
         placed.demote(&leaf);
-        (0..8).for_each(|_| _ = map.get(key));
+        (0..8).for_each(|_| _ = map.get(&key));
         let (_, is_copied) = get(key);
         copied += usize::from(is_copied);
-        map.insert(key, round).unwrap();
+        map.insert(&key, round).unwrap();
         assert_eq!(get(key), (Some(round), is_copied));
         match round % 4 {
-            0 => assert_eq!(map.remove(key), Some(round)),
+            0 => assert_eq!(map.remove(&key), Some(round)),
             1 => reclaim_until(&*map.placed(), "room for the leaf", || {
                 placed.promote_node(&leaf) != Move::Full
             }),
-            2 => _ = map.update(key, round).unwrap(),
-            _ => _ = map.compare_and_set(key, round, round + 1).unwrap(),
+            2 => _ = map.update(&key, round).unwrap(),
+            _ => _ = map.compare_and_set(&key, round, round + 1).unwrap(),
         }
         let now = [None, Some(round), Some(round), Some(round + 1)][round as usize % 4];
-        assert_eq!(map.get(key), now);
+        assert_eq!(map.get(&key), now);
         let last = |(_, value)| Some(value);
         let end = if key == 0 { map.first() } else { map.last() };
         assert!(now.is_none() || end.and_then(last) == now);
-        map.insert(key, round).unwrap();
+        map.insert(&key, round).unwrap();
     }
     assert!(copied >= 6, "{copied}");
 }

@@ -18,18 +18,18 @@ fn strings_are_freed_while_they_are_read() {
     let arenas = rooms::two(0, rooms::AMPLE);
     let map: BTree<u64, Vec<u8>> =
         BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
-    map.insert(1, &[0; 500]).unwrap();
+    map.insert(&1, &[0; 500]).unwrap();
     let sum = |value: &[u8]| value.iter().map(|&byte| u64::from(byte)).sum::<u64>();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             plant(Bug::FreedAtOnce);
             for round in 0..ROUNDS {
-                map.insert(1, &[round as u8; 500]).unwrap();
-                map.insert(2, &[round as u8; 500]).unwrap();
+                map.insert(&1, &[round as u8; 500]).unwrap();
+                map.insert(&2, &[round as u8; 500]).unwrap();
             }
         });
         for _ in 0..ROUNDS {
-            std::hint::black_box(map.get_with(1, sum));
+            std::hint::black_box(map.get_with(&1, sum));
         }
     });
 }

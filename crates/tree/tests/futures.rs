@@ -79,13 +79,13 @@ macro_rules! subjects {
             }
             fn insert(&self, number: u64) {
                 let value = $value(number);
-                self.insert($lend(&$key(number)), timberline_tree::Value::lend(&value)).unwrap();
+                self.insert(&$lend(&$key(number)), timberline_tree::Value::lend(&value)).unwrap();
             }
             fn remove(&self, number: u64) {
-                self.remove($lend(&$key(number)));
+                self.remove(&$lend(&$key(number)));
             }
             async fn get(self, number: u64) -> bool {
-                let found = self.get_async($lend(&$key(number))).await;
+                let found = self.get_async(&$lend(&$key(number))).await;
                 assert!(found.is_none() || found == Some($value(number)), "{number}");
                 found.is_some()
             }

@@ -64,7 +64,7 @@ fn tasks<'a>(
         Box::pin(async {
             while next.get() < keys.len() {
                 let index = next.replace(next.get() + 1);
-                values[index].set(map.get_async(keys[index]).await);
+                values[index].set(map.get_async(&keys[index]).await);
             }
         })
     };
@@ -98,7 +98,7 @@ fn no_lookup_waits_for_a_line_that_nobody_asked_for() {
     let (map, keys) = (far_away(), keys());
     let alone = counted(|| {
         for &key in &keys {
-            assert_eq!(map.get(key), expected(key));
+            assert_eq!(map.get(&key), expected(key));
         }
     });
     let latency_ps = map.memory().extra(TierId::SLOW).latency_ps;

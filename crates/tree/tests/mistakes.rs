@@ -165,7 +165,7 @@ fn a_pack_or_row_copied_before_it_is_locked_is_found() {
 mod one_layer {
     use super::*;
     use masstree_of_words::Written;
-    use timberline_tree::ByteKey;
+    use timberline_tree::Key;
 
     pub type Map = AnyBits<masstree_of_words::Map<NODE_128, Seven>>;
 
@@ -173,7 +173,8 @@ mod one_layer {
     /// Words that need eight become the greatest.
     pub struct Seven(u64);
 
-    impl ByteKey for Seven {
+    impl Key for Seven {
+        type Borrowed = Seven;
         type Owned = u64;
         type Bytes<'a> = [u8; 7];
 

@@ -18,14 +18,14 @@ fn fast_leaves(domain: &Domain, pause: impl Fn(u32)) -> usize {
     let map: BTree<u64, u64> =
         BTree::in_domain(domain.clone(), Native(arenas), oracle.clone()).unwrap();
     for key in 0..20_000 {
-        map.insert(key, key).unwrap();
+        map.insert(&key, key).unwrap();
     }
     for _ in 0..64 {
-        map.get(0);
+        map.get(&0);
     }
     oracle.begin_counting();
     for key in 0..4_000 {
-        map.get(key);
+        map.get(&key);
     }
     let mut pauses = 0;
     oracle.arrange_pausing(&*map.placed(), 0, || {

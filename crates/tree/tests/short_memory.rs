@@ -18,11 +18,11 @@ fn an_insert_reclaims_before_it_gives_up() {
         BTree::in_memory(Native(arenas), Arc::new(AllFast)).unwrap();
     for round in 0..5 {
         let fitting = (0..)
-            .take_while(|&key| map.insert(key, round).is_ok())
+            .take_while(|&key| map.insert(&key, round).is_ok())
             .count() as u64;
         assert!(fitting > 100, "{fitting} records fit");
         for key in 0..fitting {
-            assert_eq!(map.remove(key), Some(round));
+            assert_eq!(map.remove(&key), Some(round));
         }
         if round % 2 == 0 {
             let loaded = map.bulk_load((0..fitting).map(|key| (key, round)));

@@ -28,9 +28,9 @@ fn committed(memory: &impl Memory) -> u64 {
     memory.arenas().budget(TierId::FAST).used() as u64
 }
 
-/// Defines an adapter from the map, its key conversion, and its scan.
+/// Defines an adapter from the map and its scan.
 macro_rules! ours {
-    ($map:ident<$key:ty>, $scan:ident, $key_of:expr) => {
+    ($map:ident<$key:ty>, $scan:ident) => {
         impl Index<$key> for $map<$key, u64, Plain> {
             fn new(setting: &Setting) -> Result<Self, String> {
                 let (memory, placement) = plain_memory(setting)?;
@@ -39,23 +39,23 @@ macro_rules! ours {
 
             #[inline]
             fn insert(&self, key: &$key, value: u64) -> bool {
-                $map::insert(self, $key_of(key), value).is_ok()
+                $map::insert(self, key, value).is_ok()
             }
 
             #[inline]
             fn get(&self, key: &$key) -> Option<u64> {
-                $map::get(self, $key_of(key))
+                $map::get(self, key)
             }
 
             #[inline]
             fn update(&self, key: &$key, value: u64) -> bool {
-                matches!($map::update(self, $key_of(key), value), Ok(Some(_)))
+                matches!($map::update(self, key, value), Ok(Some(_)))
             }
 
             #[inline]
             fn scan(&self, from: &$key, limit: usize) -> Scanned {
                 let mut scanned = Scanned::default();
-                self.$scan($key_of(from), limit, |_, value| {
+                self.$scan(from, limit, |_, value| {
                     scanned.take(value, limit);
                     ControlFlow::Continue(())
                 });
@@ -69,7 +69,7 @@ macro_rules! ours {
     };
 }
 
-ours!(BTree<u64>, scan, |key: &u64| *key);
-ours!(Art<u64>, scan_bytes, std::convert::identity);
-ours!(Art<[u8]>, scan_bytes, std::convert::identity);
-ours!(Masstree<[u8]>, scan_bytes, std::convert::identity);
+ours!(BTree<u64>, scan);
+ours!(Art<u64>, scan_bytes);
+ours!(Art<[u8]>, scan_bytes);
+ours!(Masstree<[u8]>, scan_bytes);

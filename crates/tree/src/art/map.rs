@@ -12,15 +12,15 @@ use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Keep};
-use crate::{ByteKey, Error, Stats, Value};
+use crate::{Error, Key, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
 /// themselves: an adaptive radix tree.
 ///
-/// Keys are whatever is a [`ByteKey`], up to [`MAX_KEY`](crate::MAX_KEY) bytes, and are passed by
-/// reference. One key may be the beginning of another. A point operation costs a node visit for each
-/// byte in which keys part, and takes no lock to read. Scans are linearizable record by record. Its
-/// methods are those of [`Map`].
+/// Keys are whatever is a [`Key`], up to [`MAX_KEY`](crate::MAX_KEY) bytes. One key may be the
+/// beginning of another. A point operation costs a node visit for each byte in which keys part, and
+/// takes no lock to read. Scans are linearizable record by record. Its methods are those of
+/// [`Map`].
 ///
 /// Placement is by record; words with keys of eight bytes may share a node with two others, or with
 /// their neighbours. Links between nodes are 32 bits wide ([`Near`]), which is enough for 16 GiB;
@@ -44,7 +44,7 @@ use crate::{ByteKey, Error, Stats, Value};
 /// ```
 pub type Art<K, V, M = Native, R = Near> = Map<Tree<M, R>, K, V>;
 
-impl<K: ByteKey + ?Sized, V: Value, M: Memory, R: Reach> Make<K, V> for Tree<M, R> {
+impl<K: Key + ?Sized, V: Value, M: Memory, R: Reach> Make<K, V> for Tree<M, R> {
     type Memory = M;
     const HEAT: HeatIn = HeatIn::Leaf { leaf_bytes: 40 };
     const REACH: usize = R::SPAN;

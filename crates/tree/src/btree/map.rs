@@ -16,13 +16,14 @@ use crate::map::{Core, Make, Map, Shared};
 use crate::range::Way;
 use crate::store::Store;
 use crate::value::{Change, Keep};
-use crate::{Error, Key, Value};
+use crate::{Error, Value, WordKey};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves: a B+tree.
 ///
-/// Keys are whatever is a [`Key`], and are passed by value. Nodes have `32 + 8 × WORDS` bytes, a
-/// power of two ([`NODE_256`](super::NODE_256) … [`NODE_4K`](super::NODE_4K)). Point operations
-/// cost O(log n) node visits, and take no lock to read. Its methods are those of [`Map`].
+/// Keys are whatever is a [`WordKey`]: integers, `char`, small tuples and arrays. Nodes have
+/// `32 + 8 × WORDS` bytes, a power of two ([`NODE_256`](super::NODE_256) …
+/// [`NODE_4K`](super::NODE_4K)). Point operations cost O(log n) node visits, and take no lock to
+/// read. Its methods are those of [`Map`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,9 +33,9 @@ use crate::{Error, Key, Value};
 ///
 /// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
 /// let map: BTree<u64, i32> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
-/// assert_eq!(map.insert(3, -3)?, None);
-/// assert_eq!(map.insert(5, -5)?, None);
-/// assert_eq!(map.get(3), Some(-3));
+/// assert_eq!(map.insert(&3, -3)?, None);
+/// assert_eq!(map.insert(&5, -5)?, None);
+/// assert_eq!(map.get(&3), Some(-3));
 /// assert_eq!(map.range(..=4).collect::<Vec<_>>(), [(3, -3)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -58,21 +59,14 @@ impl<M: Memory, const WORDS: usize, H: Keep, K, V> Make<K, V> for Tree<M, WORDS,
     }
 }
 
-impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
+impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     for Tree<M, WORDS, Values<V::Kept>>
 {
     const NAME: &'static str = "BTree";
     type Memory = M;
-    type Key<'k> = K;
-    type Owned = K;
     type Range = Range<K, V, M, WORDS>;
 
-    #[inline(always)]
-    fn lend(key: &K) -> K {
-        *key
-    }
-
-    fn ascends(first: K, second: K) -> bool {
+    fn ascends(first: &K, second: &K) -> bool {
         first.to_word() < second.to_word()
     }
 
@@ -82,7 +76,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     }
 
     #[inline(always)]
-    fn get<R>(&self, key: K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn get<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
         self.get(key.to_word(), out)
     }
 
@@ -96,14 +90,14 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         self.get_each(words, depth, found);
     }
 
-    async fn get_async<R>(&self, key: K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    async fn get_async<'k, R>(&'k self, key: &'k K, out: impl FnOnce(u64) -> R) -> Option<R> {
         self.get_async(key.to_word(), out).await
     }
 
     #[inline(always)]
     fn upsert<R>(
         &self,
-        key: K,
+        key: &K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, Error> {
@@ -113,7 +107,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     #[inline(always)]
     fn modify<R>(
         &self,
-        key: K,
+        key: &K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, Error> {
@@ -121,7 +115,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn remove<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
         self.remove(key.to_word(), out)
     }
 
@@ -133,13 +127,13 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         self.clear();
     }
 
-    fn range(tree: &Shared<Self>, low: Bound<K>, high: Bound<K>) -> Range<K, V, M, WORDS> {
+    fn range(tree: &Shared<Self>, low: Bound<&K>, high: Bound<&K>) -> Range<K, V, M, WORDS> {
         Range::new(tree.clone(), Span::of(low, high))
     }
 
     fn scan(
         &self,
-        from: K,
+        from: &K,
         limit: usize,
         mut visit: impl FnMut(K, u64) -> ControlFlow<()>,
     ) -> usize {

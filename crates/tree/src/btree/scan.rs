@@ -23,7 +23,7 @@ use crate::map::Shared;
 use crate::range::Approach;
 use crate::traverse::{Yielding, yield_now};
 use crate::value::{Keep, owned};
-use crate::{Key, Value};
+use crate::{Value, WordKey};
 
 /// A record as words.
 pub(super) type Record = (u64, u64);
@@ -38,7 +38,7 @@ pub(super) struct Span {
 impl Span {
     pub const NONE: Span = Span { first: 1, last: 0 };
 
-    pub fn of<K: Key>(low: Bound<K>, high: Bound<K>) -> Span {
+    pub fn of<K: WordKey>(low: Bound<&K>, high: Bound<&K>) -> Span {
         let first = match low {
             Bound::Included(key) => Some(key.to_word()),
             Bound::Excluded(key) => key.to_word().checked_add(1),
@@ -223,7 +223,7 @@ pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
     typed: PhantomData<fn() -> K>,
 }
 
-impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
+impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
     pub(super) fn new(tree: Shared<Tree<M, WORDS, Values<V::Kept>>>, span: Span) -> Self {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range {
@@ -238,7 +238,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
 
     /// Skips records from the front, up to the first with a key that is not less than `key`.
     /// Skipped leaves are not visited.
-    pub fn seek(&mut self, key: K) {
+    pub fn seek(&mut self, key: &K) {
         let key = key.to_word();
         for copied in [&mut self.front, &mut self.back] {
             while copied.front().is_some_and(|(first, _)| *first < key) {
@@ -253,7 +253,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
     }
 }
 
-impl<K: Key, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M, WORDS> {
+impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M, WORDS> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
@@ -272,7 +272,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, V, M
     }
 }
 
-impl<K: Key, V: Value, M: Memory, const WORDS: usize> Approach for Range<K, V, M, WORDS> {
+impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Approach for Range<K, V, M, WORDS> {
     async fn approach(&self) {
         if self.front.is_empty() && !self.unread.is_empty() {
             self.tree.approach(self.unread.first).await;
@@ -280,7 +280,7 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> Approach for Range<K, V, M
     }
 }
 
-impl<K: Key, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
+impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
     for Range<K, V, M, WORDS>
 {
     fn next_back(&mut self) -> Option<(K, V)> {
@@ -299,4 +299,4 @@ impl<K: Key, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
     }
 }
 
-impl<K: Key, V: Value, M: Memory, const WORDS: usize> FusedIterator for Range<K, V, M, WORDS> {}
+impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> FusedIterator for Range<K, V, M, WORDS> {}

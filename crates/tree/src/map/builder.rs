@@ -41,9 +41,9 @@ const SPARE: usize = 16 << 20;
 /// let builder = BTree::builder().fast_memory(16 << 20).slow_memory(256 << 20);
 /// let map: BTree<u64, u64> = builder.build()?;
 /// for key in 0..100_000 {
-///     map.insert(key, key * key)?;
+///     map.insert(&key, key * key)?;
 /// }
-/// assert_eq!(map.get(300), Some(90_000));
+/// assert_eq!(map.get(&300), Some(90_000));
 /// assert!(map.committed().0 <= 16 << 20);
 /// # Ok::<(), timberline::Error>(())
 /// ```

@@ -9,7 +9,7 @@ use super::{Core, Map, Shared};
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
 use crate::value::{Change, lent};
-use crate::{ByteKey, Error, MAX_KEY, Stats, Value};
+use crate::{Error, Key, MAX_KEY, Stats, Value};
 
 /// A tree from byte strings to words, of values that are kept as `H` says. See [`Core`] for its
 /// methods.
@@ -57,22 +57,12 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
     fn stats(&self) -> Stats;
 }
 
-impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
+impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
     const NAME: &'static str = T::NAME;
     type Memory = <T as Ordered>::Memory;
-    type Key<'k>
-        = &'k K
-    where
-        K: 'k;
-    type Owned = K::Owned;
     type Range = Records<K, V, T>;
 
-    #[inline(always)]
-    fn lend(key: &K) -> &K {
-        key
-    }
-
-    fn ascends(first: &K, second: &K) -> bool {
+    fn ascends(first: &K::Borrowed, second: &K::Borrowed) -> bool {
         first.to_bytes().as_ref() < second.to_bytes().as_ref()
     }
 
@@ -82,11 +72,11 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
     }
 
     #[inline(always)]
-    fn get<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn get<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R> {
         ByteTree::get(self, key.to_bytes(), out)
     }
 
-    fn get_each<Q: Borrow<K>>(
+    fn get_each<Q: Borrow<K::Borrowed>>(
         &self,
         keys: &[Q],
         depth: usize,
@@ -96,7 +86,11 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
         ByteTree::get_each(self, keys, depth, found);
     }
 
-    async fn get_async<'k, R>(&'k self, key: &'k K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    async fn get_async<'k, R>(
+        &'k self,
+        key: &'k K::Borrowed,
+        out: impl FnOnce(u64) -> R,
+    ) -> Option<R> {
         let key = key.to_bytes();
         ByteTree::get_async(self, key.as_ref(), out).await
     }
@@ -104,7 +98,7 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
     #[inline(always)]
     fn upsert<R>(
         &self,
-        key: &K,
+        key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, Error> {
@@ -118,7 +112,7 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
     #[inline(always)]
     fn modify<R>(
         &self,
-        key: &K,
+        key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, Error> {
@@ -126,7 +120,7 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R> {
         ByteTree::remove(self, key.to_bytes().as_ref(), out)
     }
 
@@ -138,14 +132,18 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
         ByteTree::clear(self);
     }
 
-    fn range(tree: &Shared<T>, low: Bound<&K>, high: Bound<&K>) -> Records<K, V, T> {
-        let bytes = |key: &K| key.to_bytes().as_ref().to_vec();
+    fn range(
+        tree: &Shared<T>,
+        low: Bound<&K::Borrowed>,
+        high: Bound<&K::Borrowed>,
+    ) -> Records<K, V, T> {
+        let bytes = |key: &K::Borrowed| key.to_bytes().as_ref().to_vec();
         Records::new(tree.clone(), low.map(bytes), high.map(bytes))
     }
 
     fn scan(
         &self,
-        from: &K,
+        from: &K::Borrowed,
         limit: usize,
         mut visit: impl FnMut(K::Owned, u64) -> ControlFlow<()>,
     ) -> usize {
@@ -161,9 +159,9 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Core<K, V> for T {
 }
 
 /// Maps over byte strings.
-impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Map<T, K, V> {
+impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The records whose keys begin with the bytes of `prefix`, in order, from either end.
-    pub fn prefix(&self, prefix: &K) -> Records<K, V, T> {
+    pub fn prefix(&self, prefix: &K::Borrowed) -> Records<K, V, T> {
         let low = prefix.to_bytes().as_ref().to_vec();
         let high = after_all_with(&low);
         Records::new(self.tree.clone(), Bound::Included(low), high)
@@ -172,7 +170,7 @@ impl<T: ByteTree<V::Kept>, K: ByteKey + ?Sized, V: Value> Map<T, K, V> {
     /// As [`scan`](Self::scan), with the keys lent as bytes: no allocation a record.
     pub fn scan_bytes(
         &self,
-        from: &K,
+        from: &K::Borrowed,
         limit: usize,
         mut visit: impl FnMut(&[u8], V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {

@@ -10,38 +10,29 @@ use super::{Map, Shared};
 use crate::range::{Approach, Way};
 use crate::store::Store;
 use crate::value::Change;
-use crate::{Error, Stats, Value};
+use crate::{Error, Key, Stats, Value};
 
 /// A tree from keys `K` to the words of values `V`. Where a closure gets a value's word, the word
 /// is validated and the thread is pinned.
-pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
+pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
     /// The map's name in messages.
     const NAME: &'static str;
     /// The memory that its nodes live in.
     type Memory: Memory;
-    /// A key as operations take it: a word by value, a string by reference.
-    type Key<'k>: Copy
-    where
-        K: 'k;
-    /// A key as iterators yield it.
-    type Owned;
     /// The iterator over a range.
-    type Range: DoubleEndedIterator<Item = (Self::Owned, V)> + Approach;
-
-    /// A key as operations take it.
-    fn lend(key: &K) -> Self::Key<'_>;
+    type Range: DoubleEndedIterator<Item = (K::Owned, V)> + Approach;
 
     /// Whether the second key is greater than the first.
-    fn ascends(first: Self::Key<'_>, second: Self::Key<'_>) -> bool;
+    fn ascends(first: &K::Borrowed, second: &K::Borrowed) -> bool;
 
     /// The store of its nodes.
     fn store(&self) -> &Store<Self::Memory>;
 
     /// Applies `out` to the value of a key.
-    fn get<R>(&self, key: Self::Key<'_>, out: impl FnOnce(u64) -> R) -> Option<R>;
+    fn get<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R>;
 
     /// Calls `found` with each key's position and value. `depth` lookups overlap.
-    fn get_each<Q: Borrow<K>>(
+    fn get_each<Q: Borrow<K::Borrowed>>(
         &self,
         keys: &[Q],
         depth: usize,
@@ -51,7 +42,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     /// As [`get`](Self::get), yielding at each node.
     fn get_async<'k, R>(
         &'k self,
-        key: Self::Key<'k>,
+        key: &'k K::Borrowed,
         out: impl FnOnce(u64) -> R,
     ) -> impl Future<Output = Option<R>>;
 
@@ -59,7 +50,7 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     /// previous value.
     fn upsert<R>(
         &self,
-        key: Self::Key<'_>,
+        key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, Error>;
@@ -67,16 +58,16 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     /// As [`upsert`](Self::upsert), of a present record only.
     fn modify<R>(
         &self,
-        key: Self::Key<'_>,
+        key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
     ) -> Result<Option<R>, Error>;
 
     /// Removes a record. Applies `out` to its value.
-    fn remove<R>(&self, key: Self::Key<'_>, out: impl FnOnce(u64) -> R) -> Option<R>;
+    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R>;
 
     /// Removes the first record in one direction, as one step. Applies `out` to its key and value.
-    fn pop<R>(&self, way: Way, out: impl FnOnce(Self::Owned, u64) -> R) -> Option<R>;
+    fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, u64) -> R) -> Option<R>;
 
     /// Removes all records that are there throughout.
     fn clear(&self);
@@ -84,21 +75,21 @@ pub trait Core<K: ?Sized, V: Value>: Placed + Sized + 'static {
     /// The records of a range.
     fn range(
         tree: &Shared<Self>,
-        low: Bound<Self::Key<'_>>,
-        high: Bound<Self::Key<'_>>,
+        low: Bound<&K::Borrowed>,
+        high: Bound<&K::Borrowed>,
     ) -> Self::Range;
 
     /// Calls `visit` with up to `limit` records from `from` on until it breaks. Returns the number
     /// of calls.
     fn scan(
         &self,
-        from: Self::Key<'_>,
+        from: &K::Borrowed,
         limit: usize,
-        visit: impl FnMut(Self::Owned, u64) -> ControlFlow<()>,
+        visit: impl FnMut(K::Owned, u64) -> ControlFlow<()>,
     ) -> usize;
 
     /// Loads ascending records into a map of this tree.
-    fn load<Q: Borrow<K>>(
+    fn load<Q: Borrow<K::Borrowed>>(
         map: &Map<Self, K, V>,
         sorted: impl Iterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {

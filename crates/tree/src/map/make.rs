@@ -8,7 +8,7 @@ use timberline_tier::{Memory, Native};
 
 use super::builder::Builder;
 use super::{Map, Shared};
-use crate::{Art, BTree, ByteKey, Error, Key, Masstree, Value};
+use crate::{Art, BTree, Error, Key, Masstree, Value, WordKey};
 
 /// A tree that can be made, for keys `K` and values `V`.
 pub trait Make<K: ?Sized, V>: Placed + Sized + 'static {
@@ -76,11 +76,11 @@ macro_rules! constructors {
 constructors! {
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();
-    /// map.insert(7, 49)?;
-    /// assert_eq!(map.get(7), Some(49));
+    /// map.insert(&7, 49)?;
+    /// assert_eq!(map.get(&7), Some(49));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    BTree [Key]
+    BTree [WordKey]
 }
 
 constructors! {
@@ -90,7 +90,7 @@ constructors! {
     /// assert_eq!(map.get("seven"), Some(7));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    Art [ByteKey + ?Sized]
+    Art [Key + ?Sized]
 }
 
 constructors! {
@@ -100,7 +100,7 @@ constructors! {
     /// assert_eq!(map.get("seven"), Some(7));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    Masstree [ByteKey + ?Sized]
+    Masstree [Key + ?Sized]
 }
 
 impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Default for Map<T, K, V> {

@@ -21,7 +21,7 @@ use std::borrow::Borrow;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use timberline_placement::Placed;
@@ -36,7 +36,7 @@ pub use self::shared::Shared;
 use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
-use crate::{AsyncRange, Error, Stats, Value};
+use crate::{AsyncRange, Error, Key, KeyRange, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
 ///
@@ -69,23 +69,23 @@ impl<T, K: ?Sized, V> Map<T, K, V> {
     }
 }
 
-impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
+impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The value of `key`.
     #[inline]
-    pub fn get(&self, key: T::Key<'_>) -> Option<V> {
+    pub fn get(&self, key: &K::Borrowed) -> Option<V> {
         self.get_with(key, V::own)
     }
 
     /// Calls `read` with the value of `key`, without copying it. No memory is reclaimed meanwhile,
     /// so `read` should be brief.
     #[inline]
-    pub fn get_with<R>(&self, key: T::Key<'_>, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
+    pub fn get_with<R>(&self, key: &K::Borrowed, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
         let read = |value| read(lent::<V>(self.memory(), value));
         self.tree.get(key, read)
     }
 
     /// Whether there is a record of `key`.
-    pub fn contains_key(&self, key: T::Key<'_>) -> bool {
+    pub fn contains_key(&self, key: &K::Borrowed) -> bool {
         self.tree.get(key, |_| ()).is_some()
     }
 
@@ -106,8 +106,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # use timberline_tier::{Arenas, ArenasConfig, Native};
     /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
     /// # let map: timberline_tree::BTree<u64, u64> = timberline_tree::BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
-    /// map.insert(3, 33)?;
-    /// let (mut three, mut four) = (pin!(map.get_async(3)), pin!(map.get_async(4)));
+    /// map.insert(&3, 33)?;
+    /// let (mut three, mut four) = (pin!(map.get_async(&3)), pin!(map.get_async(&4)));
     /// let mut context = Context::from_waker(Waker::noop());
     /// let (mut found, mut missed) = (Poll::Pending, Poll::Pending);
     /// while found.is_pending() || missed.is_pending() {
@@ -121,7 +121,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// assert_eq!((found, missed), (Poll::Ready(Some(33)), Poll::Ready(None)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn get_async<'k>(&'k self, key: T::Key<'k>) -> Option<V> {
+    pub async fn get_async<'k>(&'k self, key: &'k K::Borrowed) -> Option<V> {
         self.tree.get_async(key, |value| self.own(value)).await
     }
 
@@ -131,7 +131,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     ///
     /// # Panics
     /// If the slices differ in length.
-    pub fn get_many<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>]) {
+    pub fn get_many<Q: Borrow<K::Borrowed>>(&self, keys: &[Q], values: &mut [Option<V>]) {
         self.get_many_deep(keys, values, DEPTH);
     }
 
@@ -141,7 +141,12 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     ///
     /// # Panics
     /// If the slices differ in length.
-    pub fn get_many_deep<Q: Borrow<K>>(&self, keys: &[Q], values: &mut [Option<V>], depth: usize) {
+    pub fn get_many_deep<Q: Borrow<K::Borrowed>>(
+        &self,
+        keys: &[Q],
+        values: &mut [Option<V>],
+        depth: usize,
+    ) {
         assert_eq!(keys.len(), values.len(), "a value for each key");
         self.tree.get_each(keys, depth, |index, found| {
             values[index] = found.map(|value| self.own(value));
@@ -153,7 +158,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # Errors
     /// The key or the value is too long, or memory is used up; the map is as it was.
     #[inline]
-    pub fn insert(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error> {
+    pub fn insert(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_kept(value);
         V::Kept::check(value)?;
         let change = V::Kept::setting(self.tree.store(), value, |_| true);
@@ -167,7 +172,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// The value is too long, or there is no memory for it. Words need none: there is no error
     /// then.
     #[inline]
-    pub fn update(&self, key: T::Key<'_>, value: V::Ref<'_>) -> Result<Option<V>, Error> {
+    pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_kept(value);
         V::Kept::check(value)?;
         let change = V::Kept::setting(self.tree.store(), value, |_| true);
@@ -187,7 +192,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     #[inline]
     pub fn modify(
         &self,
-        key: T::Key<'_>,
+        key: &K::Borrowed,
         mut change: impl FnMut(V::Ref<'_>) -> Option<V>,
     ) -> Result<Option<V>, Error> {
         let mut after = None;
@@ -203,7 +208,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// As for [`insert`](Self::insert).
     pub fn upsert_with(
         &self,
-        key: T::Key<'_>,
+        key: &K::Borrowed,
         mut value: impl FnMut(Option<V::Ref<'_>>) -> V,
     ) -> Result<V, Error> {
         let mut after = None;
@@ -220,7 +225,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// As for [`update`](Self::update).
     pub fn compare_and_set(
         &self,
-        key: T::Key<'_>,
+        key: &K::Borrowed,
         expected: V::Ref<'_>,
         new: V::Ref<'_>,
     ) -> Result<Result<(), Option<V>>, Error> {
@@ -239,29 +244,29 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Removes a record. Returns its value.
-    pub fn remove(&self, key: T::Key<'_>) -> Option<V> {
+    pub fn remove(&self, key: &K::Borrowed) -> Option<V> {
         self.tree.remove(key, |value| self.own(value))
     }
 
     /// The record with the least key.
-    pub fn first(&self) -> Option<(T::Owned, V)> {
+    pub fn first(&self) -> Option<(K::Owned, V)> {
         self.iter().next()
     }
 
     /// The record with the greatest key.
-    pub fn last(&self) -> Option<(T::Owned, V)> {
+    pub fn last(&self) -> Option<(K::Owned, V)> {
         self.iter().next_back()
     }
 
     /// Removes the record with the least key, and returns it. The two are one step: no other thread
     /// puts a lesser one there in between.
-    pub fn pop_first(&self) -> Option<(T::Owned, V)> {
+    pub fn pop_first(&self) -> Option<(K::Owned, V)> {
         let own = |key, value| (key, self.own(value));
         self.tree.pop(Way::Forward, own)
     }
 
     /// Removes the record with the greatest key, and returns it, as one step.
-    pub fn pop_last(&self) -> Option<(T::Owned, V)> {
+    pub fn pop_last(&self) -> Option<(K::Owned, V)> {
         let own = |key, value| (key, self.own(value));
         self.tree.pop(Way::Backward, own)
     }
@@ -274,12 +279,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
 
     /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock. A
     /// record that is there throughout is yielded exactly once.
-    pub fn range<'k>(&self, bounds: impl RangeBounds<T::Key<'k>>) -> T::Range
-    where
-        K: 'k,
-    {
-        let (low, high) = (bounds.start_bound(), bounds.end_bound());
-        T::range(&self.tree, low.cloned(), high.cloned())
+    pub fn range(&self, bounds: impl KeyRange<K::Borrowed>) -> T::Range {
+        T::range(&self.tree, bounds.low(), bounds.high())
     }
 
     /// As [`range`](Self::range), as a source for asynchronous code: it yields wherever it would
@@ -294,7 +295,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
     /// # let map: BTree<u64, u64> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
     /// # for key in 0..100 {
-    /// #     map.insert(key, 1)?;
+    /// #     map.insert(&key, 1)?;
     /// # }
     /// let total = async {
     ///     let (mut range, mut total) = (map.range_async(10..20), 0);
@@ -308,10 +309,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # while let std::task::Poll::Pending = total.as_mut().poll(&mut context).map(|sum| assert_eq!(sum, 10)) {}
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn range_async<'k>(&self, bounds: impl RangeBounds<T::Key<'k>>) -> AsyncRange<T::Range>
-    where
-        K: 'k,
-    {
+    pub fn range_async(&self, bounds: impl KeyRange<K::Borrowed>) -> AsyncRange<T::Range> {
         AsyncRange(self.range(bounds))
     }
 
@@ -325,9 +323,9 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// be brief: no memory is reclaimed meanwhile.
     pub fn scan(
         &self,
-        from: T::Key<'_>,
+        from: &K::Borrowed,
         limit: usize,
-        mut visit: impl FnMut(T::Owned, V::Ref<'_>) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::Owned, V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         let memory = self.memory();
         let typed = |key, value| visit(key, lent::<V>(memory, value));
@@ -341,7 +339,7 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     /// # Errors
     /// The input is not sorted, a key or a value is too long, or memory is used up; all records
     /// before are in.
-    pub fn bulk_load<Q: Borrow<K>>(
+    pub fn bulk_load<Q: Borrow<K::Borrowed>>(
         &self,
         sorted: impl IntoIterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
@@ -349,14 +347,14 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Inserts ascending records one by one.
-    pub(crate) fn insert_sorted<Q: Borrow<K>>(
+    pub(crate) fn insert_sorted<Q: Borrow<K::Borrowed>>(
         &self,
         sorted: impl Iterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
         let (mut loaded, mut last) = (0, None::<Q>);
         for (key, value) in sorted {
-            let lent = T::lend(key.borrow());
-            if last.is_some_and(|last| !T::ascends(T::lend(last.borrow()), lent)) {
+            let lent = key.borrow();
+            if last.is_some_and(|last| !T::ascends(last.borrow(), lent)) {
                 return Err(Error::Unsorted.at(loaded));
             }
             self.insert(lent, value.lend())
@@ -439,7 +437,7 @@ impl<T, K: ?Sized, V> Clone for Map<T, K, V> {
     }
 }
 
-impl<T: Core<K, V>, K: ?Sized, V: Value> fmt::Debug for Map<T, K, V> {
+impl<T: Core<K, V>, K: Key + ?Sized, V: Value> fmt::Debug for Map<T, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(T::NAME)
             .field("records", &self.len())
@@ -448,8 +446,8 @@ impl<T: Core<K, V>, K: ?Sized, V: Value> fmt::Debug for Map<T, K, V> {
     }
 }
 
-impl<T: Core<K, V>, K: ?Sized, V: Value> IntoIterator for &Map<T, K, V> {
-    type Item = (T::Owned, V);
+impl<T: Core<K, V>, K: Key + ?Sized, V: Value> IntoIterator for &Map<T, K, V> {
+    type Item = (K::Owned, V);
     type IntoIter = T::Range;
 
     fn into_iter(self) -> T::Range {

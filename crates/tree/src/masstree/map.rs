@@ -16,9 +16,8 @@ use crate::{Error, Stats, Value};
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
 /// themselves: a trie of B+trees, for keys that begin alike.
 ///
-/// Keys are whatever is a [`ByteKey`](crate::ByteKey), up to [`MAX_KEY`](crate::MAX_KEY) bytes, and
-/// are passed by reference. Nodes have `32 + 8 × WORDS` bytes, a power of two from 128 to 4,096.
-/// Its methods are those of [`Map`].
+/// Keys are whatever is a [`Key`](crate::Key), up to [`MAX_KEY`](crate::MAX_KEY) bytes. Nodes have
+/// `32 + 8 × WORDS` bytes, a power of two from 128 to 4,096. Its methods are those of [`Map`].
 ///
 /// A point operation takes seven bytes of the key at a time, in O(log n) node visits where keys
 /// differ there; bytes that all keys of a layer share are compared at once. Reads take no lock.

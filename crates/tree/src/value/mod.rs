@@ -47,13 +47,13 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 ///
 /// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
 /// let map: BTree<u64, Vec<u8>> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
-/// assert_eq!(map.insert(3, b"three")?, None);
-/// assert_eq!(map.get(3), Some(b"three".to_vec()));
+/// assert_eq!(map.insert(&3, b"three")?, None);
+/// assert_eq!(map.get(&3), Some(b"three".to_vec()));
 /// // Without a copy:
-/// assert_eq!(map.get_with(3, |bytes| bytes.len()), Some(5));
-/// map.upsert_with(3, |now| [now.unwrap_or(b""), b"!"].concat())?;
-/// assert_eq!(map.insert(3, b"")?, Some(b"three!".to_vec()));
-/// let refused = map.insert(3, &vec![0; 65_537]).unwrap_err();
+/// assert_eq!(map.get_with(&3, |bytes| bytes.len()), Some(5));
+/// map.upsert_with(&3, |now| [now.unwrap_or(b""), b"!"].concat())?;
+/// assert_eq!(map.insert(&3, b"")?, Some(b"three!".to_vec()));
+/// let refused = map.insert(&3, &vec![0; 65_537]).unwrap_err();
 /// assert_eq!(refused.to_string(), "the value has 65537 bytes; at most 65536 are possible");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

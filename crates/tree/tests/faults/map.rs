@@ -308,7 +308,7 @@ fn key_of_any_length(number: u64) -> Key {
     some_key(&mut Draw::new(number, 0))
 }
 
-every_operation!([const WORDS: usize,] BTree<u64, V, Native, WORDS>, word, |key| key, bytes_of, {
+every_operation!([const WORDS: usize,] BTree<u64, V, Native, WORDS>, word, |key| &key, bytes_of, {
     const HEAT: HeatIn = HeatIn::Table { node_bytes: Self::NODE_BYTES };
 
     fn make(arenas: Arenas, placement: Arc<dyn Placement>) -> Self {

@@ -35,20 +35,20 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         self.stats()
     }
     fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory> {
-        self.insert(key, value).map_err(full)
+        self.insert(&key, value).map_err(full)
     }
     fn update(&self, key: u64, value: u64) -> Option<u64> {
-        self.update(key, value).expect("words need no memory")
+        self.update(&key, value).expect("words need no memory")
     }
     fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.compare_and_set(key, expected, new);
+        let set = self.compare_and_set(&key, expected, new);
         set.expect("words need no memory")
     }
     fn remove(&self, key: u64) -> Option<u64> {
-        self.remove(key)
+        self.remove(&key)
     }
     fn get(&self, key: u64) -> Option<u64> {
-        self.get(key)
+        self.get(&key)
     }
     fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]) {
         self.get_many(keys, values);
@@ -62,7 +62,7 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
         limit: usize,
         visit: impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> usize {
-        self.scan(from, limit, visit)
+        self.scan(&from, limit, visit)
     }
     fn len(&self) -> usize {
         self.len()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use timberline_placement::{KeyBytes, NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{ByteKey, Error, Masstree, OutOfMemory, Stats};
+use timberline_tree::{Error, Key, Masstree, OutOfMemory, Stats};
 
 use crate::suite::TestMap;
 use crate::suite::map::{Bounds, full};
@@ -34,7 +34,7 @@ pub fn leaf_of(key: &[u8]) -> NodeKey {
 }
 
 /// How a map writes words as keys.
-pub trait Written: ByteKey<Owned = u64> + Send + Sync {
+pub trait Written: Key<Borrowed = Self, Owned = u64> + Send + Sync {
     fn of(word: u64) -> Self;
 }
 

@@ -20,12 +20,14 @@ pub struct Words<T> {
 impl<V: Stored, M: Substrate> Index for Words<BTree<u64, V, M>> {
     #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
-        self.map.get_with(key, |value| V::word(value))
+        self.map.get_with(&key, |value| V::word(value))
     }
 
     #[inline(always)]
     fn update(&self, key: u64, value: u64) -> Result<bool, String> {
-        let updated = V::lend_word(value, self.value_bytes, |value| self.map.update(key, value));
+        let updated = V::lend_word(value, self.value_bytes, |value| {
+            self.map.update(&key, value)
+        });
         match updated {
             Ok(before) => Ok(before.is_some()),
             Err(full) => Err(full.to_string()),
@@ -34,7 +36,9 @@ impl<V: Stored, M: Substrate> Index for Words<BTree<u64, V, M>> {
 
     #[inline(always)]
     fn insert(&self, key: u64, value: u64) -> Result<(), String> {
-        let inserted = V::lend_word(value, self.value_bytes, |value| self.map.insert(key, value));
+        let inserted = V::lend_word(value, self.value_bytes, |value| {
+            self.map.insert(&key, value)
+        });
         match inserted {
             Ok(_) => Ok(()),
             Err(full) => Err(full.to_string()),
@@ -44,7 +48,7 @@ impl<V: Stored, M: Substrate> Index for Words<BTree<u64, V, M>> {
     #[inline(always)]
     fn scan(&self, from: u64, records: usize) -> (usize, u64) {
         let mut sum = 0u64;
-        let seen = self.map.scan(from, records, |_, value| {
+        let seen = self.map.scan(&from, records, |_, value| {
             sum = sum.wrapping_add(V::word(value));
             ControlFlow::Continue(())
         });
