@@ -1,5 +1,8 @@
 //! Walks over leaves, for placements: in the order of their names, and past those that nobody asks
 //! for without a look at them.
+//!
+//! A walk prefetches the leaves after the one it visits, as their addresses are known from their
+//! parent: one cache miss after another would be most of what a sweep costs.
 
 use std::ops::ControlFlow;
 
@@ -12,6 +15,10 @@ use super::find::{Location, NodeName, Parent};
 use super::node::{Body, HEADER, Link};
 use super::payload::Payload;
 use super::tree::Tree;
+
+/// Leaves that a walk prefetches ahead of the one it visits: fewer than any profile lets be in
+/// flight.
+const AHEAD: usize = 8;
 
 /// The lower fence and link of each child, and the upper fence of the last.
 pub(super) type Children = (Vec<(u64, Link)>, u64);
@@ -50,6 +57,13 @@ pub(super) enum Which {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
+    /// Bytes of a leaf that a walk reads: its header, and where layers may hang below it all keys.
+    const VISITED: usize = if P::LINKS {
+        HEADER + 8 * Self::CAPACITY
+    } else {
+        HEADER
+    };
+
     /// Visits the leaves asked for whose fence is `from` or greater. Nodes above leaves are visited
     /// all the same.
     pub(super) fn leaves_from(
@@ -102,9 +116,16 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let Some((leaves, upper)) = self.retry(|| self.leaves_below_parent(at, guard)) else {
             return ControlFlow::Continue(());
         };
+        let wanted = |link| which == Which::All || self.is_fast(link);
+        let prefetch = |leaf: Option<&(u64, Link)>| {
+            if let Some(&(_, link)) = leaf.filter(|&&(_, link)| wanted(link)) {
+                self.memory().prefetch(link.address(), Self::VISITED);
+            }
+        };
+        (0..AHEAD).for_each(|index| prefetch(leaves.get(index)));
         for (index, &(key, link)) in leaves.iter().enumerate() {
             let visited = rest.visited && index == 0;
-            let wanted = |link| which == Which::All || self.is_fast(link);
+            prefetch(leaves.get(index + AHEAD));
             if !wanted(link) {
                 continue;
             }
