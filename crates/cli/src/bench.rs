@@ -85,14 +85,15 @@ pub struct Args {
         help_heading = "Memory"
     )]
     page_costs: String,
-    /// Measured seconds of a placement in each round
+    /// Measured seconds of a placement in each round [default: 5 if a placement adapts, otherwise
+    /// 0.6; quick: 0.3]
     #[arg(
         long,
-        default_value_t = 0.6,
+        visible_alias = "seconds",
         value_name = "S",
         help_heading = "Comparison"
     )]
-    seconds: f64,
+    slice: Option<f64>,
     /// Rounds, in each of which all placements take turns
     #[arg(
         long,
@@ -139,11 +140,25 @@ pub struct Args {
     quiet: bool,
 }
 
+/// Seconds of a slice: long enough for a placement that adapts to scan, cool and move in it.
+const ADAPTING_SLICE: f64 = 5.0;
+/// The same if no placement adapts.
+const STATIC_SLICE: f64 = 0.6;
+
 impl Args {
+    /// Seconds of a slice if none are given.
+    fn default_slice(&self) -> f64 {
+        let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
+        match self.placements.iter().any(adapts) {
+            true => ADAPTING_SLICE,
+            false => STATIC_SLICE,
+        }
+    }
+
     /// The setting that the arguments describe, on the memory of `topology`.
     fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
-        let (mut records, mut slice_s, mut warmup_s) =
-            (self.loads.records, self.seconds, self.warmup);
+        let (mut records, mut warmup_s) = (self.loads.records, self.warmup);
+        let mut slice_s = self.slice.unwrap_or_else(|| self.default_slice());
         let mut rounds = if self.shift_every.is_some() {
             1
         } else {

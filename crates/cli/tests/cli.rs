@@ -38,7 +38,7 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     refuses(&["--threads", "5000"], &["--threads 5000", "1 to 1024"]);
     refuses(&["--rounds", "0"], &["--rounds 0", "1 to 10000"]);
     for seconds in ["0", "nan", "inf", "1e9"] {
-        refuses(&["--seconds", seconds], &["--seconds", "0.05 to 86400"]);
+        refuses(&["--slice", seconds], &["--slice", "0.05 to 86400"]);
     }
     refuses(&["--warmup=-1"], &["--warmup -1", "0 to 86400"]);
     refuses(
@@ -195,7 +195,7 @@ fn files_that_cannot_be_written_are_found_out_before_the_run() {
     ] {
         for flag in ["--json", "--html"] {
             // If the run started, it would last a day.
-            refuses(&[flag, path, "--seconds", "86400"], &[path, "can't write"]);
+            refuses(&[flag, path, "--slice", "86400"], &[path, "can't write"]);
         }
     }
     // The check for writability neither leaves a file behind nor empties an existing one.

@@ -86,7 +86,7 @@ fn speeds_at_which_a_trace_can_not_be_replayed_are_refused() {
     refuses_trace(
         &timed,
         &at("1e-6"),
-        &["a.csv", "too few", "--seconds", "--closed-loop"],
+        &["a.csv", "too few", "--slice", "--closed-loop"],
     );
     refuses_trace(
         &untold,

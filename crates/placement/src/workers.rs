@@ -42,8 +42,9 @@ pub trait Worker: Send {
         Waker::new()
     }
 
-    /// Does a bounded piece of work. `now` is the time since the workers started. A stop or a pause
-    /// waits for the end of the step, and so may workers of other maps: cut long work into several.
+    /// Does a bounded piece of work. `now` is the time since the workers started, without pauses. A
+    /// stop or a pause waits for the end of the step, and so may workers of other maps: cut long
+    /// work into several.
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next;
 }
 
@@ -90,8 +91,8 @@ impl Workers {
         found.is_some()
     }
 
-    /// Returns once no worker is in a step; none begins one before [`Self::resume`]. A worker must
-    /// not call it.
+    /// Returns once no worker is in a step; none begins one before [`Self::resume`]. The workers'
+    /// clock and timers stand still meanwhile. A worker must not call it.
     pub fn pause(&self) {
         self.pool.shared.pause(self.map);
     }

@@ -124,6 +124,13 @@ pub enum Kind {
     Paused,
 }
 
+impl Kind {
+    /// Whether it moves nodes or pages as accesses tell.
+    pub fn adapts(self) -> bool {
+        matches!(self, Kind::Adaptive | Kind::Paused)
+    }
+}
+
 /// A setting that not all placements heed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Setting {
@@ -267,7 +274,7 @@ mod tests {
     #[test]
     fn grain_kind_and_tiers_agree() {
         for row in &TABLE {
-            let (adapts, name) = (matches!(row.kind, Kind::Adaptive | Kind::Paused), row.name);
+            let (adapts, name) = (row.kind.adapts(), row.name);
             if row.grain() != Grain::Node {
                 assert_eq!(row.tiers, Tiers::Slow, "{name}: pages begin slow");
                 assert_ne!(row.kind, Kind::Static, "{name}");
@@ -299,7 +306,7 @@ mod tests {
         for row in &TABLE {
             if let Make::Nodes(make) = row.make {
                 let made = make(&setup).unwrap();
-                let adapts = matches!(row.kind, Kind::Adaptive | Kind::Paused);
+                let adapts = row.kind.adapts();
                 assert_eq!(!made.workers.is_empty(), adapts, "{}", row.name);
                 assert_eq!(made.oracle.is_some(), row.kind == Kind::Oracle);
             }

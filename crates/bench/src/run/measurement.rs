@@ -147,7 +147,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             let (lost, name) = (slice.lost, subject.name);
             if *refused > 0 {
                 return Err(format!(
-                    "{name}: memory is full and inserts were refused: give fewer --seconds, or more --records"
+                    "{name}: memory is full and inserts were refused: give a shorter --slice, or more --records"
                 ));
             }
             return Err(format!(

@@ -148,7 +148,7 @@ impl Setting {
             checked.transpose()
         };
         let threads = within("threads", self.threads, 1024)?;
-        let slice = seconds("seconds", self.slice_s, 0.05)?;
+        let slice = seconds("slice", self.slice_s, 0.05)?;
         Ok(Plan {
             loads: self.loads(threads, slice)?,
             indexes: indexes(&self.indexes)?,
@@ -275,7 +275,7 @@ impl Setting {
         const LOAD: f64 = 1.2e-6;
         const REHEARSAL: f64 = 2.0 * 0.6e-6;
         let kind = |name: &String| table::row(name).map(|row| row.kind);
-        let warming = |name: &&String| matches!(kind(name), Some(Kind::Adaptive | Kind::Paused));
+        let warming = |name: &&String| kind(name).is_some_and(Kind::adapts);
         let maps = self.placements.len() as f64;
         let oracles = self
             .placements
@@ -315,7 +315,7 @@ fn checked_speed(speed: f64, trace: &Trace, span_ns: u64, slice: Duration) -> Re
     if rate * seconds < 100.0 {
         return Err(format!(
             "at a speed of {speed} it makes {rate:.3} requests a second, too few for rounds of {seconds} s: raise --speed or \
-             --seconds, or give --closed-loop"
+             --slice, or give --closed-loop"
         ));
     }
     Ok(speed)

@@ -167,7 +167,7 @@ impl<I: PlacedIndex> Subject<I> {
 
     /// Whether its placement adapts over time.
     pub fn adapts(&self) -> bool {
-        matches!(self.row.kind, Kind::Adaptive | Kind::Paused)
+        self.row.kind.adapts()
     }
 
     /// Whether the kernel places its pages.

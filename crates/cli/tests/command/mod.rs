@@ -23,7 +23,7 @@ pub fn bench(scratch: &Scratch, args: &[&str]) -> Command {
     let html = scratch.path("page.html");
     let least = [
         ("--records", "2000"),
-        ("--seconds", "0.05"),
+        ("--slice", "0.05"),
         ("--rounds", "1"),
         ("--warmup", "0"),
         ("--threads", "2"),

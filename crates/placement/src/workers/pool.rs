@@ -3,7 +3,7 @@
 //! Invariants: a worker is in at most one step at a time. A wake-up is never lost: one that arrives
 //! during a step makes the next step ready. A thread without work sleeps until the earliest timer,
 //! or until it is woken. Nothing of a map (steps, workers, the tree) runs or is dropped under the
-//! lock.
+//! lock. The workers' clock stands still during a pause of their map, and so do their timers.
 //!
 //! A pool has threads and one lock; each map adds a few entries to it and no thread or descriptor.
 
@@ -58,11 +58,13 @@ struct State {
 
 /// The workers of one map.
 struct Map {
+    /// When the workers started; later by the length of each pause since.
     start: Instant,
     /// `None` once it is stopped.
     tree: Option<Arc<dyn Placed>>,
     workers: Vec<Task>,
-    is_paused: bool,
+    /// When the pause began, if the map is paused.
+    paused: Option<Instant>,
     /// Workers that are in a step.
     inside: usize,
     panic: Option<String>,
@@ -82,7 +84,7 @@ struct Task {
 enum Due {
     /// When it is woken.
     Never,
-    /// At this time, or when it is woken.
+    /// At this time, or when it is woken. While the map is paused, no timer is set for it.
     At(Instant),
     /// Now: it is in the queue, or the map is paused.
     Now,
@@ -161,7 +163,7 @@ impl Shared {
             start: clock(),
             tree: Some(tree),
             workers,
-            is_paused: false,
+            paused: None,
             inside: 0,
             panic: None,
         };
@@ -187,22 +189,15 @@ impl Shared {
     /// Returns once no worker of a map is in a step; none begins one before [`Self::resume`].
     pub fn pause(&self, map: u64) {
         let mut state = lock(&self.state);
-        state.map(map).is_paused = true;
+        if state.map(map).paused.is_none() {
+            state.pause(map, clock());
+        }
         drop(self.wait_until_outside(state, map));
     }
 
     /// Ends a pause.
     pub fn resume(&self, map: u64) {
-        let mut state = lock(&self.state);
-        let paused = state.map(map);
-        paused.is_paused = false;
-        let due = |task: &Task| matches!(task.due, Due::Now);
-        let held: Vec<_> = (0..paused.workers.len())
-            .filter(|&at| due(&paused.workers[at]))
-            .collect();
-        state
-            .ready
-            .extend(held.into_iter().map(|number| (map, number)));
+        lock(&self.state).resume(map, clock());
         self.work.notify_all();
     }
 
@@ -378,7 +373,7 @@ impl State {
     /// Takes a worker into a step, unless its map is paused or stopped.
     fn begin(&mut self, id: TaskId) -> Option<Step> {
         let map = self.maps.get_mut(&id.0)?;
-        if map.is_paused {
+        if map.paused.is_some() {
             return None;
         }
         let tree = map.tree.clone()?;
@@ -394,16 +389,60 @@ impl State {
         Some((worker, tree, map.start))
     }
 
+    /// Stops the timers of a map.
+    fn pause(&mut self, map: u64, now: Instant) {
+        let State { maps, timers, .. } = self;
+        let paused = maps.get_mut(&map).expect("a map of this pool");
+        paused.paused = Some(now);
+        for (number, task) in paused.workers.iter().enumerate() {
+            if let Due::At(at) = task.due {
+                timers.remove(&(at, (map, number)));
+            }
+        }
+    }
+
+    /// Sets the timers of a map again, later by the length of the pause.
+    fn resume(&mut self, map: u64, now: Instant) {
+        let State {
+            maps,
+            timers,
+            ready,
+            ..
+        } = self;
+        let resumed = maps.get_mut(&map).expect("a map of this pool");
+        let Some(since) = resumed.paused.take() else {
+            return;
+        };
+        let pause = now.saturating_duration_since(since);
+        resumed.start += pause;
+        for (number, task) in resumed.workers.iter_mut().enumerate() {
+            let id = (map, number);
+            match &mut task.due {
+                Due::At(at) => {
+                    *at += pause;
+                    timers.insert((*at, id));
+                }
+                Due::Now => ready.push_back(id),
+                Due::Never | Due::Running => {}
+            }
+        }
+    }
+
     /// Decides when a worker whose step has ended takes the next one.
     fn schedule(&mut self, id: TaskId, next: Next) {
-        let task = &mut self.map(id.0).workers[id.1];
+        let map = self.map(id.0);
+        // A step that ends during a pause ends when the pause began.
+        let (now, is_paused) = (map.paused.unwrap_or_else(clock), map.paused.is_some());
+        let task = &mut map.workers[id.1];
         task.due = match next {
-            Next::After(time) => clock().checked_add(time).map_or(Due::Never, Due::At),
+            Next::After(time) => now.checked_add(time).map_or(Due::Never, Due::At),
             Next::WhenWoken => Due::Never,
         };
         if task.waker.is_woken() {
             self.make_ready(id);
-        } else if let Due::At(at) = task.due {
+        } else if let Due::At(at) = task.due
+            && !is_paused
+        {
             self.timers.insert((at, id));
         }
     }
@@ -450,4 +489,77 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     literal
         .or_else(formatted)
         .unwrap_or("a panic without a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeTree;
+
+    struct Idle(Waker);
+
+    impl Worker for Idle {
+        fn name(&self) -> &'static str {
+            "idle"
+        }
+
+        fn waker(&self) -> Waker {
+            self.0.clone()
+        }
+
+        fn step(&mut self, _: &dyn Placed, _: Duration) -> Next {
+            Next::WhenWoken
+        }
+    }
+
+    /// Found by slices of 0.6 s: each began with an overdue scan and an overdue cooling, since
+    /// timers ran on while other maps had their turns.
+    #[test]
+    fn the_workers_clock_stands_still_during_a_pause() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        // Nobody takes steps but this test.
+        let pool = Pool::new("", 0).unwrap();
+        let idle = || -> Box<dyn Worker> { Box::new(Idle(Waker::new())) };
+        let tree = Arc::new(FakeTree::uniform(2, 2, 9));
+        let map = pool.shared.add(vec![idle(), idle()], tree);
+        let mut state = lock(&pool.shared.state);
+        for number in 0..2 {
+            let (worker, _, start) = state.begin((map, number)).unwrap();
+            let task = &mut state.map(map).workers[number];
+            task.worker = Some(worker);
+            task.due = Due::At(start + MINUTE);
+            state.map(map).inside -= 1;
+            state.timers.insert((start + MINUTE, (map, number)));
+        }
+        state.ready.clear();
+        let start = state.map(map).start;
+
+        state.pause(map, start + MINUTE / 2);
+        state.expire(start + 10 * MINUTE);
+        assert!(state.ready.is_empty() && state.timers.is_empty());
+        // Nor does one begin that is woken meanwhile.
+        assert!(state.make_ready((map, 1)));
+        let woken = state.ready.pop_front().unwrap();
+        assert!(state.begin(woken).is_none());
+
+        // The pause took ten minutes: half a minute is left of the first timer.
+        state.resume(map, start + MINUTE / 2 + 10 * MINUTE);
+        assert_eq!(state.map(map).start, start + 10 * MINUTE);
+        assert_eq!(state.ready, [(map, 1)]);
+        state.ready.clear();
+        state.expire(start + 11 * MINUTE - Duration::from_nanos(1));
+        assert!(state.ready.is_empty());
+        state.expire(start + 11 * MINUTE);
+        assert_eq!(state.ready, [(map, 0)]);
+
+        // A step that ends during a pause: its wait begins with the resumption.
+        state.ready.clear();
+        state.map(map).workers[1].due = Due::Running;
+        state.pause(map, start + 11 * MINUTE);
+        state.schedule((map, 1), Next::After(MINUTE));
+        assert!(state.timers.is_empty());
+        state.resume(map, start + 20 * MINUTE);
+        let timers: Vec<_> = state.timers.iter().copied().collect();
+        assert_eq!(timers, [(start + 21 * MINUTE, (map, 1))]);
+    }
 }
