@@ -68,7 +68,10 @@ fn settings_that_nothing_heeds_are_refused() {
     );
     refuses(
         &["--watermarks", "50:60", "--placements", "sidle+histogram"],
-        &["--watermarks", "heeds it: sidle+watermark, sidle\n"],
+        &[
+            "--watermarks",
+            "heeds it: sidle+watermark, sidle, sidle-released\n",
+        ],
     );
     let scratch = Scratch::new();
     let placements = [

@@ -12,7 +12,7 @@ use crate::pages::{PageScheme, PageTable};
 use crate::{Oracle, fixed, kernel, oracle, pages, random, sidle, timberline};
 
 /// All placements, in the order of reports.
-pub const TABLE: [Row; 22] = [
+pub const TABLE: [Row; 23] = [
     fixed::ALL_FAST,
     fixed::ALL_SLOW,
     fixed::INTERLEAVE,
@@ -25,6 +25,7 @@ pub const TABLE: [Row; 22] = [
     sidle::HISTOGRAM,
     sidle::WATERMARK,
     sidle::ROW,
+    sidle::RELEASED,
     timberline::ROW,
     timberline::LEAVES,
     timberline::PAUSED,
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(abouts.len(), TABLE.len());
         let looks = TABLE
             .iter()
-            .map(|row| (row.style.light, row.style.strength));
+            .map(|row| (row.style.light, row.style.strength, row.style.dashes));
         // The whole of SIDLE is the last step of its ablation; the kernel has the colour of others.
         assert_eq!(looks.collect::<HashSet<_>>().len(), TABLE.len() - 1);
     }

@@ -63,6 +63,7 @@ impl Demoter {
     fn stop_in_time(&self, tree: &dyn Placed) {
         let sidle = &*self.sidle;
         if sidle.is_strained() && fast_usage(tree) < sidle.config.low_watermark {
+            sidle.relieved.store(sidle.is_released(), Ordering::Release);
             sidle.demotions.clear();
         }
     }
@@ -85,6 +86,9 @@ impl Worker for Demoter {
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
         let sidle = &*self.sidle;
         let mended = self.mend(tree);
+        if sidle.relieved.load(Ordering::Acquire) {
+            sidle.demotions.clear();
+        }
         for _ in 0..BATCH {
             let Some(node) = sidle.demotions.pop() else {
                 break;

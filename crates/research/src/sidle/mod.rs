@@ -68,6 +68,7 @@ mod demoter;
 mod histogram;
 mod params;
 mod promoter;
+mod released;
 mod technique;
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,8 @@ use timberline_placement::{
 use timberline_placement::{View, powers_of_two};
 
 pub use histogram::BINS;
+pub(crate) use released::ROW as RELEASED;
+pub use released::Rules;
 pub use technique::Technique;
 pub(crate) use technique::{HISTOGRAM, LAYERING, MIGRATION, ROW, TRACKING, WATERMARK};
 
@@ -119,6 +122,9 @@ pub struct SidleConfig {
     pub fixed_hot: u32,
     /// `T_cold` likewise: 4.
     pub fixed_cold: u32,
+    /// How the watermark steers the parameters, and other differences of the released code: as
+    /// published.
+    pub rules: Rules,
 }
 
 impl Default for SidleConfig {
@@ -135,6 +141,16 @@ impl Default for SidleConfig {
             fixed_levels: Params::ALL_LEVELS,
             fixed_hot: 128,
             fixed_cold: 4,
+            rules: Rules::Published,
+        }
+    }
+}
+
+impl SidleConfig {
+    fn fixed_thresholds(&self) -> Thresholds {
+        Thresholds {
+            t_hot: self.fixed_hot,
+            t_cold: self.fixed_cold,
         }
     }
 }
@@ -190,6 +206,8 @@ pub struct Sidle {
     broken: NodeQueue,
     /// Promotions are halted: the watermark maintainer is relieving a strain.
     strained: AtomicBool,
+    /// Demotions are halted since a strain was relieved; by the released code only.
+    relieved: AtomicBool,
     round: AtomicU8,
     promoted: AtomicU64,
     demoted: AtomicU64,
@@ -206,17 +224,23 @@ impl Sidle {
             Technique::Watermark => Params::ALL_LEVELS,
             _ => config.fixed_levels,
         };
-        let params = Params::first(levels, config.hot_percent, config.cold_percent);
+        let published = || Params::first(levels, config.hot_percent, config.cold_percent);
+        let params = config.rules.first().unwrap_or_else(published);
+        let thresholds = SharedThresholds::default();
+        if config.rules.is_released() {
+            thresholds.store(config.fixed_thresholds());
+        }
         Arc::new(Self {
             config,
             params: SharedParams::new(params),
-            thresholds: SharedThresholds::default(),
+            thresholds,
             histogram: Mutex::default(),
             scan: Mutex::default(),
             promotions: NodeQueue::default(),
             demotions: NodeQueue::default(),
             broken: NodeQueue::default(),
             strained: AtomicBool::new(false),
+            relieved: AtomicBool::new(false),
             round: AtomicU8::new(Round::Over as u8),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
@@ -291,14 +315,17 @@ impl Sidle {
     /// Derives the thresholds from the histogram and the parameters of now, unless they are fixed.
     fn update_thresholds(&self) {
         let Params { p_hot, p_cold, .. } = self.params.load();
-        self.thresholds
-            .store(match self.uses(Technique::Histogram) {
-                true => lock(&self.histogram).thresholds(p_hot, p_cold),
-                false => Thresholds {
-                    t_hot: self.config.fixed_hot,
-                    t_cold: self.config.fixed_cold,
-                },
-            });
+        let derived = || lock(&self.histogram).thresholds(p_hot, p_cold);
+        let thresholds = match self.uses(Technique::Histogram) {
+            true => Some(derived()).filter(|&it| it != Thresholds::NONE || !self.is_released()),
+            false => None,
+        };
+        let thresholds = thresholds.unwrap_or_else(|| self.config.fixed_thresholds());
+        self.thresholds.store(thresholds);
+    }
+
+    fn is_released(&self) -> bool {
+        self.config.rules.is_released()
     }
 }
 
@@ -319,6 +346,12 @@ impl Placement for Sidle {
     fn on_access(&self, leaf: LeafRef<'_>, _access: Access) -> u32 {
         if !self.uses(Technique::Tracking) {
             return MAX_SAMPLE_INTERVAL;
+        }
+        if self.is_released() {
+            // As there: increments of two threads may be lost, and heat wraps.
+            let heat = leaf.heat.load(Ordering::Relaxed);
+            leaf.heat.store(heat.wrapping_add(1), Ordering::Relaxed);
+            return 1;
         }
         let hotter = |heat: u16| heat.checked_add(1);
         // It fails only where heat can rise no more.

@@ -105,11 +105,18 @@ const fn step(name: &'static str, about: &'static str, make: Make) -> Row {
 }
 
 fn make(setup: &Setup<'_>, up_to: Technique) -> Result<Made, String> {
+    let sidle = Sidle::new(config(setup, up_to));
+    let workers = sidle.workers();
+    Ok(Made::with_workers(sidle, workers))
+}
+
+/// The configuration for a run, with the techniques up to this one.
+pub(super) fn config(setup: &Setup<'_>, up_to: Technique) -> SidleConfig {
     let whole = SidleConfig::default();
     let trigger_period = setup.interval.unwrap_or(whole.trigger_period);
     let published = (whole.low_watermark, whole.high_watermark);
     let (low_watermark, high_watermark) = setup.watermarks.unwrap_or(published);
-    let sidle = Sidle::new(SidleConfig {
+    SidleConfig {
         up_to,
         fixed_levels: setup.fast_levels,
         trigger_period,
@@ -117,9 +124,7 @@ fn make(setup: &Setup<'_>, up_to: Technique) -> Result<Made, String> {
         low_watermark,
         high_watermark,
         ..whole
-    });
-    let workers = sidle.workers();
-    Ok(Made::with_workers(sidle, workers))
+    }
 }
 
 /// A technique of SIDLE, in the order of Figure 19.

@@ -47,7 +47,7 @@ impl Trigger {
                 if l_demote == 0 || tree.level_of(&leaf) >= l_demote {
                     sidle.demotions.push(leaf);
                 }
-            } else if is_cold {
+            } else if is_cold && !sidle.is_released() {
                 self.cold_slow += 1;
                 if self.cold_slow.is_multiple_of(SLOW_STRIDE) {
                     let leaf = name();

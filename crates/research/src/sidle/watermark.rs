@@ -27,6 +27,8 @@ struct Strain {
     exhausted: bool,
     /// Nodes demoted in all when the round began.
     demoted: u64,
+    /// Rounds so far.
+    rounds: u32,
 }
 
 impl Watermark {
@@ -37,31 +39,39 @@ impl Watermark {
 
     fn begin_strain(&mut self, tree: &dyn Placed) {
         let sidle = self.sidle.clone();
+        sidle.relieved.store(false, Ordering::Release);
         sidle.strained.store(true, Ordering::Release);
-        let before = sidle.params.load().capped(tree.levels());
+        let before = sidle.params.load();
+        let before = sidle.config.rules.strain_begins(before, tree.levels());
         sidle.params.store(before);
-        self.begin_round(tree, before);
+        self.begin_round(tree, before, 1);
     }
 
     /// One step harsher, then a scan and its demotions.
-    fn begin_round(&mut self, tree: &dyn Placed, before: Params) {
+    fn begin_round(&mut self, tree: &dyn Placed, before: Params, rounds: u32) {
         let sidle = &*self.sidle;
         let now = sidle.params.load();
-        let next = now.strained(l_min(tree));
+        let next = sidle.config.rules.harsher(now, l_min(tree));
         sidle.params.store(next);
         self.strain = Some(Strain {
             before,
             exhausted: next == now,
             demoted: sidle.demoted.load(Ordering::Relaxed),
+            rounds,
         });
         sidle.round.store(Round::Scan as u8, Ordering::Release);
         sidle.wake_trigger.wake();
     }
 
-    fn end_strain(&self, before: Params) {
+    fn end_strain(&self, tree: &dyn Placed, before: Params) {
         let sidle = &*self.sidle;
         sidle.round.store(Round::Over as u8, Ordering::Release);
-        sidle.params.store(sidle.params.load().halfway_to(before));
+        let (rules, now) = (sidle.config.rules, sidle.params.load());
+        let params = rules.strain_ends(now, before, tree.levels());
+        sidle.params.store(params);
+        if sidle.is_released() {
+            sidle.promotions.clear();
+        }
         sidle.strained.store(false, Ordering::Release);
         sidle.wake_promoter.wake();
     }
@@ -81,6 +91,7 @@ impl Worker for Watermark {
             high_watermark: high,
             low_watermark: low,
             watermark_period,
+            rules,
             ..
         } = self.sidle.config;
         let next = Next::After(watermark_period);
@@ -88,21 +99,20 @@ impl Worker for Watermark {
             return next;
         }
         let usage = fast_usage(tree);
+        let params = &self.sidle.params;
         match self.strain.take() {
             None if usage > high => self.begin_strain(tree),
-            None if usage < low => {
-                let params = &self.sidle.params;
-                params.store(params.load().abundant(tree.levels()));
-            }
-            None => {}
+            None if usage < low => params.store(rules.abundant(params.load(), tree.levels())),
+            None => params.store(rules.between(params.load(), tree.levels())),
             Some(strain) => {
                 let is_over = self.sidle.is_round(Round::Over);
                 let demoted = self.sidle.demoted.load(Ordering::Relaxed) - strain.demoted;
                 let hopeless = strain.exhausted && demoted == 0;
-                if usage < low || is_over && (usage <= high || hopeless) {
-                    self.end_strain(strain.before);
+                let was_last = hopeless || strain.rounds >= rules.most_rounds();
+                if usage < low || is_over && (usage <= high || was_last) {
+                    self.end_strain(tree, strain.before);
                 } else if is_over {
-                    self.begin_round(tree, strain.before);
+                    self.begin_round(tree, strain.before, strain.rounds + 1);
                 } else {
                     self.strain = Some(strain);
                 }
