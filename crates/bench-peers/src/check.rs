@@ -25,9 +25,7 @@ const SHARE: u64 = 20_000;
 /// One line: the first wrong answer.
 pub fn check<I: Index<T::Key>, T: Keys>(keys: &T, seed: u64) -> Result<(), String> {
     let setting = Setting {
-        records: IDS + 2 * SHARE,
         longest_key: keys.longest(),
-        huge_pages: false,
     };
     let index = I::new(&setting)?;
     let mut model = BTreeMap::new();
@@ -166,16 +164,15 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::keys::{Lines, Words};
+    use crate::keys::{Strings, Words};
     use crate::peers::empty::Empty;
     use crate::peers::locked;
 
     #[test]
     fn a_right_map_passes() {
-        check::<locked::Words, _>(&Words::Random, 1).unwrap();
-        check::<locked::Words, _>(&Words::Dense, 1).unwrap();
-        let lines = Lines::of(b"http://a/\nhttp://ab/\nhttp://b/\n");
-        check::<locked::Bytes, _>(&lines, 1).unwrap();
+        check::<locked::Map<u64>, _>(&Words::Random, 1).unwrap();
+        check::<locked::Map<u64>, _>(&Words::Dense, 1).unwrap();
+        check::<locked::Map<Vec<u8>>, _>(&Strings::Urls, 1).unwrap();
     }
 
     #[test]
@@ -185,7 +182,7 @@ mod tests {
 
     /// Loses every insert of a key that ends in seven.
     #[derive(Clone)]
-    struct Forgetful(locked::Words);
+    struct Forgetful(locked::Map<u64>);
 
     impl Index<u64> for Forgetful {
         fn new(_: &Setting) -> Result<Self, String> {

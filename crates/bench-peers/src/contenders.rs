@@ -1,24 +1,22 @@
-//! The table of contenders. To add one, write a file with an [`Index`](crate::index::Index) and add
-//! a row here.
+//! The table of contenders. To add one, write a file with an [`Index`](crate::index::Index) in
+//! `peers/` and add a row here.
 
-use timberline_tier::Plain;
 use timberline_tree::{Art, BTree, Masstree};
 
-use crate::contender::{Contender, Held, Setup};
 use crate::index::Index;
-use crate::keys::{Keys, Lines, Words};
+use crate::keys::{Keys, Kind, Strings, Words};
 use crate::peers::{
     arctic, bf_tree, bplustree, concurrent_map, congee, empty, ferntree, indexset, locked,
-    masstree, skiplist, tree_index,
+    masstree, masstree_cpp, skiplist, tree_index,
 };
-use crate::protocol::KeyKind;
+use crate::worker::{Contender, Held, Setup};
 
 /// Where a contender comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A map of this workspace.
     Ours,
-    /// A crate of others.
+    /// A map of others.
     Peer,
     /// No map: the benchmark's own cost.
     Floor,
@@ -47,135 +45,103 @@ pub struct Row {
     pub name: &'static str,
     /// Where it comes from.
     pub side: Side,
-    /// The crate and its version; empty for maps of this workspace.
+    /// The version of its crate; empty for maps of this workspace and for C++.
     pub version: &'static str,
     /// With 64-bit keys.
     pub words: Option<With<Words>>,
     /// With byte-string keys.
-    pub lines: Option<With<Lines>>,
+    pub strings: Option<With<Strings>>,
 }
 
-const fn peer(
-    name: &'static str,
-    version: &'static str,
-    words: Option<With<Words>>,
-    lines: Option<With<Lines>>,
-) -> Row {
+/// Defines a row: its side, name, version, and its types over words and byte strings.
+macro_rules! row {
+    ($side:ident $name:literal $version:literal, $($of:ident: $map:ty),+) => {
+        Row { $($of: with::<$map, _>(),)+ ..row(Side::$side, $name, $version) }
+    };
+}
+
+const fn row(side: Side, name: &'static str, version: &'static str) -> Row {
     Row {
         name,
-        side: Side::Peer,
+        side,
         version,
-        words,
-        lines,
+        words: None,
+        strings: None,
     }
 }
 
-const fn ours(name: &'static str, words: Option<With<Words>>, lines: Option<With<Lines>>) -> Row {
-    Row {
-        name,
-        side: Side::Ours,
-        version: "",
-        words,
-        lines,
-    }
-}
+type Boxed = Box<[u8]>;
 
 /// All contenders, in the order of a round.
+#[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    Row {
-        name: "empty",
-        side: Side::Floor,
-        version: "",
-        words: with::<empty::Empty, _>(),
-        lines: with::<empty::Empty, _>(),
-    },
-    ours("btree", with::<BTree<u64, u64, Plain>, _>(), None),
-    ours(
-        "art",
-        with::<Art<u64, u64, Plain>, _>(),
-        with::<Art<[u8], u64, Plain>, _>(),
-    ),
-    ours(
-        "masstree-ours",
-        None,
-        with::<Masstree<[u8], u64, Plain>, _>(),
-    ),
-    peer(
-        "arctic-map",
-        "0.1.4",
-        with::<arctic::Words, _>(),
-        with::<arctic::Bytes, _>(),
-    ),
-    peer("congee", "0.4.1", with::<congee::Words, _>(), None),
-    peer(
-        "scc",
-        "3.8.8",
-        with::<tree_index::Words, _>(),
-        with::<tree_index::Bytes, _>(),
-    ),
-    peer(
-        "bplustree",
-        "0.1.0",
-        with::<bplustree::Words, _>(),
-        with::<bplustree::Bytes, _>(),
-    ),
-    peer(
-        "ferntree",
-        "0.7.0",
-        with::<ferntree::Words, _>(),
-        with::<ferntree::Bytes, _>(),
-    ),
-    peer(
-        "concurrent-map",
-        "5.0.37",
-        with::<concurrent_map::Words, _>(),
-        with::<concurrent_map::Bytes, _>(),
-    ),
-    peer(
-        "masstree",
-        "0.9.5",
-        with::<masstree::Bytes, _>(),
-        with::<masstree::Bytes, _>(),
-    ),
-    peer(
-        "indexset",
-        "0.16.0",
-        with::<indexset::Words, _>(),
-        with::<indexset::Bytes, _>(),
-    ),
-    peer(
-        "crossbeam-skiplist",
-        "0.1.3",
-        with::<skiplist::Words, _>(),
-        with::<skiplist::Bytes, _>(),
-    ),
-    peer(
-        "bf-tree",
-        "0.5.7",
-        with::<bf_tree::Bytes, _>(),
-        with::<bf_tree::Bytes, _>(),
-    ),
-    peer(
-        "locked-btreemap",
-        "0.13.0",
-        with::<locked::Words, _>(),
-        with::<locked::Bytes, _>(),
-    ),
+    row!(Floor "empty" "", words: empty::Empty, strings: empty::Empty),
+    row!(Ours "btree" "", words: BTree<u64, u64>),
+    row!(Ours "art" "", words: Art<u64, u64>, strings: Art<[u8], u64>),
+    row!(Ours "masstree-ours" "", words: Masstree<u64, u64>, strings: Masstree<[u8], u64>),
+    row!(Peer "arctic-map" "0.1.4", words: arctic::Words, strings: arctic::Bytes),
+    row!(Peer "congee" "0.4.1", words: congee::Words),
+    row!(Peer "scc" "3.8.8", words: tree_index::Map<u64>, strings: tree_index::Map<Boxed>),
+    row!(Peer "bplustree" "0.1.0", words: bplustree::Map<u64>, strings: bplustree::Map<Boxed>),
+    row!(Peer "ferntree" "0.7.0", words: ferntree::Map<u64>, strings: ferntree::Map<Vec<u8>>),
+    row!(Peer "concurrent-map" "5.0.37",
+        words: concurrent_map::Map<u64>, strings: concurrent_map::Map<Vec<u8>>),
+    row!(Peer "masstree" "0.9.5", words: masstree::Words, strings: masstree::Bytes),
+    row!(Peer "masstree-cpp" "", words: masstree_cpp::Words, strings: masstree_cpp::Bytes),
+    row!(Peer "indexset" "0.16.0", words: indexset::Map<u64>, strings: indexset::Map<String>),
+    row!(Peer "crossbeam-skiplist" "0.1.3",
+        words: skiplist::Map<u64>, strings: skiplist::Map<Boxed>),
+    row!(Peer "bf-tree" "0.5.7", words: bf_tree::Words, strings: bf_tree::Bytes),
+    row!(Peer "locked-btreemap" "0.13.0", words: locked::Map<u64>, strings: locked::Map<Boxed>),
 ];
 
 impl Row {
     /// Whether it can scan keys of this kind; `None` if it does not support them.
-    pub fn scans(&self, keys: KeyKind) -> Option<bool> {
-        match keys {
-            KeyKind::Random | KeyKind::Dense => self.words.as_ref().map(|with| with.scans),
-            KeyKind::Urls | KeyKind::Words => self.lines.as_ref().map(|with| with.scans),
+    pub fn scans(&self, keys: Kind) -> Option<bool> {
+        match keys.is_word() {
+            true => self.words.as_ref().map(|with| with.scans),
+            false => self.strings.as_ref().map(|with| with.scans),
         }
+    }
+
+    /// Whether it is in this binary.
+    pub fn is_built(&self) -> bool {
+        self.name != "masstree-cpp" || cfg!(feature = "masstree-cpp")
     }
 }
 
 /// The row with this name.
-pub fn row(name: &str) -> Option<&'static Row> {
+pub fn named(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
+}
+
+/// The names that `--index` accepts.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let rows = ROWS.iter().map(|row| row.name);
+    ["all", "ours", "peers"].into_iter().chain(rows)
+}
+
+/// The contenders of a list of names: `all`, `ours`, `peers`, or single ones.
+///
+/// # Errors
+/// One line: one that was named is not in this binary.
+pub fn chosen(names: &[String]) -> Result<Vec<&'static Row>, String> {
+    let has = |name: &str| names.iter().any(|given| given == name);
+    if let Some(row) = ROWS.iter().find(|row| has(row.name) && !row.is_built()) {
+        return Err(format!(
+            "{} is not built: give --features masstree-cpp and MASSTREE_SOURCES=DIR",
+            row.name
+        ));
+    }
+    let is_chosen = |row: &&Row| {
+        let group = match row.side {
+            Side::Ours => has("ours"),
+            Side::Peer => has("peers"),
+            Side::Floor => false,
+        };
+        row.is_built() && (group || has("all") || has(row.name))
+    };
+    Ok(ROWS.iter().filter(is_chosen).collect())
 }
 
 #[cfg(test)]
@@ -186,7 +152,7 @@ mod tests {
     #[test]
     fn versions_are_those_of_the_manifest() {
         let manifest = include_str!("../Cargo.toml");
-        for row in ROWS.iter().filter(|row| row.side == Side::Peer) {
+        for row in ROWS.iter().filter(|row| !row.version.is_empty()) {
             let package = match row.name {
                 "locked-btreemap" => "parking_lot",
                 name => name,
@@ -200,9 +166,22 @@ mod tests {
     }
 
     #[test]
-    fn names_are_different() {
-        for (at, row) in ROWS.iter().enumerate() {
-            assert!(ROWS[..at].iter().all(|before| before.name != row.name));
+    fn contenders_are_chosen_by_group_and_by_name() {
+        let of = |names: &str| -> Vec<&str> {
+            let names: Vec<_> = names.split(',').map(String::from).collect();
+            let rows = chosen(&names).unwrap();
+            rows.iter().map(|row| row.name).collect()
+        };
+        assert_eq!(
+            of("congee,ours"),
+            ["btree", "art", "masstree-ours", "congee"]
+        );
+        assert!(of("all").contains(&"empty") && !of("peers").contains(&"empty"));
+        let unique: std::collections::BTreeSet<_> = names().collect();
+        assert_eq!(unique.len(), ROWS.len() + 3);
+        if !cfg!(feature = "masstree-cpp") {
+            let said = chosen(&["masstree-cpp".into()]).err().unwrap();
+            assert!(said.contains("MASSTREE_SOURCES"), "{said}");
         }
     }
 }

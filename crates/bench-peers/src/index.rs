@@ -1,4 +1,4 @@
-//! The trait that every contender implements: a few operations on a handle.
+//! The one trait that every contender implements: a few operations on a handle.
 //!
 //! Each request thread has a clone of the handle. For most maps it is an `Arc` of the map; a map
 //! with its own handles (`concurrent-map`) clones those. If a crate needs an epoch or a guard, its
@@ -7,12 +7,16 @@
 //! Values are 8 bytes. If a map lends readers shared references to values, the adapter stores
 //! `AtomicU64` and updates in place, as users of the map would: that is its fastest way.
 
+use std::borrow::Borrow;
+
 /// A map from `K` to 64-bit values.
 pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
     /// Whether it supports scans in key order.
     const SCANS: bool = true;
+    /// Whether it stores anything: `empty` does not, and nobody checks its answers.
+    const STORES: bool = true;
 
-    /// An empty map for about `records` records, which sizes its arenas.
+    /// An empty map.
     ///
     /// # Errors
     /// One line that says why it cannot be created.
@@ -30,25 +34,16 @@ pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
     /// Reads the values of up to `limit` records (at most [`LONGEST_SCAN`]) in key order, from the
     /// first key ≥ `from` on, in the cheapest way the map offers.
     fn scan(&self, from: &K, limit: usize) -> Scanned;
-
-    /// Bytes that the map has committed outside the allocator.
-    fn committed(&self) -> u64 {
-        0
-    }
 }
 
 /// The longest scan, in records.
 pub const LONGEST_SCAN: usize = 100;
 
-/// The sizing of a map.
+/// What a map is told when it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Records to expect, including those inserted while measuring.
-    pub records: u64,
     /// The longest key, bytes.
     pub longest_key: usize,
-    /// Whether our own arenas ask for 2 MiB pages.
-    pub huge_pages: bool,
 }
 
 /// The result of a scan.
@@ -56,7 +51,9 @@ pub struct Setting {
 pub struct Scanned {
     /// Records read.
     pub count: usize,
-    /// The sum of their values, wrapping.
+    /// The first value.
+    pub first: u64,
+    /// The sum of the values, wrapping.
     pub sum: u64,
 }
 
@@ -64,6 +61,9 @@ impl Scanned {
     /// Adds one record. Returns whether the scan continues.
     #[inline]
     pub fn take(&mut self, value: u64, limit: usize) -> bool {
+        if self.count == 0 {
+            self.first = value;
+        }
         self.count += 1;
         self.sum = self.sum.wrapping_add(value);
         self.count < limit
@@ -72,11 +72,67 @@ impl Scanned {
     /// Scans the first `limit` of `values`.
     #[inline]
     pub fn of(values: impl Iterator<Item = u64>, limit: usize) -> Scanned {
-        values
-            .take(limit)
-            .fold(Scanned::default(), |mut scanned, value| {
-                scanned.take(value, limit);
-                scanned
-            })
+        let mut scanned = Scanned::default();
+        for value in values.take(limit) {
+            scanned.take(value, limit);
+        }
+        scanned
+    }
+}
+
+/// A key as a map owns it.
+pub trait Owned<K: ?Sized>: Borrow<K> + Clone + Ord + Send + Sync + 'static {
+    /// A copy of `key`.
+    fn copy(key: &K) -> Self;
+}
+
+impl Owned<u64> for u64 {
+    #[inline]
+    fn copy(key: &u64) -> u64 {
+        *key
+    }
+}
+
+impl Owned<[u8]> for Vec<u8> {
+    #[inline]
+    fn copy(key: &[u8]) -> Vec<u8> {
+        key.into()
+    }
+}
+
+impl Owned<[u8]> for Box<[u8]> {
+    #[inline]
+    fn copy(key: &[u8]) -> Box<[u8]> {
+        key.into()
+    }
+}
+
+/// A map of byte strings under 64-bit keys, as big-endian strings of 8 bytes.
+#[derive(Clone)]
+pub struct BigEndian<I>(I);
+
+impl<I: Index<[u8]>> Index<u64> for BigEndian<I> {
+    fn new(setting: &Setting) -> Result<Self, String> {
+        I::new(setting).map(BigEndian)
+    }
+
+    #[inline]
+    fn insert(&self, key: &u64, value: u64) -> bool {
+        self.0.insert(&key.to_be_bytes(), value)
+    }
+
+    #[inline]
+    fn get(&self, key: &u64) -> Option<u64> {
+        self.0.get(&key.to_be_bytes())
+    }
+
+    #[inline]
+    fn update(&self, key: &u64, value: u64) -> bool {
+        self.0.update(&key.to_be_bytes(), value)
+    }
+
+    #[inline]
+    fn scan(&self, from: &u64, limit: usize) -> Scanned {
+        self.0.scan(&from.to_be_bytes(), limit)
     }
 }

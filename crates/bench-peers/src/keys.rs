@@ -1,16 +1,70 @@
 //! Keys of records by id, in the form that a map takes.
 //!
 //! Requests come as ids from `timberline_bench::workload`: `0..records` is loaded, inserts follow
-//! from `records` on. The key of an id depends on `--keys`:
+//! from `records` on. The key of an id depends on its kind:
 //!
 //! - `random`: 64 pseudo-random bits; a bijection of the id, so all keys differ.
 //! - `dense`: the id.
+//! - `uuid4`, `uuid7`: the text of a UUID (RFC 9562), 36 bytes. A v7 is made every 10 µs, its
+//!   sub-millisecond part in `rand_a`, so keys are in the order of their ids.
 //! - `urls`, `words`: a line of the file; after the last line, each line with `#1` appended, then
-//!   `#2`, …
+//!   `#2`, … Without a file, made up.
 //!
-//! Invariant: different ids have different keys, for any number of ids.
+//! Invariant: different ids have different keys, for any number of ids (UUIDs: up to 2⁴⁸).
 
-pub use timberline_bench::workload::Lines;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use timberline_bench::workload::Lines;
+
+/// Kinds of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Pseudo-random 64-bit words.
+    Random,
+    /// Dense words.
+    Dense,
+    /// Random UUIDs.
+    Uuid4,
+    /// UUIDs by time.
+    Uuid7,
+    /// URLs.
+    Urls,
+    /// Words.
+    Words,
+}
+
+impl Kind {
+    /// Kinds of words, then those of byte strings.
+    pub const ALL: [Kind; 6] = [
+        Kind::Random,
+        Kind::Dense,
+        Kind::Uuid4,
+        Kind::Uuid7,
+        Kind::Urls,
+        Kind::Words,
+    ];
+
+    /// Its name in `--rows` and in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Random => "random",
+            Kind::Dense => "dense",
+            Kind::Uuid4 => "uuid4",
+            Kind::Uuid7 => "uuid7",
+            Kind::Urls => "urls",
+            Kind::Words => "words",
+        }
+    }
+
+    /// Whether its keys are 64-bit words.
+    pub fn is_word(self) -> bool {
+        matches!(self, Kind::Random | Kind::Dense)
+    }
+}
 
 /// Keys of one type, and blocks of them that a request thread prepares outside the timed part.
 pub trait Keys: Send + Sync + 'static {
@@ -37,6 +91,15 @@ pub trait Block<K: ?Sized>: Default + Send {
     fn key(&self, at: usize) -> &K;
 }
 
+/// A bijection of 64 bits: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+#[inline]
+pub fn scatter(id: u64) -> u64 {
+    let x = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 /// 64-bit keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Words {
@@ -46,33 +109,16 @@ pub enum Words {
     Dense,
 }
 
-impl Words {
-    /// The key of `id`.
-    #[inline]
-    pub fn key(self, id: u64) -> u64 {
-        match self {
-            Words::Dense => id,
-            Words::Random => scatter(id),
-        }
-    }
-}
-
-/// A bijection of 64 bits: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-#[inline]
-fn scatter(id: u64) -> u64 {
-    let x = id.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 impl Keys for Words {
     type Key = u64;
     type Block = Vec<u64>;
 
     #[inline]
     fn push(&self, block: &mut Vec<u64>, id: u64) {
-        block.push(self.key(id));
+        block.push(match self {
+            Words::Dense => id,
+            Words::Random => scatter(id),
+        });
     }
 
     fn longest(&self) -> usize {
@@ -95,23 +141,114 @@ impl Block<u64> for Vec<u64> {
     }
 }
 
-impl Keys for Lines {
+/// Keys that are byte strings: text without a zero byte.
+pub enum Strings {
+    /// See [`crate::keys`].
+    Uuid4,
+    /// See [`crate::keys`].
+    Uuid7,
+    /// Lines of a file.
+    Lines(Lines),
+    /// Made-up URLs.
+    Urls,
+    /// Made-up words.
+    Words,
+}
+
+impl Strings {
+    /// The keys of a kind: lines of `file` if there is one.
+    ///
+    /// # Errors
+    /// One line that names the file: it is unreadable, or has no usable line.
+    pub fn of(kind: Kind, file: Option<&PathBuf>) -> Result<Strings, String> {
+        Ok(match (kind, file) {
+            (Kind::Uuid4, _) => Strings::Uuid4,
+            (Kind::Uuid7, _) => Strings::Uuid7,
+            (_, Some(file)) => Strings::Lines(Lines::read(file)?),
+            (Kind::Urls, None) => Strings::Urls,
+            (_, None) => Strings::Words,
+        })
+    }
+}
+
+impl Keys for Strings {
     type Key = [u8];
     type Block = Packed;
 
     #[inline]
     fn push(&self, block: &mut Packed, id: u64) {
-        self.push_key(id, &mut block.bytes);
+        let text = &mut block.bytes;
+        match self {
+            Strings::Uuid4 => push_uuid(text, 4, scatter(id), scatter(!id)),
+            Strings::Uuid7 => {
+                let (millis, nth) = (1_700_000_000_000 + id / 100, id % 100);
+                push_uuid(text, 7, (millis << 16) | (nth * 40), scatter(id));
+            }
+            Strings::Lines(lines) => lines.push_key(id, text),
+            Strings::Urls => push_url(text, id),
+            Strings::Words => push_word(text, scatter(id)),
+        }
         block.ends.push(block.bytes.len());
     }
 
     fn longest(&self) -> usize {
-        self.longest_key()
+        match self {
+            Strings::Uuid4 | Strings::Uuid7 => 36,
+            Strings::Lines(lines) => lines.longest_key(),
+            Strings::Urls => 128,
+            Strings::Words => 32,
+        }
     }
 
     fn bytes(key: &[u8]) -> Vec<u8> {
         key.to_vec()
     }
+}
+
+/// Appends the text of a UUID of these bits, with its version and variant set.
+fn push_uuid(text: &mut Vec<u8>, version: u64, high: u64, low: u64) {
+    let high = high & !0xf000 | version << 12;
+    let low = low & !(3 << 62) | 2 << 62;
+    let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
+    let (fourth, fifth) = (low >> 48, low & ((1 << 48) - 1));
+    let written = write!(
+        text,
+        "{first:08x}-{second:04x}-{third:04x}-{fourth:04x}-{fifth:012x}"
+    );
+    written.expect("a vector takes what is written");
+}
+
+/// Appends the number as syllables, the last first: a bijection.
+fn push_word(text: &mut Vec<u8>, mut number: u64) {
+    const CONSONANTS: &[u8; 16] = b"bcdfghklmnprstvz";
+    const VOWELS: &[u8; 4] = b"aeio";
+    loop {
+        text.push(CONSONANTS[(number & 15) as usize]);
+        text.push(VOWELS[(number >> 4 & 3) as usize]);
+        number >>= 6;
+        if number == 0 {
+            return;
+        }
+    }
+}
+
+/// Appends a URL: a few big hosts and many small ones, a section, a page. The number at the end
+/// tells ids apart.
+fn push_url(text: &mut Vec<u8>, id: u64) {
+    let bits = scatter(id);
+    // Half of the pages on 16 hosts, the others on 4,096.
+    let host = if bits & 1 == 0 {
+        bits >> 1 & 15
+    } else {
+        bits >> 1 & 4095
+    };
+    text.extend_from_slice(b"https://www.");
+    push_word(text, 1000 + host);
+    text.extend_from_slice([b".com/", b".org/", b".net/", b".de/x"][(host & 3) as usize]);
+    push_word(text, 64 + (bits >> 13 & 63));
+    text.push(b'/');
+    push_word(text, bits >> 19 & 0xff_ffff);
+    write!(text, "/{id}.html").expect("a vector takes what is written");
 }
 
 /// Byte strings, stored contiguously.
@@ -136,44 +273,66 @@ impl Block<[u8]> for Packed {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-    use std::ops::Range;
-    use std::path::Path;
+    use std::collections::BTreeSet;
 
     use super::*;
 
-    fn keys_of<T: Keys>(keys: &T, ids: Range<u64>) -> Vec<Vec<u8>> {
+    fn keys_of<T: Keys>(keys: &T, count: u64) -> Vec<Vec<u8>> {
         let mut block = T::Block::default();
         let key = |id| {
             block.clear();
             keys.push(&mut block, id);
             T::bytes(block.key(0))
         };
-        ids.map(key).collect()
+        (0..count).map(key).collect()
     }
 
     #[test]
     fn no_two_ids_have_the_same_key() {
-        let lines = Lines::of(b"a\nb\na1\na#\n");
-        for keys in [
-            keys_of(&Words::Random, 0..10_000),
-            keys_of(&Words::Dense, 0..10_000),
-            keys_of(&lines, 0..10_000),
-        ] {
-            assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 10_000);
+        let strings = [
+            Strings::Uuid4,
+            Strings::Uuid7,
+            Strings::Lines(Lines::of(b"a\nb\na1\na#\n")),
+            Strings::Urls,
+            Strings::Words,
+        ];
+        let mut all = vec![
+            keys_of(&Words::Random, 10_000),
+            keys_of(&Words::Dense, 10_000),
+        ];
+        for keys in &strings {
+            all.push(keys_of(keys, 10_000));
+            let fits = |key: &Vec<u8>| key.len() <= keys.longest() && !key.contains(&0);
+            assert!(all.last().unwrap().iter().all(fits));
+        }
+        for keys in all {
+            assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), 10_000);
         }
     }
 
     #[test]
+    fn uuids_have_their_version_and_v7_their_order() {
+        let shown = |keys| String::from_utf8(keys_of(&keys, 250).pop().unwrap()).unwrap();
+        let (random, timed) = (shown(Strings::Uuid4), shown(Strings::Uuid7));
+        for (uuid, version) in [(&random, b'4'), (&timed, b'7')] {
+            assert_eq!((uuid.len(), uuid.as_bytes()[14]), (36, version), "{uuid}");
+            assert!(b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
+        }
+        assert!(timed.starts_with("018bcfe5-6802-77a8-"), "{timed}");
+        assert!(keys_of(&Strings::Uuid7, 1000).is_sorted());
+        assert!(!keys_of(&Strings::Uuid4, 1000).is_sorted());
+    }
+
+    #[test]
     fn random_keys_use_all_bits() {
-        let keys = || (0..10_000).map(|id| Words::Random.key(id));
+        let keys = || (0..10_000).map(scatter);
         assert_eq!(keys().fold(0, |bits, key| bits | key), !0);
         assert_eq!(keys().fold(!0, |bits, key| bits & key), 0);
     }
 
     #[test]
     fn a_block_holds_keys_of_any_length() {
-        let lines = Lines::of(b"a\nlonger\n");
+        let lines = Strings::Lines(Lines::of(b"a\nlonger\n"));
         let mut block = Packed::default();
         (0..4).for_each(|id| lines.push(&mut block, id));
         let keys: Vec<_> = (0..4).map(|at| block.key(at)).collect();
@@ -183,10 +342,9 @@ mod tests {
 
     #[test]
     fn a_file_that_is_missing_or_empty_is_named() {
-        let error = Lines::read(Path::new("/nonexistent/urls.txt")).unwrap_err();
+        let error = |path: &str| Strings::of(Kind::Urls, Some(&path.into())).err().unwrap();
         let named = "can't read the keys in /nonexistent/urls.txt: ";
-        assert!(error.starts_with(named), "{error}");
-        let error = Lines::read(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(error, "/dev/null has no line usable as a key");
+        assert!(error("/nonexistent/urls.txt").starts_with(named));
+        assert_eq!(error("/dev/null"), "/dev/null has no line usable as a key");
     }
 }

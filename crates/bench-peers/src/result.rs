@@ -3,35 +3,32 @@
 use serde::{Deserialize, Serialize};
 use timberline_bench::report::{Meta, Outcome, median};
 
-use crate::contenders::{Side, row};
+use crate::contenders::{Side, named};
 
 /// The contents of the `--json` file.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Where, when and how the run was made.
     pub meta: Meta,
-    /// One entry for each contender in each case.
+    /// One entry for each contender in each row.
     pub results: Vec<Figures>,
 }
 
-/// One contender in one case.
+/// One contender in one row.
 ///
-/// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is all memory of the map:
-/// its allocations, and the bytes that its arenas have committed.
+/// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is what of the loaded map
+/// is resident in the process: the median of the rounds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
     /// The figures common to all benchmarks.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// `random`, `dense`, `urls` or `words`.
+    /// The kind of keys.
     pub keys: String,
-    /// `uniform` or `zipf`; empty for loading.
-    pub distribution: String,
-    /// Its batch; rounds are comparable only within one batch.
-    pub batch: usize,
-    /// Resident bytes of the process for the loaded map, including its own mappings and the headers
-    /// and holes of its allocator.
-    pub resident_bytes: u64,
+    /// The size of pages: `4k` or `2m`.
+    pub pages: String,
+    /// What of `fast_bytes` lies in 2 MiB pages.
+    pub huge_page_bytes: u64,
     /// For ours: the peer with the lowest ratio to it.
     pub best_peer: Option<String>,
     /// Throughput over that peer's: the median of the rounds' ratios.
@@ -45,38 +42,22 @@ pub struct Figures {
 impl Figures {
     /// Where the contender comes from.
     pub fn side(&self) -> Side {
-        row(&self.outcome.index).map_or(Side::Peer, |row| row.side)
+        named(&self.outcome.index).map_or(Side::Peer, |row| row.side)
     }
 
-    /// Whether the other entry is of the same case.
-    pub fn same_case(&self, other: &Figures) -> bool {
-        let case = |figures: &'_ Figures| {
-            let Figures {
-                outcome,
-                keys,
-                distribution,
-                ..
-            } = figures;
-            let Outcome {
-                workload,
-                records,
-                threads,
-                ..
-            } = outcome;
-            (
-                workload.clone(),
-                keys.clone(),
-                distribution.clone(),
-                *threads,
-                *records,
-            )
-        };
-        case(self) == case(other)
+    /// Whether the other entry is of the same map: keys and pages.
+    pub fn same_map(&self, other: &Figures) -> bool {
+        (&self.keys, &self.pages) == (&other.keys, &other.pages)
+    }
+
+    /// Whether the other entry is of the same map and workload.
+    pub fn same_row(&self, other: &Figures) -> bool {
+        self.same_map(other) && self.outcome.workload == other.outcome.workload
     }
 }
 
 /// Throughput over another's, round by round: median, lowest, highest; `None` if no rounds pair up.
-pub fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
+fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
     let pairs = own.iter().zip(other).filter(|(_, other)| **other > 0.0);
     let ratios: Vec<f64> = pairs.map(|(own, other)| own / other).collect();
     let least = ratios.iter().copied().reduce(f64::min)?;
@@ -84,36 +65,26 @@ pub fn ratio(own: &[f64], other: &[f64]) -> Option<[f64; 3]> {
     Some([median(&ratios)?, least, most])
 }
 
-/// Finds the best peer of each of ours: the one with the lowest ratio, among those of the entry's
-/// batch, over all batches of a case.
+/// Finds the best peer of each of ours: the one with the lowest ratio.
 pub fn fill_ratios(results: &mut [Figures]) {
     for at in 0..results.len() {
         let own = &results[at];
         if own.side() != Side::Ours {
             continue;
         }
-        let entries = |index: &'_ str| {
-            let index = index.to_string();
-            let own = own.clone();
-            results
-                .iter()
-                .filter(move |figures| figures.outcome.index == index && figures.same_case(&own))
-        };
-        let peers = results
-            .iter()
-            .filter(|peer| peer.side() == Side::Peer && peer.same_case(own));
-        let ratios = peers.filter_map(|peer| {
-            let mut beside = entries(&own.outcome.index);
-            let beside = beside.find(|entry| entry.batch == peer.batch)?;
-            let ratio = ratio(&beside.outcome.rounds, &peer.outcome.rounds)?;
+        let is_peer = |peer: &&Figures| peer.side() == Side::Peer && peer.same_row(own);
+        let ratios = results.iter().filter(is_peer).filter_map(|peer| {
+            let ratio = ratio(&own.outcome.rounds, &peer.outcome.rounds)?;
             Some((peer.outcome.index.clone(), ratio))
         });
-        let worst = ratios.min_by(|a, b| a.1[0].total_cmp(&b.1[0]));
+        let Some((name, ratio)) = ratios.min_by(|a, b| a.1[0].total_cmp(&b.1[0])) else {
+            continue;
+        };
         let figures = &mut results[at];
-        figures.best_peer = worst.as_ref().map(|(name, _)| name.clone());
-        figures.ratio_to_best_peer = worst.as_ref().map(|(_, ratio)| ratio[0]);
-        figures.ratio_to_best_peer_min = worst.as_ref().map(|(_, ratio)| ratio[1]);
-        figures.ratio_to_best_peer_max = worst.as_ref().map(|(_, ratio)| ratio[2]);
+        figures.best_peer = Some(name);
+        figures.ratio_to_best_peer = Some(ratio[0]);
+        figures.ratio_to_best_peer_min = Some(ratio[1]);
+        figures.ratio_to_best_peer_max = Some(ratio[2]);
     }
 }
 
@@ -121,14 +92,13 @@ pub fn fill_ratios(results: &mut [Figures]) {
 mod tests {
     use super::*;
 
-    fn figures(index: &str, batch: usize, rounds: &[f64]) -> Figures {
+    fn figures(index: &str, rounds: &[f64]) -> Figures {
         let mut figures = Figures {
-            batch,
             keys: "random".into(),
             ..Figures::default()
         };
         figures.outcome.index = index.into();
-        figures.outcome.workload = "ycsb-c".into();
+        figures.outcome.workload = "zipf".into();
         figures.outcome.set_rounds(rounds.to_vec());
         figures
     }
@@ -144,10 +114,10 @@ mod tests {
     #[test]
     fn the_best_peer_is_the_one_with_the_smallest_ratio() {
         let mut results = vec![
-            figures("empty", 0, &[99.0, 99.0]),
-            figures("btree", 0, &[4.0, 6.0]),
-            figures("congee", 0, &[8.0, 8.0]),
-            figures("scc", 0, &[1.0, 2.0]),
+            figures("empty", &[99.0, 99.0]),
+            figures("btree", &[4.0, 6.0]),
+            figures("congee", &[8.0, 8.0]),
+            figures("scc", &[1.0, 2.0]),
         ];
         fill_ratios(&mut results);
         assert_eq!(results[1].best_peer.as_deref(), Some("congee"));
@@ -157,34 +127,22 @@ mod tests {
         assert_eq!(results[2].best_peer, None);
     }
 
-    /// The machine ran at half speed during the second batch: its peer is compared with our results
-    /// of that batch.
     #[test]
-    fn batches_are_not_mixed() {
+    fn rows_are_not_mixed() {
         let mut results = vec![
-            figures("btree", 0, &[8.0]),
-            figures("scc", 0, &[4.0]),
-            figures("btree", 1, &[4.0]),
-            figures("congee", 1, &[3.0]),
+            figures("btree", &[8.0]),
+            figures("scc", &[4.0]),
+            figures("congee", &[4.0]),
         ];
-        fill_ratios(&mut results);
-        for at in [0, 2] {
-            assert_eq!(results[at].best_peer.as_deref(), Some("congee"));
-            assert_eq!(results[at].ratio_to_best_peer, Some(4.0 / 3.0));
-        }
-    }
-
-    #[test]
-    fn cases_are_not_mixed() {
-        let mut results = vec![figures("btree", 0, &[8.0]), figures("scc", 0, &[4.0])];
-        results[1].distribution = "zipf".into();
+        results[1].pages = "2m".into();
+        results[2].outcome.workload = "scans".into();
         fill_ratios(&mut results);
         assert_eq!(results[0].ratio_to_best_peer, None);
     }
 
     #[test]
     fn the_names_of_all_benchmarks_are_on_the_top_level() {
-        let json = serde_json::to_value(figures("btree", 0, &[1.0])).unwrap();
+        let json = serde_json::to_value(figures("btree", &[1.0])).unwrap();
         for name in ["index", "workload", "ops_per_s", "keys", "best_peer"] {
             assert!(json.get(name).is_some(), "{name}");
         }

@@ -1,34 +1,93 @@
-//! Loads the contenders of a batch and runs them in turns, A B C A B C, one process at a time.
-//!
-//! Loading is split into one part for each round and also goes in turns, so it is compared like a
-//! workload. One loaded map serves all cases. If any contender has grown by more than [`GROWN`],
-//! all of them are restarted and loaded again before the next case, so that a fast map is not
-//! measured on more records than a slow one.
+//! Runs the contenders in rounds: in each, all of them start anew, load, and take turns at each
+//! workload, A B C A B C, one process at a time.
 
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use timberline_bench::report::Outcome;
+use timberline_bench::report::{Outcome, median};
 
-use crate::case::{Case, Spread};
-use crate::contender::Turn;
+use crate::child::{CHECK, Child, Order};
 use crate::contenders::{Row, Side};
-use crate::plan::{LOAD, Pages, Plan};
-use crate::process::Process;
-use crate::progress::Progress;
-use crate::protocol::{Ask, KeyKind, Order};
+use crate::keys::Kind;
+use crate::memory::Pages;
 use crate::result::{Figures, fill_ratios};
+use crate::rows::{LOAD, Rows, workload};
+use crate::worker::Step;
 
-/// How much larger than when loaded a map may be at the start of a case.
-const GROWN: f64 = 0.05;
 /// The unmeasured part of a turn, which fills the caches, as a fraction of the measured part.
 const WARM: f64 = 0.2;
 /// How long a child may overrun its requested time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The slowest loading that the runner waits for, records a second.
 const SLOWEST_LOAD: u64 = 20_000;
-/// Records a second assumed for estimates of the time left.
-const EXPECTED_LOAD: f64 = 1.0e6;
+/// Estimated bytes of memory for each record of each contender.
+const BYTES_PER_RECORD: u64 = 110;
+/// Minimum time between two lines of a log.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The plan of a run.
+pub struct Plan {
+    /// The contenders, in the order of a round.
+    pub contenders: Vec<&'static Row>,
+    /// Kinds of keys with their workloads.
+    pub rows: Rows,
+    /// Sizes of pages, measured one after the other.
+    pub pages: Vec<Pages>,
+    /// Request threads.
+    pub threads: u64,
+    /// Records to load.
+    pub records: u64,
+    /// Rounds.
+    pub rounds: usize,
+    /// Measured time of a turn.
+    pub slice: Duration,
+    /// Seed of the requests.
+    pub seed: u64,
+    /// The file of URLs, if any.
+    pub urls: Option<PathBuf>,
+    /// The file of words, if any.
+    pub words: Option<PathBuf>,
+    /// Whether to show no progress.
+    pub quiet: bool,
+}
+
+impl Plan {
+    /// The contenders that support keys of this kind.
+    fn takers(&self, keys: Kind) -> Vec<&'static Row> {
+        let takes = |row: &&&Row| row.scans(keys).is_some();
+        self.contenders.iter().filter(takes).copied().collect()
+    }
+
+    /// The file of a kind of keys.
+    pub fn file(&self, keys: Kind) -> Option<&PathBuf> {
+        match keys {
+            Kind::Urls => self.urls.as_ref(),
+            Kind::Words => self.words.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Checks that the maps of a round fit into `available` bytes.
+    ///
+    /// # Errors
+    /// One line that names limits that fit.
+    pub fn check_memory(&self, available: u64) -> Result<(), String> {
+        let most = self.rows.keys().map(|&keys| self.takers(keys).len());
+        let most = most.max().unwrap_or(0) as u64;
+        let needed = most.saturating_mul(self.records) / 1024 * BYTES_PER_RECORD;
+        if needed <= available / 1024 {
+            return Ok(());
+        }
+        Err(format!(
+            "{most} maps of {} records need about {} MiB and {} MiB are free: give fewer --records or fewer --index",
+            self.records,
+            needed >> 10,
+            available >> 20
+        ))
+    }
+}
 
 /// The results of a run.
 pub struct Came {
@@ -36,308 +95,242 @@ pub struct Came {
     pub results: Vec<Figures>,
     /// The contenders left out, each with its reason.
     pub excluded: Vec<String>,
+    /// Whether one of ours answered wrongly, which ended the run.
+    pub ours_failed: bool,
 }
 
 /// Runs the plan. Also returns the results measured before `interrupted` became true.
-pub fn run(plan: &Plan, progress: &mut Progress, interrupted: &AtomicBool) -> Came {
+pub fn run(plan: &Plan, interrupted: &AtomicBool) -> Came {
     let mut runner = Runner {
         plan,
-        progress,
         interrupted,
-        results: Vec::new(),
-        excluded: Vec::new(),
+        begun: Instant::now(),
+        said: None,
+        came: Came {
+            results: Vec::new(),
+            excluded: Vec::new(),
+            ours_failed: false,
+        },
     };
-    for &keys in &plan.keys {
-        for &threads in &plan.threads {
-            for (number, batch) in plan.batches(keys).iter().enumerate() {
-                let setting = Setting {
-                    keys,
-                    threads,
-                    batch: number,
-                };
-                runner.batch(batch, setting);
-            }
+    for &pages in &plan.pages {
+        for (&keys, workloads) in &plan.rows {
+            runner.map(keys, pages, workloads);
         }
     }
-    runner.progress.finish();
-    fill_ratios(&mut runner.results);
-    Came {
-        results: runner.results,
-        excluded: runner.excluded,
+    if !plan.quiet && std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
     }
-}
-
-/// The expected seconds of a plan.
-pub fn expected_seconds(plan: &Plan) -> f64 {
-    let maps = |keys| plan.batches(keys).iter().map(Vec::len).sum::<usize>() as f64;
-    let turns = (plan.cases.len() * plan.rounds) as f64 * turn_seconds(plan);
-    let map = load_seconds(plan) + turns;
-    let maps: f64 = plan.keys.iter().map(|&keys| maps(keys)).sum();
-    maps * plan.threads.len() as f64 * map
-}
-
-fn turn_seconds(plan: &Plan) -> f64 {
-    plan.slice.as_secs_f64() * (1.0 + WARM)
-}
-
-fn load_seconds(plan: &Plan) -> f64 {
-    plan.records as f64 / EXPECTED_LOAD
-}
-
-#[derive(Clone, Copy)]
-struct Setting {
-    keys: KeyKind,
-    threads: usize,
-    batch: usize,
+    fill_ratios(&mut runner.came.results);
+    runner.came
 }
 
 struct Runner<'a> {
     plan: &'a Plan,
-    progress: &'a mut Progress,
     interrupted: &'a AtomicBool,
-    results: Vec<Figures>,
-    excluded: Vec<String>,
+    begun: Instant,
+    said: Option<Instant>,
+    came: Came,
 }
 
 /// A contender that is still in the run.
 struct Entry {
     row: &'static Row,
-    process: Process,
-    /// Its state after loading.
-    loaded: Turn,
+    /// The steps of each round, in the order of the steps.
+    rounds: Vec<Vec<Step>>,
+    child: Option<Child>,
 }
 
 impl Runner<'_> {
-    fn batch(&mut self, rows: &[&'static Row], setting: Setting) {
-        let mut entries = self.start(rows, setting, true);
-        let rounds = self.load(&mut entries, setting);
-        if self.is_over() {
-            return;
-        }
-        if self.plan.load {
-            for (entry, rounds) in entries.iter().zip(&rounds) {
-                self.report(entry, setting, None, rounds);
-            }
-        }
-        for case in &self.plan.cases {
-            let grown = entries.iter().any(|entry| {
-                entry.loaded.records as f64 > self.plan.records as f64 * (1.0 + GROWN)
-            });
-            if grown {
-                let rows: Vec<_> = entries.drain(..).map(|entry| entry.row).collect();
-                self.progress
-                    .expect(rows.len() as f64 * load_seconds(self.plan));
-                entries = self.start(&rows, setting, false);
-                self.load(&mut entries, setting);
-            }
-            if self.is_over() {
-                return;
-            }
-            self.case(&mut entries, setting, case);
-        }
-    }
-
     fn is_over(&self) -> bool {
-        self.interrupted.load(Relaxed)
+        self.interrupted.load(Relaxed) || self.came.ours_failed
     }
 
-    /// Starts the contenders, and checks those that are new.
-    fn start(&mut self, rows: &[&'static Row], setting: Setting, check: bool) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        for &row in rows {
-            if self.is_over() {
-                break;
-            }
-            let order = Order {
-                index: row.name.into(),
-                keys: setting.keys,
-                file: self.plan.file(setting.keys),
-                records: self.plan.records,
-                threads: setting.threads,
-                seed: self.plan.seed,
-                huge_pages: self.plan.pages != Pages::Small,
-            };
-            let started = Process::start(&order, self.plan.pages == Pages::Huge);
-            let checked = started.and_then(|mut process| {
-                if check && row.side != Side::Floor {
-                    self.progress.say(&format!("checking {}", row.name));
-                    process.ask(&Ask::Check, PATIENCE, self.interrupted)?;
-                }
-                Ok(process)
-            });
-            match checked {
-                Ok(process) => entries.push(Entry {
-                    row,
-                    process,
-                    loaded: Turn::default(),
-                }),
-                Err(why) => self.exclude(row, setting, "the check", &why),
-            }
-        }
-        entries
-    }
-
-    fn exclude(&mut self, row: &Row, setting: Setting, when: &str, why: &str) {
-        if self.is_over() {
-            return;
-        }
-        let Setting { keys, threads, .. } = setting;
-        let line = format!(
-            "{} {} is left out with {} keys on {threads} threads, in {when}: {why}",
-            row.name,
-            row.version,
-            keys.name()
-        );
-        self.progress.note(&line);
-        self.excluded.push(line);
-    }
-
-    /// Loads all contenders, part by part in turns; returns the results of the parts.
-    fn load(&mut self, entries: &mut Vec<Entry>, setting: Setting) -> Vec<Vec<Turn>> {
-        let (records, parts) = (self.plan.records, self.plan.rounds as u64);
-        let mut rounds: Vec<Vec<Turn>> = entries.iter().map(|_| Vec::new()).collect();
-        for part in 0..parts {
-            let count = records * (part + 1) / parts - records * part / parts;
-            let ask = Ask::Load {
-                count,
-                rest: part + 1 == parts,
-            };
-            let patience = PATIENCE + Duration::from_secs(count / SLOWEST_LOAD);
-            let expected = count as f64 / EXPECTED_LOAD;
-            let what = format!("loading, part {} of {parts}", part + 1);
-            self.round(
-                entries,
-                &mut rounds,
-                setting,
-                &what,
-                &ask,
-                patience,
-                expected,
-            );
-        }
-        for (entry, rounds) in entries.iter_mut().zip(&rounds) {
-            entry.loaded = *rounds.last().unwrap_or(&Turn::default());
-        }
-        rounds
-    }
-
-    fn case(&mut self, entries: &mut Vec<Entry>, setting: Setting, case: &Case) {
-        let length = self.plan.slice;
-        let ask = Ask::Turn {
-            case: case.clone(),
-            warm_ms: (length.as_millis() as f64 * WARM) as u64,
-            length_ms: length.as_millis() as u64,
-        };
-        let mut rounds: Vec<Vec<Turn>> = entries.iter().map(|_| Vec::new()).collect();
+    fn map(&mut self, keys: Kind, pages: Pages, workloads: &[String]) {
+        let mut steps = vec![LOAD];
+        let others = workloads.iter().map(String::as_str);
+        steps.extend(others.filter(|name| *name != LOAD));
+        let takers = self.plan.takers(keys).into_iter();
+        let mut entries: Vec<_> = takers
+            .map(|row| Entry {
+                row,
+                rounds: vec![Vec::new(); steps.len()],
+                child: None,
+            })
+            .collect();
         for round in 1..=self.plan.rounds {
-            let what = format!(
-                "{} {}, round {round} of {}",
-                case.workload,
-                spread_name(case.spread),
-                self.plan.rounds
-            );
-            let (patience, expected) = (length + PATIENCE, turn_seconds(self.plan));
-            self.round(
-                entries,
-                &mut rounds,
-                setting,
-                &what,
-                &ask,
-                patience,
-                expected,
-            );
-        }
-        for (entry, rounds) in entries.iter_mut().zip(&rounds) {
-            if let Some(last) = rounds.last() {
-                self.report(entry, setting, Some(case), rounds);
-                entry.loaded.records = last.records;
+            let at = format!("{} pages, {}, round {round}", pages.name(), keys.name());
+            self.each(&mut entries, &at, |runner, entry| {
+                entry.child = Some(Child::start(&runner.order(entry.row, keys, pages))?);
+                if round > 1 || entry.row.side == Side::Floor {
+                    return Ok(());
+                }
+                runner.ask(entry, CHECK).map(drop)
+            });
+            for (nth, step) in steps.iter().enumerate() {
+                let scans = workload(step).is_ok_and(|workload| workload.mix().scan > 0);
+                let at = format!("{at}, {step}");
+                self.each(&mut entries, &at, |runner, entry| {
+                    if !scans || entry.row.scans(keys) == Some(true) {
+                        let step = runner.ask(entry, step)?;
+                        entry.rounds[nth].push(step);
+                    }
+                    Ok(())
+                });
+            }
+            // Ends the processes.
+            for entry in &mut entries {
+                entry.child = None;
             }
         }
-    }
-
-    /// One round: a turn for each contender. One that fails is left out from then on.
-    #[expect(clippy::too_many_arguments, reason = "called from one place only")]
-    fn round(
-        &mut self,
-        entries: &mut Vec<Entry>,
-        rounds: &mut Vec<Vec<Turn>>,
-        setting: Setting,
-        what: &str,
-        ask: &Ask,
-        patience: Duration,
-        expected: f64,
-    ) {
-        let scans = matches!(ask, Ask::Turn { case, .. } if case.scans());
-        let mut at = 0;
-        while at < entries.len() && !self.is_over() {
-            let entry = &mut entries[at];
-            if scans && entry.row.scans(setting.keys) != Some(true) {
-                self.progress.advance(expected);
-                at += 1;
+        for (nth, step) in steps.iter().enumerate() {
+            if !workloads.iter().any(|name| name == step) {
                 continue;
             }
-            let last = rounds[at].last().map(|turn| turn.ops_per_s / 1e6);
-            let last = last.map_or(String::new(), |mops| format!(" {mops:.2} Mops/s"));
-            self.progress.say(&format!(
-                "{} keys, {} threads: {what}: {}{last}",
-                setting.keys.name(),
-                setting.threads,
-                entry.row.name
-            ));
-            let turn = entry.process.ask(ask, patience, self.interrupted);
-            self.progress.advance(expected);
-            match turn {
-                Ok(turn) => {
-                    rounds[at].push(turn);
-                    at += 1;
-                }
-                Err(why) => {
-                    let out = entries.remove(at);
-                    rounds.remove(at);
-                    self.exclude(out.row, setting, what, &why);
-                }
+            for entry in entries.iter().filter(|entry| !entry.rounds[nth].is_empty()) {
+                let loads = &entry.rounds[0];
+                let figures = self.figures(entry.row, step, &entry.rounds[nth], loads);
+                self.came.results.push(Figures {
+                    keys: keys.name().into(),
+                    pages: pages.name().into(),
+                    ..figures
+                });
             }
         }
     }
 
-    fn report(&mut self, entry: &Entry, setting: Setting, case: Option<&Case>, rounds: &[Turn]) {
-        let Some(last) = rounds.last() else {
-            return;
-        };
-        let own = entry.row.side == Side::Ours;
-        let mut outcome = Outcome {
-            index: entry.row.name.into(),
-            placement: if own { "all-fast" } else { "none" }.into(),
-            workload: case.map_or(LOAD, |case| &case.workload).into(),
+    fn order(&self, row: &Row, keys: Kind, pages: Pages) -> Order {
+        Order {
+            index: row.name.into(),
+            keys,
+            file: self.plan.file(keys).cloned(),
             records: self.plan.records,
-            threads: setting.threads,
-            seconds: rounds.iter().map(|turn| turn.seconds).sum(),
+            threads: self.plan.threads,
+            seed: self.plan.seed,
+            pages,
+            warm: self.plan.slice.mul_f64(WARM),
+            length: self.plan.slice,
+        }
+    }
+
+    /// A turn for each contender. One that fails is left out from then on; one of ours ends the
+    /// run.
+    fn each(
+        &mut self,
+        entries: &mut Vec<Entry>,
+        at: &str,
+        mut turn: impl FnMut(&mut Self, &mut Entry) -> Result<(), String>,
+    ) {
+        entries.retain_mut(|entry| {
+            if self.is_over() {
+                return true;
+            }
+            self.say(&format!("{at}: {}", entry.row.name));
+            let Err(why) = turn(self, entry) else {
+                return true;
+            };
+            if self.interrupted.load(Relaxed) {
+                return true;
+            }
+            let Row { name, version, .. } = entry.row;
+            let line = format!("{name} {version} is left out, in {at}: {why}");
+            self.came.excluded.push(line);
+            self.came.ours_failed = entry.row.side == Side::Ours;
+            false
+        });
+    }
+
+    fn ask(&self, entry: &mut Entry, step: &str) -> Result<Step, String> {
+        let patience = PATIENCE + self.plan.slice;
+        let patience = patience + Duration::from_secs(self.plan.records / SLOWEST_LOAD);
+        let child = entry.child.as_mut().expect("started in this round");
+        child.ask(step, patience, self.interrupted)
+    }
+
+    fn figures(&self, row: &Row, step: &str, rounds: &[Step], loads: &[Step]) -> Figures {
+        let middle = |field: fn(&Step) -> u64| {
+            let all: Vec<_> = loads.iter().map(|step| field(step) as f64).collect();
+            median(&all).unwrap_or(0.0) as u64
+        };
+        let (resident, in_huge_pages) = (
+            middle(|step| step.resident),
+            middle(|step| step.in_huge_pages),
+        );
+        let own = row.side == Side::Ours;
+        let mut outcome = Outcome {
+            index: row.name.into(),
+            placement: if own { "all-fast" } else { "none" }.into(),
+            workload: step.into(),
+            records: self.plan.records,
+            threads: self.plan.threads as usize,
+            seconds: rounds.iter().map(|step| step.seconds).sum(),
             fast_budget_ratio: 1.0,
-            fast_bytes: entry.loaded.bytes,
-            fast_bytes_peak: entry.loaded.bytes,
-            bytes_per_record: entry.loaded.bytes as f64 / self.plan.records as f64,
+            fast_bytes: resident,
+            fast_bytes_peak: resident,
+            bytes_per_record: resident as f64 / self.plan.records as f64,
             ..Outcome::default()
         };
-        outcome.set_rounds(rounds.iter().map(|turn| turn.ops_per_s).collect());
-        let [p50, p90, p99, p999] = last.percentiles_ns;
-        outcome.p50_ns = p50;
-        outcome.p90_ns = p90;
-        outcome.p99_ns = p99;
-        outcome.p999_ns = p999;
-        self.results.push(Figures {
+        outcome.set_rounds(rounds.iter().map(|step| step.ops_per_s).collect());
+        let percentile = |at: usize| {
+            let all: Vec<_> = rounds
+                .iter()
+                .map(|step| step.percentiles_ns[at] as f64)
+                .collect();
+            median(&all).unwrap_or(0.0) as u64
+        };
+        outcome.p50_ns = percentile(0);
+        outcome.p90_ns = percentile(1);
+        outcome.p99_ns = percentile(2);
+        outcome.p999_ns = percentile(3);
+        Figures {
             outcome,
-            keys: setting.keys.name().into(),
-            distribution: case.map_or("", |case| spread_name(case.spread)).into(),
-            batch: setting.batch,
-            resident_bytes: entry.loaded.resident,
+            huge_page_bytes: in_huge_pages,
             ..Figures::default()
-        });
+        }
+    }
+
+    /// Shows the current step: a line that overwrites itself on a terminal, elsewhere one at
+    /// intervals, so that the log of an hour stays short.
+    fn say(&mut self, what: &str) {
+        let is_terminal = std::io::stderr().is_terminal();
+        let is_due = self.said.is_none_or(|said| said.elapsed() >= EVERY);
+        if self.plan.quiet || !(is_terminal || is_due) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let seconds = self.begun.elapsed().as_secs();
+        let (before, after) = match is_terminal {
+            true => ("\r\x1b[K", ""),
+            false => ("", "\n"),
+        };
+        // A closed stderr ends no run.
+        let _ = write!(std::io::stderr(), "{before}{seconds:4} s  {what}{after}");
     }
 }
 
-fn spread_name(spread: Spread) -> &'static str {
-    match spread {
-        Spread::Uniform => "uniform",
-        Spread::Zipf => "zipf",
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::chosen;
+    use crate::rows::rows;
+
+    #[test]
+    fn maps_that_do_not_fit_are_refused_with_what_would() {
+        let plan = Plan {
+            contenders: chosen(&["all".into()]).unwrap(),
+            rows: rows(&["random".into()]).unwrap(),
+            pages: vec![Pages::Small],
+            threads: 1,
+            records: 1_000_000,
+            rounds: 3,
+            slice: Duration::from_millis(100),
+            seed: 1,
+            urls: None,
+            words: None,
+            quiet: true,
+        };
+        assert!(plan.check_memory(1 << 40).is_ok());
+        let error = plan.check_memory(1 << 28).unwrap_err();
+        assert!(error.contains("256 MiB are free") && error.contains("--index"));
+        assert!(!error.contains('\n'));
     }
 }

@@ -1,171 +1,91 @@
 //! The tables at the end of a run.
 
-use comfy_table::presets::ASCII_MARKDOWN;
-use comfy_table::{CellAlignment, Table};
+use timberline_bench::report::table::{Column, Grid, Side as Edge};
 
-use crate::contenders::{ROWS, Side};
+use crate::contenders::Side;
 use crate::result::Figures;
 
-/// Three tables: ours against the best peer, throughput of all, memory of all.
+/// A table for each kind of keys and size of pages: contenders by workloads.
 pub fn render(results: &[Figures]) -> String {
     if results.is_empty() {
         return "nothing was measured\n".into();
     }
-    let cases = cases(results);
-    format!(
-        "Ours and the best peer, Mops/s: medians of the rounds; the ratio is that of the best of ours, taken round by \
-         round [lowest, highest]\n{}\n\nAll contenders, Mops/s\n{}\n\nBytes per record after loading: allocated and committed / \
-         resident in the process\n{}\n",
-        against_best(results, &cases),
-        everybody(results, &cases),
-        memory(results, &cases)
-    )
-}
-
-/// The first entry of each case, in execution order.
-fn cases(results: &[Figures]) -> Vec<&Figures> {
-    let mut cases: Vec<&Figures> = Vec::new();
-    for figures in results {
-        if !cases.iter().any(|case| case.same_case(figures)) {
-            cases.push(figures);
+    let mut text = String::from(
+        "Medians of the rounds; bytes are resident memory after loading.\n\
+         ours ÷ peers: the best of ours to the best peer, round by round.\n",
+    );
+    for (at, first) in results.iter().enumerate() {
+        let is_new = !results[..at].iter().any(|before| before.same_map(first));
+        if is_new {
+            text += &format!("\n{} keys, {} pages\n", first.keys, first.pages);
+            let map: Vec<_> = results.iter().filter(|it| it.same_map(first)).collect();
+            text += &table(&map);
         }
     }
-    cases
+    text
 }
 
-/// The measured contenders, in the order of the table of contenders.
-fn names(results: &[Figures], side: Option<Side>) -> Vec<&'static str> {
-    let chosen = ROWS
-        .iter()
-        .filter(|row| side.is_none_or(|side| side == row.side));
-    chosen
-        .map(|row| row.name)
-        .filter(|name| results.iter().any(|figures| figures.outcome.index == *name))
-        .collect()
-}
-
-fn find<'a>(results: &'a [Figures], case: &Figures, name: &str) -> Option<&'a Figures> {
-    results
-        .iter()
-        .find(|figures| figures.outcome.index == name && figures.same_case(case))
-}
-
-fn table(header: Vec<String>, labels: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    let columns = header.len();
-    table.set_header(header);
-    for at in labels..columns {
-        if let Some(column) = table.column_mut(at) {
-            column.set_cell_alignment(CellAlignment::Right);
+/// Each once, in the order in which they come.
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
         }
     }
-    table
+    all
 }
 
-fn label(case: &Figures) -> Vec<String> {
-    vec![
-        case.outcome.workload.clone(),
-        case.keys.clone(),
-        case.distribution.clone(),
-        case.outcome.threads.to_string(),
-    ]
-}
-
-const LABELS: [&str; 4] = ["workload", "keys", "dist", "threads"];
-
-fn header(names: &[&str]) -> Vec<String> {
-    LABELS
-        .iter()
-        .chain(names)
-        .map(ToString::to_string)
-        .collect()
-}
-
-fn mops(ops_per_s: f64) -> String {
-    format!("{:.2}", ops_per_s / 1e6)
-}
-
-fn throughput(figures: Option<&Figures>) -> String {
-    figures.map_or("–".into(), |figures| mops(figures.outcome.ops_per_s))
-}
-
-fn against_best(results: &[Figures], cases: &[&Figures]) -> Table {
-    let own = names(results, Some(Side::Ours));
-    let mut columns = vec!["empty"];
-    columns.extend(&own);
-    columns.extend(["best peer", "", "ratio"]);
-    let mut table = table(header(&columns), LABELS.len());
-    for case in cases {
-        let mut row = label(case);
-        row.push(throughput(find(results, case, "empty")));
-        let entries = own.iter().map(|name| find(results, case, name));
-        row.extend(entries.map(throughput));
-        let with_ratio = results.iter().filter(|figures| figures.same_case(case));
-        let best = with_ratio
-            .filter_map(|figures| Some((figures, figures.ratio_to_best_peer?)))
-            .max_by(|a, b| a.1.total_cmp(&b.1));
-        row.extend(match best {
-            Some((figures, ratio)) => {
-                let name = figures.best_peer.clone().unwrap_or_default();
-                let peer = throughput(find(results, case, &name));
-                let least = figures.ratio_to_best_peer_min.unwrap_or(ratio);
-                let most = figures.ratio_to_best_peer_max.unwrap_or(ratio);
-                [name, peer, format!("{ratio:.2} [{least:.2}, {most:.2}]")]
-            }
-            None => {
-                let peers = results
-                    .iter()
-                    .filter(|figures| figures.side() == Side::Peer && figures.same_case(case));
-                let best = peers.max_by(|a, b| a.outcome.ops_per_s.total_cmp(&b.outcome.ops_per_s));
-                let name = best.map_or("–".into(), |figures| figures.outcome.index.clone());
-                [name, throughput(best), "–".into()]
-            }
-        });
-        table.add_row(row);
-    }
-    table
-}
-
-fn everybody(results: &[Figures], cases: &[&Figures]) -> Table {
-    let names = names(results, None);
-    let mut table = table(header(&names), LABELS.len());
-    for case in cases {
-        let mut row = label(case);
-        row.extend(
-            names
-                .iter()
-                .map(|name| throughput(find(results, case, name))),
-        );
-        table.add_row(row);
-    }
-    table
-}
-
-fn memory(results: &[Figures], cases: &[&Figures]) -> Table {
-    let names: Vec<_> = names(results, None)
-        .into_iter()
-        .filter(|name| *name != "empty")
-        .collect();
-    let columns = ["keys"].into_iter().chain(names.iter().copied());
-    let mut table = table(columns.map(String::from).collect(), 1);
-    let mut done: Vec<&str> = Vec::new();
-    for case in cases {
-        if done.contains(&case.keys.as_str()) {
-            continue;
-        }
-        done.push(&case.keys);
-        let mut row = vec![case.keys.clone()];
-        row.extend(names.iter().map(|name| {
-            let figures = find(results, case, name);
-            figures.map_or("–".into(), |figures| {
-                let resident = figures.resident_bytes as f64 / figures.outcome.records as f64;
-                format!("{:.1} / {resident:.1}", figures.outcome.bytes_per_record)
-            })
+fn table(map: &[&Figures]) -> String {
+    let workloads = unique(map.iter().map(|it| it.outcome.workload.as_str()));
+    let indexes = unique(map.iter().map(|it| it.outcome.index.as_str()));
+    let mut columns: Vec<Column<'_>> = vec![("", "", Edge::Left)];
+    columns.extend(workloads.iter().map(|name| (*name, "Mops/s", Edge::Right)));
+    columns.push(("bytes", "/record", Edge::Right));
+    let mut grid = Grid::new(&columns);
+    for index in indexes {
+        let of = |workload: &str| {
+            let is_it =
+                |it: &&&Figures| it.outcome.index == index && it.outcome.workload == workload;
+            map.iter().find(is_it)
+        };
+        let mut cells = vec![index.to_string()];
+        cells.extend(workloads.iter().map(|name| match of(name) {
+            Some(it) => format!("{:.2}", it.outcome.ops_per_s / 1e6),
+            None => "–".into(),
         }));
-        table.add_row(row);
+        let any = workloads.iter().find_map(|name| of(name));
+        cells.push(match any.filter(|it| it.side() != Side::Floor) {
+            Some(it) => format!("{:.1}", it.outcome.bytes_per_record),
+            None => "–".into(),
+        });
+        grid.row(cells);
     }
-    table
+    let best = |name: &&str| {
+        let row = map.iter().filter(|it| it.outcome.workload == *name);
+        let compared = row.filter(|it| it.ratio_to_best_peer.is_some());
+        compared.max_by(|a, b| {
+            a.ratio_to_best_peer
+                .partial_cmp(&b.ratio_to_best_peer)
+                .unwrap()
+        })
+    };
+    let best: Vec<_> = workloads.iter().map(best).collect();
+    if best.iter().all(Option::is_none) {
+        return grid.render();
+    }
+    let mut row = |label: &str, cell: &dyn Fn(&Figures) -> Option<String>| {
+        let mut cells = vec![label.to_string()];
+        let shown = |it: &Option<&&Figures>| it.and_then(|it| cell(it)).unwrap_or("–".into());
+        cells.extend(best.iter().map(shown));
+        cells.push(String::new());
+        grid.row(cells);
+    };
+    let ratio = |value: Option<f64>| value.map(|value| format!("{value:.2}"));
+    row("ours ÷ peers", &|it| ratio(it.ratio_to_best_peer));
+    row("  lowest round", &|it| ratio(it.ratio_to_best_peer_min));
+    row("  highest round", &|it| ratio(it.ratio_to_best_peer_max));
+    grid.render()
 }
 
 #[cfg(test)]
@@ -176,58 +96,47 @@ mod tests {
     fn figures(index: &str, workload: &str, rounds: &[f64]) -> Figures {
         let mut figures = Figures {
             keys: "random".into(),
-            distribution: "zipf".into(),
-            resident_bytes: 3_000,
+            pages: "4k".into(),
             ..Figures::default()
         };
         figures.outcome.index = index.into();
         figures.outcome.workload = workload.into();
-        figures.outcome.threads = 2;
-        figures.outcome.records = 100;
         figures.outcome.bytes_per_record = 22.5;
         figures.outcome.set_rounds(rounds.to_vec());
         figures
     }
 
-    fn row_of<'a>(text: &'a str, first: &str, nth: usize) -> Vec<&'a str> {
-        let words = |line: &'a str| {
-            let words = line.split_whitespace();
-            words.filter(|word| *word != "|").collect()
-        };
-        let rows = text.lines().map(words);
-        rows.filter(|row: &Vec<&str>| row.first() == Some(&first))
-            .nth(nth)
-            .unwrap()
-    }
-
     #[test]
-    fn a_row_has_ours_the_best_peer_and_the_ratio() {
+    fn a_table_has_a_row_for_each_contender_and_the_ratio_of_the_best() {
         let mut results = vec![
-            figures("empty", "ycsb-c", &[900e6]),
-            figures("btree", "ycsb-c", &[3e6, 4e6]),
-            figures("congee", "ycsb-c", &[2e6, 2e6]),
-            figures("scc", "ycsb-c", &[1e6, 1e6]),
-            figures("congee", "ycsb-e", &[2e6]),
+            figures("empty", "zipf", &[900e6]),
+            figures("btree", "zipf", &[3e6, 4e6]),
+            figures("art", "zipf", &[1e6, 1e6]),
+            figures("congee", "zipf", &[2e6, 2e6]),
+            figures("congee", "scans", &[2e6]),
+            figures("scc", "zipf", &[1e6, 1e6]),
         ];
+        results[5].pages = "2m".into();
         fill_ratios(&mut results);
         let text = render(&results);
-        let expected = [
-            "ycsb-c", "random", "zipf", "2", "900.00", "3.50", "congee", "2.00", "1.75", "[1.50,",
-            "2.00]",
-        ];
-        assert_eq!(row_of(&text, "ycsb-c", 0), expected, "{text}");
-        let expected = [
-            "ycsb-e", "random", "zipf", "2", "–", "–", "congee", "2.00", "–",
-        ];
-        assert_eq!(row_of(&text, "ycsb-e", 0), expected, "{text}");
-        let expected = [
-            "ycsb-c", "random", "zipf", "2", "900.00", "3.50", "2.00", "1.00",
-        ];
-        assert_eq!(row_of(&text, "ycsb-c", 1), expected, "{text}");
-        assert_eq!(
-            row_of(&text, "random", 0)[..4],
-            ["random", "22.5", "/", "30.0"]
-        );
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        for line in [
+            "random keys, 4k pages",
+            "zipf scans bytes",
+            "empty 900.00 – –",
+            "btree 3.50 – 22.5",
+            "congee 2.00 2.00 22.5",
+            "ours ÷ peers 1.75 –",
+            "lowest round 1.50 –",
+            "highest round 2.00 –",
+            "random keys, 2m pages",
+            "scc 1.00 22.5",
+        ] {
+            assert!(lines.iter().any(|it| it == line), "`{line}` in\n{text}");
+        }
     }
 
     #[test]

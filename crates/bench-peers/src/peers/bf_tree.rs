@@ -1,13 +1,15 @@
 //! `bf-tree`: a B-tree with a page cache of variable-length pages. Here all pages are in memory and
-//! the cache has its default size. Words become 8 bytes, big-endian; values are byte strings, too.
+//! the cache has its default size. Values are byte strings, too.
 
 use std::sync::Arc;
 
 use bf_tree::{BfTree, Config, LeafInsertResult, LeafReadResult, ScanReturnField};
 
-use crate::index::{Index, Scanned, Setting};
+use crate::index::{BigEndian, Index, Scanned, Setting};
 
-/// Words and byte strings.
+/// Words.
+pub type Words = BigEndian<Bytes>;
+/// Byte strings.
 pub type Bytes = Arc<BfTree>;
 
 /// A key of one byte and a value.
@@ -56,31 +58,5 @@ impl Index<[u8]> for Bytes {
             && scanned.take(u64::from_le_bytes(value), limit)
         {}
         scanned
-    }
-}
-
-impl Index<u64> for Bytes {
-    fn new(setting: &Setting) -> Result<Self, String> {
-        <Self as Index<[u8]>>::new(setting)
-    }
-
-    #[inline]
-    fn insert(&self, key: &u64, value: u64) -> bool {
-        Index::insert(self, &key.to_be_bytes()[..], value)
-    }
-
-    #[inline]
-    fn get(&self, key: &u64) -> Option<u64> {
-        Index::get(self, &key.to_be_bytes()[..])
-    }
-
-    #[inline]
-    fn update(&self, key: &u64, value: u64) -> bool {
-        Index::update(self, &key.to_be_bytes()[..], value)
-    }
-
-    #[inline]
-    fn scan(&self, from: &u64, limit: usize) -> Scanned {
-        Index::scan(self, &from.to_be_bytes()[..], limit)
     }
 }

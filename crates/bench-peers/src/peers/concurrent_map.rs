@@ -2,64 +2,36 @@
 
 use std::ops::Bound::{Included, Unbounded};
 
-use concurrent_map::ConcurrentMap;
+use concurrent_map::{ConcurrentMap, Minimum};
 
-use crate::index::{Index, Scanned, Setting};
+use crate::index::{Index, Owned, Scanned, Setting};
 
-/// Words.
-pub type Words = ConcurrentMap<u64, u64>;
-/// Byte strings.
-pub type Bytes = ConcurrentMap<Vec<u8>, u64>;
+/// Words, or byte strings.
+pub type Map<K> = ConcurrentMap<K, u64>;
 
-impl Index<u64> for Words {
+impl<K: ?Sized + Ord + PartialEq, O: Owned<K> + Minimum> Index<K> for Map<O> {
     fn new(_: &Setting) -> Result<Self, String> {
         Ok(ConcurrentMap::default())
     }
 
     #[inline]
-    fn insert(&self, key: &u64, value: u64) -> bool {
-        ConcurrentMap::insert(self, *key, value).is_none()
+    fn insert(&self, key: &K, value: u64) -> bool {
+        ConcurrentMap::insert(self, O::copy(key), value).is_none()
     }
 
     #[inline]
-    fn get(&self, key: &u64) -> Option<u64> {
+    fn get(&self, key: &K) -> Option<u64> {
         ConcurrentMap::get(self, key)
     }
 
     #[inline]
-    fn update(&self, key: &u64, value: u64) -> bool {
-        ConcurrentMap::insert(self, *key, value).is_some()
+    fn update(&self, key: &K, value: u64) -> bool {
+        ConcurrentMap::insert(self, O::copy(key), value).is_some()
     }
 
     #[inline]
-    fn scan(&self, from: &u64, limit: usize) -> Scanned {
-        Scanned::of(self.range(*from..).map(|(_, value)| value), limit)
-    }
-}
-
-impl Index<[u8]> for Bytes {
-    fn new(_: &Setting) -> Result<Self, String> {
-        Ok(ConcurrentMap::default())
-    }
-
-    #[inline]
-    fn insert(&self, key: &[u8], value: u64) -> bool {
-        ConcurrentMap::insert(self, key.into(), value).is_none()
-    }
-
-    #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        ConcurrentMap::get(self, key)
-    }
-
-    #[inline]
-    fn update(&self, key: &[u8], value: u64) -> bool {
-        ConcurrentMap::insert(self, key.into(), value).is_some()
-    }
-
-    #[inline]
-    fn scan(&self, from: &[u8], limit: usize) -> Scanned {
-        let range = self.range::<[u8], _>((Included(from), Unbounded));
+    fn scan(&self, from: &K, limit: usize) -> Scanned {
+        let range = self.range::<K, _>((Included(from), Unbounded));
         Scanned::of(range.map(|(_, value)| value), limit)
     }
 }

@@ -9,6 +9,8 @@ use crate::index::{Index, Scanned, Setting};
 pub struct Empty;
 
 impl<K: ?Sized> Index<K> for Empty {
+    const STORES: bool = false;
+
     fn new(_: &Setting) -> Result<Self, String> {
         Ok(Empty)
     }
@@ -36,7 +38,7 @@ impl<K: ?Sized> Index<K> for Empty {
         black_box(from);
         Scanned {
             count: limit,
-            sum: 0,
+            ..Scanned::default()
         }
     }
 }

@@ -8,66 +8,45 @@ use indexset::concurrent::map::BTreeMap;
 
 use crate::index::{Index, Scanned, Setting};
 
-/// Words.
-pub type Words = Arc<BTreeMap<u64, u64>>;
-/// Byte strings.
-pub type Bytes = Arc<BTreeMap<String, u64>>;
+/// Defines an adapter from the map's keys, and how they are borrowed.
+macro_rules! indexset {
+    ($owned:ty, $key:ty, $borrowed:ty, $borrow:expr) => {
+        impl Index<$key> for Arc<BTreeMap<$owned, u64>> {
+            fn new(_: &Setting) -> Result<Self, String> {
+                Ok(Arc::new(BTreeMap::new()))
+            }
 
-impl Index<u64> for Words {
-    fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::new(BTreeMap::new()))
-    }
+            #[inline]
+            fn insert(&self, key: &$key, value: u64) -> bool {
+                BTreeMap::insert(self, $borrow(key).to_owned(), value).is_none()
+            }
 
-    #[inline]
-    fn insert(&self, key: &u64, value: u64) -> bool {
-        BTreeMap::insert(self, *key, value).is_none()
-    }
+            #[inline]
+            fn get(&self, key: &$key) -> Option<u64> {
+                BTreeMap::get(self, $borrow(key)).map(|found| found.get().value)
+            }
 
-    #[inline]
-    fn get(&self, key: &u64) -> Option<u64> {
-        BTreeMap::get(self, key).map(|found| found.get().value)
-    }
+            #[inline]
+            fn update(&self, key: &$key, value: u64) -> bool {
+                BTreeMap::insert(self, $borrow(key).to_owned(), value).is_some()
+            }
 
-    #[inline]
-    fn update(&self, key: &u64, value: u64) -> bool {
-        BTreeMap::insert(self, *key, value).is_some()
-    }
-
-    #[inline]
-    fn scan(&self, from: &u64, limit: usize) -> Scanned {
-        let range = self.range::<u64, _>(*from..);
-        Scanned::of(range.map(|(_, value)| *value), limit)
-    }
+            #[inline]
+            fn scan(&self, from: &$key, limit: usize) -> Scanned {
+                let range = self.range::<$borrowed, _>((Included($borrow(from)), Unbounded));
+                Scanned::of(range.map(|(_, value)| *value), limit)
+            }
+        }
+    };
 }
 
-impl Index<[u8]> for Bytes {
-    fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::new(BTreeMap::new()))
-    }
+indexset!(u64, u64, u64, std::convert::identity::<&u64>);
+indexset!(String, [u8], str, text);
 
-    #[inline]
-    fn insert(&self, key: &[u8], value: u64) -> bool {
-        BTreeMap::insert(self, text(key).into(), value).is_none()
-    }
-
-    #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        BTreeMap::get(self, text(key)).map(|found| found.get().value)
-    }
-
-    #[inline]
-    fn update(&self, key: &[u8], value: u64) -> bool {
-        BTreeMap::insert(self, text(key).into(), value).is_some()
-    }
-
-    #[inline]
-    fn scan(&self, from: &[u8], limit: usize) -> Scanned {
-        let range = self.range::<str, _>((Included(text(from)), Unbounded));
-        Scanned::of(range.map(|(_, value)| *value), limit)
-    }
-}
+/// Words, or byte strings.
+pub type Map<K> = Arc<BTreeMap<K, u64>>;
 
 #[inline]
 fn text(key: &[u8]) -> &str {
-    std::str::from_utf8(key).expect("a line of text")
+    std::str::from_utf8(key).expect("a key of text")
 }

@@ -6,66 +6,36 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::index::{Index, Scanned, Setting};
+use crate::index::{Index, Owned, Scanned, Setting};
 
-/// Words.
-pub type Words = Arc<RwLock<BTreeMap<u64, u64>>>;
-/// Byte strings.
-pub type Bytes = Arc<RwLock<BTreeMap<Box<[u8]>, u64>>>;
+/// Words, or byte strings.
+pub type Map<K> = Arc<RwLock<BTreeMap<K, u64>>>;
 
-impl Index<u64> for Words {
+impl<K: ?Sized + Ord, O: Owned<K>> Index<K> for Map<O> {
     fn new(_: &Setting) -> Result<Self, String> {
         Ok(Arc::default())
     }
 
     #[inline]
-    fn insert(&self, key: &u64, value: u64) -> bool {
-        self.write().insert(*key, value).is_none()
+    fn insert(&self, key: &K, value: u64) -> bool {
+        self.write().insert(O::copy(key), value).is_none()
     }
 
     #[inline]
-    fn get(&self, key: &u64) -> Option<u64> {
+    fn get(&self, key: &K) -> Option<u64> {
         self.read().get(key).copied()
     }
 
     #[inline]
-    fn update(&self, key: &u64, value: u64) -> bool {
+    fn update(&self, key: &K, value: u64) -> bool {
         let mut map = self.write();
         map.get_mut(key).map(|old| *old = value).is_some()
     }
 
     #[inline]
-    fn scan(&self, from: &u64, limit: usize) -> Scanned {
+    fn scan(&self, from: &K, limit: usize) -> Scanned {
         let map = self.read();
-        Scanned::of(map.range(*from..).map(|(_, value)| *value), limit)
-    }
-}
-
-impl Index<[u8]> for Bytes {
-    fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::default())
-    }
-
-    #[inline]
-    fn insert(&self, key: &[u8], value: u64) -> bool {
-        self.write().insert(key.into(), value).is_none()
-    }
-
-    #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        self.read().get(key).copied()
-    }
-
-    #[inline]
-    fn update(&self, key: &[u8], value: u64) -> bool {
-        let mut map = self.write();
-        map.get_mut(key).map(|old| *old = value).is_some()
-    }
-
-    #[inline]
-    fn scan(&self, from: &[u8], limit: usize) -> Scanned {
-        let map = self.read();
-        let range = map.range::<[u8], _>((Included(from), Unbounded));
+        let range = map.range((Included(from), Unbounded));
         Scanned::of(range.map(|(_, value)| *value), limit)
     }
 }

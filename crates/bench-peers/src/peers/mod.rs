@@ -1,4 +1,5 @@
-//! The peers, one file each. `README.md` of this crate lists those left out, with reasons.
+//! The contenders, one file each: ours, and the peers. `README.md` of this crate lists those left
+//! out, with reasons.
 
 pub mod arctic;
 pub mod bf_tree;
@@ -10,5 +11,7 @@ pub mod ferntree;
 pub mod indexset;
 pub mod locked;
 pub mod masstree;
+pub mod masstree_cpp;
+pub mod ours;
 pub mod skiplist;
 pub mod tree_index;

@@ -6,69 +6,38 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_skiplist::SkipMap;
 
-use crate::index::{Index, Scanned, Setting};
+use crate::index::{Index, Owned, Scanned, Setting};
 
-/// Words.
-pub type Words = Arc<SkipMap<u64, AtomicU64>>;
-/// Byte strings.
-pub type Bytes = Arc<SkipMap<Box<[u8]>, AtomicU64>>;
+/// Words, or byte strings.
+pub type Map<K> = Arc<SkipMap<K, AtomicU64>>;
 
-impl Index<u64> for Words {
+impl<K: ?Sized + Ord, O: Owned<K>> Index<K> for Map<O> {
     fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::default())
+        Ok(Arc::new(SkipMap::new()))
     }
 
     #[inline]
-    fn insert(&self, key: &u64, value: u64) -> bool {
-        SkipMap::insert(self, *key, AtomicU64::new(value));
+    fn insert(&self, key: &K, value: u64) -> bool {
+        SkipMap::insert(self, O::copy(key), AtomicU64::new(value));
         true
     }
 
     #[inline]
-    fn get(&self, key: &u64) -> Option<u64> {
+    fn get(&self, key: &K) -> Option<u64> {
         SkipMap::get(self, key).map(|entry| entry.value().load(Relaxed))
     }
 
     #[inline]
-    fn update(&self, key: &u64, value: u64) -> bool {
-        SkipMap::get(self, key)
+    fn update(&self, key: &K, value: u64) -> bool {
+        let entry = SkipMap::get(self, key);
+        entry
             .map(|entry| entry.value().store(value, Relaxed))
             .is_some()
     }
 
     #[inline]
-    fn scan(&self, from: &u64, limit: usize) -> Scanned {
-        let range = self.range(*from..);
-        Scanned::of(range.map(|entry| entry.value().load(Relaxed)), limit)
-    }
-}
-
-impl Index<[u8]> for Bytes {
-    fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::default())
-    }
-
-    #[inline]
-    fn insert(&self, key: &[u8], value: u64) -> bool {
-        SkipMap::insert(self, key.into(), AtomicU64::new(value));
-        true
-    }
-
-    #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        SkipMap::get(self, key).map(|entry| entry.value().load(Relaxed))
-    }
-
-    #[inline]
-    fn update(&self, key: &[u8], value: u64) -> bool {
-        SkipMap::get(self, key)
-            .map(|entry| entry.value().store(value, Relaxed))
-            .is_some()
-    }
-
-    #[inline]
-    fn scan(&self, from: &[u8], limit: usize) -> Scanned {
-        let range = self.range::<[u8], _>((Included(from), Unbounded));
+    fn scan(&self, from: &K, limit: usize) -> Scanned {
+        let range = self.range((Included(from), Unbounded));
         Scanned::of(range.map(|entry| entry.value().load(Relaxed)), limit)
     }
 }

@@ -7,67 +7,37 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use scc::{Guard, TreeIndex};
 
-use crate::index::{Index, Scanned, Setting};
+use crate::index::{Index, Owned, Scanned, Setting};
 
-/// Words.
-pub type Words = Arc<TreeIndex<u64, AtomicU64>>;
-/// Byte strings.
-pub type Bytes = Arc<TreeIndex<Box<[u8]>, AtomicU64>>;
+/// Words, or byte strings.
+pub type Map<K> = Arc<TreeIndex<K, AtomicU64>>;
 
-impl Index<u64> for Words {
+impl<K: ?Sized + Ord, O: Owned<K>> Index<K> for Map<O> {
     fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::default())
+        Ok(Arc::new(TreeIndex::new()))
     }
 
     #[inline]
-    fn insert(&self, key: &u64, value: u64) -> bool {
-        self.insert_sync(*key, AtomicU64::new(value)).is_ok()
+    fn insert(&self, key: &K, value: u64) -> bool {
+        self.insert_sync(O::copy(key), AtomicU64::new(value))
+            .is_ok()
     }
 
     #[inline]
-    fn get(&self, key: &u64) -> Option<u64> {
+    fn get(&self, key: &K) -> Option<u64> {
         self.peek_with(key, |_, value| value.load(Relaxed))
     }
 
     #[inline]
-    fn update(&self, key: &u64, value: u64) -> bool {
+    fn update(&self, key: &K, value: u64) -> bool {
         self.peek_with(key, |_, old| old.store(value, Relaxed))
             .is_some()
     }
 
     #[inline]
-    fn scan(&self, from: &u64, limit: usize) -> Scanned {
+    fn scan(&self, from: &K, limit: usize) -> Scanned {
         let guard = Guard::new();
-        let range = self.range(*from.., &guard);
-        Scanned::of(range.map(|(_, value)| value.load(Relaxed)), limit)
-    }
-}
-
-impl Index<[u8]> for Bytes {
-    fn new(_: &Setting) -> Result<Self, String> {
-        Ok(Arc::default())
-    }
-
-    #[inline]
-    fn insert(&self, key: &[u8], value: u64) -> bool {
-        self.insert_sync(key.into(), AtomicU64::new(value)).is_ok()
-    }
-
-    #[inline]
-    fn get(&self, key: &[u8]) -> Option<u64> {
-        self.peek_with(key, |_, value| value.load(Relaxed))
-    }
-
-    #[inline]
-    fn update(&self, key: &[u8], value: u64) -> bool {
-        self.peek_with(key, |_, old| old.store(value, Relaxed))
-            .is_some()
-    }
-
-    #[inline]
-    fn scan(&self, from: &[u8], limit: usize) -> Scanned {
-        let guard = Guard::new();
-        let range = self.range::<[u8], _>((Included(from), Unbounded), &guard);
+        let range = self.range::<K, _>((Included(from), Unbounded), &guard);
         Scanned::of(range.map(|(_, value)| value.load(Relaxed)), limit)
     }
 }

@@ -137,16 +137,19 @@ fn bound(bounds: &Bounds) -> String {
 }
 
 /// Two header lines, and the alignment of a column.
-type Column = (&'static str, &'static str, Side);
+pub type Column<'a> = (&'a str, &'a str, Side);
 
+/// The alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq)]
-enum Side {
+pub enum Side {
+    /// For names.
     Left,
+    /// For figures.
     Right,
 }
 use Side::{Left, Right};
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column<'_>; 11] = [
     ("placement", "", Left),
     ("Mops/s", "median [min, max]", Right),
     ("×inter", "leave", Right),
@@ -182,29 +185,36 @@ enum Line {
 }
 
 /// Rows of cells under fixed columns; a column is as wide as its widest cell.
-struct Grid {
-    columns: &'static [Column],
+pub struct Grid<'a> {
+    columns: &'a [Column<'a>],
     lines: Vec<Line>,
 }
 
-impl Grid {
-    fn new(columns: &'static [Column]) -> Self {
+impl<'a> Grid<'a> {
+    /// No rows yet.
+    pub fn new(columns: &'a [Column<'a>]) -> Self {
         Self {
             columns,
             lines: Vec::new(),
         }
     }
 
-    fn text(&mut self, text: String) {
+    /// Adds a line across all columns.
+    pub fn text(&mut self, text: String) {
         self.lines.push(Line::Text(text));
     }
 
-    fn row(&mut self, cells: Vec<String>) {
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If there is not one cell for each column.
+    pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.lines.push(Line::Row(cells));
     }
 
-    fn render(&self) -> String {
+    /// The header, a rule, and the lines, each ended by a newline.
+    pub fn render(&self) -> String {
         let width = |i: usize| {
             let (first, second, _) = self.columns[i];
             let cells = self.lines.iter().filter_map(|line| match line {
