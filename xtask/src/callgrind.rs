@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::step::Outcome;
+use crate::args::Args;
 use crate::{Failure, exec};
 
 /// The first is what the others are compared with.
@@ -21,104 +21,42 @@ const EXAMPLE: &str = "heat_cost";
 /// The most that tracking may cost as a ratio to untracked, for the step of the gate.
 const BAR: f64 = 1.03;
 
-/// What the command line asked for.
-#[derive(Debug, PartialEq)]
-pub struct Options {
-    /// Gets of the short run and of the long one; the first is the smaller.
-    gets: [u64; 2],
-    /// The ratio above which the command fails.
-    max_ratio: Option<f64>,
-    /// What to count; heat and emulator if none is named.
-    parts: Vec<Part>,
-}
+/// The flags of the command line: gets of the short run and of the long one, and the ratio above
+/// which the command fails.
+pub const FLAGS: [&str; 3] = ["--n1 N", "--n2 N", "--max-ratio N"];
+/// What there is to count: gets with and without heat tracking; the emulator itself, under each
+/// placement; operations of all maps, which nothing is compared with, so only if named.
+pub const PARTS: [&str; 3] = ["heat", "emulator", "maps"];
 
-/// What there is to count.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
-    /// Gets with and without heat tracking.
-    Heat,
-    /// The emulator itself, under each placement.
-    Emulator,
-    /// Operations of all maps. Not for the gate: there is nothing to compare them with.
-    Maps,
-}
-
-impl Part {
-    const ALL: [(&'static str, Part); 3] = [
-        ("heat", Part::Heat),
-        ("emulator", Part::Emulator),
-        ("maps", Part::Maps),
-    ];
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            gets: [100_000, 300_000],
-            max_ratio: None,
-            parts: Vec::new(),
-        }
+/// The command: prints the tables, and fails when there is nothing to measure with.
+pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
+    let gets = [args.value("--n1", 100_000)?, args.value("--n2", 300_000)?];
+    let max_ratio = args.value("--max-ratio", f64::INFINITY)?;
+    if gets[0] >= gets[1] {
+        let [short, long] = gets;
+        let line = format!("--n1 must be below --n2, got {short} and {long}");
+        return Err(Failure::Usage(line));
     }
-}
-
-impl Options {
-    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let mut options = Options::default();
-        let mut flags = flags.iter();
-        while let Some(flag) = flags.next() {
-            let mut number = |what: &str| match flags.next() {
-                Some(text) => Ok(text.as_str()),
-                None => Err(Failure::Usage(format!("{flag} needs {what}"))),
-            };
-            match flag.as_str() {
-                "--n1" => options.gets[0] = parse(flag, number("a number of gets")?)?,
-                "--n2" => options.gets[1] = parse(flag, number("a number of gets")?)?,
-                "--max-ratio" => options.max_ratio = Some(parse(flag, number("a ratio")?)?),
-                other => {
-                    let part = Part::ALL.into_iter().find(|(name, _)| *name == other);
-                    let unknown = || {
-                        Failure::Usage(format!(
-                            "callgrind does not know `{other}`; it takes heat, emulator, maps, --n1, \
-                             --n2 and --max-ratio"
-                        ))
-                    };
-                    options.parts.push(part.ok_or_else(unknown)?.1);
-                }
-            }
+    ensure_valgrind().map_err(Failure::Lacking)?;
+    let measure = || {
+        if args.chosen("heat") {
+            measure_heat(root, gets, max_ratio)?;
         }
-        let [short, long] = options.gets;
-        if short >= long {
-            return Err(Failure::Usage(format!(
-                "--n1 must be below --n2, got {short} and {long}"
-            )));
+        if args.chosen("emulator") {
+            emulator::measure(root)?;
         }
-        Ok(options)
-    }
-}
-
-fn parse<T: std::str::FromStr>(flag: &str, text: &str) -> Result<T, Failure> {
-    let wrong = |_| Failure::Usage(format!("{flag} needs a number, got `{text}`"));
-    text.parse().map_err(wrong)
-}
-
-/// The command: prints the table, and fails when there is nothing to measure with.
-pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
-    if let Err(why) = ensure_valgrind() {
-        return Err(Failure::Check(format!("skipped: callgrind because {why}")));
-    }
-    measure(root, options).map_err(Failure::Check)
+        if args.names.iter().any(|name| name == "maps") {
+            maps::measure(root)?;
+        }
+        Ok(())
+    };
+    measure().map_err(Failure::Check)
 }
 
 /// The step of the gate: holds tracking to its bar, and is skipped where valgrind cannot be had.
-pub fn step(root: &Path) -> Outcome {
-    if let Err(why) = ensure_valgrind() {
-        return Outcome::Skipped(why);
-    }
-    let options = Options {
-        max_ratio: Some(BAR),
-        ..Options::default()
-    };
-    measure(root, &options).into()
+pub fn step(root: &Path) -> Result<(), Failure> {
+    let bar = ["--max-ratio".into(), BAR.to_string()];
+    run(root, &Args::parse("callgrind", &bar, &FLAGS, &PARTS)?)
 }
 
 /// Valgrind is there, or could be installed without asking anyone; otherwise why not.
@@ -147,44 +85,27 @@ fn is_root() -> bool {
     id.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
 }
 
-fn measure(root: &Path, options: &Options) -> Result<(), String> {
-    let is_asked = |part| options.parts.is_empty() || options.parts.contains(&part);
-    if is_asked(Part::Heat) {
-        measure_heat(root, options)?;
-    }
-    if is_asked(Part::Emulator) {
-        emulator::measure(root)?;
-    }
-    if options.parts.contains(&Part::Maps) {
-        maps::measure(root)?;
-    }
-    Ok(())
-}
-
-fn measure_heat(root: &Path, options: &Options) -> Result<(), String> {
+fn measure_heat(root: &Path, all_gets: [u64; 2], max_ratio: f64) -> Result<(), String> {
     let (binary, out) = build(root, EXAMPLE)?;
     let mut costs = Vec::new();
     for variant in VARIANTS {
         let mut totals = [0; 2];
-        for (total, gets) in totals.iter_mut().zip(options.gets) {
+        for (total, gets) in totals.iter_mut().zip(all_gets) {
             *total = count(&binary, variant, gets, &out)?;
         }
-        let cost =
-            per_operation(options.gets, totals).map_err(|why| format!("{variant}: {why}"))?;
+        let cost = per_operation(all_gets, totals).map_err(|why| format!("{variant}: {why}"))?;
         costs.push((variant, cost));
     }
     print!("{}", table(&costs));
-    within(options.max_ratio, &costs)
+    within(max_ratio, &costs)
 }
 
 /// Builds an example of the bench room. Returns the program, and a folder for callgrind's files.
 fn build(root: &Path, example: &str) -> Result<(PathBuf, PathBuf), String> {
     let build = format!("build --release -p timberline-bench --example {example}");
-    exec::succeed(exec::cargo(root, &build.split(' ').collect::<Vec<_>>()))?;
-    let target = exec::target_dir(root);
-    let out = target.join("callgrind");
-    std::fs::create_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
-    Ok((target.join("release/examples").join(example), out))
+    exec::succeed(exec::cargo(root, &build))?;
+    let examples = exec::target_dir(root).join("release/examples");
+    Ok((examples.join(example), exec::folder(root, "callgrind")?))
 }
 
 /// Instructions of one run, all threads together.
@@ -242,8 +163,7 @@ fn table(costs: &[(&str, f64)]) -> String {
     text
 }
 
-fn within(max_ratio: Option<f64>, costs: &[(&str, f64)]) -> Result<(), String> {
-    let Some(bar) = max_ratio else { return Ok(()) };
+fn within(bar: f64, costs: &[(&str, f64)]) -> Result<(), String> {
     for (variant, cost) in costs {
         let ratio = cost / costs[0].1;
         if ratio > bar {
@@ -260,27 +180,12 @@ fn within(max_ratio: Option<f64>, costs: &[(&str, f64)]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn options(flags: &str) -> Result<Options, Failure> {
-        let flags: Vec<String> = flags.split_whitespace().map(String::from).collect();
-        Options::parse(&flags)
-    }
-
     #[test]
-    fn flags_alter_the_defaults() {
-        assert_eq!(options(""), Ok(Options::default()));
-        let all = options("--n1 5 --n2 9 --max-ratio 1.01").expect("well-formed");
-        assert_eq!((all.gets, all.max_ratio), ([5, 9], Some(1.01)));
-        assert_eq!(options("emulator").expect("a part").parts, [Part::Emulator]);
-    }
-
-    #[test]
-    fn bad_flags_are_usage_errors() {
-        for flags in ["--n1", "--n2 many", "--n1 9 --n2 9", "--gets 4"] {
-            assert!(
-                matches!(options(flags), Err(Failure::Usage(_))),
-                "accepted {flags}"
-            );
-        }
+    fn the_long_run_is_longer() {
+        let words: Vec<_> = ["--n1", "9", "--n2", "9"].map(String::from).into();
+        let args = Args::parse("callgrind", &words, &FLAGS, &PARTS).unwrap();
+        let refused = run(Path::new("."), &args);
+        assert!(matches!(refused, Err(Failure::Usage(_))), "{refused:?}");
     }
 
     #[test]
@@ -301,9 +206,9 @@ mod tests {
     fn the_table_and_the_bar_use_the_first_variant_as_the_base() {
         let costs = [("untracked", 200.0), ("tracked", 205.0)];
         assert!(table(&costs).contains("1.0250"));
-        assert_eq!(within(None, &costs), Ok(()));
-        assert_eq!(within(Some(1.03), &costs), Ok(()));
-        let why = within(Some(1.01), &costs).unwrap_err();
+        assert_eq!(within(f64::INFINITY, &costs), Ok(()));
+        assert_eq!(within(1.03, &costs), Ok(()));
+        let why = within(1.01, &costs).unwrap_err();
         assert!(why.contains("tracked takes 1.0250"), "{why}");
     }
 }

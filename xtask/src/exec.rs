@@ -5,18 +5,18 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{fs, io, thread};
 
-/// A `cargo` command started in `root`.
+/// A `cargo` command started in `root`, with the words of `args`.
 ///
 /// The cargo that started us is in `CARGO`; taking it rather than the one on the path keeps one
 /// toolchain for the whole gate.
-pub fn cargo(root: &Path, args: &[&str]) -> Command {
+pub fn cargo(root: &Path, args: &str) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
-    command.args(args).current_dir(root);
+    command.args(args.split_whitespace()).current_dir(root);
     command
 }
 
@@ -32,13 +32,18 @@ pub fn succeed(mut command: Command) -> Result<(), String> {
 
 /// As [`succeed`], and returns what the program printed.
 pub fn output(mut command: Command) -> Result<String, String> {
-    let shown = show(&command);
     command.stderr(Stdio::inherit());
-    match command.output() {
-        Ok(done) if done.status.success() => Ok(String::from_utf8_lossy(&done.stdout).into()),
-        Ok(done) => Err(format!("`{shown}` ended with {}", done.status)),
-        Err(error) => Err(format!("`{shown}` could not be started: {error}")),
+    let done = ended(&mut command)?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into()),
+        false => Err(format!("`{}` ended with {}", show(&command), done.status)),
     }
+}
+
+/// Runs to the end, however that is, and collects what the program prints.
+pub fn ended(command: &mut Command) -> Result<Output, String> {
+    let output = command.output();
+    output.map_err(|error| format!("`{}` could not be started: {error}", show(command)))
 }
 
 /// Waits for a program to end, and ends it when the time is over; then there is no status.
@@ -72,16 +77,26 @@ pub fn target_dir(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))
 }
 
+/// A folder below the target folder, which is made unless it is there.
+pub fn folder(root: &Path, name: &str) -> Result<PathBuf, String> {
+    let folder = target_dir(root).join(name);
+    create(&folder).map(|()| folder)
+}
+
+/// Makes a folder and those above it.
+pub fn create(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
 /// Builds the program `timberline`, and says where it is. In the development profile, as the tests
 /// use it, it is built anyway.
 pub fn timberline(root: &Path, release: bool, features: &[&str]) -> Result<PathBuf, String> {
-    let mut arguments = vec!["build", "-p", "timberline-cli"];
-    arguments.extend(release.then_some("--release"));
-    let features = features.join(",");
+    let mut build = cargo(root, "build -p timberline-cli");
+    build.args(release.then_some("--release"));
     if !features.is_empty() {
-        arguments.extend(["--features", &features]);
+        build.args(["--features", &features.join(",")]);
     }
-    succeed(cargo(root, &arguments))?;
+    succeed(build)?;
     let profile = if release { "release" } else { "debug" };
     Ok(target_dir(root).join(profile).join("timberline"))
 }

@@ -6,9 +6,11 @@
 //! seeds in `fuzz/seeds`.
 
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::args::Args;
 use crate::sanitize::toolchain::Toolchain;
 use crate::{Failure, exec};
 
@@ -18,62 +20,12 @@ const FLAGS: &str = "-Zsanitizer=address --cfg asan --cfg fuzzing -Cpasses=sanco
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 /// Seconds a target by default.
-const SECONDS: u64 = 10;
+const SECONDS: NonZeroU64 = NonZeroU64::new(10).unwrap();
 /// Bugs for targets to find, the targets that do, and the seconds it may take.
 const PLANTED: [(&str, &str, u64); 2] = [
     ("LastLeftBehind", "btree_words", 120),
     ("EmptyLeafEntered", "masstree_bytes", 120),
 ];
-
-/// What the command line asked for.
-#[derive(Debug, PartialEq)]
-pub struct Options {
-    seconds: u64,
-    /// All if there is none.
-    targets: Vec<String>,
-    seeded_bug_only: bool,
-}
-
-impl Options {
-    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let mut options = Options {
-            seconds: SECONDS,
-            targets: Vec::new(),
-            seeded_bug_only: false,
-        };
-        let mut flags = flags.iter();
-        while let Some(flag) = flags.next() {
-            match flag.as_str() {
-                "--seconds" => {
-                    let seconds = flags.next().and_then(|text| text.parse().ok());
-                    options.seconds = seconds.filter(|&seconds| seconds > 0).ok_or_else(|| {
-                        Failure::Usage("--seconds needs a whole number from 1 on".into())
-                    })?;
-                }
-                "--seeded-bug-only" => options.seeded_bug_only = true,
-                name if !name.starts_with('-') => options.targets.push(name.into()),
-                other => {
-                    return Err(Failure::Usage(format!(
-                        "fuzz does not know `{other}`; it takes --seconds, --seeded-bug-only and targets"
-                    )));
-                }
-            }
-        }
-        Ok(options)
-    }
-
-    /// The targets that were asked for.
-    fn choose(&self, all: Vec<String>) -> Result<Vec<String>, Failure> {
-        for name in &self.targets {
-            if !all.contains(name) {
-                let line = format!("there is no target `{name}`; there are {}", all.join(", "));
-                return Err(Failure::Usage(line));
-            }
-        }
-        let chosen = |name: &String| self.targets.is_empty() || self.targets.contains(name);
-        Ok(all.into_iter().filter(chosen).collect())
-    }
-}
 
 /// The targets, by their files.
 fn targets(root: &Path) -> Result<Vec<String>, String> {
@@ -87,8 +39,15 @@ fn targets(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
-    let chosen = options.choose(targets(root).map_err(Failure::Check)?)?;
+pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
+    let targets = targets(root).map_err(Failure::Check)?;
+    let args = Args::parse(
+        "fuzz",
+        words,
+        &["--seconds N", "--seeded-bug-only"],
+        &targets,
+    )?;
+    let seconds: NonZeroU64 = args.value("--seconds", SECONDS)?;
     let toolchain = Toolchain::ask(root).map_err(Failure::Lacking)?;
     toolchain.has_runtime("asan").map_err(Failure::Lacking)?;
     if !exec::is_installed("c++") {
@@ -96,12 +55,11 @@ pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
         return Err(Failure::Lacking(line.into()));
     }
     let fuzzer = Fuzzer { root, toolchain };
-    if !options.seeded_bug_only {
-        fuzzer.build(&[]).map_err(Failure::Check)?;
-        for target in chosen {
-            fuzzer
-                .look(&target, options.seconds)
-                .map_err(Failure::Check)?;
+    if !args.has("--seeded-bug-only") {
+        fuzzer.build("").map_err(Failure::Check)?;
+        for target in targets.iter().filter(|target| args.chosen(target)) {
+            let looked = fuzzer.look(target, seconds.get());
+            looked.map_err(Failure::Check)?;
         }
     }
     fuzzer.find_planted().map_err(Failure::Check)
@@ -113,9 +71,8 @@ struct Fuzzer<'a> {
 }
 
 impl Fuzzer<'_> {
-    fn build(&self, more: &[&str]) -> Result<(), String> {
-        let manifest = ["build", "--manifest-path", "fuzz/Cargo.toml"];
-        let args = [&manifest, more].concat();
+    fn build(&self, more: &str) -> Result<(), String> {
+        let args = format!("build --manifest-path fuzz/Cargo.toml {more}");
         exec::succeed(self.toolchain.cargo(self.root, "fuzz", FLAGS, &args))
     }
 
@@ -128,8 +85,7 @@ impl Fuzzer<'_> {
         if seeds.is_dir() {
             command.arg(seeds);
         }
-        let ran = command.output();
-        let ran = ran.map_err(|error| format!("`{target}` could not be started: {error}"))?;
+        let ran = exec::ended(&mut command)?;
         let said = String::from_utf8_lossy(&ran.stderr);
         if !ran.status.success() {
             let told = told_of(&said);
@@ -153,11 +109,10 @@ impl Fuzzer<'_> {
     }
 
     fn find(&self, (bug, target, seconds): (&str, &str, u64)) -> Result<(), String> {
-        self.build(&["--features", "seeded-bugs", "--bin", target])?;
+        self.build(&format!("--features seeded-bugs --bin {target}"))?;
         let mut command = self.command(target, seconds)?;
         command.env("TIMBERLINE_PLANT", bug).stdout(Stdio::null());
-        let ran = command.output();
-        let ran = ran.map_err(|error| format!("`{target}` could not be started: {error}"))?;
+        let ran = exec::ended(&mut command)?;
         let said = String::from_utf8_lossy(&ran.stderr);
         if ran.status.success() {
             return Err(format!("{target}: {bug} was not found in {seconds} s"));
@@ -190,12 +145,7 @@ impl Fuzzer<'_> {
     }
 
     fn folder(&self, what: &str, target: &str) -> Result<PathBuf, String> {
-        let folder = exec::target_dir(self.root)
-            .join("fuzz")
-            .join(what)
-            .join(target);
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(folder)
+        exec::folder(self.root, &format!("fuzz/{what}/{target}"))
     }
 }
 
@@ -219,23 +169,6 @@ fn told_of(said: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(flags: &[&str]) -> Result<Options, Failure> {
-        let flags: Vec<_> = flags.iter().map(ToString::to_string).collect();
-        Options::parse(&flags)
-    }
-
-    #[test]
-    fn flags() {
-        let asked = parse(&["--seconds", "3", "trace"]).unwrap();
-        assert_eq!(
-            (asked.seconds, &asked.targets[..]),
-            (3, &["trace".to_string()][..])
-        );
-        for wrong in [&["--seconds"][..], &["--seconds", "0"], &["--minutes", "1"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
     #[test]
     fn every_target_is_a_file_and_others_are_refused() {
         let all = targets(&crate::root()).unwrap();
@@ -248,12 +181,15 @@ mod tests {
                 "{target}"
             );
         }
-        let refused = parse(&["nothing"]).unwrap().choose(all.clone());
-        let Err(Failure::Usage(line)) = refused else {
-            panic!("{refused:?}");
+        let refused = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(ToString::to_string).collect();
+            match run(&crate::root(), &words) {
+                Err(Failure::Usage(line)) => line,
+                other => panic!("{other:?}"),
+            }
         };
-        assert!(line.contains("`nothing`; there are art_bytes"), "{line}");
-        assert_eq!(parse(&["trace"]).unwrap().choose(all).unwrap(), ["trace"]);
+        assert!(refused(&["nothing"]).contains("--seeded-bug-only, art_bytes"));
+        assert!(refused(&["--seconds", "0"]).contains("`0`"));
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! works when everything else does not. Exit status 0 is success, 1 a check that failed, 2 a
 //! command line that was not understood, or a machine that lacks what was asked for.
 
+mod args;
 mod browser;
 mod callgrind;
 mod exec;
 mod fuzz;
 mod model;
+mod package;
 mod packages;
 mod sanitize;
 mod soak;
@@ -19,6 +21,8 @@ mod vm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use args::Args;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
@@ -33,6 +37,8 @@ usage: cargo xtask <command>
       --test TEXT      only tests whose path contains this
   seeded               interleavings that shuttle chooses; bugs planted in the maps, which the checks have to find
   peers                clippy and tests of bench-peers, which `test` leaves out: it compiles many crates
+  package              the published crates as `cargo publish` would make them, compiled from their archives; with the
+                       least Rust and for aarch64 where toolchains are there
   tidy                 the project's own rules, each breach as file:line: message
   callgrind [flags] [heat] [emulator] [maps]
                        instructions per get, with and without heat tracking, and what the emulator takes per line under
@@ -60,7 +66,9 @@ usage: cargo xtask <command>
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
 const COMMANDS: &str =
-    "test, soak, seeded, peers, tidy, callgrind, model, fuzz, sanitize, browser and vm";
+    "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, browser and vm";
+/// For commands that take flags only.
+const NO_NAMES: &[&str] = &[];
 
 /// Why a command did not succeed.
 #[derive(Debug, PartialEq)]
@@ -84,8 +92,8 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
         Err(Failure::Reported) => ExitCode::from(1),
-        Err(Failure::Lacking(line)) => {
-            eprintln!("{line}");
+        Err(Failure::Lacking(why)) => {
+            eprintln!("skipped: {} because {why}", args[0]);
             ExitCode::from(2)
         }
         Err(Failure::Usage(line)) => {
@@ -99,24 +107,24 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
     let Some((command, flags)) = args.split_first() else {
         return Err(Failure::Usage("no command given".into()));
     };
-    let none = || match flags {
-        [] => Ok(()),
-        [flag, ..] => Err(Failure::Usage(format!(
-            "{command} takes no argument, got `{flag}`"
-        ))),
-    };
+    let root = &root();
+    let parse = |known: &[&str]| Args::parse(command, flags, known, NO_NAMES);
     match command.as_str() {
-        "test" => test::run(&root(), test::Options::parse(flags)?),
-        "soak" => soak::run(&root(), &soak::Options::parse(flags)?),
-        "tidy" => none().and_then(|()| tidy::run(&root()).map_err(Failure::Check)),
-        "seeded" => none().and_then(|()| test::seeded(&root())),
-        "peers" => none().and_then(|()| test::peers(&root())),
-        "callgrind" => callgrind::run(&root(), &callgrind::Options::parse(flags)?),
-        "model" => model::run(&root(), &model::Options::parse(flags)?),
-        "fuzz" => fuzz::run(&root(), &fuzz::Options::parse(flags)?),
-        "sanitize" => sanitize::run(&root(), &sanitize::Options::parse(flags)?),
-        "browser" => none().and_then(|()| browser::run(&root())),
-        "vm" => vm::run(&root(), vm::Options::parse(flags)?),
+        "test" => test::run(root, &parse(&["--all", "--callgrind"])?),
+        "soak" => soak::run(root, &parse(&soak::FLAGS)?),
+        "tidy" => parse(&[]).and_then(|_| tidy::run(root).map_err(Failure::Check)),
+        "seeded" => parse(&[]).and_then(|_| test::seeded(root).map_err(Failure::Check)),
+        "peers" => parse(&[]).and_then(|_| test::peers(root)),
+        "package" => parse(&[]).and_then(|_| package::run(root)),
+        "callgrind" => callgrind::run(
+            root,
+            &Args::parse(command, flags, &callgrind::FLAGS, &callgrind::PARTS)?,
+        ),
+        "model" => model::run(root, flags),
+        "fuzz" => fuzz::run(root, flags),
+        "sanitize" => sanitize::run(root, flags),
+        "browser" => parse(&[]).and_then(|_| browser::run(root)),
+        "vm" => vm::run(root, flags),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())

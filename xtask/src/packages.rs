@@ -81,9 +81,7 @@ impl Packages {
     fn first_dependency(&self, apt: &Path, suite: &str, alias: &str) -> Result<String, String> {
         let mut show = self.apt("apt-cache", apt);
         show.args(["depends", "--target-release", suite, alias]);
-        let output = show
-            .output()
-            .map_err(|error| format!("apt-cache: {error}"))?;
+        let output = exec::ended(&mut show)?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let name = text
             .lines()
@@ -110,8 +108,8 @@ impl Packages {
         for folder in [&archives, &unfinished] {
             let _ = fs::remove_dir_all(folder);
         }
-        create(&archives.join("partial"))?;
-        create(&unfinished)?;
+        exec::create(&archives.join("partial"))?;
+        exec::create(&unfinished)?;
         fetch(&apt, &archives)?;
         let packages = fs::read_dir(&archives).map_err(|error| error.to_string())?;
         let packages = packages.flatten().map(|entry| entry.path());
@@ -131,8 +129,8 @@ impl Packages {
         if self.updated.get() {
             return Ok(apt);
         }
-        create(&apt.join("state/lists/partial"))?;
-        create(&apt.join("cache/archives/partial"))?;
+        exec::create(&apt.join("state/lists/partial"))?;
+        exec::create(&apt.join("cache/archives/partial"))?;
         let write = |name: &str, text: &str| {
             fs::write(apt.join(name), text).map_err(|error| format!("{name}: {error}"))
         };
@@ -219,10 +217,6 @@ fn sources(mirror: &str) -> String {
     [SUITE, BACKPORTS]
         .map(|suite| format!("deb [{signed}target=Packages] {mirror} {suite} main\n"))
         .concat()
-}
-
-fn create(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// Runs a program, and shows what it prints only if it fails: the last line, which is the reason.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use crate::args::Args;
 use crate::{Failure, exec};
 
 /// A run that takes longer has hung.
@@ -22,50 +23,8 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// Busy loops in the setting with a load.
 const LOAD: usize = 4;
 
-/// The command line's options.
-#[derive(Debug, PartialEq)]
-pub struct Options {
-    /// How many seeds, and the first.
-    seeds: u64,
-    first: u64,
-    /// Only test binaries whose name contains this.
-    binary: String,
-    /// Only tests whose path contains this.
-    test: String,
-}
-
-impl Options {
-    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let (seeds, first, [binary, test]) = (10, 1, [const { String::new() }; 2]);
-        let mut options = Options {
-            seeds,
-            first,
-            binary,
-            test,
-        };
-        let mut flags = flags.iter();
-        while let Some(flag) = flags.next() {
-            let known = ["--seeds", "--first", "--binary", "--test"];
-            let usage = |why: String| Failure::Usage(format!("soak: {why}"));
-            if !known.contains(&flag.as_str()) {
-                let known = known.join(", ");
-                return Err(usage(format!("`{flag}` is not one of {known}")));
-            }
-            let value = flags.next();
-            let value = value.ok_or_else(|| usage(format!("{flag} takes a value")))?;
-            let number = value.parse();
-            let number =
-                || number.map_err(|_| usage(format!("{flag} takes a number, not `{value}`")));
-            match flag.as_str() {
-                "--seeds" => options.seeds = number()?,
-                "--first" => options.first = number()?,
-                "--binary" => options.binary.clone_from(value),
-                _ => options.test.clone_from(value),
-            }
-        }
-        Ok(options)
-    }
-}
+/// The flags of the command line.
+pub const FLAGS: [&str; 4] = ["--seeds N", "--first N", "--binary N", "--test N"];
 
 /// What surrounds a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,23 +74,26 @@ struct Binary {
     folder: PathBuf,
 }
 
-pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
-    let lacking = |why: &str| Failure::Lacking(format!("soak: {why}"));
+pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
+    let (seeds, first) = (args.value("--seeds", 10)?, args.value("--first", 1u64)?);
+    let [only_binary, only_test] =
+        ["--binary", "--test"].map(|flag| args.value(flag, String::new()));
+    let (only_binary, only_test) = (only_binary?, only_test?);
     if !exec::is_installed("taskset") {
-        return Err(lacking("taskset (Debian's util-linux) is not installed"));
+        let why = "taskset (Debian's util-linux) is not installed";
+        return Err(Failure::Lacking(why.into()));
     }
-    let log = exec::target_dir(root).join("soak");
-    fs::create_dir_all(&log).map_err(|error| lacking(&format!("{}: {error}", log.display())))?;
+    let log = exec::folder(root, "soak").map_err(Failure::Lacking)?;
     let mut binaries = build(root).map_err(Failure::Check)?;
-    binaries.retain(|binary| binary.name().contains(&options.binary));
+    binaries.retain(|binary| binary.name().contains(&only_binary));
     let soak = Soak {
         log: log.join("output.log"),
-        options,
+        test: only_test,
     };
     let (mut runs, mut failed) = (0, 0);
-    for seed in options.first..options.first.saturating_add(options.seeds) {
+    for seed in first..first.saturating_add(seeds) {
         for (at, binary) in binaries.iter().enumerate() {
-            let tests = binary.tests(&options.test).map_err(Failure::Check)?;
+            let tests = binary.tests(&soak.test).map_err(Failure::Check)?;
             if tests.is_empty() {
                 continue;
             }
@@ -154,19 +116,20 @@ pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
     }
 }
 
-struct Soak<'a> {
+struct Soak {
     log: PathBuf,
-    options: &'a Options,
+    /// Only tests whose path contains this.
+    test: String,
 }
 
-impl Soak<'_> {
+impl Soak {
     /// Runs one test alone, or all together; prints a failure and how to repeat it.
     fn passes(&self, binary: &Binary, alone: Option<&str>, setting: Setting, seed: u64) -> bool {
         let mut command = binary.command(setting, seed);
         match alone {
             Some(test) => command.args(["--exact", test]),
-            None if self.options.test.is_empty() => &mut command,
-            None => command.arg(&self.options.test),
+            None if self.test.is_empty() => &mut command,
+            None => command.arg(&self.test),
         };
         let shown = format!(
             "(cd {} && {})",
@@ -279,9 +242,7 @@ impl Binary {
         let mut list = Command::new(&self.program);
         list.args(["--list", "--format", "terse"])
             .current_dir(&self.folder);
-        let output = list
-            .output()
-            .map_err(|error| format!("{}: {error}", self.name()))?;
+        let output = exec::ended(&mut list)?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
         Ok(tests
@@ -293,17 +254,8 @@ impl Binary {
 
 /// Builds all tests and finds the binaries in what cargo says about them.
 fn build(root: &Path) -> Result<Vec<Binary>, String> {
-    let arguments = "test --workspace --exclude bench-peers --no-run --message-format json";
-    let mut cargo = exec::cargo(root, &arguments.split(' ').collect::<Vec<_>>());
-    let output = cargo.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cargo could not be started: {error}"))?;
-    if !output.status.success() {
-        return Err(format!(
-            "the tests were not built: cargo ended with {}",
-            output.status
-        ));
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
+    let build = "test --workspace --exclude bench-peers --no-run --message-format json";
+    let messages = exec::output(exec::cargo(root, build))?;
     Ok(messages.lines().filter_map(binary_of).collect())
 }
 
@@ -367,21 +319,5 @@ mod tests {
             "3 bytes",
         ];
         assert_eq!(complaints(output), expected);
-    }
-
-    #[test]
-    fn flags() {
-        let parse = |flags: &[&str]| {
-            Options::parse(&flags.iter().map(ToString::to_string).collect::<Vec<_>>())
-        };
-        let options = parse(&[
-            "--seeds", "3", "--first", "9", "--binary", "tree/", "--test", "a::",
-        ])
-        .unwrap();
-        assert_eq!((options.seeds, options.first), (3, 9));
-        assert_eq!((&*options.binary, &*options.test), ("tree/", "a::"));
-        for wrong in [&["--seeds"][..], &["--seeds", "many"], &["--fast"]] {
-            assert!(matches!(parse(wrong), Err(Failure::Usage(_))), "{wrong:?}");
-        }
     }
 }

@@ -25,6 +25,17 @@ impl From<Result<(), String>> for Outcome {
     }
 }
 
+impl From<Result<(), Failure>> for Outcome {
+    fn from(result: Result<(), Failure>) -> Self {
+        match result {
+            Ok(()) => Outcome::Passed,
+            Err(Failure::Lacking(why)) => Outcome::Skipped(why),
+            Err(Failure::Check(why) | Failure::Usage(why)) => Outcome::Failed(why),
+            Err(Failure::Reported) => Outcome::Failed("see above".into()),
+        }
+    }
+}
+
 /// One named step.
 pub struct Step<'a> {
     pub name: &'static str,
@@ -157,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_clean_run_has_no_failure() {
-        let report = run_all(vec![Step::new("one", || Ok(()))]);
+        let report = run_all(vec![Step::new("one", || Ok::<(), String>(()))]);
         assert!(report.failed().is_empty());
         assert!(
             report

@@ -6,8 +6,9 @@
 
 use std::path::Path;
 
+use crate::args::Args;
 use crate::step::{Step, run_all};
-use crate::{Failure, browser, callgrind, exec, model, tidy, vm};
+use crate::{Failure, browser, callgrind, exec, model, package, tidy, vm};
 
 /// The package that the gate never compiles: it depends on many other maps.
 const PEERS: &str = "bench-peers";
@@ -15,69 +16,34 @@ const PEERS: &str = "bench-peers";
 /// Why a step is skipped without `--all`.
 const ON_REQUEST: &str = "runs with --all";
 
-/// The command line's options.
-#[derive(Debug, Default, PartialEq)]
-pub struct Options {
-    /// Every step, also those that build the crates again or start other programs.
-    all: bool,
-    /// Also count instructions: a release build and four runs under valgrind.
-    callgrind: bool,
-}
-
-impl Options {
-    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let mut options = Options::default();
-        for flag in flags {
-            match flag.as_str() {
-                "--all" => options.all = true,
-                "--callgrind" => options.callgrind = true,
-                other => {
-                    let line =
-                        format!("test does not know `{other}`; it takes --all and --callgrind");
-                    return Err(Failure::Usage(line));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-pub fn run(root: &Path, options: Options) -> Result<(), Failure> {
-    run_all(steps(root, options)).conclude()
+pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
+    run_all(steps(root, args.has("--all"), args.has("--callgrind"))).conclude()
 }
 
 /// Checks the package that the gate leaves out.
 pub fn peers(root: &Path) -> Result<(), Failure> {
-    let cargo = |args: &[&str]| exec::succeed(exec::cargo(root, args)).map_err(Failure::Check);
-    let lints = ["--all-targets", "--", "-D", "warnings"];
-    cargo(&[&["clippy", "-p", PEERS], &lints[..]].concat())?;
-    cargo(&["test", "-p", PEERS])
+    let cargo = |args: &str| exec::succeed(exec::cargo(root, args)).map_err(Failure::Check);
+    cargo(&format!("clippy -p {PEERS} --all-targets -- -D warnings"))?;
+    cargo(&format!("test -p {PEERS}"))
 }
 
 /// Lets shuttle choose interleavings, seeds bugs, and requires the checks to find them.
-pub fn seeded(root: &Path) -> Result<(), Failure> {
-    find_seeded_bugs(root).map_err(Failure::Check)
-}
-
+///
 /// The features stay out of every other step: cargo unifies features of crates built together.
-fn find_seeded_bugs(root: &Path) -> Result<(), String> {
-    let cargo = |args: &[&str]| exec::succeed(exec::cargo(root, args));
-    let with = ["-p", "timberline-tree", "--features", "shuttle,seeded-bugs"];
-    let finders = ["mistakes", "interleavings", "emptied"].map(|test| ["--test", test]);
-    let finders = finders.concat();
-    let faults = ["--test", "faults"];
-    let lints = ["--", "-D", "warnings"];
-    cargo(&[&["clippy"], &with[..], &finders, &faults, &lints].concat())?;
-    cargo(&[&["test"], &with[..], &finders].concat())?;
+pub fn seeded(root: &Path) -> Result<(), String> {
+    let cargo = |args: &str| exec::succeed(exec::cargo(root, args));
+    let with = "-p timberline-tree --features shuttle,seeded-bugs";
+    let finders = "--test mistakes --test interleavings --test emptied";
+    cargo(&format!(
+        "clippy {with} {finders} --test faults -- -D warnings"
+    ))?;
+    cargo(&format!("test {with} {finders}"))?;
     // The `tests` step has run the others.
-    cargo(&[&["test"], &with[..], &faults, &["seeded::"]].concat())
+    cargo(&format!("test {with} --test faults seeded::"))
 }
 
-fn steps(root: &Path, Options { all, callgrind }: Options) -> Vec<Step<'_>> {
-    let cargo = move |args: &str| {
-        let args: Vec<_> = args.split(' ').collect();
-        exec::succeed(exec::cargo(root, &args))
-    };
+fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
+    let cargo = move |args: &str| exec::succeed(exec::cargo(root, args));
     let crates = format!("--workspace --exclude {PEERS}");
     let clippy = format!("clippy {crates} --all-targets -- -D warnings");
     let tests = format!("test {crates} --no-fail-fast");
@@ -88,19 +54,20 @@ fn steps(root: &Path, Options { all, callgrind }: Options) -> Vec<Step<'_>> {
         Step::new("tidy", move || tidy::run(root)),
         Step::new("tests", move || cargo(&tests)),
         Step::new("docs", move || {
-            let mut doc = exec::cargo(root, &docs.split(' ').collect::<Vec<_>>());
+            let mut doc = exec::cargo(root, &docs);
             exec::add_flags(&mut doc, "RUSTDOCFLAGS", "-D warnings");
             exec::succeed(doc)
         }),
-        Step::new("seeded", move || find_seeded_bugs(root)).only_if(all, ON_REQUEST),
+        Step::new("package", move || package::archives(root)),
+        Step::new("seeded", move || seeded(root)).only_if(all, ON_REQUEST),
         Step::new("loom", move || loom(root)).only_if(all, ON_REQUEST),
         Step::new("callgrind", move || callgrind::step(root)).only_if(
             callgrind,
             "runs with --callgrind, or as `cargo xtask callgrind`",
         ),
-        Step::new("browser", move || browser::step(root)).only_if(all, ON_REQUEST),
-        Step::new("model", move || model::step(root)).only_if(all, ON_REQUEST),
-        Step::new("vm", move || vm::step(root)).only_if(all, ON_REQUEST),
+        Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
+        Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
+        Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
     ]
 }
 
@@ -110,8 +77,7 @@ fn steps(root: &Path, Options { all, callgrind }: Options) -> Vec<Step<'_>> {
 /// sharing a folder would rebuild all of them each time. Release, because loom walks every
 /// interleaving.
 fn loom(root: &Path) -> Result<(), String> {
-    let args = ["test", "-p", "timberline-sync", "--release", "--lib"];
-    let mut models = exec::cargo(root, &args);
+    let mut models = exec::cargo(root, "test -p timberline-sync --release --lib");
     models
         .arg("--target-dir")
         .arg(exec::target_dir(root).join("loom"));
@@ -126,30 +92,18 @@ mod tests {
 
     #[test]
     fn steps_that_need_more_than_cargo_run_on_request() {
-        let steps = |all| {
-            let callgrind = all;
-            steps(Path::new("."), Options { all, callgrind }).into_iter()
-        };
+        let steps = |all| steps(Path::new("."), all, all).into_iter();
         let names: Vec<_> = steps(true).map(|step| step.name).collect();
-        let (plain, on_request) = names.split_at(5);
-        assert_eq!(plain, ["fmt", "clippy", "tidy", "tests", "docs"]);
+        let (plain, on_request) = names.split_at(6);
+        assert_eq!(plain, ["fmt", "clippy", "tidy", "tests", "docs", "package"]);
         assert_eq!(
             on_request,
             ["seeded", "loom", "callgrind", "browser", "model", "vm"]
         );
-        for step in steps(false).skip(5) {
+        for step in steps(false).skip(6) {
             assert!(
                 matches!((step.action)(), Outcome::Skipped(why) if why.starts_with("runs with --"))
             );
         }
-    }
-
-    #[test]
-    fn flags() {
-        assert_eq!(Options::parse(&[]), Ok(Options::default()));
-        let asked = Options::parse(&["--all".to_string(), "--callgrind".to_string()]);
-        let (all, callgrind) = (true, true);
-        assert_eq!(asked, Ok(Options { all, callgrind }));
-        assert!(Options::parse(&["--slow".to_string()]).is_err());
     }
 }

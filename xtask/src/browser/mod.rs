@@ -15,7 +15,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::packages::Packages;
-use crate::step::Outcome;
 use crate::{Failure, exec};
 use chromium::Chromium;
 use devtools::Page;
@@ -40,22 +39,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command: a machine that can't have a browser is an error.
 pub fn run(root: &Path) -> Result<(), Failure> {
-    let chromium = chromium(root)
-        .map_err(|why| Failure::Lacking(format!("skipped: browser because {why}")))?;
+    let packages = Packages::new(root, FOLDER);
+    let browser = |packages| Chromium::get(&packages, &exec::target_dir(root).join(FOLDER));
+    let chromium = packages.and_then(browser).map_err(Failure::Lacking)?;
     check(root, &chromium).map_err(Failure::Check)
-}
-
-/// The step of the gate: skipped where the browser isn't there and can't be fetched.
-pub fn step(root: &Path) -> Outcome {
-    match chromium(root) {
-        Ok(chromium) => check(root, &chromium).into(),
-        Err(why) => Outcome::Skipped(why),
-    }
-}
-
-fn chromium(root: &Path) -> Result<Chromium, String> {
-    let packages = Packages::new(root, FOLDER)?;
-    Chromium::get(&packages, &exec::target_dir(root).join(FOLDER))
 }
 
 fn check(root: &Path, chromium: &Chromium) -> Result<(), String> {

@@ -10,6 +10,7 @@ pub mod toolchain;
 use std::path::Path;
 use std::process::Command;
 
+use crate::args::Args;
 use crate::step::{Outcome, Step, run_all};
 use crate::{Failure, exec};
 use toolchain::Toolchain;
@@ -53,42 +54,16 @@ enum Sanitizer {
     Miri,
 }
 
+const BUGS_ONLY: &str = "--seeded-bugs-only";
 const ALL: [Sanitizer; 3] = [Sanitizer::Address, Sanitizer::Thread, Sanitizer::Miri];
 
-/// What the command line asked for.
-#[derive(Debug, Default, PartialEq)]
-pub struct Options {
-    /// All if there is none.
-    sanitizers: Vec<Sanitizer>,
-    seeded_bugs_only: bool,
-}
-
-impl Options {
-    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let mut options = Options::default();
-        for flag in flags {
-            let named = ALL.into_iter().find(|sanitizer| sanitizer.name() == flag);
-            match named {
-                Some(sanitizer) => options.sanitizers.push(sanitizer),
-                None if flag == "--seeded-bugs-only" => options.seeded_bugs_only = true,
-                None => {
-                    return Err(Failure::Usage(format!(
-                        "sanitize does not know `{flag}`; it takes address, thread, miri and --seeded-bugs-only"
-                    )));
-                }
-            }
-        }
-        Ok(options)
-    }
-}
-
-pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
+pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
+    let args = Args::parse("sanitize", words, &[BUGS_ONLY], &ALL.map(Sanitizer::name))?;
     let toolchain = Toolchain::ask(root).map_err(Failure::Lacking)?;
-    let (named, all) = (&options.sanitizers, options.sanitizers.is_empty());
     let mut steps = Vec::new();
-    for sanitizer in ALL.into_iter().filter(|it| all || named.contains(it)) {
+    for sanitizer in ALL.into_iter().filter(|it| args.chosen(it.name())) {
         let lacking = sanitizer.is_there(root, &toolchain).err();
-        if let (Some(why), false) = (&lacking, all) {
+        if let (Some(why), false) = (&lacking, args.names.is_empty()) {
             return Err(Failure::Lacking(format!("{}: {why}", sanitizer.name())));
         }
         let toolchain = &toolchain;
@@ -99,7 +74,7 @@ pub fn run(root: &Path, options: &Options) -> Result<(), Failure> {
                 None => check(sanitizer, root, toolchain).into(),
             }
         };
-        if !options.seeded_bugs_only {
+        if !args.has(BUGS_ONLY) {
             steps.push(Step::new(sanitizer.name(), guarded(Sanitizer::check)));
         }
         if let Some(name) = sanitizer.bug() {
@@ -141,7 +116,7 @@ impl Sanitizer {
         match self {
             Sanitizer::Address => toolchain.has_runtime("asan"),
             Sanitizer::Thread => toolchain.has_runtime("tsan"),
-            Sanitizer::Miri => match exec::cargo(root, &["miri", "--version"]).output() {
+            Sanitizer::Miri => match exec::cargo(root, "miri --version").output() {
                 Ok(out) if out.status.success() => Ok(()),
                 _ => Err(
                     "this toolchain has no Miri; a nightly one may (`rustup component add miri`)"
@@ -151,7 +126,7 @@ impl Sanitizer {
         }
     }
 
-    fn cargo(self, root: &Path, toolchain: &Toolchain, args: &[&str]) -> Result<Command, String> {
+    fn cargo(self, root: &Path, toolchain: &Toolchain, args: &str) -> Result<Command, String> {
         // Traces of panics that tests ask for come from code that is not instrumented.
         let passed_over = |list: &str| {
             let list = root.join("xtask/src/sanitize").join(list);
@@ -170,17 +145,14 @@ impl Sanitizer {
                 command.env("TSAN_OPTIONS", passed_over("thread.supp"));
                 command
             }
-            Sanitizer::Miri => exec::cargo(root, &[&["miri"], args].concat()),
+            Sanitizer::Miri => exec::cargo(root, &format!("miri {args}")),
         };
         command.env("RUST_BACKTRACE", "0");
         Ok(command)
     }
 
     fn check(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
-        let test = |args: &str| {
-            let args: Vec<_> = args.split(' ').collect();
-            exec::succeed(self.cargo(root, toolchain, &args)?)
-        };
+        let test = |args: &str| exec::succeed(self.cargo(root, toolchain, args)?);
         let rooms = |rooms: &[&str]| {
             let named: Vec<_> = rooms
                 .iter()
@@ -208,9 +180,7 @@ impl Sanitizer {
     fn find_bug(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
         let args =
             "test -p timberline-tree --features seeded-bugs --test freed_at_once -- --ignored";
-        let args: Vec<_> = args.split(' ').collect();
-        let run = self.cargo(root, toolchain, &args)?.output();
-        let run = run.map_err(|error| format!("cargo could not be started: {error}"))?;
+        let run = exec::ended(&mut self.cargo(root, toolchain, args)?)?;
         let said = String::from_utf8_lossy(&run.stderr) + String::from_utf8_lossy(&run.stdout);
         match said.lines().find(|line| line.contains(self.says())) {
             Some(line) => {
@@ -224,21 +194,6 @@ impl Sanitizer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn flags() {
-        let parse = |flags: &[&str]| {
-            let flags: Vec<_> = flags.iter().map(ToString::to_string).collect();
-            Options::parse(&flags)
-        };
-        assert_eq!(parse(&[]), Ok(Options::default()));
-        let asked = parse(&["thread", "--seeded-bugs-only"]).unwrap();
-        assert_eq!(asked.sanitizers, [Sanitizer::Thread]);
-        assert!(asked.seeded_bugs_only);
-        assert!(parse(&["memory"]).is_err());
-    }
-
     #[test]
     fn every_suppressed_race_has_a_reason_above_it() {
         let file = crate::root().join("xtask/src/sanitize/thread.supp");

@@ -65,12 +65,13 @@ impl Toolchain {
 
     /// A cargo command for this host with these compiler flags, and a target folder of its own
     /// below the usual one. (With the target named, build scripts go without the flags.)
-    pub fn cargo(&self, root: &Path, folder: &str, flags: &str, args: &[&str]) -> Command {
-        let mut command = exec::cargo(root, &args[..1]);
+    pub fn cargo(&self, root: &Path, folder: &str, flags: &str, args: &str) -> Command {
+        let (verb, rest) = args.split_once(' ').unwrap_or((args, ""));
+        let mut command = exec::cargo(root, verb);
         command
             .args(["--target", &self.host, "--target-dir"])
             .arg(exec::target_dir(root).join(folder))
-            .args(&args[1..])
+            .args(rest.split_whitespace())
             .env("RUSTC_BOOTSTRAP", "1");
         exec::add_flags(&mut command, "RUSTFLAGS", flags);
         command
@@ -100,7 +101,7 @@ mod tests {
             host: "a-b-c".into(),
             libraries: PathBuf::new(),
         };
-        let command = toolchain.cargo(Path::new("/r"), "asan", "-Zx", &["test", "--lib"]);
+        let command = toolchain.cargo(Path::new("/r"), "asan", "-Zx", "test --lib");
         let args: Vec<_> = command
             .get_args()
             .map(|arg| arg.to_string_lossy())

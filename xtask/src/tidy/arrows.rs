@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &str)] = &[
 
 /// What cargo says about the packages of the workspace, as JSON.
 pub fn packages(root: &Path) -> Result<String, String> {
-    let mut metadata = exec::cargo(root, &["metadata", "--no-deps", "--format-version", "1"]);
+    let mut metadata = exec::cargo(root, "metadata --no-deps --format-version 1");
     let output = metadata
         .output()
         .map_err(|error| format!("cargo metadata: {error}"))?;

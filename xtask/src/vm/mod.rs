@@ -20,8 +20,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use crate::args::Args;
 use crate::packages::Packages;
-use crate::step::Outcome;
 use crate::{Failure, exec};
 use checks::Findings;
 use guest::Program;
@@ -36,69 +36,26 @@ const FOLDER: &str = "vm";
 /// The feature of the program with which bugs can be planted.
 const BUGS: &str = "seeded-bugs";
 
-/// What to run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Options {
-    /// What the gate runs.
-    #[default]
-    Gate,
-    /// Also what is no part of it.
-    All,
-    /// Count accesses.
-    Count,
-    /// Plant a bug, which has to be found.
-    SeededBugs,
-    /// One machine.
-    One(Scenario),
-}
-
-impl Options {
-    pub fn parse(flags: &[String]) -> Result<Self, Failure> {
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        match flags[..] {
-            [] => Ok(Options::Gate),
-            ["--all"] => Ok(Options::All),
-            ["--count"] => Ok(Options::Count),
-            ["--seeded-bugs"] => Ok(Options::SeededBugs),
-            _ => {
-                let mut known = GATE.into_iter().chain(ALL);
-                let names = known
-                    .clone()
-                    .map(|scenario| scenario.name)
-                    .collect::<Vec<_>>();
-                let one = known.find(|scenario| flags == [scenario.name]);
-                one.map(Options::One).ok_or_else(|| {
-                    Failure::Usage(format!(
-                        "vm does not know `{}`; it takes one of --all, --count, --seeded-bugs, {}",
-                        flags.join(" "),
-                        names.join(", ")
-                    ))
-                })
-            }
-        }
-    }
-}
-
 /// The command: a machine that can't run others is an error.
-pub fn run(root: &Path, options: Options) -> Result<(), Failure> {
-    let tools =
-        Tools::get(root).map_err(|why| Failure::Lacking(format!("skipped: vm because {why}")))?;
-    let done = match options {
-        Options::Gate => tools.check(&GATE),
-        Options::All => tools.check(&GATE).and_then(|()| tools.check(&ALL)),
-        Options::Count => count::run(&tools),
-        Options::SeededBugs => tools.find_seeded_bug(),
-        Options::One(scenario) => tools.check(&[scenario]),
+pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
+    let known: Vec<_> = GATE.into_iter().chain(ALL).collect();
+    let names: Vec<_> = known.iter().map(|scenario| scenario.name).collect();
+    let args = Args::parse("vm", words, &["--all", "--count", "--seeded-bugs"], &names)?;
+    if words.len() > 1 {
+        return Err(Failure::Usage("vm takes one flag or one name".into()));
+    }
+    let tools = Tools::get(root).map_err(Failure::Lacking)?;
+    let done = match args.names.first() {
+        Some(name) => {
+            let named: Vec<_> = known.into_iter().filter(|it| it.name == name).collect();
+            tools.check(&named)
+        }
+        None if args.has("--all") => tools.check(&known),
+        None if args.has("--count") => count::run(&tools),
+        None if args.has("--seeded-bugs") => tools.find_seeded_bug(),
+        None => tools.check(&GATE),
     };
     done.map_err(Failure::Check)
-}
-
-/// The step of the gate: skipped where QEMU isn't there and can't be fetched.
-pub fn step(root: &Path) -> Outcome {
-    match Tools::get(root) {
-        Ok(tools) => tools.check(&GATE).into(),
-        Err(why) => Outcome::Skipped(why),
-    }
 }
 
 /// What machines are made of.
@@ -205,9 +162,7 @@ impl Tools {
 
     /// Where files of a scenario go.
     fn folder(&self, name: &str) -> Result<PathBuf, String> {
-        let folder = exec::target_dir(&self.root).join("vm/machines").join(name);
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(folder)
+        exec::folder(&self.root, &format!("vm/machines/{name}"))
     }
 }
 
@@ -216,17 +171,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_flag_at_most() {
-        let parse = |flags: &[&str]| {
-            let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
-            Options::parse(&flags)
-        };
-        assert_eq!(parse(&[]), Ok(Options::Gate));
-        assert_eq!(parse(&["--count"]), Ok(Options::Count));
-        assert!(matches!(
-            parse(&["cxl"]),
-            Ok(Options::One(Scenario { name: "cxl", .. }))
-        ));
-        assert!(parse(&["--every"]).is_err() && parse(&["--all", "--count"]).is_err());
+    fn one_flag_or_name_at_most() {
+        for words in [&["--all", "--count"][..], &["cxl", "hmat"], &["--every"]] {
+            let words: Vec<_> = words.iter().map(ToString::to_string).collect();
+            let refused = run(Path::new("/nonexistent"), &words);
+            assert!(matches!(refused, Err(Failure::Usage(_))), "{refused:?}");
+        }
     }
 }
