@@ -4,7 +4,7 @@
 //! one size, each charged to its tier's [`Budget`] before it is there and given back when its last
 //! slot is; slots are cached per thread. Freed memory stays mapped (and reads as old content or
 //! zero), so a reader that lost a race never faults. Budgets count committed bytes, not
-//! requested ones.
+//! requested ones. What is kept of chunks grows with the addresses that were ever in use.
 //!
 //! A class of slots that has run out of them needs a new chunk: free slots of other classes do not
 //! help it, but the memory of empty chunks does: it is given back at once.
@@ -13,12 +13,14 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::TierId;
 use crate::budget::Budget;
-use crate::os::{self, PAGE, Reservation};
+use crate::os::{self, HUGE_PAGE, PAGE, Reservation};
+use crate::side::{COARSEST, Cover};
 
+use addresses::Addresses;
 use chunks::Chunks;
 use classes::class_of;
 use faults::Faults;
@@ -26,9 +28,10 @@ use thread_caches::ThreadCaches;
 
 pub use classes::{MAX_SLOT, slot_size};
 pub use compaction::CompactionCandidates;
-pub use config::{ArenasConfig, ArenasError, OutOfMemory, TierConfig};
+pub use config::{ArenasConfig, ArenasError, Limit, NO_LIMIT, OutOfMemory, TierConfig};
 pub use poison::Look;
 
+mod addresses;
 mod bits;
 mod chunks;
 mod classes;
@@ -38,6 +41,16 @@ mod faults;
 mod poison;
 mod thread_caches;
 mod vacant;
+
+/// The least bytes of addresses that a tier has. A page of a side table covers no more.
+const BLOCK: usize = {
+    let covered = PAGE / size_of::<u16>() * COARSEST;
+    if covered > HUGE_PAGE {
+        covered
+    } else {
+        HUGE_PAGE
+    }
+};
 
 /// A tier with less free memory than this, beyond as much again as is used, keeps it.
 const MIN_SLACK: usize = 256 << 10;
@@ -51,21 +64,26 @@ struct Tier {
     caches: ThreadCaches,
     /// Whether some slots go straight back to their chunks, because no thread may cache them.
     bypass: AtomicBool,
+    /// Bytes in tables beside the arenas.
+    tables: AtomicUsize,
+    /// Of allocations.
     faults: Faults,
+    /// Of commits, as if the machine had no memory.
+    commit_faults: Faults,
 }
 
 /// The memory of one tree: an arena for each tier, side by side in one reserved address range.
 /// Committed bytes never exceed a tier's limit; freed memory stays mapped, so a stale read never
 /// faults.
 pub struct Arenas {
-    range: Reservation,
+    range: Addresses,
     span: Range<usize>,
     /// The bytes that a chunk must have to be in huge pages; none: no chunk is.
     huge_chunk: Option<usize>,
     tiers: Vec<Tier>,
     slowest: TierId,
-    /// Bytes of the fast tier in tables beside the arenas.
-    tables: AtomicUsize,
+    /// The table with an entry for each slot, if there is one.
+    side: OnceLock<Arc<Cover>>,
 }
 
 /// Where the kernel put a tier's pages.
@@ -83,7 +101,7 @@ impl Arenas {
     /// Reserves the address ranges and binds them. Commits nothing.
     ///
     /// # Errors
-    /// No addresses, or a NUMA node that is not there.
+    /// Too few addresses, or a NUMA node that is not there.
     pub fn new(config: &ArenasConfig) -> Result<Arenas, ArenasError> {
         assert!(!config.tiers.is_empty(), "a tree needs a tier");
         let chunk = config.chunk_bytes;
@@ -92,59 +110,42 @@ impl Arenas {
             "chunks of {chunk} bytes"
         );
         // Blocks of addresses that fit any slot, so that slots of a power of two are aligned to
-        // their size within the whole range. Spare ones make up for small chunks that lie apart
-        // and leave no room for a large one in between.
-        let block = chunk.max(MAX_SLOT);
-        const SPARE: usize = 2;
-        let counts = config
-            .tiers
-            .iter()
-            .map(|tier| tier.limit.div_ceil(block) + SPARE);
-        let counts: Vec<usize> = counts.collect();
-        let sum = counts
-            .iter()
-            .try_fold(0usize, |sum, &count| sum.checked_add(count));
-        let total = sum
-            .and_then(|sum| sum.checked_mul(block))
-            .filter(|total| total / PAGE <= u32::MAX as usize)
-            .ok_or_else(|| ArenasError::Reserve(usize::MAX, io::ErrorKind::OutOfMemory.into()))?;
-        let range = Reservation::new(total, block).map_err(|e| ArenasError::Reserve(total, e))?;
-        let span = range.base()..range.base() + total;
+        // their size within the whole range, and that tiers share no page of a side table.
+        let block = chunk.max(BLOCK);
+        let range = Addresses::reserve(config, block)?;
+        let span = range.span();
         // A huge page commits all of its addresses at once: only whole chunks may have any.
-        range.use_huge_pages(0, total, false);
+        range.use_huge_pages(0, span.len(), false);
         poison::hide(span.clone());
 
-        let mut start = span.start;
         let mut tiers = Vec::new();
-        for (index, (tier, &count)) in config.tiers.iter().zip(&counts).enumerate() {
-            let bytes = count * block;
-            if !tier.nodes.is_empty() {
-                let bound = range.bind(start - span.start, bytes, &tier.nodes);
-                bound.map_err(|e| ArenasError::Bind(TierId(index as u8), tier.nodes.clone(), e))?;
-            }
+        for (index, (tier, part)) in config.tiers.iter().zip(&range.parts).enumerate() {
+            let (offset, id) = (part.start - span.start, TierId(index as u8));
+            bind(id, &tier.nodes, &range, offset, part.len())?;
             tiers.push(Tier {
-                span: start..start + bytes,
+                span: part.clone(),
                 nodes: tier.nodes.clone(),
                 budget: Budget::new(tier.limit),
-                chunks: Mutex::new(Chunks::new(chunk, block, bytes)),
+                chunks: Mutex::new(Chunks::new(chunk, block, part.len())),
                 caches: ThreadCaches::default(),
                 bypass: AtomicBool::new(false),
+                tables: AtomicUsize::new(0),
                 faults: Faults::default(),
+                commit_faults: Faults::default(),
             });
-            start += bytes;
         }
 
         let has_memory = |tier: &Tier| tier.budget.limit() > 0;
         let slowest = tiers.iter().rposition(has_memory);
         let slowest = TierId(slowest.unwrap_or(tiers.len().saturating_sub(1)) as u8);
-        let huge = config.huge_pages && chunk >= os::HUGE_PAGE;
+        let huge = config.huge_pages && chunk >= HUGE_PAGE;
         Ok(Arenas {
             range,
             span,
             huge_chunk: huge.then_some(chunk),
             tiers,
             slowest,
-            tables: AtomicUsize::new(0),
+            side: OnceLock::new(),
         })
     }
 
@@ -161,17 +162,15 @@ impl Arenas {
     pub fn allocate(&self, tier: TierId, size: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let class = class_of(size);
         let this = &self.tiers[tier.index()];
-        if !this.faults.is_due() {
-            let slot = this.caches.pop(class).or_else(|| self.fetch(this, class));
-            if let Some(slot) = slot.and_then(|slot| NonNull::new(slot as *mut u8)) {
-                poison::show(slot.as_ptr() as usize, size);
-                return Ok(slot);
-            }
+        if this.faults.is_due() {
+            return Err(this.out_of(tier, Limit::Budget));
         }
-        Err(OutOfMemory {
-            tier,
-            limit: this.budget.limit(),
-        })
+        let slot = match this.caches.pop(class) {
+            Some(slot) => slot,
+            None => self.fetch(tier, class)?,
+        };
+        poison::show(slot, size);
+        Ok(NonNull::new(slot as *mut u8).expect("no slot lies at 0"))
     }
 
     /// Gives a slot back.
@@ -182,16 +181,17 @@ impl Arenas {
     #[allow(unsafe_code)]
     pub unsafe fn free(&self, slot: NonNull<u8>, size: usize) {
         let address = slot.as_ptr() as usize;
-        let this = &self.tiers[self.tier_of(address).index()];
+        let tier = self.tier_of(address);
+        let this = &self.tiers[tier.index()];
         let class = class_of(size);
         poison::hide(address..address + slot_size(size));
         let offset = address - this.span.start;
         if this.bypass.load(Relaxed) && lock(&this.chunks).bypasses(offset) {
             this.caches.pass(class);
-            self.put(this, class, &[address]);
+            self.put(tier, class, &[address]);
         } else if this.caches.push(class, address) {
-            self.put(this, class, &this.caches.shed(class));
-            self.drain_if_slack(this);
+            self.put(tier, class, &this.caches.shed(class));
+            self.drain_if_slack(tier);
         }
     }
 
@@ -249,38 +249,68 @@ impl Arenas {
         this.caches.used().min(this.budget.used())
     }
 
-    /// Bytes of a tier that slots can use: its limit without tables.
+    /// Bytes of a tier that slots can use: its limit without the tables that it has now.
     pub fn usable(&self, tier: TierId) -> usize {
-        self.budget(tier).limit()
-            - if tier.is_fast() {
-                self.tables.load(Relaxed)
-            } else {
-                0
-            }
+        let tables = self.tiers[tier.index()].tables.load(Relaxed);
+        self.budget(tier).limit() - tables
     }
 
-    /// Charges a table beside the arenas to the fast tier, for good, and binds it there.
-    pub(crate) fn reserve_table(
+    /// Binds memory beside the arenas to a tier's NUMA nodes.
+    pub(crate) fn bind(
         &self,
+        tier: TierId,
         table: &Reservation,
+        offset: usize,
         bytes: usize,
     ) -> Result<(), ArenasError> {
-        let fast = &self.tiers[0];
-        if !fast.nodes.is_empty() {
-            let bound = table.bind(0, bytes, &fast.nodes);
-            bound.map_err(|e| ArenasError::Bind(TierId::FAST, fast.nodes.clone(), e))?;
+        bind(tier, &self.tiers[tier.index()].nodes, table, offset, bytes)
+    }
+
+    /// Charges a tier for memory of a table beside the arenas, and commits it.
+    pub(crate) fn commit_table(
+        &self,
+        tier: TierId,
+        table: &Reservation,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<(), Limit> {
+        let this = &self.tiers[tier.index()];
+        if !this.budget.charge(bytes) {
+            return Err(Limit::Budget);
         }
-        if !fast.budget.charge(bytes) {
-            return Err(ArenasError::Table(bytes, fast.budget.limit()));
-        }
-        self.tables.fetch_add(bytes, Relaxed);
-        Ok(())
+        this.tables.fetch_add(bytes, Relaxed);
+        let committed = this.commit(table, offset, bytes);
+        committed.inspect_err(|_| self.decommit_table(tier, table, offset, bytes))
+    }
+
+    /// Gives back what [`Arenas::commit_table`] committed.
+    pub(crate) fn decommit_table(
+        &self,
+        tier: TierId,
+        table: &Reservation,
+        offset: usize,
+        bytes: usize,
+    ) {
+        let this = &self.tiers[tier.index()];
+        table.decommit(offset, bytes);
+        this.tables.fetch_sub(bytes, Relaxed);
+        this.budget.release(bytes);
+    }
+
+    /// Has the pages of a side table come and go with the chunks from now on. Returns whether that
+    /// is possible: there is no other, and no chunk yet.
+    pub(crate) fn attach(&self, side: Arc<Cover>) -> bool {
+        let is_unused = self
+            .tiers
+            .iter()
+            .all(|tier| tier.budget.used() == tier.tables.load(Relaxed));
+        is_unused && self.side.set(side).is_ok()
     }
 
     /// Returns cached slots to their chunks, and empty chunks to the system.
     pub fn trim(&self) {
-        for tier in &self.tiers {
-            self.flush(tier);
+        for tier in 0..self.tiers.len() {
+            self.flush(TierId(tier as u8));
         }
     }
 
@@ -290,7 +320,7 @@ impl Arenas {
     pub fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
         let this = &self.tiers[tier.index()];
         // Free slots that threads keep look like used ones.
-        self.flush(this);
+        self.flush(tier);
         let mut chunks = lock(&this.chunks);
         let chosen = chunks.choose_candidates();
         this.bypass.store(chunks.any_bypass(), Relaxed);
@@ -386,73 +416,112 @@ impl Arenas {
         self.tiers[tier.index()].faults.made()
     }
 
+    /// Makes the `nth` commit of memory in `tier` from now on fail (1 is the next; 0: none), and
+    /// perhaps all after it, as if the machine had no more: of a chunk, or of a page of a table.
+    pub fn fail_commits(&self, tier: TierId, nth: u64, from_then_on: bool) {
+        self.tiers[tier.index()]
+            .commit_faults
+            .plan(nth, from_then_on);
+    }
+
     /// A slot from the chunks, and more for later.
     #[cold]
     #[inline(never)]
-    fn fetch(&self, tier: &Tier, class: usize) -> Option<usize> {
-        self.refill(tier, class).or_else(|| {
+    fn fetch(&self, id: TierId, class: usize) -> Result<usize, OutOfMemory> {
+        let slot = self.refill(id, class).or_else(|_| {
             // What other threads keep for later is needed now.
-            self.flush(tier);
-            self.refill(tier, class)
-        })
+            self.flush(id);
+            self.refill(id, class)
+        });
+        slot.map_err(|limit| self.tiers[id.index()].out_of(id, limit))
     }
 
-    fn refill(&self, tier: &Tier, class: usize) -> Option<usize> {
+    fn refill(&self, id: TierId, class: usize) -> Result<usize, Limit> {
+        let tier = &self.tiers[id.index()];
         let mut chunks = lock(&tier.chunks);
         let mut slots = chunks.take(class, thread_caches::batch(class));
         if slots.is_empty() {
-            self.commit(tier, &mut chunks, class)?;
+            self.commit(id, &mut chunks, class)?;
             slots = chunks.take(class, thread_caches::batch(class));
         }
         drop(chunks);
         for slot in &mut slots {
             *slot += tier.span.start;
         }
-        tier.caches.stock(class, &slots)
+        Ok(tier.caches.stock(class, &slots).expect("a chunk has slots"))
     }
 
     /// Makes a new chunk: the largest that is wanted, affordable, and has addresses.
-    fn commit(&self, tier: &Tier, chunks: &mut Chunks, class: usize) -> Option<()> {
+    fn commit(&self, id: TierId, chunks: &mut Chunks, class: usize) -> Result<(), Limit> {
+        let tier = &self.tiers[id.index()];
+        let mut met = Limit::Budget;
         for bytes in chunks.sizes(class) {
             if !tier.budget.charge(bytes) {
                 continue;
             }
-            let Some(offset) = chunks.reserve(bytes) else {
-                tier.budget.release(bytes);
-                continue;
-            };
-            let start = tier.span.start - self.span.start + offset;
-            if self.huge_chunk == Some(bytes) {
-                self.range.use_huge_pages(start, bytes, true);
+            match self.back(id, chunks, bytes) {
+                Ok(offset) => {
+                    chunks.add(class, offset, bytes);
+                    tier.bypass.store(chunks.any_bypass(), Relaxed);
+                    return Ok(());
+                }
+                Err(limit) => {
+                    tier.budget.release(bytes);
+                    met = limit;
+                }
             }
-            if self.range.commit(start, bytes).is_err() {
-                chunks.vacate(offset, bytes);
-                self.give_back(tier, offset, bytes);
-                return None;
+            if met == Limit::Machine {
+                break;
             }
-            chunks.add(class, offset, bytes);
-            tier.bypass.store(chunks.any_bypass(), Relaxed);
-            return Some(());
         }
-        None
+        Err(met)
     }
 
-    /// Returns the memory of a chunk that is gone. Its addresses are vacant, but its tier's chunks
-    /// still locked.
-    fn give_back(&self, tier: &Tier, offset: usize, bytes: usize) {
+    /// Finds addresses for a chunk that is charged, and commits memory behind them and for its part
+    /// of the side table. Returns its offset in the tier.
+    fn back(&self, id: TierId, chunks: &mut Chunks, bytes: usize) -> Result<usize, Limit> {
+        let tier = &self.tiers[id.index()];
+        let offset = chunks.reserve(bytes).ok_or(Limit::Addresses)?;
+        let covered = self
+            .side
+            .get()
+            .map_or(Ok(()), |side| side.cover(self, id, offset, bytes));
+        if let Err(limit) = covered {
+            chunks.vacate(offset, bytes);
+            return Err(limit);
+        }
         let start = tier.span.start - self.span.start + offset;
+        if self.huge_chunk == Some(bytes) {
+            self.range.use_huge_pages(start, bytes, true);
+        }
+        let committed = tier.commit(&self.range, start, bytes);
+        committed.inspect_err(|_| {
+            chunks.vacate(offset, bytes);
+            self.decommit(id, offset, bytes);
+        })?;
+        Ok(offset)
+    }
+
+    /// Returns the memory of a chunk that is gone, and what only it needs of the side table. Its
+    /// addresses are vacant, but its tier's chunks still locked.
+    fn decommit(&self, id: TierId, offset: usize, bytes: usize) {
+        let start = self.tiers[id.index()].span.start - self.span.start + offset;
         self.range.decommit(start, bytes);
         if self.huge_chunk == Some(bytes) {
             self.range.use_huge_pages(start, bytes, false);
         }
-        tier.budget.release(bytes);
+        if let Some(side) = self.side.get() {
+            side.uncover(self, id, offset, bytes);
+        }
     }
 
-    fn put(&self, tier: &Tier, class: usize, slots: &[usize]) {
+    fn put(&self, id: TierId, class: usize, slots: &[usize]) {
+        let tier = &self.tiers[id.index()];
         let mut chunks = lock(&tier.chunks);
         for slot in slots {
             if let Some((offset, bytes)) = chunks.put(class, slot - tier.span.start) {
-                self.give_back(tier, offset, bytes);
+                self.decommit(id, offset, bytes);
+                tier.budget.release(bytes);
             }
         }
         tier.bypass.store(chunks.any_bypass(), Relaxed);
@@ -461,7 +530,8 @@ impl Arenas {
     /// Where most of what is committed is free, empties the thread caches and lets slots bypass
     /// them: a cached slot keeps its whole chunk committed.
     #[cold]
-    fn drain_if_slack(&self, tier: &Tier) {
+    fn drain_if_slack(&self, id: TierId) {
+        let tier = &self.tiers[id.index()];
         let slack = tier.budget.used().saturating_sub(2 * tier.caches.used());
         if slack < MIN_SLACK {
             return;
@@ -472,13 +542,13 @@ impl Arenas {
         }
         tier.bypass.store(true, Relaxed);
         drop(chunks);
-        self.flush(tier);
+        self.flush(id);
     }
 
-    fn flush(&self, tier: &Tier) {
-        for (class, slots) in tier.caches.drain() {
+    fn flush(&self, id: TierId) {
+        for (class, slots) in self.tiers[id.index()].caches.drain() {
             if !slots.is_empty() {
-                self.put(tier, class, &slots);
+                self.put(id, class, &slots);
             }
         }
     }
@@ -489,6 +559,40 @@ impl Drop for Arenas {
         // The next mapping at these addresses knows nothing of slots.
         poison::show(self.span.start, self.span.len());
     }
+}
+
+impl Tier {
+    fn out_of(&self, tier: TierId, of: Limit) -> OutOfMemory {
+        let limit = match of {
+            Limit::Budget => self.budget.limit(),
+            Limit::Addresses => self.span.len(),
+            Limit::Machine => self.budget.used(),
+        };
+        OutOfMemory { tier, of, limit }
+    }
+
+    /// Commits what is charged.
+    fn commit(&self, range: &Reservation, offset: usize, bytes: usize) -> Result<(), Limit> {
+        match self.commit_faults.is_due() || range.commit(offset, bytes).is_err() {
+            true => Err(Limit::Machine),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Binds a tier's memory to its NUMA nodes, if it has any.
+fn bind(
+    tier: TierId,
+    nodes: &[u32],
+    memory: &Reservation,
+    offset: usize,
+    bytes: usize,
+) -> Result<(), ArenasError> {
+    if nodes.is_empty() || bytes == 0 {
+        return Ok(());
+    }
+    let bound = memory.bind(offset, bytes, nodes);
+    bound.map_err(|error| ArenasError::Bind(tier, nodes.to_vec(), error))
 }
 
 /// A panic while holding one of these locks leaves slots lost at worst, never given out twice.

@@ -9,6 +9,7 @@ mod id;
 pub mod mark;
 mod memory;
 mod os;
+#[cfg(target_os = "linux")]
 mod seeded;
 mod side;
 mod striped;
@@ -16,8 +17,8 @@ pub mod tiering;
 pub mod topology;
 
 pub use arenas::{
-    Arenas, ArenasConfig, ArenasError, CompactionCandidates, Look, MAX_SLOT, OutOfMemory,
-    PageCensus, TierConfig, slot_size,
+    Arenas, ArenasConfig, ArenasError, CompactionCandidates, Limit, Look, MAX_SLOT, NO_LIMIT,
+    OutOfMemory, PageCensus, TierConfig, slot_size,
 };
 pub use budget::Budget;
 pub use id::TierId;

@@ -296,6 +296,7 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
         tiers: vec![tier(4 << 20), tier(64 << 10), tier(rooms::AMPLE)],
         chunk_bytes: rooms::CHUNK,
         huge_pages: false,
+        reach: usize::MAX,
     };
     let watching = Arc::new(Watching::default());
     let arenas = Arenas::new(&config).unwrap();

@@ -45,6 +45,7 @@ impl Default for HeatHistogram {
 
 impl HeatHistogram {
     /// Counts the heat of fast leaves.
+    #[cfg(test)]
     pub fn new(heats: impl Iterator<Item = u16>) -> Self {
         let mut histogram = HeatHistogram::default();
         heats.for_each(|heat| histogram.add(heat));

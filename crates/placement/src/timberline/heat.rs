@@ -32,9 +32,9 @@ const STAMPS: u16 = 1 << (16 - HEAT_BITS);
 /// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeatIn {
-    /// In a table beside the tree, in fast memory: two bytes for each slot of this size (a power of
-    /// two, bytes) that the arenas could have. Samples write to fast memory only, and looking at
-    /// all fast leaves is a sweep of the table.
+    /// In a table beside the tree: two bytes for each slot of this size (a power of two, bytes), or
+    /// for each KiB of larger ones, in the slot's tier. The table grows with the tree. Looking at
+    /// all fast leaves is a sweep of the fast tier's part.
     Table {
         /// Bytes of a node.
         node_bytes: usize,
@@ -57,10 +57,10 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// All leaves unknown. A table is charged to the fast tier.
+    /// All leaves unknown. A table is charged to the tiers as the arenas grow.
     ///
     /// # Errors
-    /// It does not fit.
+    /// There are too few addresses for a table.
     pub fn new(arenas: &Arenas, home: HeatIn) -> Result<Self, ArenasError> {
         let table = match home {
             HeatIn::Table { node_bytes } => Some(SideTable::new(arenas, node_bytes)?),
@@ -110,18 +110,15 @@ impl Heat {
 
     /// As [`Self::visit`], for every slot of the fast tier by index, if heat is in a table. Slots
     /// without a leaf are left out.
-    pub fn sweep(&self) -> impl Iterator<Item = (usize, u16)> {
-        let entries = self.table.iter().flat_map(|table| table.of(TierId::FAST));
+    pub fn sweep(&self, mut visit: impl FnMut(usize, u16)) {
+        let Some(table) = &self.table else { return };
         let stamp = self.stamp();
-        let heats = entries.map(move |entry| refresh(entry, stamp)).enumerate();
-        heats.filter(|&(_, heat)| heat > 0)
-    }
-
-    /// How many slots the fast tier has in the table, leaves or not.
-    pub fn slots(&self) -> usize {
-        self.table
-            .as_ref()
-            .map_or(0, |it| it.of(TierId::FAST).len())
+        table.each(TierId::FAST, |index, entry| {
+            let heat = refresh(entry, stamp);
+            if heat > 0 {
+                visit(index, heat);
+            }
+        });
     }
 
     /// The address of the fast tier's `index`th slot; none where there is no table.
@@ -178,14 +175,15 @@ mod tests {
     fn either(check: impl Fn(&Heat, LeafRef<'_>)) {
         for home in HOMES {
             let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+            let heat = Heat::new(&arenas, home).unwrap();
             let header = AtomicU16::new(0);
             let leaf = LeafRef {
-                address: arenas.range_of(TierId::FAST).start,
+                address: arenas.allocate(TierId::FAST, 1024).unwrap().addr().get(),
                 tier: TierId::FAST,
                 fence: Fence::of_word(7),
                 heat: &header,
             };
-            check(&Heat::new(&arenas, home).unwrap(), leaf);
+            check(&heat, leaf);
         }
     }
 
@@ -236,23 +234,27 @@ mod tests {
         either(|heat, leaf| {
             heat.set(leaf, 64);
             heat.cool();
-            let swept: Vec<_> = heat.sweep().collect();
-            if heat.slots() == 0 {
-                assert!(swept.is_empty() && heat.address(0).is_none());
+            let swept = || {
+                let mut swept = Vec::new();
+                heat.sweep(|index, heat| swept.push((index, heat)));
+                swept
+            };
+            if heat.address(0).is_none() {
+                assert_eq!(swept(), []);
                 assert_ne!(leaf.heat.load(Relaxed), 0);
                 heat.forget(leaf.address);
                 assert_eq!(heat.get(leaf), 32, "it goes with its leaf");
             } else {
-                assert_eq!(swept, [(0, 32)]);
+                assert_eq!(swept(), [(0, 32)]);
                 assert_eq!(heat.address(0), Some(leaf.address));
                 assert_eq!(leaf.heat.load(Relaxed), 0);
                 for _ in 0..STAMPS {
                     heat.cool();
-                    assert_eq!(heat.sweep().count(), 1);
+                    assert_eq!(swept().len(), 1);
                 }
                 assert_eq!(heat.get(leaf), 1, "no wrap for those that are swept");
                 heat.forget(leaf.address);
-                assert_eq!(heat.sweep().count(), 0);
+                assert_eq!(swept(), []);
             }
         });
     }

@@ -137,7 +137,10 @@ impl Timberline {
     /// A placement for one tree in `arenas`, which the tree is then given.
     ///
     /// # Errors
-    /// The heat table does not fit into fast memory.
+    /// There are too few addresses for the heat table.
+    ///
+    /// # Panics
+    /// If the heat is in a table, and these arenas are in use or have another one.
     pub fn new(
         arenas: &Arenas,
         home: HeatIn,

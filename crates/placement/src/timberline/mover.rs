@@ -440,7 +440,7 @@ mod tests {
         let (arenas, policy) = policy(IN_TABLE);
         let header = AtomicU16::new(0);
         let leaf = LeafRef {
-            address: arenas.range_of(TierId::FAST).start,
+            address: arenas.allocate(TierId::FAST, 1024).unwrap().addr().get(),
             tier: TierId::FAST,
             fence: Fence::of_word(0),
             heat: &header,

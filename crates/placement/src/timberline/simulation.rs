@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use timberline_tier::{Arenas, ArenasConfig, TierId};
+use timberline_tier::{Arenas, ArenasConfig, MAX_SLOT, TierId};
 
 use super::{HeatIn, Timberline, TimberlineConfig};
 use crate::draws::Draws;
@@ -99,8 +99,14 @@ impl Simulation {
     /// A tree that is all slow. Fast memory is a fifth of it; a heat table takes its part of that.
     fn new(home: HeatIn) -> Self {
         let span = FakeRecords::addresses(LEAVES).next_multiple_of(2 << 20) + (4 << 20);
-        let arenas = Arenas::new(&ArenasConfig::two_tiers(span, span)).unwrap();
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(2 * span, 2 * span)).unwrap();
         let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
+        // The table has memory for the heat of leaves that have some.
+        let mut committed = 0;
+        while committed < span {
+            arenas.allocate(TierId::FAST, MAX_SLOT).unwrap();
+            committed += MAX_SLOT;
+        }
         // The arenas are larger than the tree; what the table takes for the difference is not its
         // fault.
         let table = match home {

@@ -74,8 +74,10 @@ impl TableSweep {
 
 impl VictimSelection for TableSweep {
     fn histogram(&mut self, _tree: &dyn Placed) -> &HeatHistogram {
-        self.histogram = HeatHistogram::new(self.policy.heat.sweep().map(|(_, heat)| heat));
-        &self.histogram
+        self.histogram = HeatHistogram::default();
+        let histogram = &mut self.histogram;
+        self.policy.heat.sweep(|_, heat| histogram.add(heat));
+        histogram
     }
 
     fn fast_leaves(&self, _tree: &dyn Placed) -> usize {
@@ -87,14 +89,16 @@ impl VictimSelection for TableSweep {
             return Vec::new();
         }
         let heat = &self.policy.heat;
-        let cold = heat.sweep().filter(|&(_, heat)| heat <= plan.coldest);
-        let mut found: Vec<(usize, u16)> = cold.collect();
+        let mut found: Vec<(usize, u16)> = Vec::new();
+        heat.sweep(|index, heat| {
+            if heat <= plan.coldest {
+                found.push((index, heat));
+            }
+        });
         let start = found.partition_point(|&(index, _)| index < self.hand);
         found.rotate_left(start);
         found.truncate(plan.demote);
-        self.hand = found
-            .last()
-            .map_or(0, |&(last, _)| (last + 1) % heat.slots());
+        self.hand = found.last().map_or(0, |&(last, _)| last + 1);
         let victim = |(index, cold)| {
             let leaf = Found::At(heat.address(index)?);
             Some(Victim { leaf, heat: cold })

@@ -50,7 +50,8 @@ pub struct Chunks {
     /// By the number that `chunk_at` has for their pages; gone ones leave a gap.
     chunks: Vec<Option<Chunk>>,
     gaps: Vec<u32>,
-    /// For each page, 1 more than the number of its chunk; 0: it has none.
+    /// For each page up to the last that was ever in a chunk, 1 more than the number of its chunk;
+    /// 0: it has none.
     chunk_at: Vec<u32>,
     /// By class, the first pages of chunks with free slots, sorted behind whether they are
     /// compaction candidates.
@@ -66,13 +67,12 @@ pub struct Chunks {
 impl Chunks {
     /// None yet, in `bytes` of addresses, a multiple of `most`: no chunk takes more.
     pub fn new(chunk_bytes: usize, most: usize, bytes: usize) -> Self {
-        let pages = bytes / PAGE;
         Chunks {
             chunk_bytes,
-            vacant: Vacant::new(pages as u32, (most / PAGE).ilog2()),
+            vacant: Vacant::new((bytes / PAGE) as u32, (most / PAGE).ilog2()),
             chunks: Vec::new(),
             gaps: Vec::new(),
-            chunk_at: vec![0; pages],
+            chunk_at: Vec::new(),
             partial: std::array::from_fn(|_| BTreeSet::new()),
             pages: [0; CLASSES],
             leaving: 0,
@@ -156,7 +156,11 @@ impl Chunks {
                 self.chunks.len() as u32 - 1
             }
         };
-        self.chunk_at[offset / PAGE..(offset + bytes) / PAGE].fill(index + 1);
+        let end = (offset + bytes) / PAGE;
+        if self.chunk_at.len() < end {
+            self.chunk_at.resize(end, 0);
+        }
+        self.chunk_at[offset / PAGE..end].fill(index + 1);
         self.partial[class].insert((false, first));
         self.pages[class] += pages as usize;
     }

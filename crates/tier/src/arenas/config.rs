@@ -5,6 +5,9 @@ use std::io;
 
 use crate::TierId;
 
+/// The [limit](TierConfig::limit) of a tier that may have all memory there is.
+pub const NO_LIMIT: usize = usize::MAX;
+
 /// How to make an [`Arenas`](super::Arenas).
 #[derive(Clone, Debug)]
 pub struct ArenasConfig {
@@ -16,19 +19,22 @@ pub struct ArenasConfig {
     /// Whether to ask the kernel for 2 MiB pages, for chunks of `chunk_bytes` if these are at least
     /// that large.
     pub huge_pages: bool,
+    /// The most bytes of addresses, all tiers together: as far as the tree's links reach. Tiers
+    /// whose limits are beyond that share it.
+    pub reach: usize,
 }
 
 /// One tier's share of an [`ArenasConfig`].
 #[derive(Clone, Debug)]
 pub struct TierConfig {
-    /// The most bytes to commit.
+    /// The most bytes to commit, or [`NO_LIMIT`]. None of them is taken before it is needed.
     pub limit: usize,
     /// The NUMA nodes to take memory from; empty: wherever the kernel likes.
     pub nodes: Vec<u32>,
 }
 
 impl ArenasConfig {
-    /// Fast and slow memory of this many bytes, bound to no NUMA node.
+    /// Fast and slow memory of at most this many bytes, bound to no NUMA node.
     pub fn two_tiers(fast: usize, slow: usize) -> Self {
         let tier = |limit| TierConfig {
             limit,
@@ -38,6 +44,7 @@ impl ArenasConfig {
             tiers: vec![tier(fast), tier(slow)],
             chunk_bytes: 2 << 20,
             huge_pages: true,
+            reach: usize::MAX,
         }
     }
 
@@ -47,38 +54,65 @@ impl ArenasConfig {
         config.tiers.truncate(1);
         config
     }
+
+    /// Memory of one kind that grows with what is in it until the machine has no more.
+    pub fn growing() -> Self {
+        Self::one_tier(NO_LIMIT)
+    }
+
+    /// Whether a tier has no limit.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.tiers.iter().any(|tier| tier.limit == NO_LIMIT)
+    }
 }
 
-/// A tier is full: its budget is used up, or the machine has no more.
+/// A tier is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
     /// Which tier.
     pub tier: TierId,
-    /// Its limit, in bytes.
+    /// What it ran out of.
+    pub of: Limit,
+    /// How many bytes it has of that.
     pub limit: usize,
+}
+
+/// What a full tier ran out of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Its budget.
+    Budget,
+    /// The addresses that are reserved for it, or that the tree's links reach.
+    Addresses,
+    /// The machine's memory.
+    Machine,
 }
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "tier {} is full: its limit is {} bytes",
-            self.tier.0, self.limit
-        )
+        let (tier, bytes) = (self.tier.0, self.limit);
+        match self.of {
+            Limit::Budget => write!(f, "tier {tier} is full: its limit is {bytes} bytes"),
+            Limit::Addresses => {
+                write!(f, "tier {tier} is full: it has {bytes} bytes of addresses")
+            }
+            Limit::Machine => write!(
+                f,
+                "tier {tier} is full: it has {bytes} bytes, and the machine no more for it"
+            ),
+        }
     }
 }
 
 impl std::error::Error for OutOfMemory {}
 
-/// Why arenas could not be made.
+/// Why arenas, or tables beside them, could not be made.
 #[derive(Debug)]
 pub enum ArenasError {
     /// The address range could not be reserved.
     Reserve(usize, io::Error),
     /// A tier could not be bound to its NUMA nodes.
     Bind(TierId, Vec<u32>, io::Error),
-    /// A table beside the arenas does not fit into fast memory: its bytes, and the fast limit.
-    Table(usize, usize),
 }
 
 impl fmt::Display for ArenasError {
@@ -94,11 +128,6 @@ impl fmt::Display for ArenasError {
                     tier.0
                 )
             }
-            ArenasError::Table(bytes, limit) => write!(
-                f,
-                "the heat table of {bytes} bytes does not fit into the fast budget of {limit} \
-                 bytes: raise the budget or lower the slow limit"
-            ),
         }
     }
 }

@@ -293,6 +293,78 @@ fn an_emptied_tier_gives_its_memory_back() {
 }
 
 #[test]
+fn a_tier_without_a_limit_takes_memory_by_need() {
+    let mut config = ArenasConfig::two_tiers(1 << 20, NO_LIMIT);
+    for reach in [usize::MAX, 1 << 30] {
+        config.reach = reach;
+        let arenas = Arenas::new(&config).unwrap();
+        assert!(arenas.range().len() <= reach);
+        assert!(arenas.range_of(TierId::SLOW).len() >= 1 << 29);
+        let used = || arenas.budget(TierId::SLOW).used();
+        assert_eq!(used(), 0);
+        let first = arenas.allocate(TierId::SLOW, 1024).unwrap();
+        assert_eq!(used(), 16 << 10);
+        let more: Vec<_> = (0..20 << 10)
+            .map(|_| arenas.allocate(TierId::SLOW, 1024).unwrap())
+            .collect();
+        assert!(used() <= 22 << 20, "{}", used());
+        assert!(resident(first.addr().get()..first.addr().get() + (24 << 20)) <= used());
+        more.into_iter().for_each(|slot| free(&arenas, slot, 1024));
+        free(&arenas, first, 1024);
+        arenas.trim();
+        assert_eq!(used(), 0);
+    }
+}
+
+#[test]
+fn a_full_tier_says_what_it_met() {
+    let met = |arenas: &Arenas| loop {
+        if let Err(full) = arenas.allocate(TierId::FAST, 1024) {
+            assert!(!full.to_string().contains('\n'));
+            return (full.of, full.limit);
+        }
+    };
+    let mut config = ArenasConfig::one_tier(3 << 20);
+    let arenas = Arenas::new(&config).unwrap();
+    assert_eq!(met(&arenas), (Limit::Budget, 3 << 20));
+    for limit in [NO_LIMIT, 9 << 20] {
+        config.tiers[0].limit = limit;
+        config.reach = (4 << 20) + 4095;
+        let arenas = Arenas::new(&config).unwrap();
+        assert_eq!(met(&arenas), (Limit::Addresses, 4 << 20));
+        assert_eq!(
+            arenas.used(TierId::FAST),
+            4 << 20,
+            "all addresses are of use"
+        );
+    }
+    let arenas = Arenas::new(&ArenasConfig::growing()).unwrap();
+    arenas.fail_commits(TierId::FAST, 3, true);
+    assert_eq!(met(&arenas), (Limit::Machine, 32 << 10));
+    assert_eq!(arenas.budget(TierId::FAST).used(), 32 << 10);
+    arenas.fail_commits(TierId::FAST, 0, false);
+    assert!(arenas.allocate(TierId::FAST, 1024).is_ok());
+}
+
+/// Each has addresses for more than a machine's memory until these are scarce.
+#[test]
+fn thousands_of_arenas_have_addresses() {
+    let arenas: Vec<_> = (0..3_000)
+        .map(|_| Arenas::new(&ArenasConfig::growing()).unwrap())
+        .collect();
+    assert!(arenas.iter().all(|it| it.range().len() >= 1 << 30));
+    assert!(
+        arenas
+            .iter()
+            .all(|it| it.allocate(TierId::FAST, 64).is_ok())
+    );
+    let first = arenas[0].range().len();
+    drop(arenas);
+    let again = Arenas::new(&ArenasConfig::growing()).unwrap();
+    assert!(again.range().len() >= first, "addresses come back");
+}
+
+#[test]
 fn the_nth_allocation_fails_once_or_with_all_that_follow() {
     let arenas = small(1 << 20, 0);
     for sizes in [[64; 4], [24, 40, 9000, 130_000]] {

@@ -168,7 +168,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Gives one back, if there is one.
     pub(super) fn drop_page_of_copies(&self) -> bool {
         let guard = self.store.pin();
-        let page = self.copies().and_then(|cache| cache.take(&guard));
+        let take = |cache: &RecordCache| cache.take(self.memory().arenas(), &guard);
+        let page = self.copies().and_then(take);
         if let Some(page) = page {
             let bytes = Self::BYTES;
             self.store

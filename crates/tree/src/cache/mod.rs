@@ -83,7 +83,7 @@ impl Found<'_> {
 }
 
 impl RecordCache {
-    /// A cache of at most so many pages, none of which is there. `None` where fast memory has no room to keep account of them.
+    /// A cache of at most so many pages, none of which is there. `None` where there are no addresses to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
         let fast = arenas.range_of(TierId::FAST);
         // Slots have numbers of this length.
@@ -223,11 +223,13 @@ impl RecordCache {
         let page = Page::new(slot, self.page_bytes, pinned);
         let _alone = self.lock();
         let pages = self.pages.load(Relaxed);
-        let Some(place) = self.directory.get(pages) else {
-            // Somebody else was faster.
+        let has_place = pages < self.directory.len();
+        if !has_place || self.directory.resize(arenas, pages + 1).is_err() {
+            // Somebody else was faster, or the directory has no memory for it.
             page.free(self.page_bytes, arenas);
             return false;
-        };
+        }
+        let place = &self.directory[pages];
         let slot = (page.address() - self.base) / self.page_bytes;
         place.store(slot as u32 + 1, Release);
         self.pages.store(pages + 1, Relaxed);
@@ -235,11 +237,12 @@ impl RecordCache {
     }
 
     /// Takes a page out, if there is one. The caller frees it when nobody can look at it any more.
-    pub fn take(&self, pinned: &Guard) -> Option<Page> {
+    pub fn take(&self, arenas: &Arenas, pinned: &Guard) -> Option<Page> {
         let alone = self.lock();
         let last = self.pages.load(Relaxed).checked_sub(1)?;
         let page = self.page(self.directory[last].swap(0, AcqRel))?;
         self.pages.store(last, Relaxed);
+        let _ = self.directory.resize(arenas, last);
         drop(alone);
         for bucket in page.buckets(self.page_bytes, pinned) {
             if let Ok(held) = bucket.lock() {

@@ -9,7 +9,7 @@ use timberline_placement::workers::{Worker, Workers};
 use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
 use timberline_sync::epoch::Domain;
 use timberline_tier::topology::{NodeList, Topology};
-use timberline_tier::{Arenas, ArenasConfig, Native, TierConfig};
+use timberline_tier::{Arenas, ArenasConfig, NO_LIMIT, Native, TierConfig};
 
 use super::make::Make;
 use super::{Map, Shared};
@@ -20,13 +20,6 @@ type Placing = (Arc<dyn Placement>, Vec<Box<dyn Worker>>);
 
 /// Makes a placement for a tree in these arenas that keeps its heat there.
 type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
-
-/// Bytes of addresses that a map without a limit reserves; where addresses are short, half of them,
-/// and so on down to [`LEAST`].
-const MOST: usize = 16 << 30;
-const LEAST: usize = 1 << 20;
-/// What arenas reserve beyond their limits, at most.
-const SPARE: usize = 16 << 20;
 
 /// Settings of a map `M`, which [`build`](Self::build) makes. Without any it is in plain memory and
 /// grows; with a limit of fast memory it is in two tiers, and a worker moves its nodes between them.
@@ -150,9 +143,8 @@ impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
     ///
     /// # Errors
     /// [`Error::Configuration`]: a NUMA node does not exist; slow memory, but no limit of fast
-    /// memory; tiers beyond the reach of the map's links; fast memory too small for the heat table
-    /// of a [`BTree`](crate::BTree) (two bytes for each KiB of both tiers); addresses or the
-    /// worker's thread refused by the system. [`Error::OutOfMemory`]: no memory for the first node.
+    /// memory; addresses or the worker's thread refused by the system. [`Error::OutOfMemory`]: no
+    /// memory for the first node.
     pub fn build(self) -> Result<Map<T, K, V>, Error> {
         if let Some(unknown) = self.unknown {
             return Err(unknown);
@@ -188,28 +180,21 @@ fn arenas(fast: Wanted, slow: Wanted, reach: usize) -> Result<(Arenas, bool), Er
         Some(limit) => limit > 0,
         None => fast.limit.is_some() || !slow.nodes.is_empty(),
     };
-    let most = MOST.min(reach - SPARE);
-    let tier = |limit, nodes| TierConfig { limit, nodes };
-    let mut config = ArenasConfig::one_tier(0);
-    config.tiers = match (is_tiered, fast.limit) {
-        (false, limit) => vec![tier(limit.unwrap_or(most), fast.nodes)],
-        (true, Some(limit)) => {
-            let rest = most.saturating_sub(limit).min(limit.saturating_mul(64));
-            let slow = tier(slow.limit.unwrap_or(rest), slow.nodes);
-            vec![tier(limit, fast.nodes), slow]
-        }
-        (true, None) => {
-            let line = "a map in two tiers needs a limit of its fast memory";
-            return Err(Error::Configuration(line.into()));
-        }
-    };
-    let mut arenas = Arenas::new(&config);
-    // Where addresses are short, fewer will do.
-    while arenas.is_err() && !is_tiered && fast.limit.is_none() && config.tiers[0].limit > LEAST {
-        config.tiers[0].limit /= 2;
-        arenas = Arenas::new(&config);
+    if is_tiered && fast.limit.is_none() {
+        let line = "a map in two tiers needs a limit of its fast memory";
+        return Err(Error::Configuration(line.into()));
     }
-    Ok((arenas?, is_tiered))
+    let tier = |wanted: Wanted| TierConfig {
+        limit: wanted.limit.unwrap_or(NO_LIMIT),
+        nodes: wanted.nodes,
+    };
+    let mut config = ArenasConfig::growing();
+    config.tiers = match is_tiered {
+        true => vec![tier(fast), tier(slow)],
+        false => vec![tier(fast)],
+    };
+    config.reach = reach;
+    Ok((Arenas::new(&config)?, is_tiered))
 }
 
 /// Fails if there are no such NUMA nodes.

@@ -396,11 +396,12 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.store().committed()
     }
 
-    /// The most bytes of fast and of slow memory.
+    /// The most bytes of fast and of slow memory; [`usize::MAX`] where there is no limit.
     pub fn memory_limits(&self) -> (usize, usize) {
         let arenas = self.memory().arenas();
         let limit = |tier| arenas.budget(TierId(tier as u8)).limit();
-        (limit(0), (1..arenas.tiers()).map(limit).sum())
+        let slow = (1..arenas.tiers()).map(limit);
+        (limit(0), slow.fold(0, usize::saturating_add))
     }
 
     /// The memory that the nodes live in.

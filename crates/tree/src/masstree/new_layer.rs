@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{Memory, OutOfMemory, TierId};
+use timberline_tier::{Limit, Memory, OutOfMemory, TierId};
 
 use super::Tree;
 use super::descent::{Cursor, End, common};
@@ -174,7 +174,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         let number = name.slot.and_then(|slot| Block::number(slot, arenas));
         let number = number.ok_or(OutOfMemory {
             tier: slowest,
-            limit: arenas.budget(slowest).limit(),
+            of: Limit::Addresses,
+            limit: Block::NAMED,
         })?;
         let room = |tier, bytes: &[u8]| FreshBlock::new(store, tier, Block::slot_for(bytes.len()));
         let skip = match skipped {

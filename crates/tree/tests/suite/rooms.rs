@@ -16,18 +16,12 @@ pub fn two(fast: usize, slow: usize) -> Arenas {
     Arenas::new(&config).unwrap()
 }
 
-/// As [`two`], with so much more fast memory as a table of two bytes for each node-sized slot
-/// takes.
+/// As [`two`], with as much more memory as a table of two bytes for each node-sized slot takes in
+/// each tier.
 pub fn two_and_table(fast: usize, slow: usize, node_bytes: usize) -> Arenas {
-    let mut table = 0;
-    loop {
-        let arenas = two(fast + table, slow);
-        let needed = (arenas.range().len() / node_bytes * 2).next_multiple_of(CHUNK);
-        if needed <= table {
-            return arenas;
-        }
-        table = needed;
-    }
+    let covered_by_a_page = CHUNK / 2 * node_bytes.min(1 << 10);
+    let with_table = |bytes: usize| bytes + bytes.div_ceil(covered_by_a_page) * CHUNK;
+    two(with_table(fast), with_table(slow))
 }
 
 /// Fast memory only.

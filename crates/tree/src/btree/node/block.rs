@@ -34,6 +34,9 @@ impl Block {
     /// The longest string.
     pub const LONGEST: usize = MAX_SLOT - HEADER;
 
+    /// How far from the start of the arenas a name may be: 256 GiB.
+    pub const NAMED: usize = NAME_GRAIN << 32;
+
     /// Bytes of the slot for a string of this length.
     pub fn slot_for(len: usize) -> usize {
         slot_size(HEADER + len)
@@ -50,7 +53,7 @@ impl Block {
         Some(Block((arenas.range().start + offset) as u64))
     }
 
-    /// The number of a name: `None` for one too far from the start of the arenas (256 GiB).
+    /// The number of a name: `None` for one that is not [`Self::NAMED`].
     pub fn number(slot: NonNull<u8>, arenas: &Arenas) -> Option<u32> {
         let offset = slot.as_ptr() as usize - arenas.range().start;
         debug_assert!(offset.is_multiple_of(NAME_GRAIN));

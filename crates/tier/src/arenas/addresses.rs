@@ -1,0 +1,141 @@
+//! The addresses of a tree: one reserved range, with a part for each tier.
+//!
+//! A tier with a limit has addresses for all of it. A tier without one has twice as many as the
+//! machine has memory, while the arenas of this process leave half of its addresses free. Beyond
+//! that, and where the system refuses (`ulimit -v`, 32 bits), it has fewer. Reserved addresses
+//! cost no memory, but no other mapping can have them.
+
+use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::config::{ArenasConfig, ArenasError, NO_LIMIT};
+use crate::os::{self, PAGE, Reservation};
+
+/// Half of a process's addresses. The closer all arenas together come to it, the fewer a tier
+/// without a limit gets.
+const HALF: usize = if usize::BITS == 64 { 1 << 46 } else { 1 << 30 };
+/// What such a tier gets in any case, if there are as many: 1 GiB on 64 bits, for as many maps as
+/// Linux lets a process have mappings.
+const LEAST: usize = HALF >> 16;
+/// Spare blocks make up for small chunks that lie apart and leave no room for a large one in
+/// between.
+const SPARE: usize = 2;
+/// The most of one tree: pages have numbers of 32 bits.
+const MOST: usize = PAGE.saturating_mul(u32::MAX as usize);
+
+/// Bytes that the arenas of this process have reserved.
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// The addresses of one tree.
+pub struct Addresses {
+    range: Reservation,
+    /// Each tier's part, in order.
+    pub parts: Vec<Range<usize>>,
+}
+
+impl Addresses {
+    /// Reserves addresses for these tiers, in blocks of this many bytes.
+    pub fn reserve(config: &ArenasConfig, block: usize) -> Result<Self, ArenasError> {
+        let room = HALF.saturating_sub(RESERVED.load(Relaxed)) / 4;
+        let unlimited = room.clamp(LEAST, LEAST.max(2 * os::memory_bytes()));
+        let (mut blocks, mut is_scarce) = ((unlimited / block).max(1), false);
+        loop {
+            let reserved = Self::in_blocks(&share_out(config, block, blocks), block);
+            match reserved {
+                Err(_) if config.is_unlimited() && blocks > 1 => is_scarce = true,
+                // The rest of the program needs addresses, too.
+                Ok(_) if is_scarce && blocks > 1 => is_scarce = false,
+                other => return other,
+            }
+            blocks /= 2;
+        }
+    }
+
+    fn in_blocks(counts: &[usize], block: usize) -> Result<Self, ArenasError> {
+        let total = counts.iter().sum::<usize>() * block;
+        let range = Reservation::new(total, block).map_err(|e| ArenasError::Reserve(total, e))?;
+        RESERVED.fetch_add(total, Relaxed);
+        let mut end = range.base();
+        let part = |&count: &usize| {
+            let start = end;
+            end += count * block;
+            start..end
+        };
+        let parts = counts.iter().map(part).collect();
+        Ok(Addresses { range, parts })
+    }
+
+    /// All of them.
+    pub fn span(&self) -> Range<usize> {
+        let end = self.parts.last().map_or(self.range.base(), |part| part.end);
+        self.range.base()..end
+    }
+}
+
+impl Deref for Addresses {
+    type Target = Reservation;
+
+    fn deref(&self) -> &Reservation {
+        &self.range
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        RESERVED.fetch_sub(self.span().len(), Relaxed);
+    }
+}
+
+/// How many blocks each tier gets: what it can use, or an equal share of what the others leave.
+fn share_out(config: &ArenasConfig, block: usize, unlimited: usize) -> Vec<usize> {
+    let wanted = |tier: usize| match config.tiers[tier].limit {
+        NO_LIMIT => unlimited,
+        limit => limit.div_ceil(block) + SPARE,
+    };
+    let mut order: Vec<usize> = (0..config.tiers.len()).collect();
+    order.sort_by_key(|&tier| wanted(tier));
+    let mut left = config.reach.min(MOST) / block;
+    let mut counts = vec![0; order.len()];
+    for (given, tier) in order.into_iter().enumerate() {
+        counts[tier] = wanted(tier).min(left / (counts.len() - given));
+        left -= counts[tier];
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn shares(limits: &[usize], reach: usize) -> Vec<usize> {
+        let mut config = ArenasConfig::growing();
+        let tier = config.tiers.remove(0);
+        let with = |&limit: &usize| super::super::TierConfig {
+            limit,
+            ..tier.clone()
+        };
+        config.tiers = limits.iter().map(with).collect();
+        config.reach = reach;
+        share_out(&config, MIB, 100)
+    }
+
+    #[test]
+    fn tiers_get_what_they_can_use_and_share_the_rest() {
+        let all = usize::MAX;
+        assert_eq!(shares(&[10 * MIB, 3 * MIB + 1], all), [12, 6]);
+        assert_eq!(shares(&[10 * MIB, NO_LIMIT], all), [12, 100]);
+        assert_eq!(shares(&[10 * MIB, NO_LIMIT], 50 * MIB), [12, 38]);
+        assert_eq!(shares(&[70 * MIB, NO_LIMIT], 50 * MIB), [25, 25]);
+        assert_eq!(shares(&[NO_LIMIT, MIB, 90 * MIB], 51 * MIB), [24, 3, 24]);
+        assert_eq!(shares(&[0, MIB], MIB), [0, 1]);
+    }
+
+    #[test]
+    fn a_limit_beyond_what_pages_can_be_numbered_is_cut() {
+        let blocks = shares(&[NO_LIMIT - 1, NO_LIMIT - 1], usize::MAX);
+        let sum: usize = blocks.iter().sum();
+        assert!((MOST / MIB - 2..=MOST / MIB).contains(&sum), "{blocks:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Systems other than Linux. On a Unix, memory of one kind works: the system commits it at the
+//! first access, so it has no error for having none left. Elsewhere nothing can be reserved that
+//! is readable and has no memory.
+
+use std::io;
+
+#[cfg(unix)]
+pub use super::unix::{memory_bytes, unmap};
+
+#[cfg(unix)]
+const FLAGS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+
+/// See [`Reservation::new`](super::Reservation::new).
+#[cfg(unix)]
+pub fn map(bytes: usize) -> io::Result<usize> {
+    // SAFETY: the address is not fixed.
+    unsafe { super::unix::map(0, bytes, FLAGS) }
+}
+
+/// See [`Reservation::decommit`](super::Reservation::decommit).
+///
+/// # Safety
+/// It is a range of the caller's that holds nothing any more.
+#[cfg(unix)]
+pub unsafe fn decommit(start: usize, bytes: usize) {
+    // `MADV_DONTNEED` keeps contents on some systems; a new mapping is zero on all.
+    // SAFETY: as the caller says.
+    let _ = unsafe { super::unix::map(start, bytes, FLAGS | libc::MAP_FIXED) };
+}
+
+/// See [`Reservation::new`](super::Reservation::new).
+#[cfg(not(unix))]
+pub fn map(_: usize) -> io::Result<usize> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "maps need Linux or another Unix",
+    ))
+}
+
+/// Nothing is mapped.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(unix))]
+pub unsafe fn unmap(_: usize, _: usize) {}
+
+/// Nothing is mapped.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(unix))]
+pub unsafe fn decommit(_: usize, _: usize) {}
+
+/// Nothing can be mapped.
+#[cfg(not(unix))]
+pub fn memory_bytes() -> usize {
+    0
+}
+
+/// See [`Reservation::commit`](super::Reservation::commit).
+pub fn commit(_: usize, _: usize) -> io::Result<()> {
+    Ok(())
+}
+
+/// There is no such advice.
+pub fn use_huge_pages(_: usize, _: usize, _: bool) {}
+
+/// See [`Reservation::bind`](super::Reservation::bind).
+pub fn bind(_: usize, _: usize, _: &[u32]) -> io::Result<()> {
+    Err(needs_linux())
+}
+
+/// See [`Reservation::unbind`](super::Reservation::unbind).
+pub fn unbind(_: usize, _: usize) -> io::Result<()> {
+    Err(needs_linux())
+}
+
+/// See [`Reservation::lock`](super::Reservation::lock).
+pub fn lock(_: usize, _: usize) -> io::Result<()> {
+    Err(needs_linux())
+}
+
+/// See [`super::nodes_of_pages`].
+pub fn nodes_of_pages(_: &[usize]) -> io::Result<Vec<i32>> {
+    Err(needs_linux())
+}
+
+fn needs_linux() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "memory tiers need Linux")
+}

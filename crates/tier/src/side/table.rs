@@ -1,0 +1,116 @@
+//! A table of any length in fast memory.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU16, AtomicU32};
+use std::sync::{Mutex, PoisonError};
+
+use crate::os::{PAGE, Reservation};
+use crate::{Arenas, ArenasError, Limit, TierId};
+
+/// What a table may consist of: atomics that are 0 in zeroed memory.
+pub trait Entry: sealed::Atomic {}
+
+impl<T: sealed::Atomic> Entry for T {}
+
+mod sealed {
+    use super::{AtomicU16, AtomicU32};
+
+    pub trait Atomic: Sync {}
+    impl Atomic for AtomicU16 {}
+    impl Atomic for AtomicU32 {}
+}
+
+/// Atomics, zero at first.
+///
+/// All of them can be read. Before the first ones are written, [`Table::resize`] has to commit
+/// memory for them: a write beyond that would take memory that no budget is charged for.
+pub struct Table<T> {
+    memory: Reservation,
+    entries: usize,
+    /// Bytes from the start that are committed.
+    committed: Mutex<usize>,
+    of: PhantomData<T>,
+}
+
+impl<T: Entry> Table<T> {
+    /// A table beside these arenas, in memory of their fast tier. Commits nothing.
+    ///
+    /// # Errors
+    /// There are too few addresses.
+    pub fn new(arenas: &Arenas, entries: usize) -> Result<Self, ArenasError> {
+        let bytes = entries.checked_mul(size_of::<T>());
+        let bytes = bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(PAGE));
+        let bytes = bytes.unwrap_or(usize::MAX & !(PAGE - 1));
+        let memory = Reservation::new(bytes, PAGE).map_err(|e| ArenasError::Reserve(bytes, e))?;
+        // A huge page would commit more than is charged.
+        memory.use_huge_pages(0, bytes, false);
+        arenas.bind(TierId::FAST, &memory, 0, bytes)?;
+        Ok(Table {
+            memory,
+            entries,
+            committed: Mutex::new(0),
+            of: PhantomData,
+        })
+    }
+
+    /// Commits memory for the first `entries` entries and gives the rest back. The arenas are those
+    /// that the table was made beside.
+    ///
+    /// # Errors
+    /// Fast memory has no room; nothing changes.
+    pub fn resize(&self, arenas: &Arenas, entries: usize) -> Result<(), Limit> {
+        let bytes = (entries * size_of::<T>()).next_multiple_of(PAGE);
+        let mut committed = self
+            .committed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if bytes > *committed {
+            arenas.commit_table(TierId::FAST, &self.memory, *committed, bytes - *committed)?;
+        } else if bytes < *committed {
+            arenas.decommit_table(TierId::FAST, &self.memory, bytes, *committed - bytes);
+        }
+        *committed = bytes;
+        Ok(())
+    }
+}
+
+impl<T: Entry> Deref for Table<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: mapped, zeroed, page-aligned and this long for as long as `self` lives, and
+        // never reached but as atomics, of which 0 is a value.
+        unsafe { std::slice::from_raw_parts(self.memory.base() as *const T, self.entries) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArenasConfig;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn a_table_of_any_length_is_zero_and_charged_by_need() {
+        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
+        let used = || arenas.budget(TierId::FAST).used();
+        let table = Table::<AtomicU32>::new(&arenas, 1 << 40).unwrap();
+        assert_eq!((used(), table[1 << 39].load(Relaxed)), (0, 0));
+        table.resize(&arenas, 1025).unwrap();
+        assert_eq!(
+            (used(), arenas.usable(TierId::FAST)),
+            (8192, (1 << 20) - 8192)
+        );
+        table[1024].store(u32::MAX, Relaxed);
+        let full = table.resize(&arenas, (1 << 18) + 1);
+        assert_eq!((full, used()), (Err(Limit::Budget), 8192));
+        assert_eq!(table[1024].load(Relaxed), u32::MAX);
+        table.resize(&arenas, 1024).unwrap();
+        assert_eq!((used(), table[1024].load(Relaxed)), (4096, 0));
+        table.resize(&arenas, 0).unwrap();
+        assert_eq!((used(), arenas.usable(TierId::FAST)), (0, 1 << 20));
+        assert!(Table::<AtomicU16>::new(&arenas, usize::MAX).is_err());
+    }
+}
