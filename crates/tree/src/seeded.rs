@@ -1,31 +1,38 @@
 //! Bugs put in on purpose, so that a check can show that it would find them.
 //!
-//! Only with the feature `seeded-bugs`, which nothing enables but the command that runs such checks; without it [`has`] is `false`
-//! before the program runs, and none of this is compiled in. With it, no thread has a bug that did not ask for one by [`plant`],
-//! so other tests may run beside.
+//! Only with the feature `seeded-bugs`, which nothing enables but the command that runs such
+//! checks; without it [`has`] is `false` before the program runs, and none of this is compiled in.
+//! With it, no thread has a bug that did not ask for one by [`plant`], so other tests may run
+//! beside.
 
 /// One mistake in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// What holds records and moves is copied before it is locked for the move, so what is written in between is lost. Only for maps of
-    /// words without blocks beside their leaves: a copy that is out of date may lead to blocks that were freed.
+    /// What holds records and moves is copied before it is locked for the move, so what is written
+    /// in between is lost. Only for maps of words without blocks beside their leaves: a copy that
+    /// is out of date may lead to blocks that were freed.
     CopiedBeforeLocked,
-    /// A root of the B+tree is full, and there is memory for a new one but not for the other half: the memory is not given back.
+    /// A root of the B+tree is full, and there is memory for a new one but not for the other half:
+    /// the memory is not given back.
     LeakedWhereMemoryEnds,
-    /// The placement is told of a leaf of the B+tree that moved when its parent leads to the new place already, but the old one is not
-    /// retired yet: if it panics, nobody retires that.
+    /// The placement is told of a leaf of the B+tree that moved when its parent leads to the new
+    /// place already, but the old one is not retired yet: if it panics, nobody retires that.
     ToldInBetween,
     /// Nodes and strings that are retired are freed at once, though others may be reading them.
     FreedAtOnce,
-    /// A node of the B+tree that takes over what its right neighbour holds leaves the last entry behind.
+    /// A node of the B+tree that takes over what its right neighbour holds leaves the last entry
+    /// behind.
     LastLeftBehind,
     /// Who changes, removes or moves a record leaves its copy as it is.
     CopyLeftBehind,
-    /// Who makes a copy of a record looks whether its leaf changed before it has locked the copy's bucket, not after that.
+    /// Who makes a copy of a record looks whether its leaf changed before it has locked the copy's
+    /// bucket, not after that.
     CopiedUnlocked,
-    /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record that was there is taken for a link.
+    /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record
+    /// that was there is taken for a link.
     EmptyLeafEntered,
-    /// The first or the last record is looked up, and then removed by its key: another one may have come in between.
+    /// The first or the last record is looked up, and then removed by its key: another one may have
+    /// come in between.
     PoppedInTwoSteps,
 }
 

@@ -1,7 +1,8 @@
 //! A Masstree that was emptied leads nowhere, whatever the values that it had look like.
 //!
-//! The walk that draws a fast inner node to demote read the first entry of a leaf without entries, and took the value of a record
-//! that was there once for the root of a layer. The map's own worker did that wherever fast memory was full and the map was cleared.
+//! The walk that draws a fast inner node to demote read the first entry of a leaf without entries,
+//! and took the value of a record that was there once for the root of a layer. The map's own worker
+//! did that wherever fast memory was full and the map was cleared.
 
 #[path = "suite/masstree_of_words.rs"]
 #[allow(dead_code)]
@@ -33,7 +34,8 @@ fn a_removed_value_is_no_layer() {
     }
 }
 
-/// What the map's worker came to: fast memory full, the epoch held back by a scan, and the map cleared beside it.
+/// What the map's worker came to: fast memory full, the epoch held back by a scan, and the map
+/// cleared beside it.
 #[test]
 fn workers_make_room_in_a_map_that_is_cleared_beside_a_scan() {
     const KEYS: u64 = 20_000;
@@ -49,7 +51,8 @@ fn workers_make_room_in_a_map_that_is_cleared_beside_a_scan() {
     let clockwork = RefCell::new(Clockwork::new(policy.workers()));
     let work = |time| clockwork.borrow_mut().run_for(&*placed, time);
 
-    // As reads would have it in the end, with nothing left of what the placement keeps free for inner nodes.
+    // As reads would have it in the end, with nothing left of what the placement keeps free for
+    // inner nodes.
     let mut leaves = names::fences(&*placed).into_iter();
     assert!(leaves.any(|leaf| placed.promote_path(leaf) == Move::Full));
 
@@ -65,7 +68,8 @@ fn workers_make_room_in_a_map_that_is_cleared_beside_a_scan() {
     assert_eq!(seen, 1);
 }
 
-/// The mistake is found by the tests above, and by the suite that all maps go through, of which it was not.
+/// The mistake is found by the tests above, and by the suite that all maps go through, of which it
+/// was not.
 #[cfg(feature = "seeded-bugs")]
 mod planted {
     use timberline_tree::seeded::{Bug, plant};

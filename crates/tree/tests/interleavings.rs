@@ -1,8 +1,9 @@
-//! Interleavings that a machine would hardly come to, chosen by the scheduler of shuttle: threads change over at the steps of the lock's
-//! protocol (`timberline_sync::shim`). Histories as in `suite/linear`, of one round each, beside a thread that moves nodes.
+//! Interleavings that a machine would hardly come to, chosen by the scheduler of shuttle: threads
+//! change over at the steps of the lock's protocol (`timberline_sync::shim`). Histories as in
+//! `suite/linear`, of one round each, beside a thread that moves nodes.
 //!
-//! `cargo test -p timberline-tree --features shuttle --test interleavings`. An operation that takes no version lock (an update of a
-//! radix tree's leaf) is one step here.
+//! `cargo test -p timberline-tree --features shuttle --test interleavings`. An operation that takes
+//! no version lock (an update of a radix tree's leaf) is one step here.
 
 #[path = "suite/art_of_words.rs"]
 mod art_of_words;
@@ -34,7 +35,8 @@ use timberline_tree::art::Near;
 const HISTORIES: usize = 4_000;
 /// Moves beside a round.
 const MOVES: usize = 20;
-/// Changes of priority in a run by `PctScheduler`: bugs that need no more are found with a known probability.
+/// Changes of priority in a run by `PctScheduler`: bugs that need no more are found with a known
+/// probability.
 const CHANGES: usize = 3;
 /// Bytes of a thread's stack.
 const STACK: usize = 1 << 18;

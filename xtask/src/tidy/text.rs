@@ -38,13 +38,9 @@ pub fn unfinished(tree: &Tree, findings: &mut Vec<Finding>) {
 /// The most columns of prose: comments in Rust, and Markdown beside tables, links and code.
 const COLUMNS: usize = 100;
 
-/// Where lines of prose are longer still.
-const TOO_WIDE: &[&str] = &["crates/sync/", "crates/tier/", "crates/tree/"];
-
 /// No long lines of prose. rustfmt sees to the code.
 pub fn columns(tree: &Tree, findings: &mut Vec<Finding>) {
-    let is_known = |path: &str| TOO_WIDE.iter().any(|folder| path.starts_with(folder));
-    for source in tree.sources().filter(|source| !is_known(&source.path)) {
+    for source in tree.sources() {
         let mut is_code = false;
         for (number, whole) in source.lines() {
             let line = whole.trim_start();

@@ -18,9 +18,9 @@
 //! **To pin:** load the domain's epoch, store it in the thread's slot, cross the *light* barrier.
 //! **To unpin:** store zero in the slot (`Release`).
 //!
-//! **To pin without a thread** (an *owned* guard, which a future keeps from poll to poll): while the
-//! thread is pinned, in e, count one more in its slot, for even epochs or for odd ones as e is. Any
-//! thread counts one less to unpin (`Release`).
+//! **To pin without a thread** (an *owned* guard, which a future keeps from poll to poll): while
+//! the thread is pinned, in e, count one more in its slot, for even epochs or for odd ones as e is.
+//! Any thread counts one less to unpin (`Release`).
 //!
 //! **To retire** a node: make it unreachable, then put the call that frees it into the thread's
 //! bag. A full bag is *sealed* when the thread unpins: under the lock of the garbage it is marked
@@ -28,8 +28,8 @@
 //!
 //! **To advance** the epoch from e to e + 1: under that lock, cross the *heavy* barrier, then see
 //! that every slot holds zero or e, and *then*, in each, that no owned guard is left from epochs
-//! that are odd where e is even, or even where e is odd. **To free** a bag marked e: wait until the domain's epoch is e
-//! + 2.
+//! that are odd where e is even, or even where e is odd. **To free** a bag marked e: wait until the
+//! domain's epoch is e + 2.
 //!
 //! # Why it works
 //!
@@ -45,9 +45,9 @@
 //!   freeing.
 //!
 //! *If R makes an owned guard*, in e too as its slot says, and leaves: who sees R's slot as R left
-//! it sees the guard counted, as the store is a `Release`. So A1 and A2 see one of the two: where A1
-//! goes through, R's epoch and the node's are both even or both odd, and A2's is not; it gives up
-//! until the guard is gone. Who counts it less does so with a `Release`, as above.
+//! it sees the guard counted, as the store is a `Release`. So A1 and A2 see one of the two: where
+//! A1 goes through, R's epoch and the node's are both even or both odd, and A2's is not; it gives
+//! up until the guard is gone. Who counts it less does so with a `Release`, as above.
 //!
 //! R may have loaded an epoch that is *stale*. This changes nothing above: either an advance sees
 //! it in R's slot, and gives up until R has left, or R comes after the heavy barrier. Nor can R be

@@ -1,10 +1,11 @@
-//! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included; or all in one step, where nothing
-//! is to come in between.
+//! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included;
+//! or all in one step, where nothing is to come in between.
 //!
-//! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's validated read,
-//! child's snapshot, parent validated again. The root cell is the topmost node's parent, and done in one step with it.
-//! A leaf needs no version of its own ([`Leaf`] tells why); packs and rows are read like inner nodes. Part of a prefix may be taken on trust
-//! on the way, so the key is compared as a whole where it ends.
+//! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's
+//! validated read, child's snapshot, parent validated again. The root cell is the topmost node's
+//! parent, and done in one step with it. A leaf needs no version of its own ([`Leaf`] tells why);
+//! packs and rows are read like inner nodes. Part of a prefix may be taken on trust on the way, so
+//! the key is compared as a whole where it ends.
 
 use std::task::Poll;
 
@@ -139,7 +140,8 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
         (leaf.key() == key).then_some(Cursor::Leaf(leaf))
     }
 
-    /// The place in the pack or row at the end of the way. `is_linked` is whether that is still where the link was.
+    /// The place in the pack or row at the end of the way. `is_linked` is whether that is still
+    /// where the link was.
     #[inline(always)]
     fn look_in(
         &self,
@@ -194,7 +196,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
     }
 
-    /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a node.
+    /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a
+    /// node.
     #[inline(always)]
     fn prefetch(&self, link: Link, key: &[u8], depth: usize) {
         let address = link.address(self.base);
@@ -215,7 +218,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Asks for the first line of a node, and that of what is at a distance: one request of two lines.
+    /// Asks for the first line of a node, and that of what is at a distance: one request of two
+    /// lines.
     #[inline(always)]
     fn prefetch_both(&self, address: usize, more: usize) {
         hint::prefetch_lines(address, 1);

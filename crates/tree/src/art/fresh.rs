@@ -1,4 +1,5 @@
-//! Nodes that come and go: memory for those that are not linked yet, and what becomes of those that are not any more.
+//! Nodes that come and go: memory for those that are not linked yet, and what becomes of those that
+//! are not any more.
 
 use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
@@ -41,7 +42,8 @@ pub(super) fn leaf_below(tier: TierId, level: u8) -> NewNode {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// What a placement is told of a node that takes the place of an old one, or comes between that and its parent.
+    /// What a placement is told of a node that takes the place of an old one, or comes between that
+    /// and its parent.
     pub fn in_place_of(&self, old: Link, height: u8, parent: &Parent<'_, R>, level: u8) -> NewNode {
         NewNode {
             height,

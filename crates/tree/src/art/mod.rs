@@ -1,8 +1,10 @@
-//! The adaptive radix tree: byte-string keys, inner nodes of four sizes, leaves of three, optimistic lock coupling.
+//! The adaptive radix tree: byte-string keys, inner nodes of four sizes, leaves of three,
+//! optimistic lock coupling.
 //!
-//! After Leis, Kemper, Neumann: "The Adaptive Radix Tree", ICDE 2013, and Leis, Scheibner, Kemper, Neumann: "The ART of Practical
-//! Synchronization", DaMoN 2016; placed across tiers as S-ART is (SIDLE §5), by leaf heat and a single
-//! boundary. `docs/design/art.md` has the layouts and what was measured.
+//! After Leis, Kemper, Neumann: "The Adaptive Radix Tree", ICDE 2013, and Leis, Scheibner, Kemper,
+//! Neumann: "The ART of Practical Synchronization", DaMoN 2016; placed across tiers as S-ART is
+//! (SIDLE §5), by leaf heat and a single boundary. `docs/design/art.md` has the layouts and what
+//! was measured.
 //!
 //! A leaf whose value is a string leads to a block ([`Bytes`](crate::Bytes)), which moves with it.
 //!

@@ -1,8 +1,9 @@
-//! Removing records, and the structure modifications that follow: a smaller node, or none where one child is left; where few
-//! records are left, a smaller row, a pack instead of a row, a leaf instead of a pack.
+//! Removing records, and the structure modifications that follow: a smaller node, or none where one
+//! child is left; where few records are left, a smaller row, a pack instead of a row, a leaf
+//! instead of a pack.
 //!
-//! One step removes the record and makes its node fit, so no reader ever meets an inner node with fewer than two entries.
-//! Where there is no memory for a smaller node, the large one stays.
+//! One step removes the record and makes its node fit, so no reader ever meets an inner node with
+//! fewer than two entries. Where there is no memory for a smaller node, the large one stays.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -129,7 +130,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Removes a record where it is, if what holds it can stay without it. `None`: it cannot. `Some(None)`: the record is not there.
+    /// Removes a record where it is, if what holds it can stay without it. `None`: it cannot.
+    /// `Some(None)`: the record is not there.
     fn remove_within(
         &self,
         tip: Tip<'_>,
@@ -253,7 +255,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Within::Removed(value, count - 1))
     }
 
-    /// Puts a smaller row in the place of one, or a pack in that of the smallest. Where there is no memory, the row stays.
+    /// Puts a smaller row in the place of one, or a pack in that of the smallest. Where there is no
+    /// memory, the row stays.
     fn narrow(
         &self,
         row: Row<'_>,
@@ -386,7 +389,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(self.removed(last, guard))
     }
 
-    /// What held a record, and no other, is unlinked: retires it. Returns the value, which is there as long as the thread stays pinned.
+    /// What held a record, and no other, is unlinked: retires it. Returns the value, which is there
+    /// as long as the thread stays pinned.
     fn removed(&self, (locked, value): (LockedTip<'_>, u64), guard: &Guard) -> u64 {
         let tip = locked.tip();
         locked.retire();

@@ -1,6 +1,7 @@
-//! Records that come to share a node: a leaf that is met becomes a pack; a pack that is full becomes a row if its keys differ in the last
-//! byte only, and is spread below an inner node otherwise; a row that is full becomes a larger one. Packs and rows that
-//! records leave are `remove.rs`'s.
+//! Records that come to share a node: a leaf that is met becomes a pack; a pack that is full
+//! becomes a row if its keys differ in the last byte only, and is spread below an inner node
+//! otherwise; a row that is full becomes a larger one. Packs and rows that records leave are
+//! `remove.rs`'s.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -85,7 +86,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Puts an inner node in the place of a full pack: leaves and packs below it hold its records and the new one.
+    /// Puts an inner node in the place of a full pack: leaves and packs below it hold its records
+    /// and the new one.
     fn spread<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,

@@ -1,28 +1,35 @@
 //! Copies of hot records whose leaves are slow: the record cache.
 //!
-//! A leaf is as hot as the few hot records among its many, so where hot keys lie scattered, fast leaves are full of cold records. Here
-//! single records have copies in fast memory, apart from their leaves (the idea of Bf-Tree's mini-pages: Hao and Chandramouli, "Bf-Tree",
-//! VLDB 2024; and of the row caches of disk-based stores). A lookup that comes to a slow leaf looks for a copy first, one line of fast memory.
+//! A leaf is as hot as the few hot records among its many, so where hot keys lie scattered, fast
+//! leaves are full of cold records. Here single records have copies in fast memory, apart from
+//! their leaves (the idea of Bf-Tree's mini-pages: Hao and Chandramouli, "Bf-Tree", VLDB 2024; and
+//! of the row caches of disk-based stores). A lookup that comes to a slow leaf looks for a copy
+//! first, one line of fast memory.
 //!
-//! A copy is found by its key, not by the place of its leaf, so that whatever splits, merges and moves needs no care: a hash tells the
-//! [page](page) and the [bucket](bucket) in it. Pages have the size of nodes and come and go one by one, as the placement says, to
-//! which a page is much like one more leaf. A record whose page is not there has no copy.
+//! A copy is found by its key, not by the place of its leaf, so that whatever splits, merges and
+//! moves needs no care: a hash tells the [page](page) and the [bucket](bucket) in it. Pages have
+//! the size of nodes and come and go one by one, as the placement says, to which a page is much
+//! like one more leaf. A record whose page is not there has no copy.
 //!
 //! # Why a copy is never stale
 //!
-//! **While there is a copy, its record is in a slow leaf and has this value, or the leaf is locked by who is about to change both.**
+//! **While there is a copy, its record is in a slow leaf and has this value, or the leaf is locked
+//! by who is about to change both.**
 //!
-//! - Whoever changes or removes a record of a slow leaf does the same to the copy before unlocking the leaf ([`rewrite`], [`forget`]).
-//! - Whoever moves records into a fast leaf takes their copies away before unlocking the leaf they were in. So records of fast leaves have
-//!   none, and who writes to them need not look.
-//! - Whoever makes a copy ([`offer`]) holds the bucket's lock, and *then* makes sure that the leaf is still as it was when the record was
-//!   read. The writer locks the leaf, and *then* looks into the bucket. A fence in between on either side makes one of the two see the other: if
-//!   the maker does not see the leaf's lock, the writer sees the bucket's, waits, and finds the copy.
-//! - A page's place in the directory is such a flag, too: a writer that finds no page there has its leaf locked already, and a maker that found
-//!   the page will see it. A page that goes has its buckets retired, so that nobody who is late finds anything.
+//! - Whoever changes or removes a record of a slow leaf does the same to the copy before unlocking
+//!   the leaf ([`rewrite`], [`forget`]).
+//! - Whoever moves records into a fast leaf takes their copies away before unlocking the leaf they
+//!   were in. So records of fast leaves have none, and who writes to them need not look.
+//! - Whoever makes a copy ([`offer`]) holds the bucket's lock, and *then* makes sure that the leaf
+//!   is still as it was when the record was read. The writer locks the leaf, and *then* looks into
+//!   the bucket. A fence in between on either side makes one of the two see the other: if the maker
+//!   does not see the leaf's lock, the writer sees the bucket's, waits, and finds the copy.
+//! - A page's place in the directory is such a flag, too: a writer that finds no page there has its
+//!   leaf locked already, and a maker that found the page will see it. A page that goes has its
+//!   buckets retired, so that nobody who is late finds anything.
 //!
-//! Locks are taken leaf first, then one bucket; who holds a bucket waits for nothing. A reader that finds a bucket locked goes
-//! to the leaf.
+//! Locks are taken leaf first, then one bucket; who holds a bucket waits for nothing. A reader that
+//! finds a bucket locked goes to the leaf.
 //!
 //! [`rewrite`]: RecordCache::rewrite
 //! [`forget`]: RecordCache::forget
@@ -52,7 +59,8 @@ pub(crate) use page::Page;
 pub struct RecordCache {
     /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
     directory: Table<AtomicU32>,
-    /// How many there are: those with the lowest numbers. Written by whoever holds `coming_and_going`.
+    /// How many there are: those with the lowest numbers. Written by whoever holds
+    /// `coming_and_going`.
     pages: AtomicUsize,
     /// Held by who adds or takes one.
     coming_and_going: Mutex<()>,
@@ -83,7 +91,8 @@ impl Found<'_> {
 }
 
 impl RecordCache {
-    /// A cache of at most so many pages, none of which is there. `None` where there are no addresses to keep account of them.
+    /// A cache of at most so many pages, none of which is there. `None` where there are no
+    /// addresses to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
         let fast = arenas.range_of(TierId::FAST);
         // Slots have numbers of this length.
@@ -159,7 +168,8 @@ impl RecordCache {
         Some((value, Found { bucket: seen, way }))
     }
 
-    /// A record that was read from a slow leaf, and has no copy, asks for one. The bucket is its own.
+    /// A record that was read from a slow leaf, and has no copy, asks for one. The bucket is its
+    /// own.
     pub fn offer<T>(bucket: &Bucket, key: u64, value: u64, leaf: Snapshot<'_, T>) {
         let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
         // Where somebody else is busy, the next time will do.
@@ -208,8 +218,8 @@ impl RecordCache {
         false
     }
 
-    /// Makes one more page in a slot that `slot` finds for it in fast memory, for nodes of this tree. `false` if there is no room, or if there
-    /// are as many pages as there may be.
+    /// Makes one more page in a slot that `slot` finds for it in fast memory, for nodes of this
+    /// tree. `false` if there is no room, or if there are as many pages as there may be.
     pub fn add(
         &self,
         arenas: &Arenas,

@@ -22,7 +22,8 @@ type Placing = (Arc<dyn Placement>, Vec<Box<dyn Worker>>);
 type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
 
 /// Settings of a map `M`, which [`build`](Self::build) makes. Without any it is in plain memory and
-/// grows; with a limit of fast memory it is in two tiers, and a worker moves its nodes between them.
+/// grows; with a limit of fast memory it is in two tiers, and a worker moves its nodes between
+/// them.
 ///
 /// The workers of all maps share one thread, which starts with the first map in tiers and ends with
 /// the last. A map's worker ends with the last handle or iterator of the map.

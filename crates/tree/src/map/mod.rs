@@ -93,10 +93,10 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// that polls about 16 of them in turn hides much of slow memory's latency. Nothing is
     /// allocated.
     ///
-    /// The future can be spawned: it is `Send` if the key and the value are, and may be polled by one
-    /// thread after another. From its first poll to its last it holds back memory of this map that
-    /// is to be reused, though no other map's: poll it to its end soon, or drop it. One that is
-    /// forgotten does so for ever; [`Stats::live_futures`] counts it.
+    /// The future can be spawned: it is `Send` if the key and the value are, and may be polled by
+    /// one thread after another. From its first poll to its last it holds back memory of this map
+    /// that is to be reused, though no other map's: poll it to its end soon, or drop it. One that
+    /// is forgotten does so for ever; [`Stats::live_futures`] counts it.
     ///
     /// ```
     /// use std::pin::pin;
@@ -105,7 +105,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// # use timberline_placement::AllFast;
     /// # use timberline_tier::{Arenas, ArenasConfig, Native};
     /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-    /// # let map: timberline_tree::BTree<u64, u64> = timberline_tree::BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
+    /// # use timberline_tree::BTree;
+    /// # let map: BTree<u64, u64> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
     /// map.insert(&3, 33)?;
     /// let (mut three, mut four) = (pin!(map.get_async(&3)), pin!(map.get_async(&4)));
     /// let mut context = Context::from_waker(Waker::noop());
@@ -306,7 +307,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// };
     /// # let mut total = std::pin::pin!(total);
     /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    /// # while let std::task::Poll::Pending = total.as_mut().poll(&mut context).map(|sum| assert_eq!(sum, 10)) {}
+    /// # let mut poll = || total.as_mut().poll(&mut context);
+    /// # while let std::task::Poll::Pending = poll().map(|sum| assert_eq!(sum, 10)) {}
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range_async(&self, bounds: impl KeyRange<K::Borrowed>) -> AsyncRange<T::Range> {

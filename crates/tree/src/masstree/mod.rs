@@ -21,7 +21,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `map.rs` | the map, [`Masstree`] |
-//! | `slice.rs`, `layers.rs` | keys as words, and what the core of the B+tree needs to know of that |
+//! | `slice.rs`, `layers.rs` | keys as words, and what the B+tree's core needs to know of that |
 //! | `descent.rs` | the way from the topmost root to a key |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
 //! | `scan.rs` | many records in order |

@@ -3,11 +3,11 @@
 //!
 //! Searches compare many keys at once, and Rust has no atomic vectors. To the language these loads
 //! race with the writer's atomic stores; LLVM says of such a load that its value may be anything,
-//! and of nothing else that it is undefined. On the CPUs in question (x86-64, which is all that this
-//! compiles for) the value is right: an aligned lane of a vector load, of a byte to eight bytes, is
-//! not torn, nor is a part of a word that was stored on its own. And were one torn, nothing would
-//! come of it: what is found is an index that the caller clamps, and the version check discards it.
-//! Everywhere else, and under Miri, searches load one by one.
+//! and of nothing else that it is undefined. On the CPUs in question (x86-64, which is all that
+//! this compiles for) the value is right: an aligned lane of a vector load, of a byte to eight
+//! bytes, is not torn, nor is a part of a word that was stored on its own. And were one torn,
+//! nothing would come of it: what is found is an index that the caller clamps, and the version
+//! check discards it. Everywhere else, and under Miri, searches load one by one.
 //!
 //! ThreadSanitizer finds these races; `xtask/src/sanitize/thread.supp` names this module, so that
 //! it passes over them and no others.

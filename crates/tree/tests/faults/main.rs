@@ -5,7 +5,7 @@
 //! | file | what goes wrong |
 //! |---|---|
 //! | `memory.rs` | the nth allocation, in either tier or both, in every operation |
-//! | `starved.rs` | the same in every step of a worker; workers that never run or hang; jumping clocks |
+//! | `starved.rs` | the same in each step of a worker; workers that hang or never run; clocks |
 //! | `panics.rs` | closures, placements and workers panic |
 //!
 //! `map.rs` is what all maps offer, written once; `model.rs` asks it of a map and of the standard

@@ -1,8 +1,9 @@
 //! Maps whose values look like what lies in nodes.
 //!
-//! Tests count their values up from 0. A map that takes a value for a link would hardly show with those: no address is so small.
-//! So here each value is stored as another word: as an address in an arena, with each of the low bits that links are told apart by,
-//! as one below all arenas, as the greatest words, or as it is.
+//! Tests count their values up from 0. A map that takes a value for a link would hardly show with
+//! those: no address is so small. So here each value is stored as another word: as an address in an
+//! arena, with each of the low bits that links are told apart by, as one below all arenas, as the
+//! greatest words, or as it is.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use timberline_tree::{Error, OutOfMemory, Stats};
 use super::TestMap;
 use super::map::Bounds;
 
-/// The word that stands for another one. What stands for that is the first again, so no two words are stored as one.
+/// The word that stands for another one. What stands for that is the first again, so no two words
+/// are stored as one.
 pub fn disguised(value: u64, arenas: &Arenas) -> u64 {
     let start = |range: Range<usize>| range.start as u64 & !7;
     let (fast, slow) = (arenas.range(), arenas.range_of(arenas.slowest()));

@@ -16,7 +16,8 @@ pub fn ask_all(placed: &dyn Placed, leaf: &NodeKey, draw: &mut Draw) {
     (0..QUESTIONS).for_each(|question| ask(placed, leaf.clone(), question, draw));
 }
 
-/// Makes one call of [`Placed`], about a leaf or a node on the path to it. What it says is checked elsewhere; here, it says something.
+/// Makes one call of [`Placed`], about a leaf or a node on the path to it. What it says is checked
+/// elsewhere; here, it says something.
 pub fn ask(placed: &dyn Placed, leaf: NodeKey, question: u64, draw: &mut Draw) {
     let node = names::on_path(placed, leaf.clone(), draw);
     let mut left = 1 + draw.below(8);

@@ -47,12 +47,14 @@ pub trait ByteMap: Sized + Send + Sync {
     fn clear(&self);
 }
 
-/// The word that a map stores for a value: it has any bits (see [`any_bits`](crate::suite::any_bits)).
+/// The word that a map stores for a value: it has any bits (see
+/// [`any_bits`](crate::suite::any_bits)).
 pub fn disguised(map: &impl ByteMap, value: u64) -> u64 {
     any_bits::disguised(value, map.arenas())
 }
 
-/// [`ByteMap`] by the methods of the same names that a map has, and what else there is to say of it.
+/// [`ByteMap`] by the methods of the same names that a map has, and what else there is to say of
+/// it.
 macro_rules! byte_map {
     ([$($generics:tt)*] $map:ty, {$($own:item)*}) => {
         use $crate::bytes::disguised;

@@ -1,4 +1,5 @@
-//! Operations on a map over byte strings as data, whoever chooses them, and what each does to a map and to the standard library's.
+//! Operations on a map over byte strings as data, whoever chooses them, and what each does to a map
+//! and to the standard library's.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -184,7 +185,8 @@ pub fn same<T: ByteMap>(map: &T, model: &Model) {
     }
 }
 
-/// The leaves are the records, each found by its address, and nothing leaked. Then everything is removed.
+/// The leaves are the records, each found by its address, and nothing leaked. Then everything is
+/// removed.
 pub fn ends_well<T: ByteMap>(map: &T, model: &Model, placing: &Placing) {
     same(map, model);
     if let Some(settle) = &placing.settle {

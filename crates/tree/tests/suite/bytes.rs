@@ -1,7 +1,8 @@
-//! What maps over byte strings must do, whatever their nodes look like: keys of any length, one the beginning of another.
+//! What maps over byte strings must do, whatever their nodes look like: keys of any length, one the
+//! beginning of another.
 //!
-//! A map joins by implementing [`ByteMap`] and one line in a test file: `byte_suite_for!(name: Type)`. The file has this one as
-//! a module beside the suite.
+//! A map joins by implementing [`ByteMap`] and one line in a test file:
+//! `byte_suite_for!(name: Type)`. The file has this one as a module beside the suite.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -36,8 +37,8 @@ fn make<T: ByteMap>() -> (T, Placing) {
     (map.unwrap(), placing)
 }
 
-/// Short keys over few letters, so that one is often the beginning of another; the empty key; zeros; long ones with long beginnings in
-/// common, like the addresses of pages.
+/// Short keys over few letters, so that one is often the beginning of another; the empty key;
+/// zeros; long ones with long beginnings in common, like the addresses of pages.
 pub fn some_key(draw: &mut Draw) -> Vec<u8> {
     const LETTERS: [u8; 5] = [0, 1, b'a', b'b', 255];
     let mut letters = |most: u64| {
@@ -119,8 +120,8 @@ pub fn agrees_with_a_sorted_map<T: ByteMap>() {
     }
 }
 
-/// Every key that is two letters of three or fewer, put in and taken out in many orders: all ways in which nodes part and
-/// come together again.
+/// Every key that is two letters of three or fewer, put in and taken out in many orders: all ways
+/// in which nodes part and come together again.
 pub fn beginnings_of_each_other_come_and_go<T: ByteMap>() {
     let mut draw = Draw::new(seed(), 2);
     let letters = [&b""[..], b"\0", b"a", b"\xff"];
@@ -312,7 +313,8 @@ pub fn threads_with_their_own_keys_lose_nothing<T: ByteMap>() {
     ends_well(&map, &model, &placing);
 }
 
-/// A record that is there throughout is seen exactly once, in order, both ways, whatever comes and goes beside it.
+/// A record that is there throughout is seen exactly once, in order, both ways, whatever comes and
+/// goes beside it.
 pub fn standing_records_are_seen_once_in_order<T: ByteMap>() {
     let (map, _) = make::<T>();
     let mut draw = Draw::new(seed(), 6);

@@ -128,7 +128,8 @@ pub fn nothing_leaked(map: &impl TestMap) {
     });
 }
 
-/// Nothing is left but an empty root, if that, once everything is removed, and `trim` gives the rest back.
+/// Nothing is left but an empty root, if that, once everything is removed, and `trim` gives the
+/// rest back.
 pub fn comes_back<T: TestMap>(map: &T) {
     map.clear();
     assert_eq!((map.len(), map.all().next()), (0, None));

@@ -1,8 +1,10 @@
-//! The first and the last record, beside those who put others there: pops in histories, judged as a whole, and `clear`.
+//! The first and the last record, beside those who put others there: pops in histories, judged as a
+//! whole, and `clear`.
 //!
-//! A pop is about all keys at once, so here a history cannot be judged key by key, as those of [`linear`](super::linear) are: the
-//! object is the map. Histories are so short that the tester gets through their orders all the same: three threads, four
-//! calls each, on a handful of keys at either end of records that stay.
+//! A pop is about all keys at once, so here a history cannot be judged key by key, as those of
+//! [`linear`](super::linear) are: the object is the map. Histories are so short that the tester
+//! gets through their orders all the same: three threads, four calls each, on a handful of keys at
+//! either end of records that stay.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -195,7 +197,8 @@ pub fn pops_are_linearizable<T: TestMap>() {
     }
 }
 
-/// Plays until pops that threads make after `first` cannot be explained, on so many maps at most. Returns why.
+/// Plays until pops that threads make after `first` cannot be explained, on so many maps at most.
+/// Returns why.
 #[allow(dead_code, reason = "for those who plant mistakes")]
 pub fn find_mistake<T: TestMap>(maps: u64, first: fn()) -> Option<String> {
     let seed = seed();
@@ -214,7 +217,8 @@ pub fn a_map_is_cleared_beside_inserters<T: TestMap>() {
         let inserting = [(1, 7 * RECORDS), (7 * RECORDS, 40 * RECORDS)].map(|(from, to)| {
             let (map, stop) = (&map, &stop);
             scope.spawn(move || {
-                // Ever greater keys, and again from the beginning. None of them is one of those that stand.
+                // Ever greater keys, and again from the beginning. None of them is one of those
+                // that stand.
                 let keys = || (from..to).filter(|key| key % 7 > 0);
                 while !stop.load(Relaxed) {
                     for key in keys().take_while(|_| !stop.load(Relaxed)) {

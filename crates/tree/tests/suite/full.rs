@@ -1,5 +1,5 @@
-//! OutOfMemory tiers: new nodes go slow, then inserts are refused; nothing else changes, and no budget is
-//! exceeded.
+//! OutOfMemory tiers: new nodes go slow, then inserts are refused; nothing else changes, and no
+//! budget is exceeded.
 
 use std::collections::BTreeMap;
 

@@ -25,11 +25,13 @@ pub fn full(error: Error) -> OutOfMemory {
 pub trait TestMap: Sized + Send + Sync {
     /// Bytes of a node; of a leaf, where they differ.
     const NODE_BYTES: usize;
-    /// A power of two that divides all leaves' addresses, for what is kept of leaves by their address.
+    /// A power of two that divides all leaves' addresses, for what is kept of leaves by their
+    /// address.
     const APART: usize = Self::NODE_BYTES;
     /// Records that make a few hundred leaves or more.
     const MANY: u64 = 25 * Self::NODE_BYTES as u64;
-    /// Fast memory for about a quarter of these leaves, and for the many inner nodes that tiny ones need.
+    /// Fast memory for about a quarter of these leaves, and for the many inner nodes that tiny ones
+    /// need.
     const QUARTER: usize = {
         let leaves = (120 * Self::NODE_BYTES).next_multiple_of(CHUNK);
         if leaves > 11 * CHUNK {

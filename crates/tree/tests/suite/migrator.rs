@@ -34,7 +34,8 @@ pub fn step_at<T: TestMap>(map: &T, draw: &mut Draw, key: u64) {
 /// Steps after the work is done, at most, until nodes moved both ways.
 const OVERTIME: usize = 100_000;
 
-/// Moves nodes until told to stop. On a busy machine, that may be before anything was there to move; then longer.
+/// Moves nodes until told to stop. On a busy machine, that may be before anything was there to
+/// move; then longer.
 fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop: &AtomicBool) {
     while !stop.load(Relaxed) {
         let at = key(draw);
@@ -53,13 +54,15 @@ fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop
         }
         let at = key(draw);
         step_at(map, draw, at);
-        // What left fast memory is in the way until nobody is pinned who may have seen it, and others must run for that.
+        // What left fast memory is in the way until nobody is pinned who may have seen it, and
+        // others must run for that.
         map.placed().reclaim();
         std::thread::yield_now();
     }
 }
 
-/// Runs `work` while nodes on the paths to keys below `keys` move, and stops that even if `work` panics.
+/// Runs `work` while nodes on the paths to keys below `keys` move, and stops that even if `work`
+/// panics.
 pub fn beside<R>(map: &impl TestMap, draw: Draw, keys: u64, work: impl FnOnce() -> R) -> R {
     beside_at(map, draw, |draw| draw.below(keys), work)
 }
@@ -90,7 +93,8 @@ pub fn beside_at<R>(
         let _stopping = Stop(&stop);
         moving.wait();
         let done = work();
-        // What this thread replaced in fast memory waits with it, and could be in the way of all that is to go there.
+        // What this thread replaced in fast memory waits with it, and could be in the way of all
+        // that is to go there.
         map.placed().reclaim();
         done
     })

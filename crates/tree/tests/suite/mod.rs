@@ -1,9 +1,9 @@
 //! One suite for any ordered map: what every map must do, whatever its nodes look like.
 //!
-//! A map joins by implementing [`TestMap`] and one line in a test file:
-//! `suite_for!(name: Type)`. Nodes and chunks should be as small as the map allows, so that splits, merges,
-//! epochs and migrations happen on few keys. A placement joins by a line in [`placing::ALL`], and one
-//! with workers by another in [`moving::ALL`].
+//! A map joins by implementing [`TestMap`] and one line in a test file: `suite_for!(name: Type)`.
+//! Nodes and chunks should be as small as the map allows, so that splits, merges, epochs and
+//! migrations happen on few keys. A placement joins by a line in [`placing::ALL`], and one with
+//! workers by another in [`moving::ALL`].
 //!
 //! Every test draws from one seed, which it prints; `TIMBERLINE_SEED=n` repeats a run.
 

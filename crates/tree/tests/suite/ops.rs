@@ -1,4 +1,5 @@
-//! Operations as data, whoever chooses them, and what each does to a map and to the standard library's.
+//! Operations as data, whoever chooses them, and what each does to a map and to the standard
+//! library's.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, RangeBounds};
@@ -29,7 +30,8 @@ pub enum Op {
     Promote(u64),
     Demote(u64, u8),
     DemoteSubtree(u64, u8),
-    /// Something of what placements may call, about the leaf of a key: the call, and what else there is to choose.
+    /// Something of what placements may call, about the leaf of a key: the call, and what else
+    /// there is to choose.
     Ask(u64, u8, u64),
     Reclaim,
 }

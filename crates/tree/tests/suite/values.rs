@@ -1,8 +1,9 @@
 //! What maps whose values are strings of bytes must do.
 //!
-//! A map joins by implementing [`ValueMap`] and a line in a test file: `value_suite_for!(name: Type)`. It then runs through what the
-//! suite has for maps of words, too, each word written as a string of a length of its own, and through the tests below. The file has
-//! this one as a module beside the suite.
+//! A map joins by implementing [`ValueMap`] and a line in a test file: `value_suite_for!(name:
+//! Type)`. It then runs through what the suite has for maps of words, too, each word written as a
+//! string of a length of its own, and through the tests below. The file has this one as a module
+//! beside the suite.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -71,7 +72,8 @@ pub trait ValueMap: Sized + Send + Sync {
     fn bulk_load(&self, sorted: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Result<usize, Error>;
 }
 
-/// Implements [`ValueMap`] by a map's operations of the same names: keys as the first closure makes them, bounds as the second.
+/// Implements [`ValueMap`] by a map's operations of the same names: keys as the first closure makes
+/// them, bounds as the second.
 macro_rules! value_map {
     ([$($generics:tt)*] $map:ty, |$key:ident| $by:expr, |$bounds:ident| $within:expr, { $($more:tt)* }) => {
         impl<$($generics)*> ValueMap for $map {
@@ -437,8 +439,8 @@ pub fn too_long_is_an_error_that_names_the_limit<T: ValueMap>() {
 pub fn long_strings_agree_with_a_sorted_map_while_they_move<T: ValueMap>() {
     const KEYS: u64 = 60;
     let seed = seed();
-    // Free slots of one size are no room for another, and there are many sizes; and where other tests hold the epoch back, what left fast
-    // memory stays there for long.
+    // Free slots of one size are no room for another, and there are many sizes; and where other
+    // tests hold the epoch back, what left fast memory stays there for long.
     let (map, _) = make::<T>(512 * rooms::CHUNK, 16 * rooms::AMPLE);
     let strings = &map.0;
     let model = migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
@@ -474,7 +476,8 @@ pub fn long_strings_agree_with_a_sorted_map_while_they_move<T: ValueMap>() {
     check::comes_back(&map);
 }
 
-/// Writers replace strings by those of other lengths, while they move: whoever reads one reads all of it.
+/// Writers replace strings by those of other lengths, while they move: whoever reads one reads all
+/// of it.
 pub fn no_reader_sees_half_a_string<T: ValueMap>() {
     const KEYS: u64 = 40;
     let seed = seed();
@@ -571,7 +574,8 @@ pub fn a_closure_sees_what_it_replaces<T: ValueMap>() {
     check::comes_back(&map);
 }
 
-/// Whichever allocation of an operation fails: it fails, or does what it does, and the map is as it was before, or as it should be afterwards.
+/// Whichever allocation of an operation fails: it fails, or does what it does, and the map is as it
+/// was before, or as it should be afterwards.
 pub fn a_failed_allocation_changes_nothing<T: ValueMap>() {
     const RECORDS: u64 = 120;
     let (map, placing) = make::<T>(rooms::AMPLE, rooms::AMPLE);
@@ -669,7 +673,8 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
     check::reclaim_until(&*map.placed(), "what was fast", || fast(&map) == 0);
     assert_eq!(check::used(&map), all);
 
-    // As many allocations as a path takes, each of which fails once: what does not move in full does not move at all.
+    // As many allocations as a path takes, each of which fails once: what does not move in full
+    // does not move at all.
     let mut failed = 0;
     for nth in 1..200 {
         map.arenas().fail_nth(TierId::FAST, nth);

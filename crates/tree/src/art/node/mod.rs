@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! leaf    0  state u16 · heat u16 · key length u32     8  value        16  key bytes
-//! pack    0  version    8  heat u16 · count u16       16  keys[3]      40  values[3]          64 bytes
-//! row     0  version    8  keys, heat, which are there                 64  values     up to 2112 bytes
+//! pack    0  version    8  heat u16 · count u16       16  keys[3]      40  values[3]   64 bytes
+//! row     0  version    8  keys, heat, which are there       64  values      up to 2112 bytes
 //!
 //! inner   0  version word        8  prefix length u16 · count, end, kind u16
 //!   3    12  keys[3]            15  prefix[5]          20  links[3]                     32 bytes

@@ -48,7 +48,8 @@ pub const HEADER: usize = 32;
 /// The key of an entry that is not there: search need not know how many are.
 const EMPTY: u64 = u64::MAX;
 
-/// In debug builds, the payload of an entry that is not there: it looks like the root of a layer in fast memory, where none is.
+/// In debug builds, the payload of an entry that is not there: it looks like the root of a layer in
+/// fast memory, where none is.
 const POISON: u64 = 0x0bad_0bad_0bad;
 
 /// A node behind its optimistic lock; `32 + 8 × WORDS` bytes, a power of two.

@@ -10,7 +10,8 @@
 //! nodes in a row does all of it as one [`Work`], which [`Search::run`] compiles for each way and
 //! calls once.
 //!
-//! Vectors are loaded while a writer may be changing the keys: `node/racing.rs` tells why that is right.
+//! Vectors are loaded while a writer may be changing the keys: `node/racing.rs` tells why that is
+//! right.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

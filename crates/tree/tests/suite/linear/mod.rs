@@ -1,24 +1,29 @@
-//! Histories of operations side by side, judged by a checker written elsewhere: `LinearizabilityTester` of the crate `stateright`.
+//! Histories of operations side by side, judged by a checker written elsewhere:
+//! `LinearizabilityTester` of the crate `stateright`.
 //!
-//! A *history* is what three threads asked of a map in one short round, what they were answered, and from when until when each of
-//! that took; all questions and answers are numbered by one counter. It is *linearizable* if each operation can be given a
-//! moment between its question and its answer so that all of them, one after the other in this order, would be answered the same.
-//! A round ends with reads of all keys, so that what was lost does not go unseen; the next one begins with what these found.
+//! A *history* is what three threads asked of a map in one short round, what they were answered,
+//! and from when until when each of that took; all questions and answers are numbered by one
+//! counter. It is *linearizable* if each operation can be given a moment between its question and
+//! its answer so that all of them, one after the other in this order, would be answered the same. A
+//! round ends with reads of all keys, so that what was lost does not go unseen; the next one begins
+//! with what these found.
 //!
-//! **Key by key.** Linearizability is local (Herlihy, Wing: "Linearizability: a correctness condition for concurrent objects", TOPLAS
-//! 1990, §3.1): a history is linearizable if and only if what was done to each object is. All point operations are on one key, so the objects are
-//! the keys ([`cell::Cell`]), and each is judged by itself. The tester tries orders one by one, so this, and short rounds, are what make
-//! it fast.
+//! **Key by key.** Linearizability is local (Herlihy, Wing: "Linearizability: a correctness
+//! condition for concurrent objects", TOPLAS 1990, §3.1): a history is linearizable if and only if
+//! what was done to each object is. All point operations are on one key, so the objects are the
+//! keys ([`cell::Cell`]), and each is judged by itself. The tester tries orders one by one, so
+//! this, and short rounds, are what make it fast.
 //!
-//! **Scans** are promised to be linearizable record by record, not as a whole: no moment needs to exist at which all that a scan
-//! showed was there. So a scan is noted down as a read of each key that it passed: of the value that it showed, or
-//! of none, at some moment between the beginning of the scan and when it showed that record or the next one. What is promised on
-//! top is checked as well: ascending or descending order, so no record twice, and none out of bounds. Likewise `get_many` is a get
-//! of each of its keys.
+//! **Scans** are promised to be linearizable record by record, not as a whole: no moment needs to
+//! exist at which all that a scan showed was there. So a scan is noted down as a read of each key
+//! that it passed: of the value that it showed, or of none, at some moment between the beginning of
+//! the scan and when it showed that record or the next one. What is promised on top is checked as
+//! well: ascending or descending order, so no record twice, and none out of bounds. Likewise
+//! `get_many` is a get of each of its keys.
 //!
-//! **What is not seen.** The counter orders more than a map would by itself (its increments are barriers), so missing barriers may go
-//! unnoticed here; the models in `sync` are for those. A seed repeats what is asked, but not how threads meet; in
-//! `tests/interleavings.rs` it does.
+//! **What is not seen.** The counter orders more than a map would by itself (its increments are
+//! barriers), so missing barriers may go unnoticed here; the models in `sync` are for those. A seed
+//! repeats what is asked, but not how threads meet; in `tests/interleavings.rs` it does.
 
 pub mod call;
 pub mod cell;
@@ -41,7 +46,8 @@ pub const THREADS: usize = 3;
 /// Maps for one test: each placement four times, with either kind of keys.
 pub const GROUPS: u64 = placing::ALL.len() as u64 * effort::times(4);
 
-/// Held by the test that plays: beside another one, hardly two threads would meet, and they would wait longer than they play.
+/// Held by the test that plays: beside another one, hardly two threads would meet, and they would
+/// wait longer than they play.
 static PLAYING: Mutex<()> = Mutex::new(());
 
 /// How a call is made: by [`perform`], or with a mistake.
@@ -58,7 +64,8 @@ pub struct Seen {
     moved: (u64, u64),
 }
 
-/// Plays a group on a new map, and judges each round. If `moving`, nodes move meanwhile; that is called by the thread that moves them.
+/// Plays a group on a new map, and judges each round. If `moving`, nodes move meanwhile; that is
+/// called by the thread that moves them.
 pub fn judge<T: TestMap>(
     number: u64,
     seed: u64,
