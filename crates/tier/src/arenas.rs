@@ -163,7 +163,7 @@ impl Arenas {
         let class = class_of(size);
         let this = &self.tiers[tier.index()];
         if this.faults.is_due() {
-            return Err(this.out_of(tier, Limit::Budget));
+            return Err(self.out_of(tier, Limit::Budget));
         }
         let slot = match this.caches.pop(class) {
             Some(slot) => slot,
@@ -424,6 +424,21 @@ impl Arenas {
             .plan(nth, from_then_on);
     }
 
+    /// What it means that a tier has run out of something.
+    pub fn out_of(&self, id: TierId, of: Limit) -> OutOfMemory {
+        let tier = &self.tiers[id.index()];
+        let limit = match of {
+            Limit::Budget => tier.budget.limit(),
+            Limit::Addresses => tier.span.len(),
+            Limit::Machine => tier.budget.used(),
+        };
+        OutOfMemory {
+            tier: id,
+            of,
+            limit,
+        }
+    }
+
     /// A slot from the chunks, and more for later.
     #[cold]
     #[inline(never)]
@@ -433,7 +448,7 @@ impl Arenas {
             self.flush(id);
             self.refill(id, class)
         });
-        slot.map_err(|limit| self.tiers[id.index()].out_of(id, limit))
+        slot.map_err(|limit| self.out_of(id, limit))
     }
 
     fn refill(&self, id: TierId, class: usize) -> Result<usize, Limit> {
@@ -562,15 +577,6 @@ impl Drop for Arenas {
 }
 
 impl Tier {
-    fn out_of(&self, tier: TierId, of: Limit) -> OutOfMemory {
-        let limit = match of {
-            Limit::Budget => self.budget.limit(),
-            Limit::Addresses => self.span.len(),
-            Limit::Machine => self.budget.used(),
-        };
-        OutOfMemory { tier, of, limit }
-    }
-
     /// Commits what is charged.
     fn commit(&self, range: &Reservation, offset: usize, bytes: usize) -> Result<(), Limit> {
         match self.commit_faults.is_due() || range.commit(offset, bytes).is_err() {

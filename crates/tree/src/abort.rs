@@ -3,7 +3,8 @@
 use timberline_sync::Restart;
 use timberline_sync::shim::pause;
 
-use crate::{Error, OutOfMemory};
+use crate::OutOfMemory;
+use crate::error::Refused;
 
 /// See the [module's text](self). `?` makes one of a restart, a refusal, or memory that is used up.
 #[derive(Debug)]
@@ -11,7 +12,7 @@ pub enum Abort {
     /// A writer got in between: the attempt is made again.
     Restart,
     /// It fails for good; the map is as it was.
-    Refused(Error),
+    Refused(Refused),
 }
 
 impl From<Restart> for Abort {
@@ -20,8 +21,8 @@ impl From<Restart> for Abort {
     }
 }
 
-impl From<Error> for Abort {
-    fn from(refused: Error) -> Self {
+impl From<Refused> for Abort {
+    fn from(refused: Refused) -> Self {
         Abort::Refused(refused)
     }
 }
@@ -34,7 +35,7 @@ impl From<OutOfMemory> for Abort {
 
 /// Runs an optimistic attempt until it succeeds or is refused.
 #[inline(always)]
-pub fn attempt<R>(mut attempt: impl FnMut() -> Result<R, Abort>) -> Result<R, Error> {
+pub fn attempt<R>(mut attempt: impl FnMut() -> Result<R, Abort>) -> Result<R, Refused> {
     for tries in 0.. {
         match attempt() {
             Ok(result) => return Ok(result),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use timberline_tier::{ArenasError, OutOfMemory};
+use timberline_tier::{ArenasError, Limit, OutOfMemory, TierId};
 
 /// The longest key in bytes.
 pub const MAX_KEY: usize = 65_535;
@@ -41,6 +41,34 @@ impl Error {
     pub fn at(self, position: usize) -> Error {
         let error = Box::new(self);
         Error::Record { position, error }
+    }
+}
+
+/// Why a tree did not insert a record: what [`Store::error`](crate::store::Store::error) makes an
+/// [`Error`] of. In one word and without a drop, for the paths of inserts pay for either.
+#[derive(Clone, Copy, Debug)]
+pub enum Refused {
+    /// This tier ran out of this.
+    OutOfMemory(TierId, Limit),
+    /// As [`Error::KeyTooLong`], up to 4 GiB.
+    KeyTooLong(u32),
+    /// As [`Error::ValueTooLong`], up to 4 GiB.
+    ValueTooLong(u32),
+}
+
+impl From<OutOfMemory> for Refused {
+    fn from(error: OutOfMemory) -> Self {
+        Refused::OutOfMemory(error.tier, error.of)
+    }
+}
+
+impl Refused {
+    pub fn key_of(bytes: usize) -> Refused {
+        Refused::KeyTooLong(bytes.try_into().unwrap_or(u32::MAX))
+    }
+
+    pub fn value_of(bytes: usize) -> Refused {
+        Refused::ValueTooLong(bytes.try_into().unwrap_or(u32::MAX))
     }
 }
 

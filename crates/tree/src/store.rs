@@ -23,6 +23,7 @@ use timberline_tier::{Memory, OutOfMemory, TierId};
 use self::home::{Home, Waiting};
 use self::room::Room;
 use crate::Error;
+use crate::error::Refused;
 use crate::seeded::{self, Bug};
 use crate::value::{Change, ValueBlock};
 
@@ -180,17 +181,27 @@ impl<M: Memory> Store<M> {
     pub fn reclaiming<C: Change, R>(
         &self,
         change: &mut C,
-        mut attempt: impl FnMut(&mut C) -> Result<R, Error>,
-    ) -> Result<R, Error> {
+        mut attempt: impl FnMut(&mut C) -> Result<R, Refused>,
+    ) -> Result<R, Refused> {
         loop {
             let outcome = attempt(change);
-            let Err(Error::OutOfMemory(_)) = outcome else {
+            let Err(Refused::OutOfMemory(..)) = outcome else {
                 return outcome;
             };
             change.forget();
             if !self.reclaimed() {
                 return outcome;
             }
+        }
+    }
+
+    /// What a refusal is to the user.
+    #[cold]
+    pub fn error(&self, refused: Refused) -> Error {
+        match refused {
+            Refused::OutOfMemory(tier, of) => Error::OutOfMemory(self.arenas().out_of(tier, of)),
+            Refused::KeyTooLong(bytes) => Error::KeyTooLong(bytes as usize),
+            Refused::ValueTooLong(bytes) => Error::ValueTooLong(bytes as usize),
         }
     }
 

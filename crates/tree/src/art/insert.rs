@@ -16,8 +16,8 @@ use super::descent::Cursor;
 use super::fresh::{Fresh, leaf_below};
 use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
-use crate::Error;
 use crate::abort::{Abort, attempt};
+use crate::error::Refused;
 use crate::value::Change;
 
 /// What an attempt comes to: the previous value, which is there as long as the thread stays pinned.
@@ -64,7 +64,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         mut change: impl Change,
         mut out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             // Where the record is, or a row with its place, there is nothing to build.
@@ -94,7 +94,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         change: &mut C,
         guard: &Guard,
-    ) -> Result<Option<u64>, Error> {
+    ) -> Result<Option<u64>, Refused> {
         let mut insert = Insert {
             key,
             change,
@@ -169,7 +169,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         insert: &mut Insert<'_, C>,
         below: TierId,
         level: u8,
-    ) -> Result<Fresh<'_, M, R>, Error> {
+    ) -> Result<Fresh<'_, M, R>, Refused> {
         let leaf = self.fresh_leaf(leaf_below(below, level), insert.key)?;
         if C::PREPARES {
             insert.change.prepare(None, self.tier_of(leaf.link))?;

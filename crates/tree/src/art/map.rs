@@ -8,6 +8,7 @@ use timberline_tier::{Memory, Native};
 
 use super::node::{Near, Reach};
 use super::tree::Tree;
+use crate::error::Refused;
 use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
@@ -94,7 +95,7 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         key: &[u8],
         change: impl Change,
         out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, Refused> {
         self.upsert(key, change, out)
     }
 
@@ -104,7 +105,7 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, Refused> {
         self.modify(key, change, out)
     }
 

@@ -11,8 +11,8 @@ use timberline_tier::Memory;
 use super::descent::Cursor;
 use super::node::{Leaf, LockedRow, Pack, Reach, Row, Tip, number};
 use super::tree::Tree;
-use crate::Error;
 use crate::abort::{Abort, attempt};
+use crate::error::Refused;
 use crate::value::Change;
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -24,7 +24,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: impl AsRef<[u8]>,
         mut change: impl Change,
         mut out: impl FnMut(u64) -> T,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Option<T>, Refused> {
         let key = key.as_ref();
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();

@@ -43,7 +43,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             {
                 drop(guard);
                 if !self.store.reclaimed() {
-                    return Err(refused.at(loaded));
+                    return Err(self.store.error(refused).at(loaded));
                 }
             }
         }

@@ -12,6 +12,7 @@ use super::payload::{Payload, Values};
 use super::scan::{Range, Span};
 use super::tree::Tree;
 use super::{NODE_1K, Stats};
+use crate::error::Refused;
 use crate::map::{Core, Make, Map, Shared};
 use crate::range::Way;
 use crate::store::Store;
@@ -100,7 +101,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         key: &K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.upsert(key.to_word(), change, out)
     }
 
@@ -110,7 +111,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         key: &K,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.modify(key.to_word(), change, out)
     }
 

@@ -18,8 +18,8 @@ use super::fresh::Fresh;
 use super::node::{Body, Link};
 use super::payload::Payload;
 use super::tree::Tree;
-use crate::Error;
 use crate::abort::{Abort, attempt};
+use crate::error::Refused;
 use crate::seeded::{self, Bug};
 
 enum Outcome {
@@ -42,7 +42,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// # Errors
     /// There is no memory for a node. Where leaves could be merged, there is some for the next
     /// attempt, when it is reclaimed.
-    pub fn make_room(&self, place: NodeName<'_>, guard: &Guard) -> Result<(), Error> {
+    pub fn make_room(&self, place: NodeName<'_>, guard: &Guard) -> Result<(), Refused> {
         loop {
             match attempt(|| self.try_make_room(place, guard)) {
                 Ok(Outcome::Made) => return Ok(()),

@@ -8,8 +8,8 @@ use super::descent::Cursor;
 use super::node::Body;
 use super::payload::Values;
 use super::tree::Tree;
-use crate::Error;
 use crate::abort::{Abort, attempt};
+use crate::error::Refused;
 use crate::value::{Change, Keep};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
@@ -30,7 +30,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         key: u64,
         mut change: impl Change,
         mut out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| self.try_modify(key, change, &mut out, &guard))

@@ -6,10 +6,11 @@ use std::ops::{Bound, ControlFlow};
 use timberline_placement::Placed;
 
 use super::{Core, Map, Shared};
+use crate::error::Refused;
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
 use crate::value::{Change, lent};
-use crate::{Error, Key, MAX_KEY, Stats, Value};
+use crate::{Key, MAX_KEY, Stats, Value};
 
 /// A tree from byte strings to words, of values that are kept as `H` says. See [`Core`] for its
 /// methods.
@@ -39,14 +40,14 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
         key: &[u8],
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error>;
+    ) -> Result<Option<R>, Refused>;
 
     fn modify<R>(
         &self,
         key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error>;
+    ) -> Result<Option<R>, Refused>;
 
     fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R>;
 
@@ -101,11 +102,11 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         let key = key.to_bytes();
         match key.as_ref().len() {
             ..=MAX_KEY => ByteTree::upsert(self, key.as_ref(), change, out),
-            len => Err(Error::KeyTooLong(len)),
+            len => Err(Refused::key_of(len)),
         }
     }
 
@@ -115,7 +116,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         ByteTree::modify(self, key.to_bytes(), change, out)
     }
 

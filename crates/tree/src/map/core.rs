@@ -7,6 +7,7 @@ use timberline_placement::Placed;
 use timberline_tier::Memory;
 
 use super::{Map, Shared};
+use crate::error::Refused;
 use crate::range::{Approach, Way};
 use crate::store::Store;
 use crate::value::Change;
@@ -53,7 +54,7 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error>;
+    ) -> Result<Option<R>, Refused>;
 
     /// As [`upsert`](Self::upsert), of a present record only.
     fn modify<R>(
@@ -61,7 +62,7 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         key: &K::Borrowed,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error>;
+    ) -> Result<Option<R>, Refused>;
 
     /// Removes a record. Applies `out` to its value.
     fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R>;

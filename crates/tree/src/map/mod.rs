@@ -33,6 +33,7 @@ pub use self::bytes::ByteTree;
 pub use self::core::Core;
 pub use self::make::Make;
 pub use self::shared::Shared;
+use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Keep, lent, owned};
@@ -161,9 +162,10 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     #[inline]
     pub fn insert(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_kept(value);
-        V::Kept::check(value)?;
+        V::Kept::check(value).map_err(|refused| self.error(refused))?;
         let change = V::Kept::setting(self.tree.store(), value, |_| true);
-        self.tree.upsert(key, change, |before| self.own(before))
+        let before = self.tree.upsert(key, change, |before| self.own(before));
+        before.map_err(|refused| self.error(refused))
     }
 
     /// Replaces the value of a present record. Returns the previous value, `None` where there is no
@@ -175,9 +177,10 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     #[inline]
     pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_kept(value);
-        V::Kept::check(value)?;
+        V::Kept::check(value).map_err(|refused| self.error(refused))?;
         let change = V::Kept::setting(self.tree.store(), value, |_| true);
-        self.tree.modify(key, change, |before| self.own(before))
+        let before = self.tree.modify(key, change, |before| self.own(before));
+        before.map_err(|refused| self.error(refused))
     }
 
     /// Replaces the value of a present record by `change` of it, atomically. Where `change` returns
@@ -199,7 +202,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
         let change = V::Kept::making(self.tree.store(), &mut after, make);
-        self.tree.modify(key, change, |before| self.own(before))
+        let before = self.tree.modify(key, change, |before| self.own(before));
+        before.map_err(|refused| self.error(refused))
     }
 
     /// Inserts or replaces a record by `value` of the present value, atomically. Returns the new
@@ -215,7 +219,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| Some(value(now));
         let change = V::Kept::making(self.tree.store(), &mut after, make);
-        self.tree.upsert(key, change, |_| ())?;
+        let put = self.tree.upsert(key, change, |_| ());
+        put.map_err(|refused| self.error(refused))?;
         Ok(after.expect("the record is there"))
     }
 
@@ -231,14 +236,15 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         new: V::Ref<'_>,
     ) -> Result<Result<(), Option<V>>, Error> {
         let (expected, new) = (V::to_kept(expected), V::to_kept(new));
-        V::Kept::check(new)?;
+        V::Kept::check(new).map_err(|refused| self.error(refused))?;
         let is_expected = Cell::new(false);
         let change = V::Kept::setting(self.tree.store(), new, |now| {
             is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
             is_expected.get()
         });
         let other = |before| (!is_expected.get()).then(|| self.own(before));
-        Ok(match self.tree.modify(key, change, other)? {
+        let modified = self.tree.modify(key, change, other);
+        Ok(match modified.map_err(|refused| self.error(refused))? {
             Some(None) => Ok(()),
             before => Err(before.flatten()),
         })
@@ -422,6 +428,12 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The tree as a placement's workers see it.
     pub fn placed(&self) -> Arc<dyn Placed> {
         self.tree.tree()
+    }
+
+    /// What a refusal of the tree is to the user.
+    #[cold]
+    fn error(&self, refused: Refused) -> Error {
+        self.tree.store().error(refused)
     }
 
     /// A copy of the value that a word of the tree leads to. The thread is pinned.

@@ -8,10 +8,10 @@ use super::Tree;
 use super::descent::{Cursor, End};
 use super::new_layer::FreshBlock;
 use super::slice::{Lead, SLICE, has_more, path};
-use crate::Error;
 use crate::abort::{Abort, attempt};
 use crate::btree::find::NodeName;
 use crate::btree::node::Block;
+use crate::error::Refused;
 use crate::value::{Change, Keep};
 
 /// What became of an attempt to write.
@@ -32,7 +32,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         key: &[u8],
         mut change: impl Change,
         mut out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             self.put_pinned(key, change, &mut out, &self.store.pin())
         })
@@ -44,7 +44,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         change: &mut impl Change,
         out: &mut impl FnMut(u64) -> R,
         guard: &Guard,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         loop {
             match attempt(|| self.try_put(key, change, out, guard))? {
                 Put::Done(before) => return Ok(before),

@@ -7,6 +7,7 @@ use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
 use super::{NODE, Tree};
+use crate::error::Refused;
 use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
@@ -95,7 +96,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         key: &[u8],
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.upsert(key, change, out)
     }
 
@@ -105,7 +106,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         key: impl AsRef<[u8]>,
         change: impl Change,
         out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.modify(key.as_ref(), change, out)
     }
 

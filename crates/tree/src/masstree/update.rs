@@ -11,10 +11,10 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::descent::{Cursor, End, Locate};
 use super::slice::SLICE;
-use crate::Error;
 use crate::abort::{Abort, attempt};
 use crate::btree::node::Block;
 use crate::btree::tree::LockedNode;
+use crate::error::Refused;
 use crate::value::{Change, Keep};
 
 /// Where a value is.
@@ -104,7 +104,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         key: &[u8],
         mut change: impl Change,
         mut out: impl FnMut(u64) -> R,
-    ) -> Result<Option<R>, Error> {
+    ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| {

@@ -6,8 +6,9 @@
 use timberline_tier::{Memory, TierId};
 
 use super::block::ValueBlock;
+use crate::MAX_VALUE;
+use crate::error::Refused;
 use crate::store::Store;
-use crate::{Error, MAX_VALUE};
 
 /// Makes a value's word from the previous one; `None` is no record.
 pub trait Change {
@@ -16,7 +17,7 @@ pub trait Change {
 
     /// Prepares for a record with this word, in a leaf in this tier. May be called again, for
     /// others.
-    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), Error>;
+    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), Refused>;
 
     /// The word that replaces the one it was prepared for; `None` changes nothing. The leaf is
     /// locked, and takes the word.
@@ -32,7 +33,7 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     const PREPARES: bool = false;
 
     #[inline(always)]
-    fn prepare(&mut self, _: Option<u64>, _: TierId) -> Result<(), Error> {
+    fn prepare(&mut self, _: Option<u64>, _: TierId) -> Result<(), Refused> {
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl<M: Memory, F> NewBlock<'_, M, F> {
 impl<M: Memory, F: FnMut(Option<u64>, &mut dyn FnMut(&[u8]))> Change for NewBlock<'_, M, F> {
     const PREPARES: bool = true;
 
-    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), Error> {
+    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), Refused> {
         let fits = |ready: &Ready| (ready.before, ready.tier) == (before, tier);
         if self.ready.as_ref().is_some_and(fits) {
             return Ok(());
@@ -115,15 +116,15 @@ impl<M: Memory, F> Drop for NewBlock<'_, M, F> {
 }
 
 /// Whether a string is short enough for a value.
-pub(super) fn check(bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     match bytes.len() {
         ..=MAX_VALUE => Ok(()),
-        len => Err(Error::ValueTooLong(len)),
+        len => Err(Refused::value_of(len)),
     }
 }
 
 /// Makes a block in this tier, or the next slower one that has room. Returns its word.
-fn write(store: &Store<impl Memory>, tier: TierId, bytes: &[u8]) -> Result<u64, Error> {
+fn write(store: &Store<impl Memory>, tier: TierId, bytes: &[u8]) -> Result<u64, Refused> {
     check(bytes)?;
     if bytes.is_empty() {
         return Ok(ValueBlock::EMPTY);

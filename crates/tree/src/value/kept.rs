@@ -5,7 +5,7 @@ use timberline_tier::Memory;
 use super::block::ValueBlock;
 use super::change::{Change, NewBlock, check};
 use super::{Value, lent};
-use crate::Error;
+use crate::error::Refused;
 use crate::store::Store;
 
 /// How values are stored: [`Word`] or [`Bytes`], and no other way.
@@ -33,7 +33,7 @@ pub(crate) mod inner {
         type Form<'a>: Copy;
 
         /// Whether it is short enough.
-        fn check(value: Self::Form<'_>) -> Result<(), Error>;
+        fn check(value: Self::Form<'_>) -> Result<(), Refused>;
 
         /// The value that a validated word refers to, for a thread that stays pinned.
         fn open<'g>(memory: &impl Memory, word: u64) -> Self::Form<'g>;
@@ -67,7 +67,7 @@ impl inner::Keep for Word {
     type Form<'a> = u64;
 
     #[inline(always)]
-    fn check(_: Self::Form<'_>) -> Result<(), Error> {
+    fn check(_: Self::Form<'_>) -> Result<(), Refused> {
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl inner::Keep for Bytes {
     const IN_BLOCKS: bool = true;
     type Form<'a> = &'a [u8];
 
-    fn check(value: Self::Form<'_>) -> Result<(), Error> {
+    fn check(value: Self::Form<'_>) -> Result<(), Refused> {
         check(value)
     }
 
