@@ -65,6 +65,7 @@ fn plan(loads: Vec<Load>) -> Plan {
         shift_every: None,
         interval: None,
         watermarks: None,
+        worker_cores: None,
         cpu_cache: CacheSize::default(),
         seed: 42,
         nodes: [Vec::new(), Vec::new()],

@@ -23,6 +23,10 @@ pub struct Args {
     /// Request threads [default: one a core]
     #[arg(long, value_name = "N", help_heading = "Comparison")]
     threads: Option<usize>,
+    /// Set this many cores aside for workers; request threads run on the others [default: they
+    /// share all]
+    #[arg(long, value_name = "N", help_heading = "Comparison")]
+    worker_cores: Option<usize>,
     /// Maps to measure, one after the other: btree, art, masstree
     #[arg(
         long,
@@ -182,7 +186,11 @@ impl Args {
             records,
             key_bytes: self.loads.key_bytes,
             value_bytes: self.loads.value_bytes,
-            threads: self.threads.unwrap_or_else(cores),
+            threads: self.threads.unwrap_or_else(|| {
+                let aside = self.worker_cores.unwrap_or(0);
+                cores().saturating_sub(aside).max(1)
+            }),
+            worker_cores: self.worker_cores,
             budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
             placements: self.placements.clone(),
             slice_s,

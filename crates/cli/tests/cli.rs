@@ -40,6 +40,12 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     for seconds in ["0", "nan", "inf", "1e9"] {
         refuses(&["--slice", seconds], &["--slice", "0.05 to 86400"]);
     }
+    for cores in ["0", "100000"] {
+        refuses(
+            &["--worker-cores", cores],
+            &["--worker-cores", cores, "at least 1"],
+        );
+    }
     refuses(&["--warmup=-1"], &["--warmup -1", "0 to 86400"]);
     refuses(
         &["--shift-every", "0.1"],

@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::Placed;
 use pool::Pool;
 
+pub use pool::thread_cpu_time;
 pub use waker::Waker;
 
 /// When a worker wants its next step.

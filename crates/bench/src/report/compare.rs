@@ -7,6 +7,10 @@
 //! a reference is missing, or no round is left, the figure is absent rather than a division by
 //! noise.
 //!
+//! `regained` is also computed once for the whole run, by what the emulator charged a request, by
+//! throughput per second of the request threads' CPU time, and by the median latency: the first is
+//! free of noise, the second of the workers' share of the cores.
+//!
 //! A reference is an outcome with the same index, workload, records and threads. `interleave` and
 //! `oracle` must also have the same budget; `all-fast` has none, so any budget matches.
 
@@ -16,6 +20,7 @@ use super::result::{Outcome, median};
 struct Reference {
     rounds: Vec<f64>,
     fast_share: Option<f64>,
+    whole: [f64; 3],
 }
 
 /// The placement whose throughput is 0 of `regained`.
@@ -30,8 +35,19 @@ impl Reference {
         Self {
             rounds: outcome.rounds.clone(),
             fast_share: outcome.fast_share,
+            whole: whole(outcome),
         }
     }
+}
+
+/// Figures of the whole run that `regained` is computed by: charge, throughput per CPU time, and
+/// median latency. Higher is better.
+fn whole(outcome: &Outcome) -> [f64; 3] {
+    [
+        -outcome.charged_ns_per_op,
+        outcome.ops_per_cpu_s,
+        -(outcome.p50_ns as f64),
+    ]
 }
 
 /// Sets `regained` with its range, and all ratios to references; overwrites old values.
@@ -63,6 +79,12 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
                 .filter_map(|(&own, (&floor, &roof))| regained(own, floor, roof))
                 .collect()
         };
+        let own_whole = whole(outcome);
+        let regained_whole = |at: usize| {
+            let (floor, roof) = interleave.as_ref().zip(all_fast.as_ref())?;
+            regained(own_whole[at], floor.whole[at], roof.whole[at])
+        };
+        let otherwise = [0, 1, 2].map(regained_whole);
         let own = regained_by(&outcome.rounds);
         let limit = oracle
             .as_ref()
@@ -74,6 +96,11 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
         outcome.regained = median(&own);
         outcome.regained_min = own.iter().copied().reduce(f64::min);
         outcome.regained_max = own.iter().copied().reduce(f64::max);
+        [
+            outcome.regained_by_charge,
+            outcome.regained_by_cpu,
+            outcome.regained_by_p50,
+        ] = otherwise;
         outcome.regained_to_oracle = outcome
             .regained
             .zip(limit)
@@ -151,6 +178,17 @@ mod tests {
             outcome("oracle", "hs-c", &[90.0, 90.0, 90.0]),
             outcome("timberline", "hs-c", &[70.0, 85.0, 100.0]),
         ];
+        let whole = [
+            (50.0, 40.0, 500),
+            (0.0, 80.0, 250),
+            (5.0, 72.0, 300),
+            (10.0, 70.0, 350),
+        ];
+        for (outcome, (charged, per_cpu, p50)) in results.iter_mut().zip(whole) {
+            outcome.charged_ns_per_op = charged;
+            outcome.ops_per_cpu_s = per_cpu;
+            outcome.p50_ns = p50;
+        }
         results[2].fast_share = Some(0.8);
         results[3].fast_share = Some(0.6);
         fill_comparisons(&mut results);
@@ -167,6 +205,10 @@ mod tests {
         // The oracle's `regained`, by round: 50/40, 40/50, 30/50.
         close(ours.regained_to_oracle, 0.75 / 0.8);
         close(ours.fast_share_to_oracle, 0.75);
+
+        close(ours.regained_by_charge, 0.8);
+        close(ours.regained_by_cpu, 0.75);
+        close(ours.regained_by_p50, 0.6);
 
         close(results[0].regained, 0.0);
         close(results[1].regained, 1.0);

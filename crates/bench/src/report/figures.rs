@@ -132,6 +132,22 @@ pub fn regained(outcome: &Outcome) -> String {
     share_range(outcome.regained, outcome.regained_min, outcome.regained_max)
 }
 
+/// `regained` by what the emulator charged, by throughput per CPU time, and by the median latency.
+pub fn regained_otherwise(outcome: &Outcome) -> String {
+    let by = [
+        outcome.regained_by_charge,
+        outcome.regained_by_cpu,
+        outcome.regained_by_p50,
+    ];
+    by.map(share).join("/")
+}
+
+/// Slow lines of a request, and what the emulator charged for them, ns.
+pub fn slow_lines(outcome: &Outcome) -> String {
+    let (lines, charged) = (outcome.lines_slow_per_op, outcome.charged_ns_per_op);
+    format!("{lines:.2}/{charged:.0}")
+}
+
 /// Promoted and demoted nodes or pages.
 pub fn moves(outcome: &Outcome) -> String {
     format!("{}/{}", count(outcome.promoted), count(outcome.demoted))

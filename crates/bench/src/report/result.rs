@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use timberline_tier::emulator::LineCounts;
 use timberline_tier::tiering::KernelMoves;
 
 use super::machine::{Machine, utc_date};
@@ -137,6 +138,12 @@ pub struct Outcome {
     pub lines_slow_per_op: f64,
     /// Lines found in the modelled CPU cache, per request.
     pub lines_cached_per_op: f64,
+    /// What the emulator charged a request for its slow lines by definition, ns, however long it
+    /// took.
+    pub charged_ns_per_op: f64,
+    /// How long a request waited for lines that it had prefetched, ns. Unlike the charge, it
+    /// depends on the machine's speed.
+    pub waited_ns_per_op: f64,
     /// Fast lines over all lines fetched; `null` where none were counted.
     pub fast_share: Option<f64>,
 
@@ -151,6 +158,11 @@ pub struct Outcome {
     pub demoted: u64,
     /// CPU time of the background workers over the CPU time of the whole run.
     pub worker_cpu_ratio: f64,
+    /// Cores that the background workers kept busy: their CPU time over the measured time.
+    pub worker_cores: f64,
+    /// Requests per second of the request threads' CPU time: throughput if workers had cores of
+    /// their own.
+    pub ops_per_cpu_s: f64,
 
     /// Bytes in the fast tier at the end.
     pub fast_bytes: u64,
@@ -178,6 +190,13 @@ pub struct Outcome {
     pub regained_min: Option<f64>,
     /// The largest `regained` of a round.
     pub regained_max: Option<f64>,
+    /// `regained` by what the emulator charged a request: free of noise, and of what workers and
+    /// bookkeeping cost. `null` if nothing was charged.
+    pub regained_by_charge: Option<f64>,
+    /// `regained` by requests per second of the request threads' CPU time.
+    pub regained_by_cpu: Option<f64>,
+    /// `regained` by the median latency.
+    pub regained_by_p50: Option<f64>,
     /// `regained` over the oracle's `regained`.
     pub regained_to_oracle: Option<f64>,
     /// `fast_share` over the oracle's `fast_share`.
@@ -259,20 +278,16 @@ impl Outcome {
         self.p999_ns = nanos.value_at_quantile(0.999);
     }
 
-    /// Sets the lines per request from the counts of `ops` requests, and the fast share. Lines per
-    /// request are 0 if `ops` is 0.
-    pub fn set_lines(&mut self, fast: u64, slow: u64, cached: u64, ops: u64) {
-        let per_op = |lines: u64| {
-            if ops == 0 {
-                0.0
-            } else {
-                lines as f64 / ops as f64
-            }
-        };
-        self.lines_fast_per_op = per_op(fast);
-        self.lines_slow_per_op = per_op(slow);
-        self.lines_cached_per_op = per_op(cached);
-        self.fast_share = fast_share(fast, slow);
+    /// Sets the lines and charges per request from the counts of `ops` requests, and the fast
+    /// share. Figures per request are 0 if `ops` is 0.
+    pub fn set_lines(&mut self, lines: &LineCounts, ops: u64) {
+        let per_op = |count: u64| count as f64 / ops.max(1) as f64;
+        self.lines_fast_per_op = per_op(lines.fast);
+        self.lines_slow_per_op = per_op(lines.slow);
+        self.lines_cached_per_op = per_op(lines.cached);
+        self.charged_ns_per_op = per_op(lines.charged_ps) / 1000.0;
+        self.waited_ns_per_op = per_op(lines.waited_ps) / 1000.0;
+        self.fast_share = fast_share(lines.fast, lines.slow);
     }
 }
 
@@ -317,11 +332,21 @@ mod tests {
     #[test]
     fn lines_give_the_fast_share() {
         let mut outcome = Outcome::default();
-        outcome.set_lines(30, 10, 80, 10);
+        let lines = LineCounts {
+            fast: 30,
+            slow: 10,
+            cached: 80,
+            charged_ps: 1_140_000,
+            waited_ps: 500,
+            unvisited: 3,
+        };
+        outcome.set_lines(&lines, 10);
         assert_eq!(outcome.lines_fast_per_op, 3.0);
         assert_eq!(outcome.lines_cached_per_op, 8.0);
+        assert_eq!(outcome.charged_ns_per_op, 114.0);
+        assert_eq!(outcome.waited_ns_per_op, 0.05);
         assert_eq!(outcome.fast_share, Some(0.75));
-        outcome.set_lines(0, 0, 0, 0);
+        outcome.set_lines(&LineCounts::default(), 0);
         assert_eq!((outcome.fast_share, outcome.lines_slow_per_op), (None, 0.0));
     }
 

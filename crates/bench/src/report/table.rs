@@ -17,7 +17,10 @@ pub fn render(report: &Report) -> String {
     }
     text += &grid_with_bounds(&report.results, &report.meta.bounds);
     text += "\nregained: fraction of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.\n\
-             fast share: fraction of cache misses served by fast memory.\n";
+             by charge/CPU/p50: the same by what the emulator charged (without noise), by throughput per second of \
+             the request threads' CPU time, and by the median latency.\n\
+             fast share: fraction of cache misses served by fast memory.\n\
+             slow lines/ns: lines from slow memory in a request, and what the emulator charged for them.\n";
     if report
         .results
         .iter()
@@ -149,16 +152,18 @@ pub enum Side {
 }
 use Side::{Left, Right};
 
-const COLUMNS: [Column<'_>; 11] = [
+const COLUMNS: [Column<'_>; 13] = [
     ("placement", "", Left),
     ("Mops/s", "median [min, max]", Right),
     ("×inter", "leave", Right),
     ("regained", "median [min, max]", Right),
+    ("regained by", "charge/CPU/p50", Right),
     ("÷oracle", "", Right),
     ("fast", "share", Right),
+    ("slow", "lines/ns", Right),
     ("µs", "p50/p99", Right),
     ("promoted", "/demoted", Right),
-    ("worker", "CPU", Right),
+    ("worker", "cores", Right),
     ("fast memory", "used/budget", Right),
     ("B per", "record", Right),
 ];
@@ -169,11 +174,13 @@ fn row(group: &Group<'_>, outcome: &Outcome) -> Vec<String> {
         figures::throughput(outcome),
         figures::share(outcome.ratio_to_interleave),
         figures::regained(outcome),
+        figures::regained_otherwise(outcome),
         figures::share(outcome.regained_to_oracle),
         figures::share(outcome.fast_share),
+        figures::slow_lines(outcome),
         figures::micros([outcome.p50_ns, outcome.p99_ns]),
         figures::moves(outcome),
-        figures::percent(outcome.worker_cpu_ratio),
+        format!("{:.2}", outcome.worker_cores),
         figures::bytes_of(outcome.fast_bytes, outcome.fast_budget_bytes),
         format!("{:.1}", outcome.bytes_per_record),
     ]

@@ -105,6 +105,7 @@ fn write_beside(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+    use timberline_tier::emulator::LineCounts;
 
     use super::*;
     use crate::report::result::{Bounds, LevelFill, Sample};
@@ -244,7 +245,13 @@ mod tests {
             ..Outcome::default()
         };
         outcome.set_rounds(vec![0.5, 2.0]);
-        outcome.set_lines(3, 1, 8, 4);
+        let lines = LineCounts {
+            fast: 3,
+            slow: 1,
+            cached: 8,
+            ..LineCounts::default()
+        };
+        outcome.set_lines(&lines, 4);
         outcome.series = vec![Sample {
             at_s: 0.25,
             ops_per_s: 8.0,

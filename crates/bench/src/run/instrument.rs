@@ -153,7 +153,7 @@ fn loaded(
     };
     let memory = |arenas| Emulated::new(arenas, Profile::new("same", vec![same]), base);
     let row = table::row(name).ok_or_else(|| format!("unknown placement `{name}`"))?;
-    let subject = Subject::<Map>::new(row, sizes, plan, memory, &Form::default())?;
+    let subject = Subject::<Map>::new(row, sizes, plan, memory, &Form::default(), None)?;
     subject.map.memory().charge(false);
     // Loaded in order, so that nodes are the same under every placement. In random order a full
     // leaf would share records with the neighbour in its own tier.
@@ -183,6 +183,7 @@ fn plan(space: &KeySpace) -> Result<Plan, String> {
         seed: SEED,
         nodes: [Vec::new(), Vec::new()],
         cpu_cache: CacheSize::new(CACHE).map_err(|error| error.to_string())?,
+        worker_cores: None,
         page_costs: PageCosts::default(),
     })
 }

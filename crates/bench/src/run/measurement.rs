@@ -28,6 +28,7 @@ pub struct Measurement<'a, I: PlacedIndex> {
     latencies: Histogram<u64>,
     worker_seconds: f64,
     cpu_seconds: f64,
+    request_cpu_seconds: f64,
     series: Vec<Sample>,
     moves: (u64, u64),
     /// Inserts refused because memory was full; later reads of these records fail.
@@ -49,6 +50,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
             worker_seconds: 0.0,
             cpu_seconds: 0.0,
+            request_cpu_seconds: 0.0,
             series: Vec::new(),
             moves: (0, 0),
             refused: 0,
@@ -161,6 +163,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             self.moves.1 += after.1 - moves.1;
             self.worker_seconds += subject.worker_seconds() - worker;
             self.cpu_seconds += process_cpu_seconds() - cpu;
+            self.request_cpu_seconds += slice.cpu_seconds;
             self.rounds.push(slice.ops as f64 / slice.seconds);
             self.seconds += slice.seconds;
             self.ops += slice.ops;
@@ -190,16 +193,15 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             // The process's CPU time has a resolution of 10 ms, so over very short runs a part can
             // exceed the whole.
             worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
+            worker_cores: self.worker_seconds / self.seconds.max(1e-9),
+            ops_per_cpu_s: self.ops as f64 / self.request_cpu_seconds.max(1e-9),
             emulated: I::Memory::EMULATED,
             series: self.series,
             ..Outcome::default()
         };
         outcome.set_rounds(self.rounds);
         outcome.set_latencies(&self.latencies);
-        let LineCounts {
-            fast, slow, cached, ..
-        } = self.lines;
-        outcome.set_lines(fast, slow, cached, self.ops);
+        outcome.set_lines(&self.lines, self.ops);
         self.subject.describe(&mut outcome);
         if load.requests.move_on() {
             // The counted frequencies are averages over time. They bound only placements that do

@@ -5,6 +5,7 @@
 //! other maps are paused. Round `i` of one placement is comparable with round `i` of another.
 
 mod census;
+mod cores;
 mod form;
 mod index;
 mod indexes;

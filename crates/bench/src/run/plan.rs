@@ -224,6 +224,8 @@ pub struct Plan {
     pub nodes: [Vec<u32>; 2],
     /// Size of the emulator's CPU cache, for each thread.
     pub cpu_cache: CacheSize,
+    /// Cores set aside for workers; shared with request threads if `None`.
+    pub worker_cores: Option<usize>,
     /// The costs of page placements.
     pub page_costs: PageCosts,
 }

@@ -12,6 +12,7 @@ use super::schedule::{Clock, Due, Schedule, Since};
 use super::source::Source;
 use super::threads::side_by_side;
 use crate::workload::{Op, Request};
+use timberline_placement::workers::thread_cpu_time;
 
 /// Interval of checks of the clock and the stop flag, in requests.
 const BLOCK: u64 = 64;
@@ -26,6 +27,8 @@ pub struct Slice {
     pub ops: u64,
     /// Its length, s.
     pub seconds: f64,
+    /// CPU time of the request threads, s.
+    pub cpu_seconds: f64,
     /// Lines accessed by the request threads.
     pub lines: LineCounts,
     /// Latencies of the timed requests, ns. On a trace's schedule, all requests are timed, from
@@ -189,7 +192,7 @@ pub fn rehearse(
 
 fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {
     let mut slice = Slice::nothing();
-    let (start, lines) = (Instant::now(), thread_counts());
+    let (start, cpu, lines) = (Instant::now(), thread_cpu_time(), thread_counts());
     // At least once: a thread may start only after the slice's time.
     loop {
         for number in 0..BLOCK {
@@ -211,6 +214,7 @@ fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicB
         }
     }
     slice.seconds = start.elapsed().as_secs_f64();
+    slice.cpu_seconds = (thread_cpu_time() - cpu).as_secs_f64();
     slice
 }
 
@@ -220,7 +224,7 @@ fn work_to_schedule(
     meter: &Meter,
 ) -> Slice {
     let mut slice = Slice::nothing();
-    let (start, lines) = (Instant::now(), thread_counts());
+    let (start, cpu, lines) = (Instant::now(), thread_cpu_time(), thread_counts());
     while let Some(turn) = schedule.next() {
         let latency = match turn {
             Due::Make(request, due) => {
@@ -239,6 +243,7 @@ fn work_to_schedule(
         slice.latencies.saturating_record(nanos.max(1));
     }
     slice.seconds = start.elapsed().as_secs_f64();
+    slice.cpu_seconds = (thread_cpu_time() - cpu).as_secs_f64();
     slice
 }
 
@@ -255,6 +260,7 @@ impl Slice {
         Slice {
             ops: 0,
             seconds: 0.0,
+            cpu_seconds: 0.0,
             lines: LineCounts::default(),
             latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
             unanswered: 0,
@@ -267,6 +273,7 @@ impl Slice {
     fn add(&mut self, other: Slice) {
         self.ops += other.ops;
         self.seconds = self.seconds.max(other.seconds);
+        self.cpu_seconds += other.cpu_seconds;
         self.lines += other.lines;
         self.latencies.add(&other.latencies).expect("same bounds");
         self.unanswered += other.unanswered;

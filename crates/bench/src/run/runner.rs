@@ -8,6 +8,7 @@ use timberline_tier::emulator::{Base, Emulated, Profile};
 use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
+use super::cores::Cores;
 use super::index::PlacedIndex;
 use super::indexes::{Bytes, Words};
 use super::measurement::Measurement;
@@ -61,6 +62,13 @@ pub fn emulated(
     run(plan, &memory, progress, interrupted)
 }
 
+/// What maps run on.
+struct Machine<'a, M> {
+    memory: &'a dyn Fn(Arenas) -> M,
+    /// Cores set aside for workers, if any.
+    cores: Option<&'a Cores>,
+}
+
 // Only this file is generic over memory: each kind compiles all maps again.
 fn run<M: Substrate>(
     plan: &Plan,
@@ -68,6 +76,9 @@ fn run<M: Substrate>(
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
+    let cores = plan.worker_cores.map(Cores::set_aside).transpose()?;
+    let cores = cores.as_ref();
+    let machine = Machine { memory, cores };
     let mut measured = Measured::default();
     for &index in &plan.indexes {
         for load in &plan.loads {
@@ -83,7 +94,7 @@ fn run<M: Substrate>(
                 ("masstree", false) => run_one::<Bytes<Masstree<[u8], Vec<u8>, M>>>,
                 (other, _) => unreachable!("index names are checked: {other}"),
             };
-            let one = run_one(plan, load, memory, progress, interrupted)?;
+            let one = run_one(plan, load, &machine, progress, interrupted)?;
             measured.outcomes.extend(one.outcomes);
             measured.bounds.extend(one.bounds);
         }
@@ -96,7 +107,7 @@ fn run<M: Substrate>(
 fn run_one<I: PlacedIndex>(
     plan: &Plan,
     load: &Load,
-    memory: &dyn Fn(Arenas) -> I::Memory,
+    machine: &Machine<'_, I::Memory>,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
@@ -105,7 +116,7 @@ fn run_one<I: PlacedIndex>(
         tree,
         bounds,
         mut measurements,
-    } = load_all::<I>(plan, load, memory, progress, interrupted)?;
+    } = load_all::<I>(plan, load, machine, progress, interrupted)?;
     if interrupted.load(Relaxed) {
         // Half-loaded maps would miss records.
         return Ok(Measured::default());
@@ -169,7 +180,7 @@ struct Loaded<'a, I: PlacedIndex> {
 fn load_all<'a, I: PlacedIndex>(
     plan: &Plan,
     load: &'a Load,
-    memory: &dyn Fn(Arenas) -> I::Memory,
+    machine: &Machine<'_, I::Memory>,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Loaded<'a, I>, String> {
@@ -185,7 +196,7 @@ fn load_all<'a, I: PlacedIndex>(
         levels: u8::MAX,
     };
     let reference: Measurement<'a, I> =
-        load_map(ROOF, &sizes, plan, load, memory, progress, interrupted)?;
+        load_map(ROOF, &sizes, plan, load, machine, progress, interrupted)?;
     let tree = reference.subject.committed().0;
     let fast = plan.budget.bytes(tree);
     let slow = tree + tree / 10 + (256 << 10) + plan.growth(load);
@@ -204,8 +215,15 @@ fn load_all<'a, I: PlacedIndex>(
         if interrupted.load(Relaxed) {
             break;
         }
-        let mut measurement: Measurement<'a, I> =
-            load_map(placement, &sizes, plan, load, memory, progress, interrupted)?;
+        let mut measurement: Measurement<'a, I> = load_map(
+            placement,
+            &sizes,
+            plan,
+            load,
+            machine,
+            progress,
+            interrupted,
+        )?;
         if measurement.subject.is_oracle() && !interrupted.load(Relaxed) {
             progress.phase(
                 &format!("{}: counting for {placement}", load.requests.name()),
@@ -241,7 +259,7 @@ fn load_map<'a, I: PlacedIndex>(
     sizes: &Sizes,
     plan: &Plan,
     load: &'a Load,
-    memory: &dyn Fn(Arenas) -> I::Memory,
+    machine: &Machine<'_, I::Memory>,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measurement<'a, I>, String> {
@@ -251,7 +269,7 @@ fn load_map<'a, I: PlacedIndex>(
         Some(records),
     );
     let row = table::row(placement).expect("names are checked");
-    let subject = Subject::<I>::new(row, sizes, plan, memory, &load.form)?;
+    let subject = Subject::<I>::new(row, sizes, plan, machine.memory, &load.form, machine.cores)?;
     subject.map.memory().charge(false);
     subject.resume(false);
     let start = Instant::now();

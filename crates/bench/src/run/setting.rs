@@ -101,6 +101,9 @@ pub struct Setting {
     pub interval_s: Option<f64>,
     /// SIDLE's watermarks, low and high; as published if `null`.
     pub watermarks: Option<(f64, f64)>,
+    /// Cores set aside for workers; `null` if they share all with request threads.
+    #[serde(default)]
+    pub worker_cores: Option<usize>,
     /// Size of the emulator's CPU cache, bytes a thread.
     pub cpu_cache: usize,
     /// Costs of page placements, ns, such as `fault=1000`; as published if empty.
@@ -137,6 +140,17 @@ fn within(option: &str, count: usize, most: usize) -> Result<usize, BadPlan> {
     Err(BadPlan(format!("--{option} {count}: give 1 to {most}")))
 }
 
+/// Checks a number of cores to set aside for workers.
+fn cores_aside(aside: usize) -> Result<usize, BadPlan> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if (1..cores).contains(&aside) {
+        return Ok(aside);
+    }
+    Err(BadPlan(format!(
+        "--worker-cores {aside}: give at least 1; this process has {cores}, and request threads need 1 of them"
+    )))
+}
+
 impl Setting {
     /// The plan of this run.
     ///
@@ -163,6 +177,7 @@ impl Setting {
             watermarks: self.watermarks,
             cpu_cache: CacheSize::new(self.cpu_cache).map_err(line)?,
             seed: self.seed,
+            worker_cores: self.worker_cores.map(cores_aside).transpose()?,
             nodes: self.nodes.clone(),
             page_costs: PageCosts::parse(&self.page_costs).map_err(line)?,
         })
@@ -357,6 +372,7 @@ pub mod tests {
             shift_every_s: None,
             interval_s: None,
             watermarks: None,
+            worker_cores: None,
             cpu_cache: 1 << 20,
             page_costs: String::new(),
             nodes: Default::default(),

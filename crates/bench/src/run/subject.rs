@@ -16,6 +16,7 @@ use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 use timberline_tree::Stats;
 
 use super::census::Census;
+use super::cores::Cores;
 use super::form::Form;
 use super::index::PlacedIndex;
 use super::memory_hog::MemoryHog;
@@ -73,7 +74,8 @@ pub struct Sizes {
 }
 
 impl<I: PlacedIndex> Subject<I> {
-    /// An empty map under the placement of this row.
+    /// An empty map under the placement of this row, whose workers keep to their own cores if some
+    /// were set aside.
     ///
     /// # Errors
     /// One line: arenas cannot be allocated, or the budget is too small for the placement's tables.
@@ -83,6 +85,7 @@ impl<I: PlacedIndex> Subject<I> {
         plan: &Plan,
         memory: impl FnOnce(Arenas) -> I::Memory,
         form: &Form,
+        cores: Option<&Cores>,
     ) -> Result<Self, String> {
         let name = row.name;
         let total = sizes.fast + sizes.slow;
@@ -143,8 +146,13 @@ impl<I: PlacedIndex> Subject<I> {
             workers,
             oracle,
         } = made;
-        let workers = Workers::start(workers, map.placed())
-            .map_err(|error| format!("no thread for the workers of {name}: {error}"))?;
+        let start = || Workers::start(workers, map.placed());
+        let workers = match cores {
+            Some(cores) => cores.start_workers(start),
+            None => start(),
+        };
+        let workers =
+            workers.map_err(|error| format!("no thread for the workers of {name}: {error}"))?;
         Ok(Subject {
             row,
             name,

@@ -299,10 +299,10 @@ impl Shared {
     }
 
     fn step(&self, id: TaskId, mut worker: Box<dyn Worker>, tree: Arc<dyn Placed>, now: Duration) {
-        let before = cpu_time();
+        let before = thread_cpu_time();
         // State that a panicking worker broke is its own, or behind locks that survive the panic.
         let step = panic::catch_unwind(AssertUnwindSafe(|| worker.step(&*tree, now)));
-        let cpu = cpu_time().saturating_sub(before);
+        let cpu = thread_cpu_time().saturating_sub(before);
         let step = step.map_err(|payload| format!("{}: {}", worker.name(), message(&*payload)));
         match step {
             Ok(_) => drop(tree),
@@ -478,7 +478,7 @@ fn clock() -> Instant {
 }
 
 /// The time that this thread has been on a CPU.
-fn cpu_time() -> Duration {
+pub fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -89,6 +89,7 @@ impl Scale {
             shift_every_s: None,
             interval_s: None,
             watermarks: None,
+            worker_cores: None,
             profile: self.profile.clone(),
             cpu_cache: self.cpu_cache,
             page_costs: String::new(),
