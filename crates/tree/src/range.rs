@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 use timberline_tier::Memory;
 
 use crate::map::Shared;
-use crate::value::owned;
+use crate::value::{Loan, owned};
 use crate::{Key, Value};
 
 /// Which way to walk.
@@ -31,7 +31,7 @@ pub trait Ordered: Send + Sync + 'static {
         way: Way,
         from: Bound<&[u8]>,
         limit: usize,
-        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> usize;
 
     /// Has the memory fetch what lies on the way to `key`, yielding at each node.

@@ -10,7 +10,7 @@ use super::descent::{AT_ONCE, Cursor, Descent, LATER};
 use super::node::{Reach, Tip};
 use super::tree::Tree;
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, fetch, fetch_each};
+use crate::value::{Keep, Loan, fetch, fetch_each};
 
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'t, B, M, R, WHEN>);
@@ -44,9 +44,10 @@ impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// What `out` makes of the value of a key.
     #[inline(always)]
-    pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
+    pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
-        run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard)).map(out)
+        let found = run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard));
+        found.map(|word| out(Loan::new(word, &guard)))
     }
 
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
@@ -55,17 +56,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let guard = self.store.pin();
         let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
-        fetch_each::<H, _>(self.memory(), depth, lookups, found);
+        fetch_each::<H, _>(self.memory(), depth, lookups, |at, word| {
+            found(at, word.map(|word| Loan::new(word, &guard)));
+        });
     }
 
     /// What `out` makes of the value of a key, yielding at each node.
-    pub async fn get_async<H: Keep, T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
+    pub async fn get_async<H: Keep, T>(
+        &self,
+        key: &[u8],
+        out: impl FnOnce(Loan<'_>) -> T,
+    ) -> Option<T> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
-        fetch::<H, _>(self.memory(), lookup).await.map(out)
+        let found = fetch::<H, _>(self.memory(), lookup).await;
+        found.map(|word| out(Loan::new(word, &guard)))
     }
 }

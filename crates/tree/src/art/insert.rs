@@ -18,7 +18,7 @@ use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
-use crate::value::Change;
+use crate::value::{Change, Loan};
 
 /// What an attempt comes to: the previous value, which is there as long as the thread stays pinned.
 pub(super) type Put = Result<Option<u64>, Abort>;
@@ -63,7 +63,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         key: &[u8],
         mut change: impl Change,
-        mut out: impl FnMut(u64) -> T,
+        mut out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
@@ -85,7 +85,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Err(Abort::Refused(refused)) => return Err(refused),
                 Err(Abort::Restart) => self.try_upsert(key, change, &guard)?,
             };
-            Ok(before.map(&mut out))
+            Ok(before.map(|before| out(Loan::new(before, &guard))))
         })
     }
 

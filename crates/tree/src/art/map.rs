@@ -12,7 +12,7 @@ use crate::error::Refused;
 use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 use crate::{Error, Key, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
@@ -72,7 +72,7 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
     }
 
     #[inline(always)]
-    fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> T) -> Option<T> {
+    fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         self.get(key, out)
     }
 
@@ -80,12 +80,12 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         self.get_each::<H, B>(keys, depth, found);
     }
 
-    async fn get_async<T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
+    async fn get_async<T>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         self.get_async::<H, T>(key, out).await
     }
 
@@ -94,7 +94,7 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         &self,
         key: &[u8],
         change: impl Change,
-        out: impl FnMut(u64) -> T,
+        out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {
         self.upsert(key, change, out)
     }
@@ -104,17 +104,17 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
         &self,
         key: impl AsRef<[u8]>,
         change: impl Change,
-        out: impl FnMut(u64) -> T,
+        out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {
         self.modify(key, change, out)
     }
 
     #[inline(always)]
-    fn remove<T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
+    fn remove<T>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         self.remove(key, out)
     }
 
-    fn pop<T>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
+    fn pop<T>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> T) -> Option<T> {
         self.pop(way, out)
     }
 

@@ -149,7 +149,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         );
         if let Some(block) = block {
             self.store.reclaim_value(value, guard);
-            copy.set_first(block.make());
+            copy.set_first(block.make(guard));
         }
         self.replace(held, LockedTip::Leaf(locked), fresh, guard);
         let from = self.tier_of(link);

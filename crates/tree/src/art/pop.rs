@@ -16,6 +16,7 @@ use super::way::Start;
 use crate::clear;
 use crate::range::Way;
 use crate::seeded::{self, Bug};
+use crate::value::Loan;
 
 /// Which records may be removed: any one, or only the first or the last of all.
 pub(super) struct Ends<'g, R> {
@@ -95,7 +96,7 @@ impl<'g, R: Reach> Ends<'g, R> {
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Removes the first or the last record. Returns what `out` makes of its key and its value.
-    pub fn pop<T>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
+    pub fn pop<T>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> T) -> Option<T> {
         let mut key = Vec::new();
         for tries in 0.. {
             key.clear();
@@ -113,7 +114,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             let value = self.retry(|| self.try_remove(&key, &mut Ends::only(way), &guard));
             if let Some(value) = value {
-                return Some(out(&key, value));
+                return Some(out(&key, Loan::new(value, &guard)));
             }
             // Another record is at that end by now.
             pause(tries);

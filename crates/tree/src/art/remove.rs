@@ -17,6 +17,7 @@ use super::node::{
 };
 use super::pop::Ends;
 use super::tree::{Inner, Parent, Root, Tree};
+use crate::value::Loan;
 
 /// The location of a record: the node that holds it and no other, with its parent and grandparent.
 struct Location<'k, 'g, R> {
@@ -54,10 +55,10 @@ fn lock_last<'g>(tip: Tip<'g>, key: &[u8]) -> Result<(LockedTip<'g>, u64), Resta
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<T>(&self, key: &[u8], out: impl FnOnce(u64) -> T) -> Option<T> {
+    pub fn remove<T>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
         let value = self.retry(|| self.try_remove(key, &mut Ends::any(), &guard))?;
-        Some(out(value))
+        Some(out(Loan::new(value, &guard)))
     }
 
     /// Removes a record, if `ends` allow. Returns its value.

@@ -15,6 +15,7 @@ use super::walk::{Filled, Walker};
 use super::way::Start;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
+use crate::value::Loan;
 
 /// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has
 /// under way.
@@ -40,7 +41,7 @@ impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
         way: Way,
         from: Bound<&[u8]>,
         limit: usize,
-        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
         self.scan(way, Start::of(from), limit, visit)
     }
@@ -55,12 +56,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         way: Way,
         start: Start<'_>,
         limit: usize,
-        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
         if limit == 0 {
             return 0;
         }
         let guard = self.store.pin();
+        let mut visit = |key: &[u8], word| visit(key, Loan::new(word, &guard));
         let mut walker = Walker::new(self, way, start, &guard);
         let mut ring = [Link::NONE; 2 * AHEAD];
         // Links walked to and passed, records shown, and the last of these.

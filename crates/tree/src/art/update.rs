@@ -13,7 +13,7 @@ use super::node::{Leaf, LockedRow, Pack, Reach, Row, Tip, number};
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
-use crate::value::Change;
+use crate::value::{Change, Loan};
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
@@ -23,7 +23,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         key: impl AsRef<[u8]>,
         mut change: impl Change,
-        mut out: impl FnMut(u64) -> T,
+        mut out: impl FnMut(Loan<'_>) -> T,
     ) -> Result<Option<T>, Refused> {
         let key = key.as_ref();
         self.store.reclaiming(&mut change, |change| {
@@ -37,7 +37,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         self.change_in_row(row, at, false, change)?
                     }
                 };
-                Ok(before.map(&mut out))
+                Ok(before.map(|before| out(Loan::new(before, &guard))))
             })
         })
     }
@@ -54,7 +54,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let seen = leaf.value();
         if C::PREPARES {
             let tier = self.store.arenas().tier_of(leaf.address());
-            change.prepare(Some(seen), tier)?;
+            change.prepare(Some(Loan::new(seen, guard)), tier)?;
         }
         let held = leaf.lock()?;
         let before = leaf.value();

@@ -175,7 +175,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                     self.reclaim_block(old, old.slot(), guard);
                 }
                 Beside::Value(old) => {
-                    let new = old.copy_to(slot, self.memory()).word();
+                    let new = old.copy_to(slot, self.memory(), guard).word();
                     leaf.set_payload(index, P::with_value(key, payload, new));
                     self.reclaim_value(old.word(), guard);
                 }

@@ -14,7 +14,7 @@ use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, fetch, fetch_each};
+use crate::value::{Keep, Loan, fetch, fetch_each};
 
 /// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not
 /// asked for before that is over.
@@ -195,30 +195,32 @@ where
     M: Memory,
     H: Keep,
     K: Iterator<Item = u64>,
-    F: FnMut(usize, Option<u64>),
+    F: FnMut(usize, Option<Loan<'_>>),
 {
     type Output = ();
 
     #[inline(always)]
-    fn run(self, lanes: impl Lanes) {
+    fn run(mut self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
         let look_up = |key| Lookup::new(self.tree, key, &guard, lanes);
         let lookups = self.keys.map(look_up);
-        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, self.found);
+        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, |at, word| {
+            (self.found)(at, word.map(|word| Loan::new(word, &guard)));
+        });
     }
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// What `out` makes of the value of a key.
     #[inline(always)]
-    pub fn get<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
+    pub fn get<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
         let found = self.search.run(Get {
             tree: self,
             key,
             guard,
         });
-        found.map(out)
+        found.map(|word| out(Loan::new(word, guard)))
     }
 
     /// A record's value, from a leaf that may be changing.
@@ -241,7 +243,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         &self,
         keys: impl Iterator<Item = u64>,
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         self.search.run(Each {
             tree: self,
@@ -252,9 +254,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     }
 
     /// What `out` makes of the value of a key, yielding at each node.
-    pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
+    pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::new(self, key, &guard, self.search);
-        fetch::<H, _>(self.memory(), lookup).await.map(out)
+        let found = fetch::<H, _>(self.memory(), lookup).await;
+        found.map(|word| out(Loan::new(word, &guard)))
     }
 }

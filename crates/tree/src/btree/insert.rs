@@ -10,7 +10,7 @@ use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 
 enum Put<R> {
     /// With what the value before became.
@@ -25,7 +25,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         &self,
         key: u64,
         mut change: impl Change,
-        mut out: impl FnMut(u64) -> R,
+        mut out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
@@ -42,7 +42,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         &self,
         key: u64,
         change: &mut C,
-        out: &mut impl FnMut(u64) -> R,
+        out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let Cursor { leaf, found, count } = self.cursor::<true>(key, guard)?;
@@ -51,7 +51,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         }
         if C::PREPARES {
             let seen = leaf.get(|body| found.ok().map(|index| body.payload(index)))?;
-            change.prepare(seen, self.tier_of(leaf))?;
+            change.prepare(seen.map(|seen| Loan::new(seen, guard)), self.tier_of(leaf))?;
         }
         let held = leaf.upgrade()?;
         let index = found.unwrap_or_else(|index| index);
@@ -59,7 +59,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let before = found.ok().map(|index| held.payload(index));
         let Some(after) = change.change(before) else {
             held.unchanged();
-            return Ok(Put::Done(before.map(out)));
+            return Ok(Put::Done(
+                before.map(|before| out(Loan::new(before, guard))),
+            ));
         };
         let access = match found {
             Ok(index) => {
@@ -76,6 +78,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             self.reclaim_value(before, guard);
         }
         self.note_unlocked(held, access);
-        Ok(Put::Done(before.map(out)))
+        Ok(Put::Done(
+            before.map(|before| out(Loan::new(before, guard))),
+        ))
     }
 }

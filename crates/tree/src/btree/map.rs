@@ -16,7 +16,7 @@ use crate::error::Refused;
 use crate::map::{Core, Make, Map, Shared};
 use crate::range::Way;
 use crate::store::Store;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 use crate::{Error, Value, WordKey};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves: a B+tree.
@@ -77,7 +77,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     }
 
     #[inline(always)]
-    fn get<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn get<R>(&self, key: &K, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         self.get(key.to_word(), out)
     }
 
@@ -85,13 +85,13 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         &self,
         keys: &[Q],
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let words = keys.iter().map(|key| key.borrow().to_word());
         self.get_each(words, depth, found);
     }
 
-    async fn get_async<'k, R>(&'k self, key: &'k K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    async fn get_async<'k, R>(&'k self, key: &'k K, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         self.get_async(key.to_word(), out).await
     }
 
@@ -100,7 +100,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         &self,
         key: &K,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.upsert(key.to_word(), change, out)
     }
@@ -110,17 +110,17 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         &self,
         key: &K,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.modify(key.to_word(), change, out)
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &K, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn remove<R>(&self, key: &K, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         self.remove(key.to_word(), out)
     }
 
-    fn pop<R>(&self, way: Way, out: impl FnOnce(K, u64) -> R) -> Option<R> {
+    fn pop<R>(&self, way: Way, out: impl FnOnce(K, Loan<'_>) -> R) -> Option<R> {
         self.pop(way, |key, value| out(K::from_word(key), value))
     }
 
@@ -136,9 +136,9 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         &self,
         from: &K,
         limit: usize,
-        mut visit: impl FnMut(K, u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(K, Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
-        let typed = |key, value| visit(K::from_word(key), value);
+        let typed = |key, value: Loan<'_>| visit(K::from_word(key), value);
         self.scan(from.to_word(), limit, typed)
     }
 

@@ -17,17 +17,17 @@ use super::tree::Tree;
 use crate::clear::{self, GROUP};
 use crate::range::Way;
 use crate::seeded::{self, Bug};
-use crate::value::Keep;
+use crate::value::{Keep, Loan};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// Removes the first or the last record. Returns what `out` makes of its key and its value.
-    pub fn pop<R>(&self, way: Way, out: impl FnOnce(u64, u64) -> R) -> Option<R> {
+    pub fn pop<R>(&self, way: Way, out: impl FnOnce(u64, Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.pin();
         let (key, value, left) = self.retry(|| self.try_pop(way, &guard))?;
         if left < Self::UNDERFULL {
             self.shrink(NodeName::leaf(key), &guard);
         }
-        Some(out(key, value))
+        Some(out(key, Loan::new(value, &guard)))
     }
 
     /// The key, the value, and how many records are left in the leaf.

@@ -8,17 +8,17 @@ use timberline_tier::Memory;
 use super::find::NodeName;
 use super::payload::Values;
 use super::tree::{LockedNode, Tree};
-use crate::value::Keep;
+use crate::value::{Keep, Loan};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<R>(&self, key: u64, out: impl FnOnce(u64) -> R) -> Option<R> {
+    pub fn remove<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.pin();
         let (value, left) = self.retry(|| self.take(key, &guard))?;
         if left < Self::UNDERFULL {
             self.shrink(NodeName::leaf(key), &guard);
         }
-        Some(out(value))
+        Some(out(Loan::new(value, &guard)))
     }
 
     /// Removes a record from its leaf. Returns its value, which is there as long as the thread

@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::{Descent, LeafLater};
@@ -22,7 +22,7 @@ use super::tree::{Tree, address};
 use crate::map::Shared;
 use crate::range::Approach;
 use crate::traverse::{Yielding, yield_now};
-use crate::value::{Keep, owned};
+use crate::value::{Keep, Loan, owned};
 use crate::{Value, WordKey};
 
 /// A record as words.
@@ -77,7 +77,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         key: u64,
         span: Span,
         entries: &mut Vec<Record>,
-        take: impl FnMut(Record),
+        mut take: impl FnMut(u64, Loan<'_>),
     ) -> (u64, u64) {
         let guard = self.store.pin();
         let fences = self.retry(|| {
@@ -86,7 +86,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             self.note(leaf, Access::Reuse);
             Ok(fences)
         });
-        entries.drain(..).for_each(take);
+        for (key, value) in entries.drain(..) {
+            take(key, Loan::new(value, &guard));
+        }
         fences
     }
 
@@ -116,7 +118,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         &self,
         from: u64,
         limit: usize,
-        mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(u64, Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
         let guard = self.store.pin();
         let mut records = Vec::with_capacity(Self::CAPACITY);
@@ -132,7 +134,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 self.retry(|| self.next_leaf(&mut path, span, left, &mut records, &guard));
             for &(key, value) in &records {
                 seen += 1;
-                if visit(key, value).is_break() {
+                if visit(key, Loan::new(value, &guard)).is_break() {
                     return seen;
                 }
             }
@@ -178,13 +180,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 
     /// Has the CPU fetch the leaf after the one that covers `key`, while that is read.
     fn prefetch_beyond(&self, path: &Option<Parent<'_, WORDS>>, key: u64) {
-        if let Some(Parent::Node(parent)) = path {
-            self.prefetch_next(parent, key);
-        }
-    }
-
-    /// Has the CPU fetch the leaf after the one that covers `key`, if that is below this node.
-    fn prefetch_next(&self, parent: &Snapshot<'_, Body<WORDS>>, key: u64) {
+        let Some(Parent::Node(parent)) = path else {
+            return;
+        };
         let next = parent.get(|body| {
             let next = body.child_for(self.search, key) + 1;
             (next < body.count()).then(|| body.child(next))
@@ -201,9 +199,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let mut descent = Descent::<_, _, _, LeafLater, _>::new(self, key, &guard, self.search);
         let (leaf, _) = Yielding(&mut descent).await;
         self.memory().prefetch(address(leaf.of()), Self::BYTES);
-        if let Some((parent, ..)) = &descent.below {
-            self.prefetch_next(parent, key);
-        }
+        let parent = descent.below.map(|(parent, ..)| Parent::Node(parent));
+        self.prefetch_beyond(&parent, key);
         yield_now().await;
     }
 }
@@ -258,7 +255,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Iterator for Range<K, 
 
     fn next(&mut self) -> Option<(K, V)> {
         while self.front.is_empty() && !self.unread.is_empty() {
-            let take = |(key, value)| {
+            let take = |key, value: Loan<'_>| {
                 let value = owned(self.tree.memory(), value);
                 self.front.push_back((key, value));
             };
@@ -285,7 +282,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> DoubleEndedIterator
 {
     fn next_back(&mut self) -> Option<(K, V)> {
         while self.back.is_empty() && !self.unread.is_empty() {
-            let take = |(key, value)| {
+            let take = |key, value: Loan<'_>| {
                 let value = owned(self.tree.memory(), value);
                 self.back.push_back((key, value));
             };

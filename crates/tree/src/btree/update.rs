@@ -10,7 +10,7 @@ use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// The leaf of a present record, and the record's index there.
@@ -29,7 +29,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         &self,
         key: u64,
         mut change: impl Change,
-        mut out: impl FnMut(u64) -> R,
+        mut out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
@@ -41,7 +41,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         &self,
         key: u64,
         change: &mut C,
-        out: &mut impl FnMut(u64) -> R,
+        out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<Option<R>, Abort> {
         let Some((leaf, index)) = self.record(key, guard)? else {
@@ -49,7 +49,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         };
         if C::PREPARES {
             let before = leaf.get(|body| body.payload(index))?;
-            change.prepare(Some(before), self.tier_of(leaf))?;
+            change.prepare(Some(Loan::new(before, guard)), self.tier_of(leaf))?;
         }
         let held = leaf.upgrade()?;
         self.charge_payload(&held, index);
@@ -63,6 +63,6 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             }
             None => held.unchanged(),
         }
-        Ok(Some(out(before)))
+        Ok(Some(out(Loan::new(before, guard))))
     }
 }

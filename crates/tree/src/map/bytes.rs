@@ -9,7 +9,7 @@ use super::{Core, Map, Shared};
 use crate::error::Refused;
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
-use crate::value::{Change, lent};
+use crate::value::{Change, Loan, lent};
 use crate::{Key, MAX_KEY, Stats, Value};
 
 /// A tree from byte strings to words, of values that are kept as `H` says. See [`Core`] for its
@@ -19,19 +19,19 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
 
     fn store(&self) -> &Store<Self::Memory>;
 
-    fn get<R>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> R) -> Option<R>;
+    fn get<R>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
 
     fn get_each<B: AsRef<[u8]>>(
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     );
 
     fn get_async<R>(
         &self,
         key: &[u8],
-        out: impl FnOnce(u64) -> R,
+        out: impl FnOnce(Loan<'_>) -> R,
     ) -> impl Future<Output = Option<R>>;
 
     /// The key has at most [`MAX_KEY`] bytes.
@@ -39,19 +39,19 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
         &self,
         key: &[u8],
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
 
     fn modify<R>(
         &self,
         key: impl AsRef<[u8]>,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
 
-    fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R>;
+    fn remove<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
 
-    fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> R) -> Option<R>;
+    fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R>;
 
     fn clear(&self);
 
@@ -73,7 +73,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
     }
 
     #[inline(always)]
-    fn get<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn get<R>(&self, key: &K::Borrowed, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         ByteTree::get(self, key.to_bytes(), out)
     }
 
@@ -81,7 +81,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         &self,
         keys: &[Q],
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let keys = keys.iter().map(|key| key.borrow().to_bytes());
         ByteTree::get_each(self, keys, depth, found);
@@ -90,7 +90,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
     async fn get_async<'k, R>(
         &'k self,
         key: &'k K::Borrowed,
-        out: impl FnOnce(u64) -> R,
+        out: impl FnOnce(Loan<'_>) -> R,
     ) -> Option<R> {
         let key = key.to_bytes();
         ByteTree::get_async(self, key.as_ref(), out).await
@@ -101,7 +101,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         &self,
         key: &K::Borrowed,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         let key = key.to_bytes();
         match key.as_ref().len() {
@@ -115,17 +115,17 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         &self,
         key: &K::Borrowed,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         ByteTree::modify(self, key.to_bytes(), change, out)
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         ByteTree::remove(self, key.to_bytes().as_ref(), out)
     }
 
-    fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, u64) -> R) -> Option<R> {
+    fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, Loan<'_>) -> R) -> Option<R> {
         ByteTree::pop(self, way, |key, value| out(K::from_bytes(key), value))
     }
 
@@ -146,11 +146,11 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
         &self,
         from: &K::Borrowed,
         limit: usize,
-        mut visit: impl FnMut(K::Owned, u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::Owned, Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
         let from = from.to_bytes();
         let from = Bound::Included(from.as_ref());
-        let typed = |key: &[u8], value| visit(K::from_bytes(key), value);
+        let typed = |key: &[u8], value: Loan<'_>| visit(K::from_bytes(key), value);
         self.walk(Way::Forward, from, limit, typed)
     }
 
@@ -178,7 +178,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let from = from.to_bytes();
         let from = Bound::Included(from.as_ref());
         let memory = self.memory();
-        let typed = |key: &[u8], value| visit(key, lent::<V>(memory, value));
+        let typed = |key: &[u8], value: Loan<'_>| visit(key, lent::<V>(memory, value));
         self.tree.walk(Way::Forward, from, limit, typed)
     }
 }

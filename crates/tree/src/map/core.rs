@@ -10,7 +10,7 @@ use super::{Map, Shared};
 use crate::error::Refused;
 use crate::range::{Approach, Way};
 use crate::store::Store;
-use crate::value::Change;
+use crate::value::{Change, Loan};
 use crate::{Error, Key, Stats, Value};
 
 /// A tree from keys `K` to the words of values `V`. Where a closure gets a value's word, the word
@@ -30,21 +30,21 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
     fn store(&self) -> &Store<Self::Memory>;
 
     /// Applies `out` to the value of a key.
-    fn get<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R>;
+    fn get<R>(&self, key: &K::Borrowed, out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
 
     /// Calls `found` with each key's position and value. `depth` lookups overlap.
     fn get_each<Q: Borrow<K::Borrowed>>(
         &self,
         keys: &[Q],
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     );
 
     /// As [`get`](Self::get), yielding at each node.
     fn get_async<'k, R>(
         &'k self,
         key: &'k K::Borrowed,
-        out: impl FnOnce(u64) -> R,
+        out: impl FnOnce(Loan<'_>) -> R,
     ) -> impl Future<Output = Option<R>>;
 
     /// Inserts or replaces by `change` of the present value, atomically. Applies `out` to the
@@ -53,7 +53,7 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         &self,
         key: &K::Borrowed,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
 
     /// As [`upsert`](Self::upsert), of a present record only.
@@ -61,14 +61,14 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         &self,
         key: &K::Borrowed,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
 
     /// Removes a record. Applies `out` to its value.
-    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(u64) -> R) -> Option<R>;
+    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
 
     /// Removes the first record in one direction, as one step. Applies `out` to its key and value.
-    fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, u64) -> R) -> Option<R>;
+    fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, Loan<'_>) -> R) -> Option<R>;
 
     /// Removes all records that are there throughout.
     fn clear(&self);
@@ -86,7 +86,7 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         &self,
         from: &K::Borrowed,
         limit: usize,
-        visit: impl FnMut(K::Owned, u64) -> ControlFlow<()>,
+        visit: impl FnMut(K::Owned, Loan<'_>) -> ControlFlow<()>,
     ) -> usize;
 
     /// Loads ascending records into a map of this tree.

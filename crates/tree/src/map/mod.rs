@@ -36,7 +36,7 @@ pub use self::shared::Shared;
 use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
-use crate::value::{Keep, lent, owned};
+use crate::value::{Keep, Loan, lent, owned};
 use crate::{AsyncRange, Error, Key, KeyRange, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
@@ -81,7 +81,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// so `read` should be brief.
     #[inline]
     pub fn get_with<R>(&self, key: &K::Borrowed, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
-        let read = |value| read(lent::<V>(self.memory(), value));
+        let read = |value: Loan<'_>| read(lent::<V>(self.memory(), value));
         self.tree.get(key, read)
     }
 
@@ -242,7 +242,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
             is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
             is_expected.get()
         });
-        let other = |before| (!is_expected.get()).then(|| self.own(before));
+        let other = |before: Loan<'_>| (!is_expected.get()).then(|| self.own(before));
         let modified = self.tree.modify(key, change, other);
         Ok(match modified.map_err(|refused| self.error(refused))? {
             Some(None) => Ok(()),
@@ -268,13 +268,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// Removes the record with the least key, and returns it. The two are one step: no other thread
     /// puts a lesser one there in between.
     pub fn pop_first(&self) -> Option<(K::Owned, V)> {
-        let own = |key, value| (key, self.own(value));
+        let own = |key, value: Loan<'_>| (key, self.own(value));
         self.tree.pop(Way::Forward, own)
     }
 
     /// Removes the record with the greatest key, and returns it, as one step.
     pub fn pop_last(&self) -> Option<(K::Owned, V)> {
-        let own = |key, value| (key, self.own(value));
+        let own = |key, value: Loan<'_>| (key, self.own(value));
         self.tree.pop(Way::Backward, own)
     }
 
@@ -336,7 +336,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         mut visit: impl FnMut(K::Owned, V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         let memory = self.memory();
-        let typed = |key, value| visit(key, lent::<V>(memory, value));
+        let typed = |key, value: Loan<'_>| visit(key, lent::<V>(memory, value));
         self.tree.scan(from, limit, typed)
     }
 
@@ -438,8 +438,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// A copy of the value that a word of the tree leads to. The thread is pinned.
     #[inline(always)]
-    fn own(&self, word: u64) -> V {
-        owned(self.memory(), word)
+    fn own(&self, loan: Loan<'_>) -> V {
+        owned(self.memory(), loan)
     }
 }
 

@@ -13,7 +13,7 @@ use super::descent::{Descent, End};
 use super::slice::SLICE;
 use crate::btree::node::{Block, Body, Lanes, Work};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, fetch, fetch_each};
+use crate::value::{Keep, Loan, fetch, fetch_each};
 
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
@@ -121,30 +121,32 @@ where
     M: Memory,
     H: Keep,
     I: Iterator<Item = &'k [u8]>,
-    F: FnMut(usize, Option<u64>),
+    F: FnMut(usize, Option<Loan<'_>>),
 {
     type Output = ();
 
     #[inline(always)]
-    fn run(self, lanes: impl Lanes) {
+    fn run(mut self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
         let look_up = |key| Lookup::<_, _, _, true, _>::new(self.tree, key, &guard, lanes);
         let lookups = self.keys.map(look_up);
-        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, self.found);
+        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, |at, word| {
+            (self.found)(at, word.map(|word| Loan::new(word, &guard)));
+        });
     }
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// What `out` makes of the value of a key.
     #[inline]
-    pub fn get<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+    pub fn get<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
         let found = self.search.run(Get {
             tree: self,
             key,
             guard,
         });
-        found.map(out)
+        found.map(|word| out(Loan::new(word, guard)))
     }
 
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
@@ -153,7 +155,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
         depth: usize,
-        found: impl FnMut(usize, Option<u64>),
+        found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         self.search.run(Each {
             tree: self,
@@ -164,9 +166,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     }
 
     /// What `out` makes of the value of a key, yielding at each node.
-    pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+    pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, true, _>::new(self, key, &guard, self.search);
-        fetch::<H, _>(self.memory(), lookup).await.map(out)
+        let found = fetch::<H, _>(self.memory(), lookup).await;
+        found.map(|word| out(Loan::new(word, &guard)))
     }
 }

@@ -12,7 +12,7 @@ use crate::abort::{Abort, attempt};
 use crate::btree::find::NodeName;
 use crate::btree::node::Block;
 use crate::error::Refused;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 
 /// What became of an attempt to write.
 enum Put<R> {
@@ -31,7 +31,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         mut change: impl Change,
-        mut out: impl FnMut(u64) -> R,
+        mut out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             self.put_pinned(key, change, &mut out, &self.store.pin())
@@ -42,7 +42,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         change: &mut impl Change,
-        out: &mut impl FnMut(u64) -> R,
+        out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<Option<R>, Refused> {
         loop {
@@ -66,7 +66,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         change: &mut C,
-        out: &mut impl FnMut(u64) -> R,
+        out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let cursor = self.cursor(key, guard);

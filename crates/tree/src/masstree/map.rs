@@ -11,7 +11,7 @@ use crate::error::Refused;
 use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 use crate::{Error, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
@@ -62,7 +62,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
     }
 
     #[inline(always)]
-    fn get<R>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn get<R>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         self.get(key.as_ref(), out)
     }
 
@@ -70,7 +70,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         &self,
         mut keys: impl Iterator<Item = B>,
         depth: usize,
-        mut found: impl FnMut(usize, Option<u64>),
+        mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         // Keys may lie on the stack, where they have to stay as long as lookups are under way.
         const GROUP: usize = 256;
@@ -86,7 +86,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         }
     }
 
-    async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+    async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         self.get_async(key, out).await
     }
 
@@ -95,7 +95,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.upsert(key, change, out)
     }
@@ -105,17 +105,17 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
         &self,
         key: impl AsRef<[u8]>,
         change: impl Change,
-        out: impl FnMut(u64) -> R,
+        out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.modify(key.as_ref(), change, out)
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+    fn remove<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         self.remove(key, out)
     }
 
-    fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> R) -> Option<R> {
+    fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R> {
         self.pop(way, out)
     }
 

@@ -125,7 +125,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         let mut word = old.word();
         if let Some(copy) = rooms.value {
             self.reclaim_value(word, guard);
-            word = copy.make();
+            word = copy.make(guard);
         }
         let payload = match (rooms.entry, is_layer) {
             (Some(room), false) => Lead::Record(room.block(word, &[entry.rest])).payload(),

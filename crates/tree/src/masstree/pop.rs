@@ -15,14 +15,14 @@ use crate::btree::node::{Body, Link};
 use crate::clear;
 use crate::range::Way;
 use crate::seeded::{self, Bug};
-use crate::value::Keep;
+use crate::value::{Keep, Loan};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// Removes the first or the last record. Returns what `out` makes of its key and its value.
-    pub fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], u64) -> R) -> Option<R> {
+    pub fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R> {
         let (guard, mut key) = (self.store.pin(), Vec::new());
         let value = self.retry(|| self.try_pop(way, &mut key, &guard))?;
-        Some(out(&key, value))
+        Some(out(&key, Loan::new(value, &guard)))
     }
 
     fn try_pop(&self, way: Way, key: &mut Vec<u8>, guard: &Guard) -> Result<Option<u64>, Restart> {
@@ -77,7 +77,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                     }
                     if seeded::has(Bug::PoppedInTwoSteps) {
                         std::thread::yield_now();
-                        return self.remove(key, |value| value).ok_or(Restart).map(Some);
+                        return self.take(key, guard).ok_or(Restart).map(Some);
                     }
                     let held = leaf.upgrade()?;
                     if passed.iter().any(|leaf| leaf.validate().is_err()) {

@@ -11,7 +11,7 @@ use super::slice::path;
 use super::update::Home;
 use crate::btree::find::NodeName;
 use crate::btree::tree::LockedNode;
-use crate::value::Keep;
+use crate::value::{Keep, Loan};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// Locks the leaf of a present record.
@@ -27,18 +27,25 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     }
 
     /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<R>(&self, key: &[u8], out: impl FnOnce(u64) -> R) -> Option<R> {
+    pub fn remove<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.pin();
+        let value = self.take(key, &guard)?;
+        Some(out(Loan::new(value, &guard)))
+    }
+
+    /// Removes a record. Returns its value, which is there as long as the guard lives.
+    #[inline(always)]
+    pub(super) fn take(&self, key: &[u8], guard: &Guard) -> Option<u64> {
         let (value, left, depth, word) = self.retry(|| {
-            let cursor = self.cursor(key, &guard);
+            let cursor = self.cursor(key, guard);
             let Some((held, home)) = self.hold(key, &cursor)? else {
                 return Ok(None);
             };
-            let (value, left) = self.take_at(held, home, &guard);
+            let (value, left) = self.take_at(held, home, guard);
             Ok(Some((value, left, cursor.depth, cursor.word)))
         })?;
-        self.shrink_after(left, &key[..depth], word, &guard);
-        Some(out(value))
+        self.shrink_after(left, &key[..depth], word, guard);
+        Some(value)
     }
 
     /// Removes a record from its leaf. Returns its value, which is there as long as the thread

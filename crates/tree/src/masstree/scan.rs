@@ -21,7 +21,7 @@ use crate::btree::node::{Body, Link};
 use crate::btree::tree::node_address;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
-use crate::value::Keep;
+use crate::value::{Keep, Loan};
 
 /// A border node on the way.
 struct Frame<'g, const WORDS: usize> {
@@ -86,7 +86,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
         way: Way,
         from: Bound<&[u8]>,
         limit: usize,
-        mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> usize {
         if limit == 0 {
             return 0;
@@ -180,11 +180,12 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
     fn run(
         &mut self,
         from: Bound<&[u8]>,
-        visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> Result<(), Restart> {
+        let guard = self.guard;
         let mut visit = |wanted: &mut usize, key: &[u8], value: u64| {
             *wanted -= 1;
-            visit(key, value).is_break() || *wanted == 0
+            visit(key, Loan::new(value, guard)).is_break() || *wanted == 0
         };
         if self.frames.is_empty() {
             let (node, height) = self.tree.top(self.guard)?;

@@ -15,7 +15,7 @@ use crate::abort::{Abort, attempt};
 use crate::btree::node::Block;
 use crate::btree::tree::LockedNode;
 use crate::error::Refused;
-use crate::value::{Change, Keep};
+use crate::value::{Change, Keep, Loan};
 
 /// Where a value is.
 #[derive(Clone, Copy)]
@@ -77,12 +77,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         home: Home,
         cursor: &Cursor<'_, WORDS>,
         change: &mut C,
-        out: &mut impl FnMut(u64) -> R,
+        out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<R, Abort> {
         if C::PREPARES {
             let seen = Self::seen(home, cursor)?;
-            change.prepare(Some(seen), self.tier_of(cursor.leaf))?;
+            change.prepare(Some(Loan::new(seen, guard)), self.tier_of(cursor.leaf))?;
         }
         let held = cursor.leaf.upgrade()?;
         let before = home.value(&held);
@@ -94,7 +94,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             }
             None => held.unchanged(),
         }
-        Ok(out(before))
+        Ok(out(Loan::new(before, guard)))
     }
 
     /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
@@ -103,7 +103,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         mut change: impl Change,
-        mut out: impl FnMut(u64) -> R,
+        mut out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();

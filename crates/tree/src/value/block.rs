@@ -13,6 +13,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use timberline_sync::epoch::Pinned;
 use timberline_tier::{Arenas, Memory, slot_size};
 
 use crate::MAX_VALUE;
@@ -104,14 +105,13 @@ impl ValueBlock {
         Self::slot_for(self.len)
     }
 
-    /// Starts reading the string: it stays valid as long as the thread stays pinned, which is as
-    /// long as any caller here keeps it.
+    /// The string, which stays there as long as the guard lives under which its word was read.
     #[inline(always)]
-    pub fn read<'g>(self, memory: &impl Memory) -> &'g [u8] {
+    pub fn read<'g>(self, memory: &impl Memory, _pinned: Pinned<'g>) -> &'g [u8] {
         memory.charge_access(self.address, self.len);
         // SAFETY: words of blocks come out of leaves by validated reads, or from under their locks;
-        // a block is not freed while a thread is pinned that may have seen its word. `write` made
-        // it this long, and nobody writes to it again.
+        // a block is not freed while the guard lives that its word was read under. `write` made it
+        // this long, and nobody writes to it again.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) }
     }
 
@@ -122,8 +122,13 @@ impl ValueBlock {
     }
 
     /// Makes a copy in a slot of the same size.
-    pub fn copy_to(self, slot: NonNull<u8>, memory: &impl Memory) -> ValueBlock {
+    pub fn copy_to<'g>(
+        self,
+        slot: NonNull<u8>,
+        memory: &impl Memory,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> ValueBlock {
         memory.charge_access(slot.as_ptr() as usize, self.len);
-        ValueBlock::write(slot, self.read(memory))
+        ValueBlock::write(slot, self.read(memory, pinned.into()))
     }
 }

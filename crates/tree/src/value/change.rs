@@ -5,6 +5,7 @@
 
 use timberline_tier::{Memory, TierId};
 
+use super::Loan;
 use super::block::ValueBlock;
 use crate::MAX_VALUE;
 use crate::error::Refused;
@@ -17,7 +18,7 @@ pub trait Change {
 
     /// Prepares for a record with this word, in a leaf in this tier. May be called again, for
     /// others.
-    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), Refused>;
+    fn prepare(&mut self, before: Option<Loan<'_>>, tier: TierId) -> Result<(), Refused>;
 
     /// The word that replaces the one it was prepared for; `None` changes nothing. The leaf is
     /// locked, and takes the word.
@@ -33,7 +34,7 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     const PREPARES: bool = false;
 
     #[inline(always)]
-    fn prepare(&mut self, _: Option<u64>, _: TierId) -> Result<(), Refused> {
+    fn prepare(&mut self, _: Option<Loan<'_>>, _: TierId) -> Result<(), Refused> {
         Ok(())
     }
 
@@ -60,7 +61,7 @@ struct Ready {
     after: Option<u64>,
 }
 
-impl<'s, M: Memory, F: FnMut(Option<u64>, &mut dyn FnMut(&[u8]))> NewBlock<'s, M, F> {
+impl<'s, M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> NewBlock<'s, M, F> {
     pub fn new(store: &'s Store<M>, make: F) -> Self {
         let ready = None;
         NewBlock { store, make, ready }
@@ -76,17 +77,18 @@ impl<M: Memory, F> NewBlock<'_, M, F> {
     }
 }
 
-impl<M: Memory, F: FnMut(Option<u64>, &mut dyn FnMut(&[u8]))> Change for NewBlock<'_, M, F> {
+impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for NewBlock<'_, M, F> {
     const PREPARES: bool = true;
 
-    fn prepare(&mut self, before: Option<u64>, tier: TierId) -> Result<(), Refused> {
+    fn prepare(&mut self, loan: Option<Loan<'_>>, tier: TierId) -> Result<(), Refused> {
+        let before = loan.map(|loan| loan.word);
         let fits = |ready: &Ready| (ready.before, ready.tier) == (before, tier);
         if self.ready.as_ref().is_some_and(fits) {
             return Ok(());
         }
         self.discard();
         let (store, mut made) = (self.store, Ok(None));
-        (self.make)(before, &mut |bytes| {
+        (self.make)(loan, &mut |bytes| {
             made = write(store, tier, bytes).map(Some);
         });
         let after = made?;

@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 
+use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::block::ValueBlock;
@@ -46,9 +47,9 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
     }
 
     /// Makes the copy. Returns the word that refers to it.
-    pub fn make(mut self) -> u64 {
+    pub fn make(mut self, guard: &Guard) -> u64 {
         let slot = self.slot.take().expect("made once");
-        self.old.copy_to(slot, &self.store.memory).word()
+        self.old.copy_to(slot, &self.store.memory, guard).word()
     }
 }
 

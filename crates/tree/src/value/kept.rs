@@ -4,7 +4,7 @@ use timberline_tier::Memory;
 
 use super::block::ValueBlock;
 use super::change::{Change, NewBlock, check};
-use super::{Value, lent};
+use super::{Loan, Value, lent};
 use crate::error::Refused;
 use crate::store::Store;
 
@@ -35,8 +35,8 @@ pub(crate) mod inner {
         /// Whether it is short enough.
         fn check(value: Self::Form<'_>) -> Result<(), Refused>;
 
-        /// The value that a validated word refers to, for a thread that stays pinned.
-        fn open<'g>(memory: &impl Memory, word: u64) -> Self::Form<'g>;
+        /// The value that a word refers to.
+        fn open<'g>(memory: &impl Memory, loan: Loan<'g>) -> Self::Form<'g>;
 
         /// Whether two are equal.
         fn same(one: Self::Form<'_>, two: Self::Form<'_>) -> bool;
@@ -72,8 +72,8 @@ impl inner::Keep for Word {
     }
 
     #[inline(always)]
-    fn open<'g>(_: &impl Memory, word: u64) -> Self::Form<'g> {
-        word
+    fn open<'g>(_: &impl Memory, loan: Loan<'g>) -> Self::Form<'g> {
+        loan.word
     }
 
     #[inline(always)]
@@ -117,8 +117,8 @@ impl inner::Keep for Bytes {
     }
 
     #[inline(always)]
-    fn open<'g>(memory: &impl Memory, word: u64) -> Self::Form<'g> {
-        ValueBlock::of(word).map_or(&[], |block| block.read(memory))
+    fn open<'g>(memory: &impl Memory, loan: Loan<'g>) -> Self::Form<'g> {
+        ValueBlock::of(loan.word).map_or(&[], |block| block.read(memory, loan.pinned))
     }
 
     fn same(one: Self::Form<'_>, two: Self::Form<'_>) -> bool {
@@ -136,8 +136,8 @@ impl inner::Keep for Bytes {
     ) -> impl Change {
         NewBlock::new(
             store,
-            move |before: Option<u64>, put: &mut dyn FnMut(&[u8])| {
-                if when(before.map(|word| Self::open(&store.memory, word))) {
+            move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
+                if when(before.map(|loan| Self::open(&store.memory, loan))) {
                     put(value);
                 }
             },
@@ -151,8 +151,8 @@ impl inner::Keep for Bytes {
     ) -> impl Change {
         NewBlock::new(
             store,
-            move |before: Option<u64>, put: &mut dyn FnMut(&[u8])| {
-                *after = make(before.map(|word| lent::<V>(&store.memory, word)));
+            move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
+                *after = make(before.map(|loan| lent::<V>(&store.memory, loan)));
                 if let Some(value) = after {
                     put(V::to_kept(value.lend()));
                 }

@@ -28,6 +28,7 @@ pub(crate) use fetched::{fetch, fetch_each};
 pub(crate) use kept::inner::Keep;
 pub use kept::{Bytes, Kept, Word};
 
+use timberline_sync::epoch::Pinned;
 use timberline_tier::Memory;
 
 /// The stored form of a value: a word for [`Word`], `&[u8]` for [`Bytes`].
@@ -100,17 +101,34 @@ pub trait Value: Sized + Send + Sync + 'static {
     fn from_kept(kept: Form<'_, Self>) -> Self::Ref<'_>;
 }
 
-/// The value that a map's word refers to. The word is validated, and the thread stays pinned.
-#[inline(always)]
-pub(crate) fn lent<'g, V: Value>(memory: &impl Memory, word: u64) -> V::Ref<'g> {
-    V::from_kept(V::Kept::open(memory, word))
+/// A value's word, lent for as long as the guard lives that it was read under: the block that it
+/// refers to stays there meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Loan<'g> {
+    word: u64,
+    pinned: Pinned<'g>,
 }
 
-/// A copy of the value that a map's word refers to. The word is validated, and the thread is
-/// pinned.
+impl<'g> Loan<'g> {
+    /// A word from an entry of a node that was reached under this guard: a validated read's, or one
+    /// read under the node's lock.
+    #[inline(always)]
+    pub fn new(word: u64, pinned: impl Into<Pinned<'g>>) -> Self {
+        let pinned = pinned.into();
+        Loan { word, pinned }
+    }
+}
+
+/// The value that a map's word refers to.
 #[inline(always)]
-pub(crate) fn owned<V: Value>(memory: &impl Memory, word: u64) -> V {
-    V::own(lent::<V>(memory, word))
+pub(crate) fn lent<'g, V: Value>(memory: &impl Memory, loan: Loan<'g>) -> V::Ref<'g> {
+    V::from_kept(V::Kept::open(memory, loan))
+}
+
+/// A copy of the value that a map's word refers to.
+#[inline(always)]
+pub(crate) fn owned<V: Value>(memory: &impl Memory, loan: Loan<'_>) -> V {
+    V::own(lent::<V>(memory, loan))
 }
 
 macro_rules! numbers {
