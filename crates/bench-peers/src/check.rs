@@ -164,20 +164,21 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::keys::{Strings, Words};
+    use crate::keys::{Kind, Strings, Words};
     use crate::peers::empty::Empty;
     use crate::peers::locked;
 
     #[test]
     fn a_right_map_passes() {
-        check::<locked::Map<u64>, _>(&Words::Random, 1).unwrap();
-        check::<locked::Map<u64>, _>(&Words::Dense, 1).unwrap();
-        check::<locked::Map<Vec<u8>>, _>(&Strings::Urls, 1).unwrap();
+        check::<locked::Map<u64>, _>(&Words { dense: false }, 1).unwrap();
+        check::<locked::Map<u64>, _>(&Words { dense: true }, 1).unwrap();
+        let urls = Strings::of(Kind::Urls, None).unwrap();
+        check::<locked::Map<Vec<u8>>, _>(&urls, 1).unwrap();
     }
 
     #[test]
     fn no_map_does_not() {
-        assert!(check::<Empty, _>(&Words::Dense, 1).is_err());
+        assert!(check::<Empty, _>(&Words { dense: true }, 1).is_err());
     }
 
     /// Loses every insert of a key that ends in seven.
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_map_that_loses_records_is_found_out() {
-        let wrong = check::<Forgetful, _>(&Words::Dense, 1).unwrap_err();
+        let wrong = check::<Forgetful, _>(&Words { dense: true }, 1).unwrap_err();
         assert!(wrong.starts_with("operation "), "{wrong}");
     }
 }

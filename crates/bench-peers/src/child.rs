@@ -85,15 +85,13 @@ fn make(order: &Order) -> Result<Box<dyn Contender>, String> {
     let name = &order.index;
     let row = named(name).ok_or_else(|| format!("unknown index `{name}`"))?;
     let unsupported = || format!("{name} takes no {} keys", order.keys.name());
-    let words = |keys| (row.words.as_ref().ok_or_else(unsupported)?.make)(setup(order, keys));
-    match order.keys {
-        Kind::Random => words(Words::Random),
-        Kind::Dense => words(Words::Dense),
-        kind => {
-            let keys = Strings::of(kind, order.file.as_ref())?;
-            (row.strings.as_ref().ok_or_else(unsupported)?.make)(setup(order, keys))
-        }
+    if order.keys.is_word() {
+        let dense = order.keys == Kind::Dense;
+        let with = row.words.as_ref().ok_or_else(unsupported)?;
+        return (with.make)(setup(order, Words { dense }));
     }
+    let keys = Strings::of(order.keys, order.file.as_ref())?;
+    (row.strings.as_ref().ok_or_else(unsupported)?.make)(setup(order, keys))
 }
 
 fn setup<T: Keys>(order: &Order, keys: T) -> Setup<T> {

@@ -28,8 +28,12 @@ pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
     /// The value of `key`.
     fn get(&self, key: &K) -> Option<u64>;
 
-    /// Replaces the value of an existing key. `false` if the map does not find it.
-    fn update(&self, key: &K, value: u64) -> bool;
+    /// Replaces the value of an existing key. `false` if the map does not find it. By default an
+    /// insert, which in most maps replaces, too.
+    #[inline]
+    fn update(&self, key: &K, value: u64) -> bool {
+        !self.insert(key, value)
+    }
 
     /// Reads the values of up to `limit` records (at most [`LONGEST_SCAN`]) in key order, from the
     /// first key ≥ `from` on, in the cheapest way the map offers.

@@ -38,26 +38,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kinds of words, then those of byte strings.
-    pub const ALL: [Kind; 6] = [
-        Kind::Random,
-        Kind::Dense,
-        Kind::Uuid4,
-        Kind::Uuid7,
-        Kind::Urls,
-        Kind::Words,
-    ];
-
     /// Its name in `--rows` and in the report.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Random => "random",
-            Kind::Dense => "dense",
-            Kind::Uuid4 => "uuid4",
-            Kind::Uuid7 => "uuid7",
-            Kind::Urls => "urls",
-            Kind::Words => "words",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .expect("none is hidden")
+            .get_name()
+            .into()
     }
 
     /// Whether its keys are 64-bit words.
@@ -101,12 +87,9 @@ pub fn scatter(id: u64) -> u64 {
 }
 
 /// 64-bit keys.
-#[derive(Clone, Copy, Debug)]
-pub enum Words {
-    /// See [`crate::keys`].
-    Random,
-    /// See [`crate::keys`].
-    Dense,
+pub struct Words {
+    /// Whether the key is the id.
+    pub dense: bool,
 }
 
 impl Keys for Words {
@@ -115,10 +98,7 @@ impl Keys for Words {
 
     #[inline]
     fn push(&self, block: &mut Vec<u64>, id: u64) {
-        block.push(match self {
-            Words::Dense => id,
-            Words::Random => scatter(id),
-        });
+        block.push(if self.dense { id } else { scatter(id) });
     }
 
     fn longest(&self) -> usize {
@@ -142,17 +122,9 @@ impl Block<u64> for Vec<u64> {
 }
 
 /// Keys that are byte strings: text without a zero byte.
-pub enum Strings {
-    /// See [`crate::keys`].
-    Uuid4,
-    /// See [`crate::keys`].
-    Uuid7,
-    /// Lines of a file.
-    Lines(Lines),
-    /// Made-up URLs.
-    Urls,
-    /// Made-up words.
-    Words,
+pub struct Strings {
+    kind: Kind,
+    lines: Option<Lines>,
 }
 
 impl Strings {
@@ -161,13 +133,8 @@ impl Strings {
     /// # Errors
     /// One line that names the file: it is unreadable, or has no usable line.
     pub fn of(kind: Kind, file: Option<&PathBuf>) -> Result<Strings, String> {
-        Ok(match (kind, file) {
-            (Kind::Uuid4, _) => Strings::Uuid4,
-            (Kind::Uuid7, _) => Strings::Uuid7,
-            (_, Some(file)) => Strings::Lines(Lines::read(file)?),
-            (Kind::Urls, None) => Strings::Urls,
-            (_, None) => Strings::Words,
-        })
+        let lines = file.map(|file| Lines::read(file)).transpose()?;
+        Ok(Strings { kind, lines })
     }
 }
 
@@ -178,26 +145,21 @@ impl Keys for Strings {
     #[inline]
     fn push(&self, block: &mut Packed, id: u64) {
         let text = &mut block.bytes;
-        match self {
-            Strings::Uuid4 => push_uuid(text, 4, scatter(id), scatter(!id)),
-            Strings::Uuid7 => {
+        match (&self.lines, self.kind) {
+            (Some(lines), _) => lines.push_key(id, text),
+            (None, Kind::Uuid4) => push_uuid(text, 4, scatter(id), scatter(!id)),
+            (None, Kind::Uuid7) => {
                 let (millis, nth) = (1_700_000_000_000 + id / 100, id % 100);
                 push_uuid(text, 7, (millis << 16) | (nth * 40), scatter(id));
             }
-            Strings::Lines(lines) => lines.push_key(id, text),
-            Strings::Urls => push_url(text, id),
-            Strings::Words => push_word(text, scatter(id)),
+            (None, Kind::Urls) => push_url(text, id),
+            (None, _) => push_word(text, scatter(id)),
         }
         block.ends.push(block.bytes.len());
     }
 
     fn longest(&self) -> usize {
-        match self {
-            Strings::Uuid4 | Strings::Uuid7 => 36,
-            Strings::Lines(lines) => lines.longest_key(),
-            Strings::Urls => 128,
-            Strings::Words => 32,
-        }
+        self.lines.as_ref().map_or(128, Lines::longest_key)
     }
 
     fn bytes(key: &[u8]) -> Vec<u8> {
@@ -277,6 +239,16 @@ mod tests {
 
     use super::*;
 
+    fn made_up(kind: Kind) -> Strings {
+        Strings { kind, lines: None }
+    }
+
+    fn lines(text: &[u8]) -> Strings {
+        let lines = Some(Lines::of(text));
+        let kind = Kind::Urls;
+        Strings { kind, lines }
+    }
+
     fn keys_of<T: Keys>(keys: &T, count: u64) -> Vec<Vec<u8>> {
         let mut block = T::Block::default();
         let key = |id| {
@@ -289,17 +261,12 @@ mod tests {
 
     #[test]
     fn no_two_ids_have_the_same_key() {
-        let strings = [
-            Strings::Uuid4,
-            Strings::Uuid7,
-            Strings::Lines(Lines::of(b"a\nb\na1\na#\n")),
-            Strings::Urls,
-            Strings::Words,
-        ];
-        let mut all = vec![
-            keys_of(&Words::Random, 10_000),
-            keys_of(&Words::Dense, 10_000),
-        ];
+        let kinds = [Kind::Uuid4, Kind::Uuid7, Kind::Urls, Kind::Words];
+        let mut strings: Vec<_> = kinds.map(made_up).into();
+        strings.push(lines(b"a\nb\na1\na#\n"));
+        let mut all: Vec<_> = [true, false]
+            .map(|dense| keys_of(&Words { dense }, 10_000))
+            .into();
         for keys in &strings {
             all.push(keys_of(keys, 10_000));
             let fits = |key: &Vec<u8>| key.len() <= keys.longest() && !key.contains(&0);
@@ -312,15 +279,15 @@ mod tests {
 
     #[test]
     fn uuids_have_their_version_and_v7_their_order() {
-        let shown = |keys| String::from_utf8(keys_of(&keys, 250).pop().unwrap()).unwrap();
-        let (random, timed) = (shown(Strings::Uuid4), shown(Strings::Uuid7));
+        let shown = |kind| String::from_utf8(keys_of(&made_up(kind), 250).pop().unwrap()).unwrap();
+        let (random, timed) = (shown(Kind::Uuid4), shown(Kind::Uuid7));
         for (uuid, version) in [(&random, b'4'), (&timed, b'7')] {
             assert_eq!((uuid.len(), uuid.as_bytes()[14]), (36, version), "{uuid}");
             assert!(b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
         }
         assert!(timed.starts_with("018bcfe5-6802-77a8-"), "{timed}");
-        assert!(keys_of(&Strings::Uuid7, 1000).is_sorted());
-        assert!(!keys_of(&Strings::Uuid4, 1000).is_sorted());
+        assert!(keys_of(&made_up(Kind::Uuid7), 1000).is_sorted());
+        assert!(!keys_of(&made_up(Kind::Uuid4), 1000).is_sorted());
     }
 
     #[test]
@@ -332,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_block_holds_keys_of_any_length() {
-        let lines = Strings::Lines(Lines::of(b"a\nlonger\n"));
+        let lines = lines(b"a\nlonger\n");
         let mut block = Packed::default();
         (0..4).for_each(|id| lines.push(&mut block, id));
         let keys: Vec<_> = (0..4).map(|at| block.key(at)).collect();

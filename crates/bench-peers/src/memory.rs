@@ -27,11 +27,11 @@ pub enum Pages {
 
 impl Pages {
     /// Its name in the report.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pages::Small => "4k",
-            Pages::Huge => "2m",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .expect("none is hidden")
+            .get_name()
+            .into()
     }
 
     /// The allocator's options, for the variable `MALLOC_CONF` of a child.

@@ -57,15 +57,16 @@ pub fn rows(asked: &[String]) -> Result<Rows, String> {
             Some((keys, name)) => (keys, Some(name)),
             None => (row.as_str(), None),
         };
-        let is_asked = |kind: &Kind| match keys {
+        let is_asked = |kind: &&Kind| match keys {
             "all" => true,
             "u64" => kind.is_word(),
             "strings" => !kind.is_word(),
-            keys => Kind::from_str(keys, false) == Ok(*kind),
+            keys => keys == kind.name(),
         };
-        let kinds: Vec<_> = Kind::ALL.into_iter().filter(is_asked).collect();
+        let kinds: Vec<_> = Kind::value_variants().iter().filter(is_asked).collect();
         if kinds.is_empty() {
-            let possible = Kind::ALL.map(Kind::name).join(", ");
+            let possible = Kind::value_variants().iter().map(|kind| kind.name());
+            let possible = possible.collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "--rows {row}: unknown keys `{keys}`; possible: {possible}, u64, strings, all"
             ));
@@ -74,7 +75,7 @@ pub fn rows(asked: &[String]) -> Result<Rows, String> {
             workload(name).map_err(|error| format!("--rows {row}: {error}"))?;
         }
         for kind in kinds {
-            let names = rows.entry(kind).or_default();
+            let names = rows.entry(*kind).or_default();
             match name {
                 Some(name) => names.push(name.into()),
                 None => {

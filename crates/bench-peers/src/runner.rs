@@ -190,8 +190,8 @@ impl Runner<'_> {
                 let loads = &entry.rounds[0];
                 let figures = self.figures(entry.row, step, &entry.rounds[nth], loads);
                 self.came.results.push(Figures {
-                    keys: keys.name().into(),
-                    pages: pages.name().into(),
+                    keys: keys.name(),
+                    pages: pages.name(),
                     ..figures
                 });
             }

@@ -331,7 +331,7 @@ mod tests {
 
     use super::*;
     use crate::index::Scanned;
-    use crate::keys::{Strings, Words};
+    use crate::keys::{Kind, Strings, Words};
     use crate::peers::locked;
 
     const TIME: Duration = Duration::from_millis(2);
@@ -360,8 +360,16 @@ mod tests {
     #[test]
     fn requests_find_what_was_loaded_and_inserted_before() {
         for threads in [1, 2] {
-            run_all(Held::<locked::Map<u64>, _>::make(setup(Words::Random, threads)).unwrap());
-            run_all(Held::<locked::Map<Vec<u8>>, _>::make(setup(Strings::Urls, threads)).unwrap());
+            run_all(
+                Held::<locked::Map<u64>, _>::make(setup(Words { dense: false }, threads)).unwrap(),
+            );
+            run_all(
+                Held::<locked::Map<Vec<u8>>, _>::make(setup(
+                    Strings::of(Kind::Urls, None).unwrap(),
+                    threads,
+                ))
+                .unwrap(),
+            );
         }
     }
 
@@ -394,7 +402,7 @@ mod tests {
     #[test]
     fn wrong_values_are_found_out() {
         for name in ["uniform", "scans"] {
-            let mut contender = Held::<Mixed, _>::make(setup(Words::Dense, 1)).unwrap();
+            let mut contender = Held::<Mixed, _>::make(setup(Words { dense: true }, 1)).unwrap();
             contender.load().unwrap();
             contender.run("updates", TIME, TIME).unwrap_err();
             let said = contender.run(name, TIME, TIME).unwrap_err();

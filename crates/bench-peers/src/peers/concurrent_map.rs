@@ -25,11 +25,6 @@ impl<K: ?Sized + Ord + PartialEq, O: Owned<K> + Minimum> Index<K> for Map<O> {
     }
 
     #[inline]
-    fn update(&self, key: &K, value: u64) -> bool {
-        ConcurrentMap::insert(self, O::copy(key), value).is_some()
-    }
-
-    #[inline]
     fn scan(&self, from: &K, limit: usize) -> Scanned {
         let range = self.range::<K, _>((Included(from), Unbounded));
         Scanned::of(range.map(|(_, value)| value), limit)

@@ -26,11 +26,6 @@ impl<K: ?Sized + Ord, O: Owned<K> + OptimisticRead> Index<K> for Map<O> {
     }
 
     #[inline]
-    fn update(&self, key: &K, value: u64) -> bool {
-        Tree::insert(self, O::copy(key), value).is_some()
-    }
-
-    #[inline]
     fn scan(&self, from: &K, limit: usize) -> Scanned {
         let mut records = self.raw_iter();
         records.seek(from);

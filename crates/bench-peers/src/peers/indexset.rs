@@ -27,11 +27,6 @@ macro_rules! indexset {
             }
 
             #[inline]
-            fn update(&self, key: &$key, value: u64) -> bool {
-                BTreeMap::insert(self, $borrow(key).to_owned(), value).is_some()
-            }
-
-            #[inline]
             fn scan(&self, from: &$key, limit: usize) -> Scanned {
                 let range = self.range::<$borrowed, _>((Included($borrow(from)), Unbounded));
                 Scanned::of(range.map(|(_, value)| *value), limit)

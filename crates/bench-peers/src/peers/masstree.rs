@@ -32,11 +32,6 @@ impl Index<[u8]> for Bytes {
     }
 
     #[inline]
-    fn update(&self, key: &[u8], value: u64) -> bool {
-        MassTree::insert(self, key, value).is_some()
-    }
-
-    #[inline]
     fn scan(&self, from: &[u8], limit: usize) -> Scanned {
         let guard = self.guard();
         let mut scanned = Scanned::default();
