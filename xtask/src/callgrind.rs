@@ -21,15 +21,11 @@ const EXAMPLE: &str = "heat_cost";
 /// The most that tracking may cost as a ratio to untracked, for the step of the gate.
 const BAR: f64 = 1.03;
 
-/// The flags of the command line: gets of the short run and of the long one, and the ratio above
-/// which the command fails.
-pub const FLAGS: [&str; 3] = ["--n1 N", "--n2 N", "--max-ratio N"];
-/// What there is to count: gets with and without heat tracking; the emulator itself, under each
-/// placement; operations of all maps, which nothing is compared with, so only if named.
-pub const PARTS: [&str; 3] = ["heat", "emulator", "maps"];
-
-/// The command: prints the tables, and fails when there is nothing to measure with.
-pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
+/// The command: prints the tables, and fails when there is nothing to measure with. Operations of
+/// all maps are not compared with anything, so they are counted only if named.
+pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
+    let known = ["--n1 N", "--n2 N", "--max-ratio N"];
+    let args = Args::parse("callgrind", words, &known, &["heat", "emulator", "maps"])?;
     let gets = [args.value("--n1", 100_000)?, args.value("--n2", 300_000)?];
     let max_ratio = args.value("--max-ratio", f64::INFINITY)?;
     if gets[0] >= gets[1] {
@@ -55,8 +51,7 @@ pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
 
 /// The step of the gate: holds tracking to its bar, and is skipped where valgrind cannot be had.
 pub fn step(root: &Path) -> Result<(), Failure> {
-    let bar = ["--max-ratio".into(), BAR.to_string()];
-    run(root, &Args::parse("callgrind", &bar, &FLAGS, &PARTS)?)
+    run(root, &["--max-ratio".into(), BAR.to_string()])
 }
 
 /// Valgrind is there, or could be installed without asking anyone; otherwise why not.
@@ -182,9 +177,8 @@ mod tests {
 
     #[test]
     fn the_long_run_is_longer() {
-        let words: Vec<_> = ["--n1", "9", "--n2", "9"].map(String::from).into();
-        let args = Args::parse("callgrind", &words, &FLAGS, &PARTS).unwrap();
-        let refused = run(Path::new("."), &args);
+        let words = ["--n1", "9", "--n2", "9"].map(String::from);
+        let refused = run(Path::new("."), &words);
         assert!(matches!(refused, Err(Failure::Usage(_))), "{refused:?}");
     }
 

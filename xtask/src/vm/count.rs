@@ -80,35 +80,14 @@ fn emulate(tools: &Tools, workload: &str) -> Result<Section, String> {
     let json = tools.folder("count")?.join("emulated.json");
     let mut bench = Command::new(target.join("release/timberline"));
     bench
-        .args([
-            "bench",
-            "--quiet",
-            "--base-ns",
-            "100",
-            "--rounds",
-            "1",
-            "--seconds",
-            "2",
-            "--warmup",
-            "6",
-        ])
+        .args("bench --quiet --base-ns 100 --rounds 1 --seconds 2 --warmup 6".split(' '))
         .args(PLAN.split(' '))
-        .args([
-            "--placements",
-            PLACEMENTS,
-            "--workloads",
-            workload,
-            "--json",
-        ])
+        .args(["--placements", PLACEMENTS, "--workloads", workload])
+        .arg("--json")
         .arg(&json)
         .arg("--html")
         .arg(json.with_extension("html"));
-    let output = bench
-        .output()
-        .map_err(|error| format!("timberline could not be started: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("timberline bench ended with {}", output.status));
-    }
+    exec::output(bench)?;
     let text =
         std::fs::read_to_string(&json).map_err(|error| format!("{}: {error}", json.display()))?;
     Ok(Section {

@@ -33,8 +33,7 @@ impl Program {
 
 /// Where the libraries of a program are, the loader among them.
 fn libraries_of(program: &Path) -> Result<Vec<String>, String> {
-    let output = Command::new("ldd").arg(program).output();
-    let output = output.map_err(|error| format!("ldd could not be started: {error}"))?;
+    let output = exec::ended(Command::new("ldd").arg(program))?;
     Ok(paths_in(&String::from_utf8_lossy(&output.stdout)))
 }
 

@@ -43,13 +43,7 @@ impl Plugin {
         fs::write(&source, SOURCE).map_err(|error| format!("{}: {error}", source.display()))?;
         let mut compile = Command::new("cc");
         compile
-            .args([
-                "-std=gnu11",
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-Wno-unused-parameter",
-            ])
+            .args("-std=gnu11 -O2 -Wall -Wextra -Wno-unused-parameter".split(' '))
             .args(["-shared", "-fPIC", "-fvisibility=hidden", "-o"])
             .arg(&library)
             .arg(&source);
