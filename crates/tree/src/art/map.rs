@@ -28,13 +28,9 @@ use crate::{Error, Key, Stats, Value};
 /// [`Far`](super::Far) is for larger arenas.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use timberline_placement::AllFast;
-/// use timberline_tier::{Arenas, ArenasConfig, Native};
-/// use timberline_tree::Art;
+/// use timberline::Art;
 ///
-/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: Art<str, u64> = Art::in_memory(Native(arenas), Arc::new(AllFast))?;
+/// let map: Art<str, u64> = Art::new();
 /// for (rank, word) in ["tree", "trees", "timber", "line"].iter().enumerate() {
 ///     assert_eq!(map.insert(word, rank as u64)?, None);
 /// }

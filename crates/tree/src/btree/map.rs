@@ -27,13 +27,9 @@ use crate::{Error, Value, WordKey};
 /// read. Its methods are those of [`Map`].
 ///
 /// ```
-/// use std::sync::Arc;
-/// use timberline_placement::AllFast;
-/// use timberline_tier::{Arenas, ArenasConfig, Native};
-/// use timberline_tree::BTree;
+/// use timberline::BTree;
 ///
-/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: BTree<u64, i32> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
+/// let map: BTree<u64, i32> = BTree::new();
 /// assert_eq!(map.insert(&3, -3)?, None);
 /// assert_eq!(map.insert(&5, -5)?, None);
 /// assert_eq!(map.get(&3), Some(-3));

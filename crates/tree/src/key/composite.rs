@@ -12,7 +12,7 @@ use super::Key;
 /// by the second, and so on.
 ///
 /// ```
-/// use timberline_tree::{Composite, Parts};
+/// use timberline::{Composite, Parts};
 ///
 /// let bytes = Composite::new().with::<str>("a\0").with::<u16>(&7);
 /// assert_eq!(bytes.as_ref(), b"a\0\xff\0\0\0\x07");

@@ -39,7 +39,7 @@ pub use word::WordKey;
 /// `#[derive(Key)]` (feature `derive`):
 ///
 /// ```
-/// use timberline_tree::{Composite, Key, Parts};
+/// use timberline::{Composite, Key, Parts};
 ///
 /// struct Visit {
 ///     host: String,

@@ -10,7 +10,7 @@ use std::ops::{
 ///
 /// ```
 /// use std::ops::Bound;
-/// use timberline_tree::KeyRange;
+/// use timberline::KeyRange;
 ///
 /// fn is_range<Q: ?Sized>(_: impl KeyRange<Q>) {}
 ///

@@ -11,12 +11,12 @@ use super::Key;
 /// `#[derive(WordKey)]`. If it is longer, a use of it does not compile:
 ///
 /// ```
-/// # use timberline_tree::{Key, WordKey};
+/// # use timberline::{Key, WordKey};
 /// assert!((1u16, 2u32).to_word() < (1u16, 3u32).to_word());
 /// ```
 ///
 /// ```compile_fail,E0080
-/// # use timberline_tree::{Key, WordKey};
+/// # use timberline::{Key, WordKey};
 /// (1u64, 2u8).to_word();
 /// ```
 #[diagnostic::on_unimplemented(

@@ -102,12 +102,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     /// use std::pin::pin;
     /// use std::task::{Context, Poll, Waker};
-    /// # use std::sync::Arc;
-    /// # use timberline_placement::AllFast;
-    /// # use timberline_tier::{Arenas, ArenasConfig, Native};
-    /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-    /// # use timberline_tree::BTree;
-    /// # let map: BTree<u64, u64> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
+    /// # use timberline::BTree;
+    /// let map: BTree<u64, u64> = BTree::new();
     /// map.insert(&3, 33)?;
     /// let (mut three, mut four) = (pin!(map.get_async(&3)), pin!(map.get_async(&4)));
     /// let mut context = Context::from_waker(Waker::noop());
@@ -295,12 +291,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// Between these nothing is held, so it may rest for any time.
     ///
     /// ```
-    /// # use std::sync::Arc;
-    /// # use timberline_placement::AllFast;
-    /// # use timberline_tier::{Arenas, ArenasConfig, Native};
-    /// # use timberline_tree::BTree;
-    /// # let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-    /// # let map: BTree<u64, u64> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
+    /// # use timberline::BTree;
+    /// let map: BTree<u64, u64> = BTree::new();
     /// # for key in 0..100 {
     /// #     map.insert(&key, 1)?;
     /// # }

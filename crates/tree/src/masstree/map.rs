@@ -25,13 +25,9 @@ use crate::{Error, Stats, Value};
 /// Scans are linearizable node by node.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use timberline_placement::AllFast;
-/// use timberline_tier::{Arenas, ArenasConfig, Native};
-/// use timberline_tree::Masstree;
+/// use timberline::Masstree;
 ///
-/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: Masstree<str, u64> = Masstree::in_memory(Native(arenas), Arc::new(AllFast))?;
+/// let map: Masstree<str, u64> = Masstree::new();
 /// assert_eq!(map.insert("https://example.org/", 1)?, None);
 /// assert_eq!(map.insert("https://example.org/a/page", 2)?, None);
 /// assert_eq!(map.get("https://example.org/a/page"), Some(2));

@@ -41,13 +41,9 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// Integers and `f64` are words; `Vec<u8>` and `Box<[u8]>` are strings, which are lent as `&[u8]`:
 ///
 /// ```
-/// use std::sync::Arc;
-/// use timberline_placement::AllFast;
-/// use timberline_tier::{Arenas, ArenasConfig, Native};
-/// use timberline_tree::BTree;
+/// use timberline::BTree;
 ///
-/// let arenas = Arenas::new(&ArenasConfig::one_tier(16 << 20))?;
-/// let map: BTree<u64, Vec<u8>> = BTree::in_memory(Native(arenas), Arc::new(AllFast))?;
+/// let map: BTree<u64, Vec<u8>> = BTree::new();
 /// assert_eq!(map.insert(&3, b"three")?, None);
 /// assert_eq!(map.get(&3), Some(b"three".to_vec()));
 /// // Without a copy:
@@ -62,7 +58,7 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// Your own type chooses one of the two representations:
 ///
 /// ```
-/// use timberline_tree::{Form, Value, Word};
+/// use timberline::{Form, Value, Word};
 ///
 /// #[derive(Clone, Copy)]
 /// struct Point(i32, i32);

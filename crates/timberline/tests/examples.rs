@@ -1,0 +1,69 @@
+//! The example programs run, and find what they are to find.
+
+#[path = "../examples/async_lookups.rs"]
+mod async_lookups;
+#[path = "../examples/autocomplete.rs"]
+#[allow(
+    dead_code,
+    reason = "its program takes arguments, and here these are the tests'"
+)]
+mod autocomplete;
+#[path = "../examples/secondary_index.rs"]
+mod secondary_index;
+#[path = "../examples/time_series.rs"]
+mod time_series;
+#[path = "../examples/url_counters.rs"]
+mod url_counters;
+
+#[test]
+fn a_secondary_index_finds_users_by_city() {
+    secondary_index::main().unwrap();
+    let users = secondary_index::Users::default();
+    users.add(2, "Blaise", "Paris").unwrap();
+    users.add(1, "Sophie", "Paris").unwrap();
+    users.add(3, "Paul", "Pari").unwrap();
+    assert_eq!(users.of_city("Paris"), ["Sophie", "Blaise"]);
+    users.move_to(2, "Paris", "Rouen").unwrap();
+    assert_eq!(users.of_city("Paris"), ["Sophie"]);
+    assert_eq!(users.of_city("Rouen"), ["Blaise"]);
+}
+
+#[test]
+fn autocomplete_prefers_frequent_words() {
+    let words = autocomplete::count("tree, trees! Tree? the trees; tree three").unwrap();
+    assert_eq!(autocomplete::complete(&words, "tre", 5), ["tree", "trees"]);
+    assert_eq!(autocomplete::complete(&words, "t", 1), ["tree"]);
+    assert!(autocomplete::complete(&words, "x", 5).is_empty());
+}
+
+#[test]
+fn no_visit_of_a_url_is_lost() {
+    url_counters::main().unwrap();
+    let counters = url_counters::count(3, 2_000).unwrap();
+    assert_eq!(url_counters::sum(&counters, ""), 6_000);
+    assert_eq!(counters.iter().map(|(_, count)| count).sum::<u64>(), 6_000);
+}
+
+#[test]
+fn time_series_are_averaged_and_forgotten() {
+    time_series::main().unwrap();
+    let series = time_series::record(2, 120).unwrap();
+    assert_eq!(
+        time_series::mean(&series, 1, 0, 60),
+        Some(21.0 + 59.0 / 120.0)
+    );
+    assert_eq!(time_series::mean(&series, 2, 0, 60), None);
+    assert_eq!(time_series::forget(&series, 1, 100), 100);
+    assert_eq!((series.len(), series.is_tiered()), (140, true));
+}
+
+#[test]
+fn look_ups_are_spawned() {
+    async_lookups::main().unwrap();
+    let map = async_lookups::squares(1_000).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let sum = runtime.block_on(async_lookups::sum(&map, [3, 4, 2_000].into_iter()));
+    assert_eq!(sum, 25);
+}
