@@ -8,7 +8,7 @@ use std::sync::Arc;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::{AllFast, HeatIn, Placement, Timberline, TimberlineConfig};
 use timberline_research::{Sidle, SidleConfig};
-use timberline_tier::{Arenas, ArenasConfig, Memory, Native, Plain};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
 use timberline_tree::BTree;
 
 const RECORDS: u64 = 100_000;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     };
     let arenas = Arenas::new(&ArenasConfig::two_tiers(64 << 20, 64 << 20)).expect("addresses");
     match variant.as_str() {
-        "untracked" => run(Plain(arenas), Arc::new(AllFast), gets),
+        "untracked" => run(Native(arenas), Arc::new(AllFast), gets),
         "tracked" => {
             let placement = timberline(64, &arenas);
             run(Native(arenas), placement, gets);

@@ -18,7 +18,7 @@ use std::time::Instant;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::{AllFast, AllSlow, Placement};
 use timberline_tier::emulator::{Base, Emulated, Profile, thread_counts};
-use timberline_tier::{Arenas, ArenasConfig, Memory, Plain};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
 use timberline_tree::{Art, BTree};
 
 /// Lookups per round.
@@ -209,9 +209,9 @@ fn main() -> ExitCode {
     };
     let bytes = records as usize * 64 + (64 << 20);
     if profile == "plain" {
-        let memory = || Plain(Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses"));
-        let (charging, bound) = (|_: &Plain, _| (), |_: &Plain| None);
-        measure::<_, BTree<u64, u64, Plain>>(
+        let memory = || Native(Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses"));
+        let (charging, bound) = (|_: &Native, _| (), |_: &Native| None);
+        measure::<_, BTree<u64, u64, Native>>(
             memory(),
             Arc::new(AllFast),
             charging,
@@ -219,7 +219,7 @@ fn main() -> ExitCode {
             &space,
             rounds,
         );
-        measure::<_, Art<u64, u64, Plain>>(
+        measure::<_, Art<u64, u64, Native>>(
             memory(),
             Arc::new(AllFast),
             charging,

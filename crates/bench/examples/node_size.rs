@@ -11,7 +11,7 @@ use std::time::Instant;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::{AllFast, AllSlow};
 use timberline_tier::emulator::{Base, Emulated, Profile, thread_counts};
-use timberline_tier::{Arenas, ArenasConfig, Memory, Plain};
+use timberline_tier::{Arenas, ArenasConfig, Memory, Native};
 use timberline_tree::{BTree, btree};
 
 const GETS: u64 = 2_000_000;
@@ -40,8 +40,8 @@ fn get<M: Memory, const WORDS: usize>(map: &BTree<u64, u64, M, WORDS>, space: &K
 fn measure<const WORDS: usize>(space: &KeySpace) {
     let bytes = space.records() as usize * 64 + (64 << 20);
     let arenas = Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses");
-    let map: BTree<u64, u64, Plain, WORDS> =
-        BTree::in_memory(Plain(arenas), Arc::new(AllFast)).expect("memory for a node");
+    let map: BTree<u64, u64, Native, WORDS> =
+        BTree::in_memory(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
     let insert_ns = nanos(space.records(), || load(&map, space));
     let get_ns = nanos(GETS, || get(&map, space));
     let keys: Vec<u64> = {

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use timberline_bench::workload::{KeySpace, Rng, Zipf, load_order};
 use timberline_placement::AllFast;
-use timberline_tier::{Arenas, ArenasConfig, Plain};
+use timberline_tier::{Arenas, ArenasConfig, Native};
 use timberline_tree::BTree;
 
 /// Operations per round.
@@ -22,7 +22,7 @@ const OPS: usize = 200_000;
 /// Records per scan.
 const SCANNED: usize = 50;
 
-type Map = BTree<u64, u64, Plain>;
+type Map = BTree<u64, u64, Native>;
 
 /// The operations: name, number per round, and function.
 type Operation = (&'static str, usize, fn(&Map, &[u64], &[u64]));
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     let key = |id: u64| if dense { id } else { space.key(id) };
     let bytes = records as usize * 48 + (64 << 20);
     let arenas = Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses");
-    let map = Map::in_memory(Plain(arenas), Arc::new(AllFast)).expect("memory for a node");
+    let map = Map::in_memory(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
     let order: Vec<u64> = load_order(records, 1, 0, 1).map(key).collect();
     let start = Instant::now();
     inserts(&map, &order);

@@ -463,6 +463,7 @@ impl Arenas {
         for slot in &mut slots {
             *slot += tier.span.start;
         }
+        slots.reverse();
         Ok(tier.caches.stock(class, &slots).expect("a chunk has slots"))
     }
 

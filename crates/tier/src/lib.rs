@@ -22,6 +22,6 @@ pub use arenas::{
 };
 pub use budget::Budget;
 pub use id::TierId;
-pub use memory::{Memory, Native, Plain};
+pub use memory::{Memory, Native};
 pub use side::{Entry, SideTable, Table};
 pub use striped::Striped;

@@ -7,14 +7,13 @@
 
 use crate::arenas::Arenas;
 
-/// Memory that nodes live in: [`Native`], [`Plain`] or [`Emulated`](crate::emulator::Emulated).
+/// Memory that nodes live in: [`Native`] or [`Emulated`](crate::emulator::Emulated).
 ///
 /// Sealed, because unsafe code relies on it: trees follow addresses that they compute from
 /// [`arenas`](Self::arenas), which must be the same arenas at every call.
 pub trait Memory: sealed::Sealed + Send + Sync + 'static {
-    /// Whether there is a choice of tiers. Where there is none, trees keep no heat, and the code
-    /// for it is compiled out.
-    const TIERED: bool = true;
+    /// Whether it charges accesses. Where it doesn't, trees read nothing only to tell it.
+    const CHARGES: bool = false;
 
     /// The arenas of all tiers.
     fn arenas(&self) -> &Arenas;
@@ -59,20 +58,6 @@ pub struct Native(pub Arenas);
 impl sealed::Sealed for Native {}
 
 impl Memory for Native {
-    #[inline(always)]
-    fn arenas(&self) -> &Arenas {
-        &self.0
-    }
-}
-
-/// This machine's own memory where it is all of one kind: no tiers, so no heat.
-pub struct Plain(pub Arenas);
-
-impl sealed::Sealed for Plain {}
-
-impl Memory for Plain {
-    const TIERED: bool = false;
-
     #[inline(always)]
     fn arenas(&self) -> &Arenas {
         &self.0

@@ -32,6 +32,8 @@ pub struct Store<M> {
     home: Arc<Home<M>>,
     /// Not part of the home, which waits in it.
     domain: Domain,
+    /// Whether there is a choice of tiers.
+    has_tiers: bool,
     /// Of each tier.
     rooms: Box<[Room]>,
     stripes: Striped<Stripe<M>>,
@@ -42,8 +44,6 @@ pub struct Store<M> {
 
 /// What a thread writes without disturbing others.
 struct Stripe<M> {
-    /// Accesses until the placement is told of one.
-    countdown: AtomicU32,
     /// Lookups that come to a bucket of copies until one is counted.
     to_count: AtomicU32,
     /// Records inserted less records removed by threads of this stripe.
@@ -67,7 +67,6 @@ impl<M: Memory> Store<M> {
     /// A store without nodes, whose retired ones wait in `domain`.
     pub fn new(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Self {
         let stripe = || Stripe {
-            countdown: AtomicU32::new(1),
             to_count: AtomicU32::new(1),
             records: AtomicI64::new(0),
             leaves: AtomicI64::new(0),
@@ -77,6 +76,7 @@ impl<M: Memory> Store<M> {
         Store {
             home: Arc::new(Home { memory, placement }),
             domain,
+            has_tiers: tiers > 1,
             rooms: (0..tiers).map(|_| Room::default()).collect(),
             stripes: Striped::new(stripe),
             promoted: AtomicU64::new(0),
@@ -215,8 +215,9 @@ impl<M: Memory> Store<M> {
     /// Whether it is this thread's turn to tell the placement of an access to a leaf. If so,
     /// [`Store::report`] is called next.
     #[inline(always)]
-    pub fn report_is_due(&self) -> bool {
-        M::TIERED && is_down(&self.stripes.mine().countdown)
+    pub fn report_is_due(&self, guard: &Guard) -> bool {
+        debug_assert!(guard.is_of(&self.domain), "a guard of this map");
+        guard.count_down()
     }
 
     /// Whether it is this thread's turn to count that a copy of a record was of use, or would have
@@ -224,10 +225,10 @@ impl<M: Memory> Store<M> {
     #[inline(always)]
     pub fn counts_use(&self, every: u32) -> bool {
         let to_count = &self.stripes.mine().to_count;
-        let is_due = is_down(to_count);
-        if is_due {
-            to_count.store(every, Relaxed);
-        }
+        // Threads that share a stripe may take it below zero.
+        let left = to_count.load(Relaxed).wrapping_sub(1) as i32;
+        let is_due = left <= 0;
+        to_count.store(if is_due { every } else { left as u32 }, Relaxed);
         is_due
     }
 
@@ -238,23 +239,22 @@ impl<M: Memory> Store<M> {
     pub fn report(
         &self,
         access: Access,
+        guard: &Guard,
         with_leaf: impl FnOnce(&dyn Fn(LeafRef<'_>) -> u32) -> Result<u32, Restart>,
     ) {
+        // Also where the placement panics.
+        guard.set_countdown(1);
         let pass = with_leaf(&|leaf| self.placement.on_access(leaf, access));
-        let countdown = &self.stripes.assigned().countdown;
-        countdown.store(pass.unwrap_or(1).max(1), Relaxed);
+        guard.set_countdown(pass.unwrap_or(1));
     }
 
     /// Tells the placement of an access to a copy of a record in the page of this number, instead
     /// of one to a leaf.
     #[cold]
     #[inline(never)]
-    pub fn report_copy(&self, page: usize) {
-        let pass = self.placement.on_copy_access(page);
-        self.stripes
-            .assigned()
-            .countdown
-            .store(pass.max(1), Relaxed);
+    pub fn report_copy(&self, page: usize, guard: &Guard) {
+        guard.set_countdown(1);
+        guard.set_countdown(self.placement.on_copy_access(page));
     }
 
     /// Counts records that came or went.
@@ -273,7 +273,7 @@ impl<M: Memory> Store<M> {
 
     /// Counts leaves that came or went, if a placement may ask how many there are.
     pub fn count_leaves(&self, change: i64) {
-        if M::TIERED {
+        if self.has_tiers {
             self.stripes.assigned().leaves.fetch_add(change, Relaxed);
         }
     }
@@ -331,13 +331,27 @@ impl<M> Drop for Store<M> {
     }
 }
 
-/// Counts one down; whether that is the last.
-#[inline(always)]
-fn is_down(countdown: &AtomicU32) -> bool {
-    let left = countdown.load(Relaxed).wrapping_sub(1);
-    countdown.store(left, Relaxed);
-    // Threads that share a stripe may take it below zero.
-    left as i32 <= 0
+/// Who runs a lookup: a thread that is pinned, or a future that goes on in any thread.
+pub(crate) trait Caller: Copy {
+    /// Calls `work` with a guard of the thread that runs now.
+    fn with_guard<M: Memory>(self, store: &Store<M>, work: impl FnOnce(&Guard<'_>));
+}
+
+impl Caller for &Guard<'_> {
+    #[inline(always)]
+    fn with_guard<M: Memory>(self, _: &Store<M>, work: impl FnOnce(&Guard<'_>)) {
+        work(self);
+    }
+}
+
+/// A future.
+#[derive(Clone, Copy)]
+pub(crate) struct AnyThread;
+
+impl Caller for AnyThread {
+    fn with_guard<M: Memory>(self, store: &Store<M>, work: impl FnOnce(&Guard<'_>)) {
+        work(&store.pin());
+    }
 }
 
 /// Runs an optimistic attempt until no writer gets in between.

@@ -46,6 +46,8 @@ pub struct Slot {
     owned: [AtomicU64; 2],
     /// Zero is the common case: the thread has the slot, one guard at most, and nothing else to do.
     state: Cell<u32>,
+    /// What its thread counts down: see [`Mine::count_down`].
+    countdown: Cell<u32>,
     core: Cell<*const Core>,
     bag: Cell<Bag>,
 }
@@ -62,6 +64,7 @@ impl Slot {
             epoch: AtomicU64::new(UNPINNED),
             owned: [AtomicU64::new(0), AtomicU64::new(0)],
             state: Cell::new(IS_FREE),
+            countdown: Cell::new(1),
             core: Cell::new(ptr::null()),
             bag: Cell::new(Bag::new()),
         }
@@ -137,6 +140,20 @@ impl<'d> Mine<'d> {
     #[inline(always)]
     pub fn state(self) -> u32 {
         self.slot.state.get()
+    }
+
+    /// Counts the thread's countdown down; whether that is its end.
+    #[inline(always)]
+    pub fn count_down(self) -> bool {
+        let left = self.slot.countdown.get().wrapping_sub(1);
+        self.slot.countdown.set(left);
+        left == 0
+    }
+
+    /// Lets the thread's countdown end at the call of [`count_down`](Self::count_down) of this
+    /// number.
+    pub fn set_countdown(self, calls: u32) {
+        self.slot.countdown.set(calls.max(1));
     }
 
     /// Counts a guard beside the first, or one less.

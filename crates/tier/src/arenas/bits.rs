@@ -23,19 +23,30 @@ impl Bits {
         }
     }
 
-    /// Takes out the lowest.
-    pub fn pop_first(&mut self) -> Option<usize> {
-        while *self.summary.get(self.hint)? == 0 {
-            self.hint += 1;
+    /// Takes out the lowest, up to `most` of them. Returns how many.
+    pub fn pop(&mut self, most: usize, mut take: impl FnMut(usize)) -> usize {
+        let mut left = most;
+        while left > 0 {
+            let Some(&summary) = self.summary.get(self.hint) else {
+                break;
+            };
+            if summary == 0 {
+                self.hint += 1;
+                continue;
+            }
+            let index = self.hint * 64 + summary.trailing_zeros() as usize;
+            let mut word = self.words[index];
+            while word != 0 && left > 0 {
+                take(index * 64 + word.trailing_zeros() as usize);
+                word &= word - 1;
+                left -= 1;
+            }
+            self.words[index] = word;
+            if word == 0 {
+                self.summary[self.hint] = summary & (summary - 1);
+            }
         }
-        let index = self.hint * 64 + self.summary[self.hint].trailing_zeros() as usize;
-        let word = &mut self.words[index];
-        let bit = word.trailing_zeros() as usize;
-        *word &= *word - 1;
-        if *word == 0 {
-            self.summary[self.hint] &= self.summary[self.hint] - 1;
-        }
-        Some(index * 64 + bit)
+        most - left
     }
 
     /// Puts a number in. Whether it was not there.
@@ -71,7 +82,8 @@ mod tests {
             for round in 0..3 {
                 // Takes some, puts back every third of these, in an order that jumps about.
                 let some = count.div_ceil(2 + round);
-                let taken: Vec<_> = (0..some).map_while(|_| bits.pop_first()).collect();
+                let mut taken = Vec::new();
+                assert_eq!(bits.pop(some, |number| taken.push(number)), some);
                 let expected: Vec<_> = (0..some).map_while(|_| model.pop_first()).collect();
                 assert_eq!(taken, expected, "{count}, round {round}");
                 for &number in taken.iter().rev().step_by(3) {
@@ -80,7 +92,11 @@ mod tests {
                     model.insert(number);
                 }
             }
-            let rest: Vec<_> = std::iter::from_fn(|| bits.pop_first()).collect();
+            let mut rest = Vec::new();
+            assert_eq!(
+                bits.pop(usize::MAX, |number| rest.push(number)),
+                model.len()
+            );
             assert_eq!(rest, model.into_iter().collect::<Vec<_>>());
         }
     }

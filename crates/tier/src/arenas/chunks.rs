@@ -90,10 +90,9 @@ impl Chunks {
         {
             let index = self.chunk_at[first as usize] - 1;
             let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
-            let taken = std::iter::from_fn(|| chunk.bits.pop_first()).take(most - slots.len());
-            let before = slots.len();
-            slots.extend(taken.map(|slot| first as usize * PAGE + slot * size));
-            chunk.free -= slots.len() - before;
+            let start = first as usize * PAGE;
+            let left = most - slots.len();
+            chunk.free -= chunk.bits.pop(left, |slot| slots.push(start + slot * size));
             if chunk.free == 0 {
                 self.partial[class].pop_first();
             }

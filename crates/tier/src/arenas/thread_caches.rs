@@ -110,11 +110,11 @@ impl ThreadCaches {
         Some(slot)
     }
 
-    /// Hands out the first of these slots and keeps the others, to be handed out in their order.
+    /// Hands out the last of these slots and keeps the others, to be handed out from the last on.
     pub fn stock(&self, class: usize, slots: &[usize]) -> Option<usize> {
-        let (&first, rest) = slots.split_first()?;
+        let (&first, rest) = slots.split_last()?;
         let mut cache = self.caches.assigned().lock();
-        self.open(&mut cache)[class].extend(rest.iter().rev());
+        self.open(&mut cache)[class].extend_from_slice(rest);
         cache.count(size_of_class(class) as isize);
         Some(first)
     }
@@ -215,7 +215,7 @@ mod tests {
     fn slots_come_in_the_order_of_their_batch_and_are_counted() {
         let (caches, class) = (ThreadCaches::default(), class_of(24));
         assert_eq!(caches.stock(class, &[]), None);
-        assert_eq!(caches.stock(class, &[1, 2, 3]), Some(1));
+        assert_eq!(caches.stock(class, &[3, 2, 1]), Some(1));
         assert_eq!([caches.pop(class), caches.pop(class)], [Some(2), Some(3)]);
         assert_eq!((caches.pop(class), caches.used()), (None, 72));
         std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::chase::{self, Chase};
-use crate::{Arenas, ArenasConfig, ArenasError, OutOfMemory, Plain, TierId};
+use crate::{Arenas, ArenasConfig, ArenasError, Native, OutOfMemory, TierId};
 
 /// The costs of tier 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,7 +69,7 @@ impl Base {
     pub fn measure() -> Result<Base, MeasureError> {
         let mut config = ArenasConfig::one_tier(BYTES);
         config.tiers[0].limit += 2 * config.chunk_bytes;
-        let memory = Plain(Arenas::new(&config).map_err(MeasureError::Arenas)?);
+        let memory = Native(Arenas::new(&config).map_err(MeasureError::Arenas)?);
         let mut one = Chase::new(&memory, TierId::FAST, BYTES, 1, 1)?;
         let latency_ns = chase::race(std::slice::from_mut(&mut one), ROUNDS, STEPS)[0].median;
         drop(one);

@@ -191,7 +191,7 @@ fn below(state: &mut u64, bound: usize) -> usize {
 mod tests {
     use super::*;
     use crate::emulator::{self, Base, CacheSize, Emulated, Extra, LineCounts, Profile};
-    use crate::{Arenas, ArenasConfig, Plain};
+    use crate::{Arenas, ArenasConfig, Native};
 
     fn arenas() -> Arenas {
         Arenas::new(&ArenasConfig::two_tiers(4 << 20, 4 << 20)).unwrap()
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_cycle_visits_every_line_once_and_ends_where_it_began() {
-        let memory = Plain(arenas());
+        let memory = Native(arenas());
         let mut chase = Chase::new(&memory, TierId::SLOW, 1 << 20, 4, 9).unwrap();
         let start = chase.at;
         let mut seen = std::collections::BTreeSet::new();

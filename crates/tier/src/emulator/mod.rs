@@ -361,6 +361,8 @@ impl Emulated {
 impl crate::memory::sealed::Sealed for Emulated {}
 
 impl Memory for Emulated {
+    const CHARGES: bool = true;
+
     #[inline(always)]
     fn arenas(&self) -> &Arenas {
         &self.arenas

@@ -1,5 +1,5 @@
 //! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included;
-//! or all in one step, where nothing is to come in between.
+//! or all at once, where nothing is to come in between.
 //!
 //! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's
 //! validated read, child's snapshot, parent validated again. The root cell is the topmost node's
@@ -9,22 +9,18 @@
 
 use std::task::Poll;
 
-use timberline_sync::epoch::{Guard, Pinned};
+use timberline_sync::epoch::Pinned;
 use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
 use super::node::{
-    Body, Leaf, Link, PACK_BYTES, Pack, Reach, Row, leaf_bytes, number, value_offset,
+    Body, Leaf, Link, PACK_BYTES, Pack, Position, Reach, Row, leaf_bytes, number, position,
+    value_offset,
 };
-use super::tree::{Root, Tree};
-use crate::traverse::{Traversal, run};
-
-/// The next node follows at once: the CPU asks for all that it needs of it by itself.
-pub(super) const AT_ONCE: bool = false;
-/// Other work comes first: the memory is asked for the next node.
-pub(super) const LATER: bool = true;
+use super::tree::{Inner, Root, Tree};
+use crate::traverse::Traversal;
 
 /// Where a key's record is, or would be.
 #[derive(Clone, Copy)]
@@ -37,8 +33,28 @@ pub enum Cursor<'t> {
     InRow(Row<'t>, u8, Option<u64>),
 }
 
-/// Looks for the place of a key's record. `WHEN` the next step comes is [`AT_ONCE`] or [`LATER`].
-pub(super) struct Descent<'t, B, M: Memory, R: Reach, const WHEN: bool> {
+/// An inner node on a key's way without a child at its next byte: a leaf for the key hangs there.
+pub struct Gap<'t, R> {
+    pub inner: Inner<'t, R>,
+    pub at: Position,
+    /// Inner nodes above.
+    pub level: u8,
+}
+
+/// The place of a key's record; if there is none, the gap where it belongs, unless that needs a
+/// closer look.
+pub type Found<'t, R> = Result<Cursor<'t>, Option<Gap<'t, R>>>;
+
+/// What the root leads to.
+enum Top<'t, R> {
+    Inner(Snapshot<'t, Body<R>>, Link),
+    /// There is no inner node: the way ends here.
+    End(Option<Cursor<'t>>),
+}
+
+/// Looks for the place of a key's record, one node a step: other work comes in between, so the
+/// memory is asked for the next node.
+pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
     pub tree: &'t Tree<M, R>,
     pinned: Pinned<'t>,
     key: B,
@@ -56,7 +72,7 @@ enum Next<'t, R> {
     Shared(Snapshot<'t, Body<R>>, Link),
 }
 
-impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M, R, WHEN> {
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
     #[inline(always)]
     pub fn new(tree: &'t Tree<M, R>, key: B, pinned: impl Into<Pinned<'t>>) -> Self {
         Descent {
@@ -70,112 +86,45 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Descent<'t, B, M
 
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
+        let Descent { tree, pinned, .. } = *self;
         // Read once: whatever is behind an acquiring load would be read again after it.
-        let (key, base) = (self.key.as_ref(), self.tree.base);
-        let (mut node, mut link, mut depth) = match self.next {
-            Next::Start => {
-                let root = self.tree.root.read()?;
-                let link = root.get(Root::link)?;
-                if link.is_none() {
-                    return Ok(Poll::Ready(None));
-                }
-                if link.is_leaf() {
-                    return Ok(Poll::Ready(self.arrive(link)));
-                }
-                if link.is_shared() {
-                    return self.look_in(link, || root.validate());
-                }
-                let node = link.node::<R>(base, self.pinned).read()?;
-                root.validate()?;
-                (node, link, 0)
-            }
+        let (key, base) = (self.key.as_ref(), tree.base);
+        let (node, link, depth) = match self.next {
+            Next::Start => match tree.enter_root(key, pinned)? {
+                Top::Inner(node, link) => (node, link, 0),
+                Top::End(end) => return Ok(Poll::Ready(end)),
+            },
             Next::Inner(parent, link, depth) => {
-                let node = link.node::<R>(base, self.pinned).read()?;
+                let node = link.node::<R>(base, pinned).read()?;
                 parent.validate()?;
                 (node, link, depth)
             }
-            Next::Leaf(link) => return Ok(Poll::Ready(self.arrive(link))),
-            Next::Shared(parent, link) => return self.look_in(link, || parent.validate()),
+            Next::Leaf(link) => return Ok(Poll::Ready(tree.arrive(link, key, pinned))),
+            Next::Shared(parent, link) => {
+                let end = tree.look_in(link, key, pinned, || parent.validate())?;
+                return Ok(Poll::Ready(end));
+            }
         };
-        loop {
-            let kind = link.kind();
-            let (child, below) = node.get(|body| {
-                self.tree.charge_node(link, key, depth);
-                body.child_for(kind, key, depth)
-            })?;
-            if child.is_none() {
-                return Ok(Poll::Ready(None));
-            }
-            if WHEN == LATER {
-                self.tree.prefetch(child, key, below);
-                self.next = if child.is_leaf() {
-                    Next::Leaf(child)
-                } else if child.is_shared() {
-                    Next::Shared(node, child)
-                } else {
-                    Next::Inner(node, child, below)
-                };
-                return Ok(Poll::Pending);
-            }
-            if child.is_leaf() {
-                return Ok(Poll::Ready(self.arrive(child)));
-            }
-            if child.is_shared() {
-                return self.look_in(child, || node.validate());
-            }
-            let parent = node;
-            node = child.node::<R>(base, self.pinned).read()?;
-            parent.validate()?;
-            (link, depth) = (child, below);
-        }
-    }
-
-    /// The leaf at the end of the way, if it is the key's.
-    #[inline(always)]
-    fn arrive(&self, link: Link) -> Option<Cursor<'t>> {
-        let (leaf, key) = (self.tree.leaf_at(link, self.pinned), self.key.as_ref());
-        self.tree
-            .memory()
-            .charge_access(leaf.address(), leaf_bytes(key.len()));
-        (leaf.key() == key).then_some(Cursor::Leaf(leaf))
-    }
-
-    /// The place in the pack or row at the end of the way. `is_linked` is whether that is still
-    /// where the link was.
-    #[inline(always)]
-    fn look_in(
-        &self,
-        link: Link,
-        is_linked: impl FnOnce() -> Result<(), Restart>,
-    ) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
-        let (tree, key) = (self.tree, self.key.as_ref());
-        if link.is_pack() {
-            let pack = tree.pack_at(link, self.pinned);
-            let records = pack.read()?;
-            is_linked()?;
-            let value = records.get(|records| {
-                tree.visit_pack(pack);
-                records.get(number(key))
-            })?;
-            return Ok(Poll::Ready(value.map(|value| Cursor::InPack(pack, value))));
-        }
-        let row = tree.row_at(link, self.pinned);
-        let records = row.read()?;
-        is_linked()?;
-        let Some(at) = row.place_of(key) else {
-            return Ok(Poll::Ready(None));
-        };
-        let value = records.get(|records| {
-            tree.visit_row(row, at);
-            records.get(at)
+        let (child, below) = node.get(|body| {
+            tree.charge_node(link, key, depth);
+            body.child_for(link.kind(), key, depth, &mut false)
         })?;
-        Ok(Poll::Ready(Some(Cursor::InRow(row, at, value))))
+        if child.is_none() {
+            return Ok(Poll::Ready(None));
+        }
+        tree.prefetch(child, key, below);
+        self.next = if child.is_leaf() {
+            Next::Leaf(child)
+        } else if child.is_shared() {
+            Next::Shared(node, child)
+        } else {
+            Next::Inner(node, child, below)
+        };
+        Ok(Poll::Pending)
     }
 }
 
-impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
-    for Descent<'t, B, M, R, WHEN>
-{
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Traversal for Descent<'t, B, M, R> {
     type Output = Option<Cursor<'t>>;
 
     #[inline(always)]
@@ -190,10 +139,110 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// The record of a key, or its place in a row; `None` if there is neither.
+    /// The place of a key's record: the way there in one go, where the CPU asks for the next node
+    /// by itself. Callers try again out of line, so that the first attempt is no loop: in one, what
+    /// packs and rows need of the key would be worked out on the way to any leaf.
     #[inline(always)]
-    pub fn find<'g>(&'g self, key: impl AsRef<[u8]>, guard: &'g Guard<'g>) -> Option<Cursor<'g>> {
-        run(Descent::<_, _, _, AT_ONCE>::new(self, key, guard))
+    pub fn find<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Found<'g, R>, Restart> {
+        let base = self.base;
+        let (mut node, mut link) = match self.enter_root(key, pinned)? {
+            Top::Inner(node, link) => (node, link),
+            Top::End(end) => return Ok(end.ok_or(None)),
+        };
+        let (mut depth, mut level, mut trusts) = (0, 0u8, false);
+        loop {
+            let kind = link.kind();
+            // Said of the closure, too, or it would be a function of all callers.
+            let (child, below) = node.get(
+                #[inline(always)]
+                |body| {
+                    self.charge_node(link, key, depth);
+                    body.child_for(kind, key, depth, &mut trusts)
+                },
+            )?;
+            if child.is_none() {
+                let gap = (below > 0 && !trusts).then(|| Gap {
+                    inner: Inner { link, node },
+                    at: position(key, below - 1),
+                    level,
+                });
+                return Ok(Err(gap));
+            }
+            if child.is_leaf() {
+                return Ok(self.arrive(child, key, pinned).ok_or(None));
+            }
+            if child.is_shared() {
+                let end = self.look_in(child, key, pinned, || node.validate())?;
+                return Ok(end.ok_or(None));
+            }
+            let parent = node;
+            node = child.node::<R>(base, pinned).read()?;
+            parent.validate()?;
+            (link, depth) = (child, below);
+            level = level.saturating_add(1);
+        }
+    }
+
+    /// The topmost inner node, if there is one.
+    #[inline(always)]
+    fn enter_root<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Top<'g, R>, Restart> {
+        let root = self.root.read()?;
+        let link = root.get(Root::link)?;
+        if link.is_none() {
+            return Ok(Top::End(None));
+        }
+        if link.is_leaf() {
+            return Ok(Top::End(self.arrive(link, key, pinned)));
+        }
+        if link.is_shared() {
+            let end = self.look_in(link, key, pinned, || root.validate())?;
+            return Ok(Top::End(end));
+        }
+        let node = link.node::<R>(self.base, pinned).read()?;
+        root.validate()?;
+        Ok(Top::Inner(node, link))
+    }
+
+    /// The leaf, if it is the key's.
+    #[inline(always)]
+    fn arrive<'g>(&'g self, link: Link, key: &[u8], pinned: Pinned<'g>) -> Option<Cursor<'g>> {
+        let leaf = self.leaf_at(link, pinned);
+        self.memory()
+            .charge_access(leaf.address(), leaf_bytes(key.len()));
+        (leaf.key() == key).then_some(Cursor::Leaf(leaf))
+    }
+
+    /// Looks for a key's record in a pack or a row, once `is_linked` says that what led there is
+    /// as it was.
+    #[inline(always)]
+    fn look_in<'g>(
+        &'g self,
+        link: Link,
+        key: &[u8],
+        pinned: Pinned<'g>,
+        is_linked: impl FnOnce() -> Result<(), Restart>,
+    ) -> Result<Option<Cursor<'g>>, Restart> {
+        if link.is_pack() {
+            let pack = self.pack_at(link, pinned);
+            let records = pack.read()?;
+            is_linked()?;
+            let value = records.get(|records| {
+                self.visit_pack(pack);
+                records.get(number(key))
+            })?;
+            return Ok(value.map(|value| Cursor::InPack(pack, value)));
+        }
+        let row = self.row_at(link, pinned);
+        let records = row.read()?;
+        is_linked()?;
+        let Some(at) = row.place_of(key) else {
+            return Ok(None);
+        };
+        let value = records.get(|records| {
+            self.visit_row(row, at);
+            records.get(at)
+        })?;
+        Ok(Some(Cursor::InRow(row, at, value)))
     }
 
     /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a

@@ -3,41 +3,39 @@
 use std::task::Poll;
 
 use timberline_placement::Access;
-use timberline_sync::epoch::Pinned;
+use timberline_sync::Restart;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_tier::Memory;
 
-use super::descent::{AT_ONCE, Cursor, Descent, LATER};
+use super::descent::{Cursor, Descent};
 use super::node::{Reach, Tip};
 use super::tree::Tree;
-use crate::traverse::{Traversal, run};
+use crate::store::{AnyThread, Caller};
+use crate::traverse::Traversal;
 use crate::value::{Keep, Loan, fetch, fetch_each};
 
 /// Looks for the value of a key.
-pub(super) struct Lookup<'t, B, M: Memory, R: Reach, const WHEN: bool>(Descent<'t, B, M, R, WHEN>);
+pub(super) struct Lookup<'t, B, M: Memory, R: Reach, C> {
+    descent: Descent<'t, B, M, R>,
+    caller: C,
+}
 
-impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Lookup<'t, B, M, R, WHEN> {
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, C> Lookup<'t, B, M, R, C> {
     #[inline(always)]
-    pub fn new(tree: &'t Tree<M, R>, key: B, pinned: impl Into<Pinned<'t>>) -> Self {
-        Lookup(Descent::new(tree, key, pinned))
+    pub fn new(tree: &'t Tree<M, R>, key: B, pinned: impl Into<Pinned<'t>>, caller: C) -> Self {
+        let descent = Descent::new(tree, key, pinned);
+        Lookup { descent, caller }
     }
 }
 
-impl<B: AsRef<[u8]>, M: Memory, R: Reach, const WHEN: bool> Traversal
-    for Lookup<'_, B, M, R, WHEN>
-{
+impl<B: AsRef<[u8]>, M: Memory, R: Reach, C: Caller> Traversal for Lookup<'_, B, M, R, C> {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Option<u64>> {
-        self.0.step().map(|hit| {
-            let (tip, value) = match hit? {
-                Cursor::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
-                Cursor::InPack(pack, value) => (Tip::Pack(pack), value),
-                Cursor::InRow(row, _, value) => (Tip::Row(row), value?),
-            };
-            self.0.tree.note(tip, Access::Reuse);
-            Some(value)
-        })
+        let (tree, caller) = (self.descent.tree, self.caller);
+        let cursor = self.descent.step();
+        cursor.map(|cursor| tree.read(cursor?, caller))
     }
 }
 
@@ -46,8 +44,31 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     #[inline(always)]
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
-        let found = run(Lookup::<_, _, _, AT_ONCE>::new(self, key, &guard));
+        let found = match self.find(key.as_ref(), guard.pinned()) {
+            Ok(Ok(cursor)) => self.read(cursor, &guard),
+            Ok(Err(_)) => None,
+            Err(Restart) => self.get_patiently(key.as_ref(), &guard),
+        };
         found.map(|word| out(Loan::new(word, &guard)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_patiently(&self, key: &[u8], guard: &Guard) -> Option<u64> {
+        let found = self.retry(|| self.find(key, guard.pinned()));
+        found.ok().and_then(|cursor| self.read(cursor, guard))
+    }
+
+    /// The value of the record at a cursor, which is reported.
+    #[inline(always)]
+    fn read(&self, cursor: Cursor<'_>, caller: impl Caller) -> Option<u64> {
+        let (tip, value) = match cursor {
+            Cursor::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
+            Cursor::InPack(pack, value) => (Tip::Pack(pack), value),
+            Cursor::InRow(row, _, value) => (Tip::Row(row), value?),
+        };
+        caller.with_guard(&self.store, |guard| self.note(tip, Access::Reuse, guard));
+        Some(value)
     }
 
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
@@ -59,7 +80,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let guard = self.store.pin();
-        let lookups = keys.map(|key| Lookup::<_, _, _, LATER>::new(self, key, &guard));
+        let lookups = keys.map(|key| Lookup::new(self, key, &guard, &guard));
         fetch_each::<H, _>(self.memory(), depth, lookups, |at, word| {
             found(at, word.map(|word| Loan::new(word, &guard)));
         });
@@ -72,7 +93,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         out: impl FnOnce(Loan<'_>) -> T,
     ) -> Option<T> {
         let guard = self.store.domain().owned_guard();
-        let lookup = Lookup::<_, _, _, LATER>::new(self, key, &guard);
+        let lookup = Lookup::new(self, key, &guard, AnyThread);
         let found = fetch::<H, _>(self.memory(), lookup).await;
         found.map(|word| out(Loan::new(word, &guard)))
     }

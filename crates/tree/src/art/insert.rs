@@ -12,7 +12,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::descent::Cursor;
+use super::descent::{Cursor, Gap};
 use super::fresh::{Fresh, leaf_below};
 use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
@@ -31,7 +31,15 @@ pub(super) struct Insert<'a, C> {
     careful: bool,
 }
 
-impl<C: Change> Insert<'_, C> {
+impl<'a, C: Change> Insert<'a, C> {
+    fn new(key: &'a [u8], change: &'a mut C) -> Self {
+        Insert {
+            key,
+            change,
+            careful: false,
+        }
+    }
+
     /// The value of a record that is not there yet, once nothing can keep it from being linked.
     pub fn made(&mut self) -> u64 {
         let value = self.change.change(None);
@@ -67,18 +75,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Option<T>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
-            // Where the record is, or a row with its place, there is nothing to build.
-            let there = match self.find(key, &guard) {
-                Some(Cursor::Leaf(leaf)) => self.change(leaf, change, &guard).map(Some),
-                Some(Cursor::InPack(pack, _)) => {
-                    let before = self.change_in_pack(pack, key, change);
+            // Where the record is, or a place for it, there is nothing to build.
+            let there = match self.find(key, guard.pinned()) {
+                Ok(Ok(Cursor::Leaf(leaf))) => self.change(leaf, change, &guard).map(Some),
+                Ok(Ok(Cursor::InPack(pack, _))) => {
+                    let before = self.change_in_pack(pack, key, change, &guard);
                     before.map(Some).map_err(Abort::from)
                 }
-                Some(Cursor::InRow(row, at, _)) => {
-                    let before = self.change_in_row(row, at, true, change);
+                Ok(Ok(Cursor::InRow(row, at, _))) => {
+                    let before = self.change_in_row(row, at, true, change, &guard);
                     before.map_err(Abort::from)
                 }
-                None => Err(Abort::Restart),
+                Ok(Err(Some(gap))) => self.hang_in(&mut Insert::new(key, change), gap, &guard),
+                Ok(Err(None)) | Err(Restart) => Err(Abort::Restart),
             };
             let before = match there {
                 Ok(before) => before,
@@ -95,11 +104,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         change: &mut C,
         guard: &Guard,
     ) -> Result<Option<u64>, Refused> {
-        let mut insert = Insert {
-            key,
-            change,
-            careful: false,
-        };
+        let mut insert = Insert::new(key, change);
         attempt(|| self.descend(&mut insert, guard))
     }
 
@@ -193,7 +198,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.count(1);
         self.store.count_leaves(1);
         self.reaches(level);
-        self.note(Tip::Leaf(self.leaf_at(leaf, guard)), Access::Insert);
+        self.note(Tip::Leaf(self.leaf_at(leaf, guard)), Access::Insert, guard);
         Ok(None)
     }
 
@@ -240,7 +245,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if seen.get(|records| records.get(at).is_none() && records.is_full())? {
             return self.widen(insert, site, (row, seen), at);
         }
-        Ok(self.change_in_row(row, at, true, insert.change)?)
+        Ok(self.change_in_row(row, at, true, insert.change, site.guard)?)
     }
 
     /// The path ends at what holds records of other keys.
@@ -346,12 +351,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             .node
             .get(|body| (body.is_full_for(at), body.prefix_len()))?;
         if !full {
-            let leaf = self.leaf_for(insert, self.tier_of(inner.link), below)?;
-            let held = inner.node.upgrade()?;
-            let link = self.fill(leaf, insert, guard);
-            held.insert(at, link);
-            drop(held);
-            return self.inserted(link, below, guard);
+            return self.hang_in(insert, Gap { inner, at, level }, guard);
         }
         let kind = Kind::of(inner.link.kind().capacity() + 1);
         let new = self.in_place_of(inner.link, 1, &parent, level);
@@ -371,6 +371,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         drop(parent);
         old.retire();
         self.reclaim_inner(inner.link, guard);
+        self.inserted(link, below, guard)
+    }
+
+    /// Hangs a leaf in a gap, if the node has room for it.
+    #[inline(always)]
+    fn hang_in<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        Gap { inner, at, level }: Gap<'_, R>,
+        guard: &Guard,
+    ) -> Put {
+        if inner.node.get(|body| body.is_full_for(at))? {
+            return Err(Abort::Restart);
+        }
+        let below = level.saturating_add(1);
+        let leaf = self.leaf_for(insert, self.tier_of(inner.link), below)?;
+        let held = inner.node.upgrade()?;
+        let link = self.fill(leaf, insert, guard);
+        held.insert(at, link);
+        drop(held);
         self.inserted(link, below, guard)
     }
 

@@ -146,8 +146,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 self.visit_leaf(leaf);
                 return Ok((leaf.key() != key).then_some(None));
             }
-            Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends)?,
-            Tip::Row(row) => self.remove_in_row(row, key, &parent, ends)?,
+            Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends, guard)?,
+            Tip::Row(row) => self.remove_in_row(row, key, &parent, ends, guard)?,
         };
         Ok(match within {
             Within::NotThere => Some(None),
@@ -172,6 +172,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         parent: &Parent<'_, R>,
         ends: &Ends<'_, R>,
+        guard: &Guard,
     ) -> Result<Within, Restart> {
         let seen = pack.read()?;
         parent.validate()?;
@@ -192,7 +193,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         held.remove(number(key));
         drop(held);
         self.store.count(-1);
-        self.note(Tip::Pack(pack), Access::Reuse);
+        self.note(Tip::Pack(pack), Access::Reuse, guard);
         Ok(Within::Removed(value, count - 1))
     }
 
@@ -229,6 +230,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         parent: &Parent<'_, R>,
         ends: &Ends<'_, R>,
+        guard: &Guard,
     ) -> Result<Within, Restart> {
         let seen = row.read()?;
         parent.validate()?;
@@ -252,7 +254,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         held.remove(at);
         drop(held);
         self.store.count(-1);
-        self.note(Tip::Row(row), Access::Reuse);
+        self.note(Tip::Row(row), Access::Reuse, guard);
         Ok(Within::Removed(value, count - 1))
     }
 
@@ -401,7 +403,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if self.in_blocks {
             self.store.reclaim_value(value, guard);
         }
-        self.note(tip, Access::Reuse);
+        self.note(tip, Access::Reuse, guard);
         value
     }
 }

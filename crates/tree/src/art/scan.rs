@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 use timberline_placement::Access;
 use timberline_tier::Memory;
 
-use super::descent::{Descent, LATER};
+use super::descent::Descent;
 use super::node::{Link, Pack, ROW_DEPTH, ROW_HEAD, Reach, Record, Row, Tip, TipKey, value_offset};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
@@ -33,7 +33,7 @@ impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
 
     async fn approach(&self, key: &[u8]) {
         let guard = self.store.domain().owned_guard();
-        Yielding(Descent::<_, _, _, LATER>::new(self, key, &guard)).await;
+        Yielding(Descent::new(self, key, &guard)).await;
     }
 
     fn walk(
@@ -87,7 +87,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     self.visit_leaf(leaf);
                     last = Some(TipKey::Lent(leaf.key()));
                     let flow = visit(leaf.key(), leaf.value());
-                    self.note(Tip::Leaf(leaf), Access::Reuse);
+                    self.note(Tip::Leaf(leaf), Access::Reuse, &guard);
                     if flow.is_break() || seen == limit {
                         return seen;
                     }
@@ -102,10 +102,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         Way::Backward => held.first(),
                     };
                     last = end.map(|(key, _)| TipKey::Number(key.to_be_bytes()));
+                    self.note(Tip::Pack(pack), Access::Reuse, &guard);
                     self.show_pack(pack, &held, way, from, left, &mut visit)
                 } else {
                     let row = self.row_at(link, &guard);
                     last = Some(way.last_of(Tip::Row(row)));
+                    self.note(Tip::Row(row), Access::Reuse, &guard);
                     self.show_row(row, way, from, left, &mut visit)
                 };
                 seen += shown;
@@ -135,7 +137,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Shown {
         self.visit_pack(pack);
-        self.note(Tip::Pack(pack), Access::Reuse);
         let mut seen = 0;
         for (key, value) in way.over(held) {
             let key = key.to_be_bytes();
@@ -161,7 +162,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Shown {
         self.memory().charge_access(row.address(), ROW_HEAD);
-        self.note(Tip::Row(row), Access::Reuse);
         let (mut key, mut seen) = (*row.least(), 0);
         for group in 0..4 {
             let group = match way {

@@ -69,7 +69,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.visit_pack(pack);
         let (key, held) = (number(insert.key), seen.get(Few::all)?);
         if held.iter().any(|&(other, _)| other == key) {
-            let before = self.change_in_pack(pack, insert.key, insert.change)?;
+            let before = self.change_in_pack(pack, insert.key, insert.change, site.guard)?;
             return Ok(Some(before));
         }
         if common(&pack.key().to_be_bytes(), insert.key) < site.depth {
@@ -82,7 +82,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
-        self.note(Tip::Pack(pack), Access::Insert);
+        self.note(Tip::Pack(pack), Access::Insert, site.guard);
         Ok(None)
     }
 
@@ -161,7 +161,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.count_leaves(count - 1);
         self.reaches(level);
         if let Some(tip) = noted {
-            self.note(tip, Access::Insert);
+            self.note(tip, Access::Insert, guard);
         }
         Ok(None)
     }
@@ -239,7 +239,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.replace(parent, old, fresh, guard);
         self.store.count(1);
         if let Some(tip) = self.tip_at(link, guard) {
-            self.note(tip, Access::Insert);
+            self.note(tip, Access::Insert, guard);
         }
     }
 

@@ -278,17 +278,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Reports an access to a record, if it is this thread's turn.
     #[inline(always)]
-    pub fn note(&self, tip: Tip<'_>, access: Access) {
-        if self.store.report_is_due() {
-            self.report(tip, access);
+    pub fn note(&self, tip: Tip<'_>, access: Access, guard: &Guard) {
+        if self.store.report_is_due(guard) {
+            self.report(tip, access, guard);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report(&self, tip: Tip<'_>, access: Access) {
+    fn report(&self, tip: Tip<'_>, access: Access, guard: &Guard) {
         self.store
-            .report(access, |touched| Ok(touched(self.leaf_ref(tip))));
+            .report(access, guard, |touched| Ok(touched(self.leaf_ref(tip))));
     }
 
     /// What holds records, as a placement sees it.

@@ -29,12 +29,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| {
-                let before = match self.find(key, &guard) {
-                    None | Some(Cursor::InRow(_, _, None)) => None,
-                    Some(Cursor::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
-                    Some(Cursor::InPack(pack, _)) => Some(self.change_in_pack(pack, key, change)?),
-                    Some(Cursor::InRow(row, at, _)) => {
-                        self.change_in_row(row, at, false, change)?
+                let before = match self.find(key, guard.pinned())? {
+                    Err(_) | Ok(Cursor::InRow(_, _, None)) => None,
+                    Ok(Cursor::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
+                    Ok(Cursor::InPack(pack, _)) => {
+                        Some(self.change_in_pack(pack, key, change, &guard)?)
+                    }
+                    Ok(Cursor::InRow(row, at, _)) => {
+                        self.change_in_row(row, at, false, change, &guard)?
                     }
                 };
                 Ok(before.map(|before| out(Loan::new(before, &guard))))
@@ -67,7 +69,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if C::PREPARES {
                 self.store.reclaim_value(before, guard);
             }
-            self.note(Tip::Leaf(leaf), Access::Reuse);
+            self.note(Tip::Leaf(leaf), Access::Reuse, guard);
         }
         Ok(before)
     }
@@ -79,6 +81,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         pack: Pack<'_>,
         key: &[u8],
         change: &mut C,
+        guard: &Guard,
     ) -> Result<u64, Restart> {
         let held = pack.lock()?;
         let Some(place) = held.place(number(key)) else {
@@ -88,7 +91,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (before, changed) = replace(place, change);
         held.unlock(changed);
         if changed {
-            self.note(Tip::Pack(pack), Access::Reuse);
+            self.note(Tip::Pack(pack), Access::Reuse, guard);
         }
         Ok(before)
     }
@@ -101,15 +104,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         at: u8,
         may_insert: bool,
         change: &mut C,
+        guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let held = row.lock()?;
         let Some(place) = held.place(at) else {
-            return self.insert_in_row(held, at, may_insert, change);
+            return self.insert_in_row(held, at, may_insert, change, guard);
         };
         let (before, changed) = replace(place, change);
         held.unlock(changed);
         if changed {
-            self.note(Tip::Row(row), Access::Reuse);
+            self.note(Tip::Row(row), Access::Reuse, guard);
         }
         Ok(Some(before))
     }
@@ -121,6 +125,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         at: u8,
         may_insert: bool,
         change: &mut C,
+        guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let row = held.row();
         if may_insert && held.records().is_full() {
@@ -133,7 +138,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 held.set(at, value);
                 drop(held);
                 self.store.count(1);
-                self.note(Tip::Row(row), Access::Insert);
+                self.note(Tip::Row(row), Access::Insert, guard);
             }
         }
         Ok(None)

@@ -12,6 +12,7 @@ use super::node::{Body, Link, Share};
 use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
+use crate::store::Caller;
 use crate::value::Keep;
 
 /// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the
@@ -36,16 +37,22 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// The cache, if copies are made in this tree.
     #[inline(always)]
     pub(super) fn copies(&self) -> Option<&RecordCache> {
-        match M::TIERED && P::CACHED {
+        match P::CACHED {
             true => self.cache.as_ref(),
             false => None,
         }
     }
 
+    /// Whether there are copies of any records.
+    #[inline(always)]
+    pub(super) fn has_copies(&self) -> bool {
+        self.copies().is_some_and(RecordCache::has_pages)
+    }
+
     /// Whether records of the leaf here may have copies: not if it is fast.
     #[inline(always)]
     pub(super) fn may_have_copies(&self, leaf: Link) -> bool {
-        M::TIERED && P::CACHED && leaf.address() >= self.copied_from
+        P::CACHED && leaf.address() >= self.copied_from
     }
 
     /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is
@@ -75,17 +82,19 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// The value of a record that has a copy.
     #[inline(always)]
-    pub(super) fn find_copy(&self, bucket: &Bucket, key: u64) -> Option<u64> {
+    pub(super) fn find_copy(&self, bucket: &Bucket, key: u64, caller: impl Caller) -> Option<u64> {
         self.memory().charge_access(address(bucket), BUCKET_BYTES);
         let (value, found) = RecordCache::find(bucket, key)?;
         if self.store.counts_use(COUNTED) {
             found.count_use();
         }
-        if self.store.report_is_due()
-            && let Some(cache) = self.copies()
-        {
-            self.store.report_copy(cache.page_of(key));
-        }
+        caller.with_guard(&self.store, |guard| {
+            if let Some(cache) = self.copies()
+                && self.store.report_is_due(guard)
+            {
+                self.store.report_copy(cache.page_of(key), guard);
+            }
+        });
         Some(value)
     }
 
@@ -192,7 +201,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let bucket = self.bucket_of(key, guard);
-        let copy = bucket.and_then(|bucket| self.find_copy(bucket, key));
+        let copy = bucket.and_then(|bucket| self.find_copy(bucket, key, guard));
         if copy.is_some() {
             return Ok(copy);
         }
@@ -208,7 +217,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         if let (Some(bucket), Some(value)) = (bucket, found) {
             self.missed_copy(bucket, key, value, leaf);
         }
-        self.note(leaf, Access::Reuse);
+        self.note(leaf, Access::Reuse, guard);
         Ok(found)
     }
 }

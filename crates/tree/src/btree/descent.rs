@@ -88,7 +88,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Descent<'t, 
     /// Nodes up to this height have their children asked for: an emulated memory knows by itself
     /// what is in the caches.
     const ASKED: u8 = match D::LATER {
-        true if M::TIERED => u8::MAX,
+        true if M::CHARGES => u8::MAX,
         _ => Self::HINTED,
     };
 

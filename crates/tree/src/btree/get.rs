@@ -1,6 +1,7 @@
 //! Looking up values: one alone, many in a ring of a given depth, or as a future. All run the same
 //! [`Lookup`], so that the memory's latencies overlap where there is other work.
 
+use std::marker::PhantomData;
 use std::task::Poll;
 
 use timberline_placement::Access;
@@ -8,11 +9,12 @@ use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::descent::{Descent, Met, ValueAtOnce, ValueLater};
+use super::descent::{Descent, LeafAtOnce, Met, Mode, ValueAtOnce, ValueLater};
 use super::node::{Body, Lanes, Share, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket};
+use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
 use crate::value::{Keep, Loan, fetch, fetch_each};
 
@@ -28,22 +30,27 @@ enum Copy<'t> {
 }
 
 /// Looks for the value of a key, where other work comes between two steps.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> {
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes, C> {
+    caller: C,
     descent: Descent<'t, M, WORDS, H, ValueLater, L>,
     copy: Copy<'t>,
     /// The leaf, if it turned out that more of it had to be asked for.
     leaf: Option<Snapshot<'t, Body<WORDS>>>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, H, L> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes, C: Caller>
+    Lookup<'t, M, WORDS, H, L, C>
+{
     #[inline(always)]
     pub fn new(
         tree: &'t Tree<M, WORDS, Values<H>>,
         key: u64,
         pinned: impl Into<Pinned<'t>>,
+        caller: C,
         lanes: L,
     ) -> Self {
         Lookup {
+            caller,
             descent: Descent::new(tree, key, pinned, lanes),
             copy: Copy::NotAsked,
             leaf: None,
@@ -80,7 +87,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
         if let (Copy::Missed(bucket), Some(value)) = (self.copy, found) {
             tree.missed_copy(bucket, key, value, leaf);
         }
-        tree.note(leaf, Access::Reuse);
+        let note = |guard: &Guard| tree.note(leaf, Access::Reuse, guard);
+        self.caller.with_guard(&tree.store, note);
         Ok(Poll::Ready(found))
     }
 
@@ -102,7 +110,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
     /// The copy's value, unless there is none.
     fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<u64>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
-        let copy = tree.find_copy(bucket, key);
+        let copy = tree.find_copy(bucket, key, self.caller);
         if copy.is_some() {
             return Ok(Poll::Ready(copy));
         }
@@ -121,7 +129,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes> Lookup<'t, M, WORDS, 
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes> Traversal for Lookup<'_, M, WORDS, H, L> {
+impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes, C: Caller> Traversal
+    for Lookup<'_, M, WORDS, H, L, C>
+{
     type Output = Option<u64>;
 
     #[inline(always)]
@@ -139,28 +149,45 @@ impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes> Traversal for Lookup<'_, 
 ///
 /// The first attempt does not wait, and gives up where it would have to start over: as a loop
 /// without a call in it, it has all it knows in registers. The attempts after that are patient.
-pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
-    pub tree: &'t Tree<M, WORDS, Values<H>>,
-    pub key: u64,
-    pub guard: &'t Guard<'t>,
+struct Get<'t, M: Memory, const WORDS: usize, H: Keep, D> {
+    tree: &'t Tree<M, WORDS, Values<H>>,
+    key: u64,
+    guard: &'t Guard<'t>,
+    mode: PhantomData<D>,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Get<'_, M, WORDS, H> {
+impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode> Get<'t, M, WORDS, H, D> {
+    fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard<'t>) -> Self {
+        let mode = PhantomData;
+        Get {
+            tree,
+            key,
+            guard,
+            mode,
+        }
+    }
+
     #[cold]
     fn patiently(self) -> Option<u64> {
-        let Get { tree, key, guard } = self;
-        run(Lookup::new(tree, key, guard, tree.search))
+        let Get {
+            tree, key, guard, ..
+        } = self;
+        run(Lookup::new(tree, key, guard, guard, tree.search))
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Keep, D: Mode> Work for Get<'_, M, WORDS, H, D> {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
-        let Get { tree, key, guard } = self;
-        tree.prefetch_copy(key);
-        let mut descent = Descent::<_, _, _, ValueAtOnce, _>::new(tree, key, guard, lanes);
+        let Get {
+            tree, key, guard, ..
+        } = self;
+        if D::OR_COPY {
+            tree.prefetch_copy(key);
+        }
+        let mut descent = Descent::<_, _, _, D, _>::new(tree, key, guard, lanes);
         let leaf = loop {
             match descent.advance() {
                 Ok(Met::Inner) => {}
@@ -174,7 +201,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
         };
         match leaf.get(|body| tree.look_up(lanes, body, key, descent.share)) {
             Ok(found) => {
-                tree.note(leaf, Access::Reuse);
+                tree.note(leaf, Access::Reuse, guard);
                 found
             }
             Err(Restart) => self.patiently(),
@@ -202,7 +229,7 @@ where
     #[inline(always)]
     fn run(mut self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
-        let look_up = |key| Lookup::new(self.tree, key, &guard, lanes);
+        let look_up = |key| Lookup::new(self.tree, key, &guard, &guard, lanes);
         let lookups = self.keys.map(look_up);
         fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, |at, word| {
             (self.found)(at, word.map(|word| Loan::new(word, &guard)));
@@ -215,11 +242,15 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     #[inline(always)]
     pub fn get<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
-        let found = self.search.run(Get {
-            tree: self,
-            key,
-            guard,
-        });
+        // Decided once: most maps have no copies, and their lookups know nothing of them.
+        let found = match self.has_copies() {
+            false => self
+                .search
+                .run(Get::<_, _, _, LeafAtOnce>::new(self, key, guard)),
+            true => self
+                .search
+                .run(Get::<_, _, _, ValueAtOnce>::new(self, key, guard)),
+        };
         found.map(|word| out(Loan::new(word, guard)))
     }
 
@@ -256,7 +287,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
-        let lookup = Lookup::new(self, key, &guard, self.search);
+        let lookup = Lookup::new(self, key, &guard, AnyThread, self.search);
         let found = fetch::<H, _>(self.memory(), lookup).await;
         found.map(|word| out(Loan::new(word, &guard)))
     }

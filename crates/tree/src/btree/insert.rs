@@ -77,7 +77,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         if let Some(before) = before {
             self.reclaim_value(before, guard);
         }
-        self.note_unlocked(held, access);
+        self.note_unlocked(held, access, guard);
         Ok(Put::Done(
             before.map(|before| out(Loan::new(before, guard))),
         ))

@@ -94,7 +94,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Tells the memory that a node's header and keys are read.
     #[inline(always)]
     pub fn charge_node(&self, body: &Body<WORDS>) {
-        if M::TIERED {
+        if M::CHARGES {
             self.memory()
                 .charge_access(node_address(body), HEADER + 8 * body.count());
         }

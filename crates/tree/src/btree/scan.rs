@@ -83,7 +83,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let fences = self.retry(|| {
             let leaf = self.leaf(key, &guard);
             let fences = leaf.get(|body| self.copy(body, span, usize::MAX, entries))?;
-            self.note(leaf, Access::Reuse);
+            self.note(leaf, Access::Reuse, &guard);
             Ok(fences)
         });
         for (key, value) in entries.drain(..) {
@@ -102,8 +102,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         self.charge_node(body);
         into.clear();
         let start = body.rank(self.search, span.first);
-        let records = body.entries_from(start).take(limit);
-        into.extend(records.take_while(|&(key, _)| key <= span.last));
+        // Found by one search, so that the loop that copies compares no keys.
+        let end = match span.last < body.upper() {
+            true => body.rank(self.search, span.last + 1),
+            false => usize::MAX,
+        };
+        into.extend(body.entries(start..end.min(start.saturating_add(limit))));
         let read =
             Body::<WORDS>::payload_offset(start)..Body::<WORDS>::payload_offset(start + into.len());
         self.memory()
@@ -174,7 +178,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             self.prefetch_beyond(path, span.first);
         }
         let fences = leaf.get(|body| self.copy(body, span, limit, records))?;
-        self.note(leaf, Access::Reuse);
+        self.note(leaf, Access::Reuse, guard);
         Ok(fences)
     }
 

@@ -78,7 +78,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         placement: Arc<dyn Placement>,
         domain: Domain,
     ) -> Result<Self, OutOfMemory> {
-        let cache = match M::TIERED && P::CACHED {
+        let cache = match P::CACHED {
             true => copies::cache(memory.arenas(), Self::BYTES, &*placement),
             false => None,
         };
@@ -163,29 +163,31 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Reports an access to a leaf, if it is this thread's turn.
     #[inline(always)]
-    pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
-        if self.store.report_is_due() {
-            self.report(leaf, access);
+    pub fn note(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access, guard: &Guard) {
+        if self.store.report_is_due(guard) {
+            self.report(leaf, access, guard);
         }
     }
 
     /// Unlocks a leaf that was written, and reports the access.
     #[inline(always)]
-    pub fn note_unlocked(&self, held: LockedNode<'_, WORDS>, access: Access) {
+    pub fn note_unlocked(&self, held: LockedNode<'_, WORDS>, access: Access, guard: &Guard) {
         let node = held.of();
         drop(held);
-        if M::TIERED
-            && let Ok(leaf) = node.read()
-        {
-            self.note(leaf, access);
+        if self.store.report_is_due(guard) {
+            match node.read() {
+                Ok(leaf) => self.report(leaf, access, guard),
+                // It went; the next access will do.
+                Err(Restart) => guard.set_countdown(1),
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access) {
+    fn report(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access, guard: &Guard) {
         let link = address(leaf.of());
-        self.store.report(access, |touched| {
+        self.store.report(access, guard, |touched| {
             leaf.get(|body| touched(self.leaf_ref(link, body)))
         });
     }

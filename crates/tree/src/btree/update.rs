@@ -59,7 +59,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 held.set_payload(index, after);
                 let access = self.rewrite_copy(&held, key, after, guard);
                 self.reclaim_value(before, guard);
-                self.note_unlocked(held, access);
+                self.note_unlocked(held, access, guard);
             }
             None => held.unchanged(),
         }

@@ -110,6 +110,12 @@ impl RecordCache {
         })
     }
 
+    /// Whether any page is there. Where none is, no record has a copy, and no leaf asks for one.
+    #[inline(always)]
+    pub fn has_pages(&self) -> bool {
+        self.pages.load(Relaxed) > 0
+    }
+
     /// How many pages there are, and how many there may be.
     pub fn pages(&self) -> (usize, usize) {
         (self.pages.load(Relaxed), self.directory.len())

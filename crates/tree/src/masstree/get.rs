@@ -12,27 +12,32 @@ use super::Tree;
 use super::descent::{Descent, End};
 use super::slice::SLICE;
 use crate::btree::node::{Block, Body, Lanes, Work};
+use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
 use crate::value::{Keep, Loan, fetch, fetch_each};
 
 /// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C>
+{
+    caller: C,
     descent: Descent<'t, M, WORDS, H, LATER, L>,
     /// The record to compare next.
     record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
-    Lookup<'t, M, WORDS, H, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C: Caller>
+    Lookup<'t, M, WORDS, H, LATER, L, C>
 {
     #[inline(always)]
     pub fn new(
         tree: &'t Tree<M, WORDS, H>,
         key: &'t [u8],
         pinned: impl Into<Pinned<'t>>,
+        caller: C,
         lanes: L,
     ) -> Self {
         Lookup {
+            caller,
             descent: Descent::new(tree, key, pinned, lanes),
             record: None,
         }
@@ -54,8 +59,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
-    for Lookup<'t, M, WORDS, H, LATER, L>
+impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C: Caller> Traversal
+    for Lookup<'t, M, WORDS, H, LATER, L, C>
 {
     type Output = Option<u64>;
 
@@ -80,7 +85,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
         };
         match found {
             Ok(value) => {
-                self.descent.tree.note(leaf, Access::Reuse);
+                let tree = self.descent.tree;
+                let note = |guard: &Guard| tree.note(leaf, Access::Reuse, guard);
+                self.caller.with_guard(&tree.store, note);
                 Poll::Ready(value)
             }
             Err(Restart) => {
@@ -104,7 +111,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Option<u64> {
         let Get { tree, key, guard } = self;
-        run(Lookup::<_, _, _, false, _>::new(tree, key, guard, lanes))
+        run(Lookup::<_, _, _, false, _, _>::new(
+            tree, key, guard, guard, lanes,
+        ))
     }
 }
 
@@ -128,7 +137,8 @@ where
     #[inline(always)]
     fn run(mut self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
-        let look_up = |key| Lookup::<_, _, _, true, _>::new(self.tree, key, &guard, lanes);
+        let look_up =
+            |key| Lookup::<_, _, _, true, _, _>::new(self.tree, key, &guard, &guard, lanes);
         let lookups = self.keys.map(look_up);
         fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, |at, word| {
             (self.found)(at, word.map(|word| Loan::new(word, &guard)));
@@ -168,7 +178,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// What `out` makes of the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
-        let lookup = Lookup::<_, _, _, true, _>::new(self, key, &guard, self.search);
+        let lookup = Lookup::<_, _, _, true, _, _>::new(self, key, &guard, AnyThread, self.search);
         let found = fetch::<H, _>(self.memory(), lookup).await;
         found.map(|word| out(Loan::new(word, &guard)))
     }

@@ -80,7 +80,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                     let Cursor { depth, word, .. } = cursor;
                     return Ok(Put::NoRoom { depth, word });
                 }
-                self.add(key, &cursor, index, change)
+                self.add(key, &cursor, index, change, guard)
             }
             _ => {
                 self.deepen(key, &cursor, guard)?;
@@ -96,6 +96,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         cursor: &Cursor<'_, WORDS>,
         index: usize,
         change: &mut C,
+        guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let mut room = None;
         let tier = self.tier_of(cursor.leaf);
@@ -120,7 +121,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         held.insert(index, cursor.word, payload);
         self.count(1);
         self.reaches(cursor.level);
-        self.note_unlocked(held, Access::Insert);
+        self.note_unlocked(held, Access::Insert, guard);
         Ok(Put::Done(None))
     }
 }

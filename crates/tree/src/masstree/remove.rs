@@ -67,7 +67,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         self.count(-1);
         let left = held.count();
         self.reclaim_value(value, guard);
-        self.note_unlocked(held, Access::Reuse);
+        self.note_unlocked(held, Access::Reuse, guard);
         (value, left)
     }
 

@@ -341,7 +341,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
             entries[start..].reverse();
         }
         let end = entries.len();
-        self.tree.note(leaf, Access::Reuse);
+        self.tree.note(leaf, Access::Reuse, self.guard);
         self.frames.push(Frame {
             leaf,
             depth,

@@ -90,7 +90,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             Some(after) => {
                 home.replace(&held, after);
                 self.reclaim_value(before, guard);
-                self.note_unlocked(held, Access::Reuse);
+                self.note_unlocked(held, Access::Reuse, guard);
             }
             None => held.unchanged(),
         }

@@ -160,21 +160,29 @@ impl<R: Reach> Body<R> {
         (prefix, len <= kind.known_prefix())
     }
 
-    /// The child on the way of a key that fits up to `depth` (or none), and the depth after it.
-    /// Part of the prefix may be taken on trust.
+    /// The child on the way of a key that fits up to `depth` (or none), and the depth after the
+    /// byte that leads there: 0 where the key has none, or leaves the way before. Part of the
+    /// prefix may be taken on trust, which `trusts` is told.
     #[inline(always)]
-    pub fn child_for(&self, kind: Kind, key: &[u8], mut depth: usize) -> (Link, usize) {
+    pub fn child_for(
+        &self,
+        kind: Kind,
+        key: &[u8],
+        mut depth: usize,
+        trusts: &mut bool,
+    ) -> (Link, usize) {
         let len = self.prefix_len();
         if len > 0 {
             let known = len.min(kind.known_prefix());
             if depth + len > key.len() || self.alike(kind, key, depth, known) < known {
-                return (Link::NONE, depth);
+                return (Link::NONE, 0);
             }
+            *trusts |= known < len;
             depth += len;
         }
         match key.get(depth) {
             Some(&byte) => (self.child(kind, byte), depth + 1),
-            None => (self.end(kind), depth),
+            None => (self.end(kind), 0),
         }
     }
 

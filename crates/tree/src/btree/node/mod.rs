@@ -210,13 +210,13 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[Self::CAPACITY + index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
-    /// The entries from `start` on.
+    /// The entries in a range of indices, as far as there are any.
     #[inline(always)]
-    pub fn entries_from(&self, start: usize) -> impl Iterator<Item = (u64, u64)> {
-        let count = self.count();
-        let start = start.min(count);
+    pub fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (u64, u64)> {
+        let end = range.end.min(self.count());
+        let start = range.start.min(end);
         let (keys, payloads) = self.words.split_at(Self::CAPACITY);
-        let entries = keys[start..count].iter().zip(&payloads[start..]);
+        let entries = keys[start..end].iter().zip(&payloads[start..end]);
         entries.map(|(key, payload)| (key.load(Relaxed), payload.load(Relaxed)))
     }
 
@@ -381,12 +381,21 @@ impl<const WORDS: usize> Body<WORDS> {
     pub fn insert(&self, index: usize, key: u64, payload: u64) {
         let count = self.count();
         debug_assert!(index <= count && count < Self::CAPACITY);
-        let (keys, payloads) = self.words.split_at(Self::CAPACITY);
-        shift_up(&keys[index..=count]);
-        shift_up(&payloads[index..=count]);
+        // Keys that grow come behind all others.
+        if index < count {
+            self.shift_up(index..count);
+        }
         self.words[index].store(key, Relaxed);
         self.set_payload(index, payload);
         self.count.store(count as u8 + 1, Relaxed);
+    }
+
+    /// Moves entries one place on.
+    #[inline(never)]
+    fn shift_up(&self, entries: Range<usize>) {
+        let (keys, payloads) = self.words.split_at(Self::CAPACITY);
+        shift_up(&keys[entries.start..=entries.end]);
+        shift_up(&payloads[entries.start..=entries.end]);
     }
 
     /// Removes an entry.
@@ -448,10 +457,21 @@ impl<const WORDS: usize> Body<WORDS> {
     }
 }
 
+/// Words that are moved at once: through registers, as atomics are not moved by the vector.
+const BLOCK: usize = 8;
+
 /// Moves each word to the place behind it; the last one is lost.
 #[inline(always)]
 fn shift_up(words: &[AtomicU64]) {
-    for pair in words.windows(2).rev() {
+    let mut rest = words;
+    while let Some(block) = rest.last_chunk::<{ BLOCK + 1 }>() {
+        let moved: [u64; BLOCK] = std::array::from_fn(|index| block[index].load(Relaxed));
+        for (place, word) in block[1..].iter().zip(moved) {
+            place.store(word, Relaxed);
+        }
+        rest = &rest[..rest.len() - BLOCK];
+    }
+    for pair in rest.windows(2).rev() {
         pair[1].store(pair[0].load(Relaxed), Relaxed);
     }
 }
@@ -459,7 +479,15 @@ fn shift_up(words: &[AtomicU64]) {
 /// Moves each word to the place before it; the first one is lost.
 #[inline(always)]
 fn shift_down(words: &[AtomicU64]) {
-    for pair in words.windows(2) {
+    let mut rest = words;
+    while let Some(block) = rest.first_chunk::<{ BLOCK + 1 }>() {
+        let moved: [u64; BLOCK] = std::array::from_fn(|index| block[index + 1].load(Relaxed));
+        for (place, word) in block.iter().zip(moved) {
+            place.store(word, Relaxed);
+        }
+        rest = &rest[BLOCK..];
+    }
+    for pair in rest.windows(2) {
         pair[0].store(pair[1].load(Relaxed), Relaxed);
     }
 }
