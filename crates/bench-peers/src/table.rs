@@ -1,6 +1,6 @@
 //! The tables at the end of a run.
 
-use timberline_bench::report::table::{Column, Grid, Side as Edge};
+use timberline_bench::report::grid::{Grid, Head};
 
 use crate::contenders::Side;
 use crate::result::Figures;
@@ -39,10 +39,10 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 fn table(map: &[&Figures]) -> String {
     let workloads = unique(map.iter().map(|it| it.outcome.workload.as_str()));
     let indexes = unique(map.iter().map(|it| it.outcome.index.as_str()));
-    let mut columns: Vec<Column<'_>> = vec![("", "", Edge::Left)];
-    columns.extend(workloads.iter().map(|name| (*name, "Mops/s", Edge::Right)));
-    columns.push(("bytes", "/record", Edge::Right));
-    let mut grid = Grid::new(&columns);
+    let mut columns: Vec<Head<'_>> = vec![(["", ""], true)];
+    columns.extend(workloads.iter().map(|name| ([*name, "Mops/s"], false)));
+    columns.push((["bytes", "/record"], false));
+    let mut grid = Grid::new(columns);
     for index in indexes {
         let of = |workload: &str| {
             let is_it =

@@ -1,9 +1,9 @@
 //! `timberline bench`: compares placements side by side, in one command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_bench::report::{Meta, Report};
+use timberline_bench::report::{Meta, Report, side_by_side};
 use timberline_bench::run::{self, Budget, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
@@ -11,6 +11,7 @@ use timberline_tier::topology::Topology;
 use crate::live::LiveView;
 use crate::loads::Loads;
 use crate::outputs::Outputs;
+use crate::say::say;
 use crate::setup::{available, cores, given_base, interrupts, measured_base};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
@@ -137,6 +138,9 @@ pub struct Args {
     quick: bool,
     #[command(flatten)]
     outputs: Outputs,
+    /// Run nothing, and show two JSON reports side by side
+    #[arg(long, num_args = 2, value_names = ["A", "B"], exclusive = true, help_heading = "Output")]
+    compare: Option<Vec<PathBuf>>,
     #[command(flatten)]
     live: LiveView,
     /// Show no progress
@@ -245,6 +249,9 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some([a, b]) = args.compare.as_deref() {
+        return compare([a, b]);
+    }
     let tiering = args.tiering()?;
     args.check_paged()?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
@@ -308,6 +315,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => Err(Failure::Interrupted("Interrupted.".into())),
         false => Ok(()),
     }
+}
+
+/// Shows two written reports side by side.
+fn compare(paths: [&PathBuf; 2]) -> Result<(), Failure> {
+    let [a, b] = paths.map(|path| Report::read(path).map_err(Failure::Impossible));
+    let names = paths.map(|path| path.display().to_string());
+    let text = side_by_side::render([&names[0], &names[1]], [&a?, &b?]);
+    say(text.map_err(Failure::Impossible)?.trim_end())
 }
 
 /// Switches the kernel's tiering for as long as the value lives.

@@ -152,7 +152,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kept = matrix.take_kept(&cache);
     let interrupted = interrupts()?;
 
-    let meta = Meta::here(env!("CARGO_PKG_VERSION"));
+    let meta = Meta {
+        profile: args.profile.clone(),
+        base_latency_ns: given.map_or(0.0, |base| base.latency_ns),
+        emulated: true,
+        seed: args.seed,
+        ..Meta::here(env!("CARGO_PKG_VERSION"))
+    };
     let mut summary = Summary::new(meta.clone(), figures);
     kept.into_iter().for_each(|run| summary.add(run));
     let write = |summary: &Summary| {
@@ -171,10 +177,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         missing.iter().for_each(tell);
     }
     if matrix.runs() > 0 {
-        let ground = Ground {
-            base: given.map_or_else(|| measured_base(&*progress), Ok)?,
-            meta,
-        };
+        let base = given.map_or_else(|| measured_base(&*progress), Ok)?;
+        summary.meta.base_latency_ns = base.latency_ns;
+        let ground = Ground { base, meta };
         let kept = |run| {
             summary.add(run);
             write(&summary).map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use timberline_bench::report::{Report, check_writable, table, write_file};
+use timberline_bench::report::{Report, check_writable, csv, markdown, table, write_file};
 
 use crate::Failure;
 use crate::say::{say, tell};
@@ -15,20 +15,34 @@ pub struct Outputs {
     /// Write the figures to this file as JSON; `-` is stdout, and the table goes to stderr then
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the figures to this file as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the tables to this file as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Write the report to this file as a self-contained page
     #[arg(long, default_value = "timberline-bench.html", value_name = "FILE")]
     html: PathBuf,
 }
 
-/// An option, its file, and how it writes a report.
-type Output<'a> = (&'static str, &'a Path, fn(&Report) -> String);
+/// How a report is written.
+type Form = fn(&Report) -> String;
+/// An option, its file, and the form in it.
+type Output<'a> = (&'static str, &'a Path, Form);
 
 impl Outputs {
     fn all(&self) -> Vec<Output<'_>> {
-        let json = self.json.as_deref();
-        let optional = json.map(|path| ("--json", path, Report::to_json as fn(&Report) -> String));
-        let html: Output<'_> = ("--html", &self.html, Report::to_html);
-        optional.into_iter().chain([html]).collect()
+        let all: [(_, _, Form); 4] = [
+            ("--json", self.json.as_deref(), Report::to_json),
+            ("--csv", self.csv.as_deref(), csv::render),
+            ("--markdown", self.markdown.as_deref(), markdown::render),
+            ("--html", Some(self.html.as_path()), Report::to_html),
+        ];
+        let given = all.into_iter();
+        given
+            .filter_map(|(option, path, form)| Some((option, path?, form)))
+            .collect()
     }
 
     /// Checks that all can be written, and that no two are the same.

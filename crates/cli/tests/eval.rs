@@ -206,7 +206,15 @@ fn a_figure_is_measured_once() {
     assert!(stderr(&first).contains("1 run, 0 of them cached"));
     let read = |name: &str| std::fs::read_to_string(scratch.path("out").join(name)).unwrap();
     let json: Value = serde_json::from_str(&read("eval.json")).unwrap();
-    let figure = &json["figures"][0];
+    let (meta, figure) = (&json["meta"], &json["figures"][0]);
+    assert_eq!(
+        (&meta["emulated"], &meta["seed"]),
+        (&true.into(), &42.into())
+    );
+    assert_eq!(
+        (&meta["profile"], &meta["base_latency_ns"]),
+        (&"cxl".into(), &100.0.into())
+    );
     assert_eq!(figure["id"], "stalls");
     let run = &figure["runs"][0];
     assert_eq!(run["setting"]["records"], 2000);

@@ -5,9 +5,10 @@ mod scratch;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Output};
 
-use command::{bench, refuses, results, stderr, stdout, timberline};
+use command::{bench, refused, refuses, results, stderr, stdout, timberline};
 use scratch::Scratch;
 use serde_json::Value;
 
@@ -146,6 +147,83 @@ fn a_dash_is_stdout() {
     let output = output.unwrap();
     assert_eq!(stderr(&output), "");
     assert!(serde_json::from_str::<Value>(&stdout(&output)).is_ok());
+}
+
+#[test]
+fn tables_are_exported() {
+    let scratch = Scratch::new();
+    let [csv, markdown] = ["a.csv", "a.md"].map(|name| scratch.path(name));
+    let mut command = bench(
+        &scratch,
+        &["--placements", "interleave", "--workloads", "hs-c"],
+    );
+    command
+        .arg("--csv")
+        .arg(&csv)
+        .arg("--markdown")
+        .arg(&markdown);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let widest = stdout(&output)
+        .lines()
+        .map(|line| line.chars().count())
+        .max();
+    let path = scratch.path("page.html").to_str().unwrap().len();
+    assert!(widest.unwrap() <= 80.max(path + 12), "{}", stdout(&output));
+    let csv = fs::read_to_string(csv).unwrap();
+    let rows: Vec<&str> = csv.lines().collect();
+    assert!(rows[0].starts_with("index,placement,workload,records") && rows.len() == 2);
+    assert!(
+        rows[1].starts_with("btree,interleave,hs-c,2000,2,"),
+        "{csv}"
+    );
+    let markdown = fs::read_to_string(markdown).unwrap();
+    assert!(markdown.contains("| interleave |"), "{markdown}");
+}
+
+#[test]
+fn two_reports_are_shown_side_by_side() {
+    let scratch = Scratch::new();
+    let [a, b] = [("a.json", "1"), ("b.json", "2")].map(|(name, seed)| {
+        let path = scratch.path(name);
+        let args = [
+            "--placements",
+            "interleave",
+            "--workloads",
+            "hs-c",
+            "--seed",
+            seed,
+        ];
+        let mut command = bench(&scratch, &args);
+        assert!(
+            command
+                .arg("--json")
+                .arg(&path)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+        path
+    });
+    let compare = |a: &Path, b: &Path| {
+        let mut command = timberline();
+        command.args(["bench", "--compare"]).args([a, b]);
+        command
+    };
+    let output = compare(&a, &b).output().unwrap();
+    let text = stdout(&output);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        text.contains("NOT ALIKE: seed: A 1, B 2") && text.contains("interleave"),
+        "{text}"
+    );
+    let page = scratch.path("page.html");
+    assert!(refused(compare(&a, &page)).contains("page.html is no report"));
+    assert!(refused(compare(&a, &scratch.path("c.json"))).contains("can't read"));
+    let mut more = compare(&a, &b);
+    more.args(["--rounds", "1"]);
+    assert!(refused(more).contains("'--compare <A> <B>'"));
 }
 
 /// Each thread needs addresses for its stack.

@@ -37,11 +37,29 @@ pub struct Verdict {
     pub measured: Option<(f64, f64)>,
     /// The same of `timberline`.
     pub timberline: Option<(f64, f64)>,
-    /// Whether every round contradicts the published order: above 1 there and below 1 here, or the
-    /// reverse.
+    /// Whether the measured order is the published one; `null` where the claim has no order, or
+    /// nothing was measured.
+    pub order: Option<Order>,
+    /// How far the measured range is from the published one: 1 if they meet, 2 if its lowest value
+    /// is twice the highest published one, 0.5 the reverse. `null` where nothing was measured.
+    pub size: Option<f64>,
+    /// The values whose every round contradicts the published order: above 1 there and below 1
+    /// here, or the reverse.
     pub contrary: Vec<String>,
     /// Explains the contradiction; empty if unknown.
     pub why: String,
+}
+
+/// The measured order beside the published one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// All rounds of all values have the published order.
+    AsPublished,
+    /// All rounds of at least one value contradict it.
+    Contradicted,
+    /// Rounds disagree.
+    Undecided,
 }
 
 /// Our own placement, which every claim is also checked for.
@@ -61,6 +79,8 @@ impl Claim {
                 place => format!("{}, {place}", self.says),
             },
             published: self.published,
+            order: self.order(&values),
+            size: measured.map(|measured| self.size(measured)),
             measured,
             timberline: timberline.filter(|_| self.of != OURS),
             why: if contrary.is_empty() {
@@ -102,11 +122,46 @@ impl Claim {
             && (self.category.is_empty() || self.category == category)
     }
 
-    /// Whether all rounds contradict the published order. Only ratios have an order.
+    /// Whether all rounds contradict the published order.
     fn is_contrary(&self, Ranged { min, max, .. }: Ranged) -> bool {
+        match self.is_above() {
+            Some(true) => max < 1.0,
+            Some(false) => min > 1.0,
+            None => false,
+        }
+    }
+
+    /// Whether the published ratio is above or below 1. Only ratios have an order.
+    fn is_above(&self) -> Option<bool> {
         let (least, most) = self.published;
-        self.quantity.over != Over::Nothing
-            && ((least > 1.0 && max < 1.0) || (most < 1.0 && min > 1.0))
+        let has_order = self.quantity.over != Over::Nothing && (least > 1.0 || most < 1.0);
+        has_order.then_some(least > 1.0)
+    }
+
+    fn order(&self, values: &[Value]) -> Option<Order> {
+        let is_above = self.is_above().filter(|_| !values.is_empty())?;
+        let agrees = |it: &Value| match is_above {
+            true => it.here.min > 1.0,
+            false => it.here.max < 1.0,
+        };
+        Some(if values.iter().any(|it| self.is_contrary(it.here)) {
+            Order::Contradicted
+        } else if values.iter().all(agrees) {
+            Order::AsPublished
+        } else {
+            Order::Undecided
+        })
+    }
+
+    fn size(&self, (lowest, highest): (f64, f64)) -> f64 {
+        let (least, most) = self.published;
+        if lowest > most && most > 0.0 {
+            lowest / most
+        } else if highest < least {
+            highest / least
+        } else {
+            1.0
+        }
     }
 }
 
@@ -164,6 +219,7 @@ pub mod tests {
         };
         let verdict = judge(claim(), [&above, &either]);
         assert_eq!(verdict.contrary, Vec::<String>::new());
+        assert_eq!(verdict.order, Some(Order::Undecided));
         assert_eq!(
             (verdict.measured, verdict.why.as_str()),
             (Some((1.0, 1.5)), "")
@@ -172,6 +228,9 @@ pub mod tests {
         let verdict = judge(claim(), [&above, &below]);
         assert_eq!(verdict.contrary, ["one 40 %: 0.62 of interleave"]);
         assert_eq!(verdict.why, "two cores");
+        assert_eq!(verdict.order, Some(Order::Contradicted));
+        let verdict = judge(claim(), [&above, &above]);
+        assert_eq!(verdict.order, Some(Order::AsPublished));
         let of_20 = Claim {
             category: "20 %",
             ..claim()
@@ -179,6 +238,43 @@ pub mod tests {
         assert_eq!(
             judge(of_20, [&above, &below]).contrary,
             Vec::<String>::new()
+        );
+    }
+
+    /// The order agrees in all of them, and sizes differ by more than three times.
+    #[test]
+    fn sizes_are_told_apart_from_order() {
+        let low = Claim {
+            published: (0.25, 0.28),
+            ..claim()
+        };
+        assert_eq!(low.size((0.97, 0.98)), 0.97 / 0.28);
+        assert_eq!(low.size((0.1, 0.125)), 0.5);
+        assert_eq!(low.size((0.1, 0.97)), 1.0);
+        let value = |here| {
+            vec![Value {
+                place: String::new(),
+                other: String::new(),
+                here: Ranged {
+                    median: here,
+                    min: here,
+                    max: here,
+                },
+            }]
+        };
+        assert_eq!(low.order(&value(0.97)), Some(Order::AsPublished));
+        assert_eq!(low.order(&[]), None);
+        let plain = Quantity {
+            over: Over::Nothing,
+            ..low.quantity
+        };
+        assert_eq!(
+            Claim {
+                quantity: plain,
+                ..low
+            }
+            .order(&value(0.97)),
+            None
         );
     }
 

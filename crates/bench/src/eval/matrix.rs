@@ -7,6 +7,7 @@ use timberline_tier::emulator::{Base, Profile};
 
 use super::figure::Figure;
 use super::result_cache::{CachedRun, ResultCache};
+use crate::report::machine::now;
 use crate::report::{Meta, Progress, Report};
 use crate::run;
 use crate::run::Setting;
@@ -15,7 +16,7 @@ use crate::run::Setting;
 pub struct Ground {
     /// The measured costs of fast memory.
     pub base: Base,
-    /// Start time, machine and command; each run fills in the rest.
+    /// Machine and command; each run fills in the rest.
     pub meta: Meta,
 }
 
@@ -97,6 +98,7 @@ impl Matrix {
                     span(pace.left_s(left))
                 ),
             };
+            let date = now();
             let plan = setting.plan().map_err(|bad| bad.to_string())?;
             let profile = Profile::parse(&setting.profile).map_err(|error| error.to_string())?;
             let measured = run::emulated(&plan, &profile, ground.base, &numbered, interrupted)
@@ -106,6 +108,7 @@ impl Matrix {
             }
             pace.did(setting.estimate_s(), start.elapsed());
             let meta = Meta {
+                date,
                 profile: setting.profile.clone(),
                 base_latency_ns: ground.base.latency_ns,
                 emulated: true,

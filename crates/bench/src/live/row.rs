@@ -46,6 +46,8 @@ pub struct Row {
     /// `None` if pages are placed, or before the first count.
     levels: Option<Vec<LevelFill>>,
     above_boundary: u64,
+    /// Bytes in the fast tier for copies of records.
+    copies_bytes: u64,
     /// The state of its placement ([`View`](timberline_placement::View)).
     heat: Option<Value>,
     /// Time of the last walk, and the longest duration of one.
@@ -66,6 +68,7 @@ impl Row {
             latencies_ns: None,
             levels: None,
             above_boundary: 0,
+            copies_bytes: 0,
             heat: None,
             walked: None,
         }
@@ -116,6 +119,7 @@ impl Row {
         let longest = self.walked.map_or(took, |(_, longest)| longest.max(took));
         self.walked = Some((Instant::now(), longest));
         self.above_boundary = levels.as_ref().map_or(0, |it| it.above_boundary);
+        self.copies_bytes = levels.as_ref().map_or(0, |it| it.copies_bytes);
         self.levels = levels.map(|it| it.fills);
     }
 

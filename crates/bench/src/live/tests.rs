@@ -61,6 +61,7 @@ impl Watched for Fake {
         };
         (self.fast > 0).then(|| Levels {
             fills: vec![level(0, 1, 0), level(1, self.fast, 10 - self.fast)],
+            copies_bytes: 0,
             above_boundary: 0,
         })
     }

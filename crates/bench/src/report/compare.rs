@@ -3,9 +3,10 @@
 //! `regained = (T − T_interleave) / (T_all-fast − T_interleave)`. Placements run interleaved (A B C
 //! A B C …), so round `i` of one is comparable with round `i` of another, even if the machine's
 //! speed drifts. So each figure is computed round by round, and the report shows the median of the
-//! rounds with their range. A round in which all-fast is not faster than interleave is left out. If
-//! a reference is missing, or no round is left, the figure is absent rather than a division by
-//! noise.
+//! rounds with their range. A round in which all-fast is not faster than interleave is left out.
+//!
+//! `regained` divides by the gap between two throughputs. Where this gap is small or within its own
+//! noise, the quotient says nothing: it is absent, and the report says why.
 //!
 //! `regained` is also computed once for the whole run, by what the emulator charged a request, by
 //! throughput per second of the request threads' CPU time, and by the median latency: the first is
@@ -29,6 +30,10 @@ pub const FLOOR: &str = "interleave";
 pub const ROOF: &str = "all-fast";
 /// The reference of `fast_share`.
 const ORACLE: &str = "oracle";
+
+/// The smallest gap to divide by, over `interleave`'s throughput: an error of 5 % in a throughput
+/// would be one of 100 % in `regained`.
+pub const SMALLEST_GAP: f64 = 0.05;
 
 impl Reference {
     fn of(outcome: &Outcome) -> Self {
@@ -69,8 +74,11 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
         let ratio_to_all_fast = ratio_to(&all_fast);
         let ratio_to_oracle = ratio_to(&oracle);
 
+        let gap = interleave.as_ref().zip(all_fast.as_ref());
+        let gap = gap.and_then(|(floor, roof)| gap_of(&floor.rounds, &roof.rounds));
+        let is_clear = gap.is_some_and(|(gap, noise)| gap > SMALLEST_GAP.max(noise));
         let regained_by = |rounds: &[f64]| -> Vec<f64> {
-            let (Some(floor), Some(roof)) = (&interleave, &all_fast) else {
+            let (Some(floor), Some(roof), true) = (&interleave, &all_fast, is_clear) else {
                 return Vec::new();
             };
             let bounds = floor.rounds.iter().zip(&roof.rounds);
@@ -82,7 +90,9 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
         let own_whole = whole(outcome);
         let regained_whole = |at: usize| {
             let (floor, roof) = interleave.as_ref().zip(all_fast.as_ref())?;
-            regained(own_whole[at], floor.whole[at], roof.whole[at])
+            let (floor, roof) = (floor.whole[at], roof.whole[at]);
+            let is_clear = (roof - floor).abs() > SMALLEST_GAP * floor.abs();
+            is_clear.then(|| regained(own_whole[at], floor, roof))?
         };
         let otherwise = [0, 1, 2].map(regained_whole);
         let own = regained_by(&outcome.rounds);
@@ -93,6 +103,7 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
         outcome.ratio_to_interleave = ratio_to_interleave;
         outcome.ratio_to_all_fast = ratio_to_all_fast;
         outcome.ratio_to_oracle = ratio_to_oracle;
+        (outcome.gap, outcome.gap_noise) = gap.unzip();
         outcome.regained = median(&own);
         outcome.regained_min = own.iter().copied().reduce(f64::min);
         outcome.regained_max = own.iter().copied().reduce(f64::max);
@@ -110,6 +121,21 @@ pub fn fill_comparisons(results: &mut [Outcome]) {
             .zip(oracle.and_then(|oracle| oracle.fast_share))
             .and_then(|(own, limit)| ratio(own, limit));
     }
+}
+
+/// The gap between two references over the lower one, and its noise: twice the standard error of a
+/// median, by the median deviation, which one disturbed round does not change much.
+fn gap_of(floor: &[f64], roof: &[f64]) -> Option<(f64, f64)> {
+    /// A normal distribution's standard deviation over its median deviation.
+    const NORMAL: f64 = 1.4826;
+    /// The standard error of a median over that of a mean, of many normal values.
+    const OF_MEDIAN: f64 = 1.2533;
+    let both = floor.iter().zip(roof).filter(|(floor, _)| **floor > 0.0);
+    let gaps: Vec<f64> = both.map(|(floor, roof)| roof / floor - 1.0).collect();
+    let gap = median(&gaps)?;
+    let deviations: Vec<f64> = gaps.iter().map(|it| (it - gap).abs()).collect();
+    let deviation = NORMAL * OF_MEDIAN * median(&deviations)?;
+    Some((gap, 2.0 * deviation / (gaps.len() as f64).sqrt()))
 }
 
 /// The position of a value between `floor` and `roof`; absent unless the roof is above the floor.
@@ -244,14 +270,34 @@ mod tests {
     #[test]
     fn a_round_without_room_is_left_out() {
         let mut results = vec![
-            outcome("interleave", "hs-c", &[4.0, 4.0, 4.0]),
-            outcome("all-fast", "hs-c", &[8.0, 3.0, 6.0]),
-            outcome("sidle", "hs-c", &[6.0, 9.0, 5.5]),
+            outcome("interleave", "hs-c", &[4.0; 5]),
+            outcome("all-fast", "hs-c", &[8.0, 3.0, 8.0, 8.0, 6.0]),
+            outcome("sidle", "hs-c", &[6.0, 9.0, 6.0, 7.0, 5.5]),
         ];
         fill_comparisons(&mut results);
+        // By round: 2/4, –, 2/4, 3/4, 1.5/2.
         close(results[2].regained_min, 0.5);
         close(results[2].regained_max, 0.75);
         close(results[2].regained, 0.625);
+    }
+
+    #[test]
+    fn a_gap_within_its_noise_is_not_divided_by() {
+        let noisy = |roof: &[f64]| {
+            let mut results = vec![
+                outcome("interleave", "hs-c", &[4.0; 5]),
+                outcome("all-fast", "hs-c", roof),
+                outcome("sidle", "hs-c", &[3.0; 5]),
+            ];
+            fill_comparisons(&mut results);
+            results.pop().unwrap()
+        };
+        let sidle = noisy(&[4.9, 3.6, 4.2, 4.7, 3.9]);
+        close(sidle.gap, 0.05);
+        assert!(sidle.gap_noise.unwrap() > 0.05 && sidle.regained.is_none());
+        let small = noisy(&[4.1; 5]);
+        assert_eq!((small.gap_noise, small.regained), (Some(0.0), None));
+        assert!(noisy(&[4.9, 5.6, 5.2, 4.7, 5.9]).regained < Some(0.0));
     }
 
     #[test]

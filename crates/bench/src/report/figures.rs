@@ -27,6 +27,12 @@ pub fn mops(ops: f64, min: f64, max: f64) -> String {
     range(ops / 1e6, min / 1e6, max / 1e6)
 }
 
+/// A throughput of `ops` a second without its range, in millions.
+pub fn mops_alone(ops: f64) -> String {
+    let mops = ops / 1e6;
+    format!("{mops:.*}", decimals(mops))
+}
+
 /// A fraction or ratio, with its range if it has one.
 pub fn share_range(median: Option<f64>, min: Option<f64>, max: Option<f64>) -> String {
     match (median, min, max) {
@@ -129,6 +135,9 @@ pub fn throughput(outcome: &Outcome) -> String {
 
 /// An outcome's `regained`, with its range.
 pub fn regained(outcome: &Outcome) -> String {
+    if outcome.regained.is_none() && outcome.gap.is_some() {
+        return "within noise".into();
+    }
     share_range(outcome.regained, outcome.regained_min, outcome.regained_max)
 }
 

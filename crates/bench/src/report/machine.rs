@@ -4,6 +4,7 @@
 //! values become `unknown` or 0: they never cost a report.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,12 @@ fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim())
     })
+}
+
+/// The current time in UTC, as `YYYY-MM-DD HH:MM:SS`.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    utc_date(since.map_or(0, |since| since.as_secs()))
 }
 
 /// `seconds` since 1970 as `YYYY-MM-DD HH:MM:SS`, in UTC.

@@ -5,12 +5,17 @@
 //! module measures, moves and decides nothing, and opens no network connection.
 
 pub mod compare;
+pub mod csv;
+pub mod grid;
 pub mod machine;
+pub mod markdown;
 pub mod progress;
 pub mod result;
+pub mod side_by_side;
 pub mod table;
 pub mod written;
 
+mod columns;
 pub(crate) mod figures;
 pub(crate) mod groups;
 mod kernel;

@@ -100,6 +100,8 @@ pub struct Levels {
     pub fills: Vec<LevelFill>,
     /// Fast nodes whose parent is slow.
     pub above_boundary: u64,
+    /// Bytes in the fast tier for copies of records, which are in no level.
+    pub copies_bytes: u64,
 }
 
 /// A listener that shows nothing.

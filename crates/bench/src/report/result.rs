@@ -6,19 +6,18 @@
 //! accompany a median.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use timberline_tier::emulator::LineCounts;
 use timberline_tier::tiering::KernelMoves;
 
-use super::machine::{Machine, utc_date};
+use super::machine::{Machine, now};
 use crate::run::Setting;
 
 /// The version of [the JSON's schema](https://json-schema.org), `docs/bench.schema.json`. It grows
 /// when a field changes its meaning or is removed, not when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Where, when and how a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -56,10 +55,9 @@ pub struct Meta {
 impl Meta {
     /// Current time, this machine, this command and version; the command fills in the rest.
     pub fn here(version: &str) -> Meta {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Meta {
             schema_version: SCHEMA_VERSION,
-            date: utc_date(since.map_or(0, |since| since.as_secs())),
+            date: now(),
             command: std::env::args().collect::<Vec<_>>().join(" "),
             machine: Machine::here(),
             versions: [("timberline".into(), version.into())].into(),
@@ -183,8 +181,13 @@ pub struct Outcome {
     /// Whether the slow tier's slowness was emulated.
     pub emulated: bool,
 
+    /// `all-fast`'s throughput minus `interleave`'s, over `interleave`'s: the cost of slow memory,
+    /// by which `regained` divides. The median of the rounds.
+    pub gap: Option<f64>,
+    /// The noise of `gap`: twice its standard error, from the median deviation of the rounds.
+    pub gap_noise: Option<f64>,
     /// Fraction of the cost of slow memory that was regained: 0 is `interleave`, 1 is `all-fast`.
-    /// The median of the rounds.
+    /// The median of the rounds. `null` where `gap` is within its noise, or below 0.05.
     pub regained: Option<f64>,
     /// The smallest `regained` of a round.
     pub regained_min: Option<f64>,
@@ -223,6 +226,8 @@ pub struct Outcome {
     pub series: Vec<Sample>,
     /// The levels of the tree by tier at the end, root first.
     pub levels: Vec<LevelFill>,
+    /// Bytes in the fast tier for copies of records, which are in no level.
+    pub copies_bytes: u64,
 }
 
 /// One moment of a run.
@@ -236,9 +241,9 @@ pub struct Sample {
     pub fast_share: Option<f64>,
     /// Bytes in the fast tier now.
     pub fast_bytes: u64,
-    /// Nodes or pages promoted since the run began.
+    /// Nodes or pages promoted since the first turn; an oracle arranges its map before it.
     pub promoted: u64,
-    /// Nodes or pages demoted since the run began.
+    /// Nodes or pages demoted since the first turn.
     pub demoted: u64,
     /// The kernel's page moves on the whole machine since it took over the map; `null` if it does
     /// not place the map's pages.

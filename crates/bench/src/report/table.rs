@@ -1,9 +1,12 @@
 //! The table at the end of a run, for a terminal.
 //!
-//! One heading line for each workload, one row for each placement, columns aligned across
-//! workloads. The first line alone says whether slow memory was emulated.
+//! Three tables, so that each fits into 80 columns: speed, costs, memory. One heading line for each
+//! workload, one row for each placement, columns aligned across workloads. The first line alone
+//! says whether slow memory was emulated.
 
+use super::columns::{COSTS, Column, MEMORY, SPEED};
 use super::figures;
+use super::grid::{Grid, wrapped};
 use super::groups::{Group, groups};
 use super::kernel;
 use super::result::{Bounds, Outcome};
@@ -11,48 +14,56 @@ use super::written::Report;
 
 /// The report as lines for a terminal, each ended by a newline.
 pub fn render(report: &Report) -> String {
-    let mut text = headline(report) + "\n\n";
+    let mut text = wrapped(&headline(report), 2) + "\n";
     if report.results.is_empty() {
         return text + "nothing was measured\n";
     }
     text += &grid_with_bounds(&report.results, &report.meta.bounds);
-    text += "\nregained: fraction of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.\n\
-             by charge/CPU/p50: the same by what the emulator charged (without noise), by throughput per second of \
-             the request threads' CPU time, and by the median latency.\n\
-             fast share: fraction of cache misses served by fast memory.\n\
-             slow lines/ns: lines from slow memory in a request, and what the emulator charged for them.\n";
-    if report
-        .results
-        .iter()
-        .any(|it| it.workload.starts_with("hs-"))
-    {
-        text += "hs-a … hs-d: hot spot; 90 % of requests go to 5 % of contiguous keys.\n";
+    text += "\n";
+    for line in notes(report) {
+        text += &wrapped(&line, 2);
+    }
+    text
+}
+
+/// What a reader has to know beside the figures, one line each.
+pub fn notes(report: &Report) -> Vec<String> {
+    let is_hot = |it: &Outcome| it.workload.starts_with("hs-");
+    let mut lines = vec![
+        "regained: fraction of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.",
+        "by charge/CPU/p50: the same by what the emulator charged (without noise), by throughput per second of the request threads' CPU time, and by the median latency.",
+        "fast share: fraction of cache misses served by fast memory.",
+        "slow lines/ns: lines from slow memory in a request, and what the emulator charged for them.",
+    ];
+    if report.results.iter().any(is_hot) {
+        lines.push("hs-a … hs-d: hot spot; 90 % of requests go to 5 % of contiguous keys.");
     }
     if !report.meta.bounds.is_empty() {
-        text += "bound: fraction of accesses in fast memory under the best placement of that grain within the budget.\n";
+        lines.push("bound: fraction of accesses in fast memory under the best placement of that grain within the budget.");
     }
-    text += "÷oracle: regained over the oracle's: static placement from exact frequencies; adaptive ones can beat it.\n";
-    for outcome in report
-        .results
-        .iter()
-        .filter(|outcome| outcome.over_budget_bytes > 0)
-    {
-        text += &format!(
-            "OVER BUDGET: {} on {} used {} more fast memory than its budget\n",
+    lines.push("÷oracle: regained over the oracle's: static placement from exact frequencies; adaptive ones can beat it.");
+    let mut lines: Vec<String> = lines.into_iter().map(String::from).collect();
+    let noisy = groups(&report.results);
+    lines.extend(
+        noisy
+            .iter()
+            .filter_map(noise)
+            .map(|line| format!("NOISE: {line}.")),
+    );
+    for outcome in report.results.iter().filter(|it| it.over_budget_bytes > 0) {
+        lines.push(format!(
+            "OVER BUDGET: {} on {} used {} more fast memory than its budget",
             outcome.placement,
             outcome.workload,
             figures::bytes(outcome.over_budget_bytes)
-        );
+        ));
     }
     for outcome in &report.results {
-        for line in lines_about(outcome) {
-            text += &format!("{}, {}: {line}\n", outcome.workload, outcome.placement);
-        }
+        let about = |line| format!("{}, {}: {line}", outcome.workload, outcome.placement);
+        lines.extend(lines_about(outcome).map(about));
     }
-    for note in &report.meta.notes {
-        text += &format!("note: {note}\n");
-    }
-    text
+    lines.extend(report.meta.notes.iter().map(|note| format!("note: {note}")));
+    lines
 }
 
 /// What the rows have no column for.
@@ -96,11 +107,19 @@ pub fn grid(results: &[Outcome]) -> String {
 }
 
 fn grid_with_bounds(results: &[Outcome], bounds: &[Bounds]) -> String {
-    let mut grid = Grid::new(&COLUMNS);
-    for group in &groups(results) {
+    let groups = groups(results);
+    let speed = grid_of(&SPEED, &groups, &[]);
+    let costs = grid_of(&COSTS, &groups, bounds);
+    format!("{speed}\n{costs}\n{}", grid_of(&MEMORY, &groups, &[]))
+}
+
+fn grid_of(columns: &[Column], groups: &[Group<'_>], bounds: &[Bounds]) -> String {
+    let mut grid = Grid::new(columns.iter().map(|it| (it.head, it.is_text)));
+    for group in groups {
         grid.text(heading(group));
         for outcome in &group.members {
-            grid.row(row(group, outcome));
+            let cell = |column: &Column| (column.cell)(group, outcome);
+            grid.row(columns.iter().map(cell).collect());
         }
         let of_group = |it: &&Bounds| group.is_of(&it.index, &it.workload);
         for bounds in bounds.iter().filter(of_group) {
@@ -124,7 +143,8 @@ pub fn headline(report: &Report) -> String {
     )
 }
 
-fn heading(group: &Group<'_>) -> String {
+/// A workload with its setting.
+pub fn heading(group: &Group<'_>) -> String {
     let emulated = if group.emulated() { " · emulated" } else { "" };
     format!("{} · {}{emulated}", group.workload(), group.setting())
 }
@@ -139,128 +159,18 @@ fn bound(bounds: &Bounds) -> String {
     format!("  bound: {}", shares.join(", "))
 }
 
-/// Two header lines, and the alignment of a column.
-pub type Column<'a> = (&'a str, &'a str, Side);
-
-/// The alignment of a column's cells.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Side {
-    /// For names.
-    Left,
-    /// For figures.
-    Right,
-}
-use Side::{Left, Right};
-
-const COLUMNS: [Column<'_>; 13] = [
-    ("placement", "", Left),
-    ("Mops/s", "median [min, max]", Right),
-    ("×inter", "leave", Right),
-    ("regained", "median [min, max]", Right),
-    ("regained by", "charge/CPU/p50", Right),
-    ("÷oracle", "", Right),
-    ("fast", "share", Right),
-    ("slow", "lines/ns", Right),
-    ("µs", "p50/p99", Right),
-    ("promoted", "/demoted", Right),
-    ("worker", "cores", Right),
-    ("fast memory", "used/budget", Right),
-    ("B per", "record", Right),
-];
-
-fn row(group: &Group<'_>, outcome: &Outcome) -> Vec<String> {
-    vec![
-        format!("  {}", group.label(outcome)),
-        figures::throughput(outcome),
-        figures::share(outcome.ratio_to_interleave),
-        figures::regained(outcome),
-        figures::regained_otherwise(outcome),
-        figures::share(outcome.regained_to_oracle),
-        figures::share(outcome.fast_share),
-        figures::slow_lines(outcome),
-        figures::micros([outcome.p50_ns, outcome.p99_ns]),
-        figures::moves(outcome),
-        format!("{:.2}", outcome.worker_cores),
-        figures::bytes_of(outcome.fast_bytes, outcome.fast_budget_bytes),
-        format!("{:.1}", outcome.bytes_per_record),
-    ]
-}
-
-enum Line {
-    Text(String),
-    Row(Vec<String>),
-}
-
-/// Rows of cells under fixed columns; a column is as wide as its widest cell.
-pub struct Grid<'a> {
-    columns: &'a [Column<'a>],
-    lines: Vec<Line>,
-}
-
-impl<'a> Grid<'a> {
-    /// No rows yet.
-    pub fn new(columns: &'a [Column<'a>]) -> Self {
-        Self {
-            columns,
-            lines: Vec::new(),
-        }
-    }
-
-    /// Adds a line across all columns.
-    pub fn text(&mut self, text: String) {
-        self.lines.push(Line::Text(text));
-    }
-
-    /// Adds a row.
-    ///
-    /// # Panics
-    /// If there is not one cell for each column.
-    pub fn row(&mut self, cells: Vec<String>) {
-        assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
-        self.lines.push(Line::Row(cells));
-    }
-
-    /// The header, a rule, and the lines, each ended by a newline.
-    pub fn render(&self) -> String {
-        let width = |i: usize| {
-            let (first, second, _) = self.columns[i];
-            let cells = self.lines.iter().filter_map(|line| match line {
-                Line::Row(cells) => Some(cells[i].as_str()),
-                Line::Text(_) => None,
-            });
-            cells
-                .chain([first, second])
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let mut text = String::new();
-            for ((cell, &width), (.., side)) in cells.zip(&widths).zip(self.columns) {
-                let gap = if text.is_empty() { "" } else { "  " };
-                text += gap;
-                text += &match side {
-                    Left => format!("{cell:<width$}"),
-                    Right => format!("{cell:>width$}"),
-                };
-            }
-            text.truncate(text.trim_end().len());
-            text + "\n"
-        };
-
-        let mut text = line(&mut self.columns.iter().map(|(first, ..)| *first));
-        text += &line(&mut self.columns.iter().map(|(_, second, _)| *second));
-        let all = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
-        text += &format!("{}\n", "─".repeat(all));
-        for entry in &self.lines {
-            text += &match entry {
-                Line::Text(text) => format!("{text}\n"),
-                Line::Row(cells) => line(&mut cells.iter().map(String::as_str)),
-            };
-        }
-        text
-    }
+/// Why a group has no `regained`, if it is because of noise.
+pub fn noise(group: &Group<'_>) -> Option<String> {
+    let noisy = |it: &&&Outcome| it.gap.is_some() && it.regained.is_none();
+    let outcome = group.members.iter().find(noisy)?;
+    let (gap, noise) = outcome.gap.zip(outcome.gap_noise)?;
+    Some(format!(
+        "{}: all-fast and interleave differ by {:.1} % ± {:.1} %, too little to divide by, so \
+         `regained` is left out",
+        group.workload(),
+        100.0 * gap,
+        100.0 * noise
+    ))
 }
 
 #[cfg(test)]
@@ -275,12 +185,37 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up() {
-        let text = render(&samples::report());
-        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
-        assert!(rows.len() >= 8);
-        let widths: Vec<usize> = rows.iter().map(|row| row.chars().count()).collect();
-        assert!(widths.iter().all(|width| *width == widths[0]), "{widths:?}");
+    fn everything_fits_eighty_columns() {
+        let mut report = samples::left_to_kernel();
+        let bounds = Bounds {
+            index: "btree".into(),
+            workload: "hs-c".into(),
+            ..Bounds::default()
+        };
+        report.meta.bounds.push(bounds);
+        let mut twice = report.results[6].clone();
+        (twice.placement, twice.fast_budget_ratio) = ("timberline-leaves".into(), 0.5);
+        twice.set_rounds(vec![123.0, 456.0, 789.0]);
+        twice.regained = Some(-17.87);
+        (twice.promoted, twice.demoted) = (123_456_789, 123_456_789);
+        report.results.push(twice);
+        report.results[6].placement = "timberline-leaves".into();
+        let text = render(&report);
+        let wide = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None);
+    }
+
+    #[test]
+    fn a_gap_within_noise_is_said_instead_of_a_figure() {
+        let mut report = samples::report();
+        for outcome in &mut report.results[..7] {
+            (outcome.gap, outcome.gap_noise) = (Some(0.012), Some(0.03));
+            (outcome.regained, outcome.regained_to_oracle) = (None, None);
+        }
+        let text = render(&report);
+        assert_eq!(text.matches("within noise").count(), 7, "{text}");
+        let line = "NOISE: hs-c: all-fast and interleave differ by 1.2 % ± 3.0 %";
+        assert_eq!(text.matches(line).count(), 1, "{text}");
     }
 
     #[test]
@@ -314,9 +249,14 @@ mod tests {
         });
         let text = render(&report);
         let lines: Vec<&str> = text.lines().collect();
-        let at = |start: &str| lines.iter().rposition(|line| line.starts_with(start));
+        let memory = lines
+            .iter()
+            .rposition(|line| line.starts_with('─'))
+            .unwrap();
+        let before = &lines[..memory];
+        let at = |start: &str| before.iter().rposition(|line| line.starts_with(start));
         let bound = at("  bound: page-grained 0.45, leaf-grained 0.70, record-grained –");
-        assert_eq!(bound, at("  timberline").map(|last| last + 1), "{text}");
+        assert_eq!(bound, at("timberline").map(|last| last + 1), "{text}");
         assert!(text.contains("\nbound: fraction of accesses"));
     }
 

@@ -24,6 +24,19 @@ pub struct Report {
 }
 
 impl Report {
+    /// Reads a file that `--json` wrote.
+    ///
+    /// # Errors
+    /// One line that names the file: it can't be read, or is no report.
+    pub fn read(path: &Path) -> Result<Report, String> {
+        let text = fs::read_to_string(path);
+        let text = text.map_err(|error| format!("can't read {}: {error}", path.display()))?;
+        serde_json::from_str(&text).map_err(|error| {
+            let path = path.display();
+            format!("{path} is no report of `timberline bench --json`: {error}")
+        })
+    }
+
     /// The report as indented JSON.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain figures and strings");

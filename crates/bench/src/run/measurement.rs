@@ -31,6 +31,8 @@ pub struct Measurement<'a, I: PlacedIndex> {
     request_cpu_seconds: f64,
     series: Vec<Sample>,
     moves: (u64, u64),
+    /// Moves before the first turn: an oracle arranges its map then.
+    moved_before: Option<(u64, u64)>,
     /// Inserts refused because memory was full; later reads of these records fail.
     refused: u64,
     /// Requests of a trace that were due but not executed.
@@ -53,6 +55,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             request_cpu_seconds: 0.0,
             series: Vec::new(),
             moves: (0, 0),
+            moved_before: None,
             refused: 0,
             unanswered: 0,
         }
@@ -78,8 +81,10 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             sources,
             series,
             refused,
+            moved_before,
             ..
         } = self;
+        let before = *moved_before.get_or_insert_with(|| subject.moves());
         let start_of_round = self.seconds;
         let mut last = Glance::default();
         let mut shifted = 0;
@@ -103,8 +108,8 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
                     ops_per_s,
                     fast_share,
                     fast_bytes: subject.fast_bytes() as u64,
-                    promoted,
-                    demoted,
+                    promoted: promoted - before.0,
+                    demoted: demoted - before.1,
                     kernel: subject.kernel_moves(),
                 };
                 progress.turn_goes(turn, &sample);

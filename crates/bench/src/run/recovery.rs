@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::report::compare::{FLOOR, ROOF};
+use crate::report::compare::{FLOOR, ROOF, SMALLEST_GAP};
 use crate::report::{Outcome, Sample, median};
 
 /// The time before a shift that defines the level to recover.
@@ -33,14 +33,15 @@ pub fn fill(outcomes: &mut [Outcome], every: Duration) {
 /// A figure of a sample.
 type Figure = fn(&Sample) -> Option<f64>;
 
-/// The figure's values under `interleave` and `all-fast`; `None` if they are missing or reversed.
+/// The figure's values under `interleave` and `all-fast`; `None` if they are missing, reversed, or
+/// too close to divide by.
 fn ends(outcomes: &[Outcome], of: Figure) -> Option<(f64, f64)> {
     let usual = |placement: &str| {
         let outcome = outcomes.iter().find(|it| it.placement == placement)?;
         median(&outcome.series.iter().filter_map(of).collect::<Vec<_>>())
     };
     let (floor, roof) = usual(FLOOR).zip(usual(ROOF))?;
-    (roof > floor).then_some((floor, roof))
+    (roof - floor > SMALLEST_GAP * floor).then_some((floor, roof))
 }
 
 /// The median and the longest time after a shift until a figure recovers, relative to these

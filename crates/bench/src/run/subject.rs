@@ -330,7 +330,10 @@ impl<I: PlacedIndex> Subject<I> {
     fn levels_of(stats: &Stats) -> Vec<LevelFill> {
         // An average, if nodes differ in size.
         let nodes = stats.levels.iter().map(|level| level.fast + level.slow);
-        let node = (stats.bytes_in_nodes / nodes.sum::<usize>().max(1)) as u64;
+        let node = stats
+            .bytes_in_nodes
+            .saturating_sub(stats.record_pages * stats.node_bytes);
+        let node = (node / nodes.sum::<usize>().max(1)) as u64;
         let level = |(level, fill): (usize, &timberline_tree::LevelFill)| LevelFill {
             level: level as u8,
             nodes_fast: fill.fast as u64,
@@ -339,6 +342,11 @@ impl<I: PlacedIndex> Subject<I> {
             bytes_slow: fill.slow as u64 * node,
         };
         stats.levels.iter().enumerate().map(level).collect()
+    }
+
+    /// Bytes in the fast tier for copies of records.
+    fn copies_bytes(stats: &Stats) -> u64 {
+        (stats.record_pages * stats.node_bytes) as u64
     }
 
     /// Sets the figures that the map itself reports.
@@ -369,9 +377,9 @@ impl<I: PlacedIndex> Subject<I> {
         outcome.over_budget_bytes = self.budget.map_or(0, over);
         let bytes = (stats.fast_bytes + stats.slow_bytes) as f64;
         outcome.bytes_per_record = bytes / stats.records.max(1) as f64;
-        outcome.levels = match self.is_of_pages() {
-            true => Vec::new(),
-            false => Self::levels_of(&stats),
-        };
+        if !self.is_of_pages() {
+            outcome.levels = Self::levels_of(&stats);
+            outcome.copies_bytes = Self::copies_bytes(&stats);
+        }
     }
 }

@@ -199,7 +199,7 @@ mod tests {
         let error = Workload::parse("ycsb-g").unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown workload `ycsb-g`; possible: hs-a, hs-b, hs-c, hs-d, ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e, ycsb-f, tpcc, tpcc:W"
+            "unknown workload `ycsb-g`; did you mean `ycsb-f`? possible: hs-a, hs-b, hs-c, hs-d, ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e, ycsb-f, tpcc, tpcc:W"
         );
     }
 

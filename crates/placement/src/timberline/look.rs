@@ -55,14 +55,14 @@ impl Timberline {
         self.is_looked_at.store(true, Relaxed);
         let look = lock(&self.look).clone();
         let mut view = View {
-            unit: "eighths of a sampled access",
+            unit: "heat (8 for each sampled access)",
             bins: powers_of_two(BINS),
             counts: vec![
                 ("fast leaves", look.fast.to_vec()),
                 ("candidates: slow leaves", look.candidates.to_vec()),
             ],
             figures: vec![
-                ("accesses for a sample", self.interval().into()),
+                ("accesses per sample", self.interval().into()),
                 ("pages of the record cache", look.pages as f64),
             ],
             ..View::default()

@@ -1,0 +1,81 @@
+//! The columns of a report's tables, and their cells.
+
+use super::figures;
+use super::groups::Group;
+use super::result::Outcome;
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// Two header lines.
+    pub head: [&'static str; 2],
+    /// Whether its cells are words instead of numbers.
+    pub is_text: bool,
+    /// The cell of an outcome.
+    pub cell: fn(&Group<'_>, &Outcome) -> String,
+}
+
+const fn number(head: [&'static str; 2], cell: fn(&Group<'_>, &Outcome) -> String) -> Column {
+    Column {
+        head,
+        is_text: false,
+        cell,
+    }
+}
+
+const PLACEMENT: Column = Column {
+    head: ["placement", ""],
+    is_text: true,
+    cell: |group, it| group.label(it),
+};
+
+/// How fast a placement is, beside its references.
+pub const SPEED: [Column; 5] = [
+    PLACEMENT,
+    number(["Mops/s", "median [min, max]"], |_, it| {
+        figures::throughput(it)
+    }),
+    number(["×inter", "leave"], |_, it| {
+        figures::share(it.ratio_to_interleave)
+    }),
+    number(["regained", "median [min, max]"], |_, it| {
+        figures::regained(it)
+    }),
+    number(["÷oracle", ""], |_, it| {
+        figures::share(it.regained_to_oracle)
+    }),
+];
+
+/// Where its time goes.
+pub const COSTS: [Column; 6] = [
+    PLACEMENT,
+    number(["regained by", "charge/CPU/p50"], |_, it| {
+        figures::regained_otherwise(it)
+    }),
+    number(["fast", "share"], |_, it| figures::share(it.fast_share)),
+    number(["slow", "lines/ns"], |_, it| figures::slow_lines(it)),
+    number(["µs", "p50/p99"], |_, it| {
+        figures::micros([it.p50_ns, it.p99_ns])
+    }),
+    number(["worker", "cores"], |_, it| {
+        format!("{:.2}", it.worker_cores)
+    }),
+];
+
+/// What it does with memory.
+pub const MEMORY: [Column; 4] = [
+    PLACEMENT,
+    number(["promoted", "/demoted"], |_, it| figures::moves(it)),
+    number(["fast memory", "used/budget"], |_, it| {
+        figures::bytes_of(it.fast_bytes, it.fast_budget_bytes)
+    }),
+    number(["B per", "record"], |_, it| {
+        format!("{:.1}", it.bytes_per_record)
+    }),
+];
+
+/// All of them, the placement once.
+pub fn all() -> impl Iterator<Item = Column> {
+    let others = COSTS.into_iter().skip(1).chain(MEMORY.into_iter().skip(1));
+    SPEED.into_iter().chain(others)
+}
