@@ -5,7 +5,7 @@ use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
-use super::node::{Kind, Leaf, Link, PACK_BYTES, Reach, Room, Tip, leaf_bytes};
+use super::node::{Kind, Link, PACK_BYTES, Reach, Room, Tip, leaf_bytes};
 use super::tree::{Parent, Tree};
 
 /// A slot whose content is not linked yet; freed if it never is.
@@ -56,8 +56,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Memory for a leaf, with the key in it. The value comes when it is linked.
     pub fn fresh_leaf(&self, new: NewNode, key: &[u8]) -> Result<Fresh<'_, M, R>, OutOfMemory> {
         self.fresh(new, leaf_bytes(key.len()), |address| {
-            Leaf::write(address, key, 0, 0);
-            Link::to_leaf(self.base, address)
+            let link = Link::to_leaf(self.base, address);
+            link.claim_leaf(self.base, key, 0, 0);
+            link
         })
     }
 

@@ -236,7 +236,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().charge_access(leaf.address(), leaf.bytes());
         self.memory().charge_access(address, leaf.bytes());
         let heat = leaf.heat().load(Relaxed);
-        Leaf::write(address, leaf.key(), value, heat);
+        to.claim_leaf(self.base, leaf.key(), value, heat);
         self.leaf_at(to, guard)
     }
 

@@ -185,7 +185,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 })?,
             };
             let below = entry.and_then(|payload| {
-                P::enter(here.key, payload, &at.path[known + size_of::<u64>()..])
+                let rest = &at.path[known + size_of::<u64>()..];
+                P::enter(here.key, payload, rest, guard.pinned())
             });
             let Some((root, skipped)) = below else {
                 let found = Location {

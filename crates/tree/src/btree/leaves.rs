@@ -139,7 +139,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 },
             };
             self.memory().charge_access(link.address(), HEADER);
-            let layers = match self.layers_of(leaf, place.path) {
+            let layers = match self.layers_of(leaf, place.path, guard) {
                 Ok(layers) => layers,
                 Err(Restart) => self.layers_below(place, guard),
             };
@@ -231,7 +231,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return Vec::new();
         }
         self.retry(|| match self.find(at, guard)? {
-            Some(place) if place.at.path == at.path => self.layers_of(place.node, at.path),
+            Some(place) if place.at.path == at.path => self.layers_of(place.node, at.path, guard),
             _ => Ok(Vec::new()),
         })
     }
@@ -241,6 +241,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         &self,
         leaf: Snapshot<'_, Body<WORDS>>,
         path: &[u8],
+        guard: &Guard,
     ) -> Result<Vec<Layer>, Restart> {
         let mut layers = Vec::new();
         if !P::LINKS {
@@ -254,7 +255,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
             if let Some(root) = P::layer(key, payload) {
                 let mut path = path.to_vec();
-                P::lead(key, payload, &mut path);
+                P::lead(key, payload, &mut path, guard.pinned());
                 layers.push(Layer { key, path, root });
             }
         }

@@ -149,7 +149,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             node = below;
             above_all = false;
             let key = if height == 0 {
-                P::lead(key, payload, &mut path);
+                P::lead(key, payload, &mut path, guard.pinned());
                 height = node.get(Body::height)?;
                 0
             } else {
@@ -243,7 +243,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 node.validate()?;
                 let height = root.get(Body::height)?;
                 let mut path = at.path.to_vec();
-                P::lead(key, payload, &mut path);
+                P::lead(key, payload, &mut path, guard.pinned());
                 let (path, key) = (&path[..], 0);
                 children.push(NodeName { path, key, height }.name());
             }

@@ -3,9 +3,10 @@
 
 use std::marker::PhantomData;
 
+use timberline_sync::epoch::Pinned;
 use timberline_tier::Arenas;
 
-use super::node::{Block, Link};
+use super::node::{Block, Body, Link};
 use crate::Word;
 use crate::value::Keep;
 
@@ -30,10 +31,10 @@ pub trait Payload: Send + Sync + 'static {
 
     /// The root of the layer below an entry, if that is on the way that `path` goes on with, and
     /// how many bytes of the path lead there.
-    fn enter(key: u64, payload: u64, path: &[u8]) -> Option<(Link, usize)>;
+    fn enter(key: u64, payload: u64, path: &[u8], pinned: Pinned<'_>) -> Option<(Link, usize)>;
 
     /// Appends what leads from an entry to the layer below it.
-    fn lead(key: u64, payload: u64, path: &mut Vec<u8>);
+    fn lead(key: u64, payload: u64, path: &mut Vec<u8>, pinned: Pinned<'_>);
 
     /// The payload when another node has become the layer's root. The leaf is locked.
     fn with_root(payload: u64, root: Link) -> u64;
@@ -50,8 +51,8 @@ pub trait Payload: Send + Sync + 'static {
     /// The payload when the value has become another word. The leaf is locked.
     fn with_value(key: u64, payload: u64, value: u64) -> u64;
 
-    /// The words that lead to a layer. Empty for 0.
-    fn path<'a>(arenas: &Arenas, layer: u32) -> &'a [u8];
+    /// The words that lead to a node's layer. Empty for the topmost one.
+    fn path<'g, const WORDS: usize>(arenas: &Arenas, node: &'g Body<WORDS>) -> &'g [u8];
 
     /// The path of the layer that a node seems to belong to of which nothing is known.
     fn guess_path(arenas: &Arenas, layer: u32) -> Option<Vec<u8>>;
@@ -78,11 +79,11 @@ impl<H: Keep> Payload for Values<H> {
     }
 
     #[inline(always)]
-    fn enter(_: u64, _: u64, _: &[u8]) -> Option<(Link, usize)> {
+    fn enter(_: u64, _: u64, _: &[u8], _: Pinned<'_>) -> Option<(Link, usize)> {
         None
     }
 
-    fn lead(_: u64, _: u64, _: &mut Vec<u8>) {}
+    fn lead(_: u64, _: u64, _: &mut Vec<u8>, _: Pinned<'_>) {}
 
     #[inline(always)]
     fn with_root(payload: u64, _: Link) -> u64 {
@@ -110,7 +111,7 @@ impl<H: Keep> Payload for Values<H> {
     }
 
     #[inline(always)]
-    fn path<'a>(_: &Arenas, _: u32) -> &'a [u8] {
+    fn path<'g, const WORDS: usize>(_: &Arenas, _: &'g Body<WORDS>) -> &'g [u8] {
         &[]
     }
 

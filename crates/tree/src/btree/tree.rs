@@ -199,7 +199,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             address,
             tier,
             fence: Fence {
-                prefix: P::path(self.memory().arenas(), body.layer()),
+                prefix: P::path(self.memory().arenas(), body),
                 word: Some(body.lower()),
             },
             heat: body.heat(),

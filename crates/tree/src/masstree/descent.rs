@@ -59,7 +59,7 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATE
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     lanes: L,
-    pinned: Pinned<'t>,
+    pub pinned: Pinned<'t>,
     depth: usize,
     level: u8,
     below: Option<Below<'t, WORDS>>,
@@ -207,7 +207,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
         leaf.validate()?;
         self.prefetch(root);
         let rest = &self.key[self.depth + SLICE..];
-        let bytes = skip.bytes();
+        let bytes = skip.bytes(self.pinned);
         if rest.len() <= bytes.len() || !rest.starts_with(bytes) {
             let common = common(bytes, rest);
             let end = End::Beside {

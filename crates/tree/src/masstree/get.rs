@@ -50,9 +50,11 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C:
         record: Block,
         depth: usize,
     ) -> Result<Option<u64>, Restart> {
-        let Descent { tree, key, .. } = self.descent;
+        let Descent {
+            tree, key, pinned, ..
+        } = self.descent;
         tree.memory().charge_access(record.address(), record.used());
-        let is_it = record.bytes() == &key[depth..];
+        let is_it = record.bytes(pinned) == &key[depth..];
         let value = record.word();
         leaf.validate()?;
         Ok(is_it.then_some(value))

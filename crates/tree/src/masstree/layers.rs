@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
+use timberline_sync::epoch::Pinned;
 use timberline_tier::Arenas;
 
 use super::slice::{Lead, SLICE, has_more, path};
-use crate::btree::node::{Block, Link};
+use crate::btree::node::{Block, Body, Link};
 use crate::btree::payload::Payload;
 use crate::value::Keep;
 
@@ -31,22 +32,22 @@ impl<H: Keep> Payload for Slices<H> {
         }
     }
 
-    fn enter(key: u64, payload: u64, on: &[u8]) -> Option<(Link, usize)> {
+    fn enter(key: u64, payload: u64, on: &[u8], pinned: Pinned<'_>) -> Option<(Link, usize)> {
         match lead(key, payload)? {
             Lead::Record(_) => None,
             Lead::Layer(root) => Some((root, 0)),
             Lead::Skip(skip) => {
-                let skipped = path(skip.bytes());
+                let skipped = path(skip.bytes(pinned));
                 on.starts_with(&skipped)
                     .then(|| (Link::from_word(skip.word()), skipped.len()))
             }
         }
     }
 
-    fn lead(key: u64, payload: u64, to: &mut Vec<u8>) {
+    fn lead(key: u64, payload: u64, to: &mut Vec<u8>, pinned: Pinned<'_>) {
         to.extend_from_slice(&key.to_be_bytes());
         if let Some(Lead::Skip(skip)) = lead(key, payload) {
-            to.extend(path(skip.bytes()));
+            to.extend(path(skip.bytes(pinned)));
         }
     }
 
@@ -92,8 +93,8 @@ impl<H: Keep> Payload for Slices<H> {
         }
     }
 
-    fn path<'a>(arenas: &Arenas, layer: u32) -> &'a [u8] {
-        Block::named(arenas, layer).map_or(&[], Block::bytes)
+    fn path<'g, const WORDS: usize>(arenas: &Arenas, node: &'g Body<WORDS>) -> &'g [u8] {
+        Block::path_of(arenas, node)
     }
 
     fn guess_path(arenas: &Arenas, layer: u32) -> Option<Vec<u8>> {

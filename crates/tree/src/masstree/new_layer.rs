@@ -83,7 +83,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     ) -> Result<(), Abort> {
         let (index, old, is_layer, same) = match cursor.end {
             End::Record { index, record } => {
-                let same = common(record.bytes(), &key[cursor.depth + SLICE..]);
+                let same = common(record.bytes(guard), &key[cursor.depth + SLICE..]);
                 (index, record, false, same)
             }
             End::Beside {
@@ -93,7 +93,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             } => (index, skip, true, common),
             End::Absent { .. } | End::Value { .. } => return Ok(()),
         };
-        let bytes = old.bytes();
+        let bytes = old.bytes(guard);
         let skipped = &bytes[..same / SLICE * SLICE];
         let below = &bytes[skipped.len()..];
         let entry = match is_layer {

@@ -66,13 +66,13 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                 Some(Lead::Layer(root)) => root,
                 Some(Lead::Skip(skip)) => {
                     self.memory().charge_access(skip.address(), skip.used());
-                    key.extend_from_slice(skip.bytes());
+                    key.extend_from_slice(skip.bytes(guard));
                     Link::from_word(skip.word())
                 }
                 record => {
                     let mut home = Home::Entry(index);
                     if let Some(Lead::Record(record)) = record {
-                        key.extend_from_slice(record.bytes());
+                        key.extend_from_slice(record.bytes(guard));
                         home = Home::Record(index, record);
                     }
                     if seeded::has(Bug::PoppedInTwoSteps) {

@@ -19,8 +19,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         cursor: &Cursor<'g, WORDS>,
+        guard: &Guard,
     ) -> Result<Option<(LockedNode<'g, WORDS>, Home)>, Restart> {
-        match self.home(key, cursor) {
+        match self.home(key, cursor, guard) {
             Some(home) => Ok(Some((cursor.leaf.upgrade()?, home))),
             None => Ok(None),
         }
@@ -38,7 +39,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     pub(super) fn take(&self, key: &[u8], guard: &Guard) -> Option<u64> {
         let (value, left, depth, word) = self.retry(|| {
             let cursor = self.cursor(key, guard);
-            let Some((held, home)) = self.hold(key, &cursor)? else {
+            let Some((held, home)) = self.hold(key, &cursor, guard)? else {
                 return Ok(None);
             };
             let (value, left) = self.take_at(held, home, guard);

@@ -223,12 +223,12 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
             let (root, skipped) = match Lead::of(payload) {
                 Lead::Record(record) => {
                     let shown = rest.is_none_or(|rest| match (self.way, from) {
-                        (_, Bound::Excluded(_)) if record.bytes() == rest => false,
-                        (Way::Forward, _) => record.bytes() >= rest,
-                        (Way::Backward, _) => record.bytes() <= rest,
+                        (_, Bound::Excluded(_)) if record.bytes(guard) == rest => false,
+                        (Way::Forward, _) => record.bytes(guard) >= rest,
+                        (Way::Backward, _) => record.bytes(guard) <= rest,
                     });
                     if shown {
-                        self.key.extend_from_slice(record.bytes());
+                        self.key.extend_from_slice(record.bytes(guard));
                         if visit(&mut self.wanted, &self.key, value) {
                             return Ok(());
                         }
@@ -242,7 +242,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
                         .charge_access(skip.address(), skip.used());
                     let root = Link::from_word(skip.word());
                     leaf.validate()?;
-                    (root, skip.bytes())
+                    (root, skip.bytes(guard))
                 }
             };
             let side = rest.map_or(Side::After, |rest| self.side(skipped, rest));

@@ -50,12 +50,17 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     }
 
     /// Where the value of a present record is.
-    pub(super) fn home(&self, key: &[u8], cursor: &Cursor<'_, WORDS>) -> Option<Home> {
+    pub(super) fn home(
+        &self,
+        key: &[u8],
+        cursor: &Cursor<'_, WORDS>,
+        guard: &Guard,
+    ) -> Option<Home> {
         match cursor.end {
             End::Value { index, .. } => Some(Home::Entry(index)),
             End::Record { index, record } => {
                 self.memory().charge_access(record.address(), record.used());
-                let is_it = record.bytes() == &key[cursor.depth + SLICE..];
+                let is_it = record.bytes(guard) == &key[cursor.depth + SLICE..];
                 is_it.then_some(Home::Record(index, record))
             }
             End::Absent { .. } | End::Beside { .. } => None,
@@ -109,7 +114,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             let guard = self.store.pin();
             attempt(|| {
                 let cursor = self.cursor(key, &guard);
-                let home = self.home(key, &cursor);
+                let home = self.home(key, &cursor, &guard);
                 home.map(|home| self.replace(home, &cursor, change, &mut out, &guard))
                     .transpose()
             })

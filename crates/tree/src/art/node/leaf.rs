@@ -59,9 +59,13 @@ impl<'g> Leaf<'g> {
         Leaf { head }
     }
 
-    /// Makes a leaf in a slot that is not shared yet and is long enough for this key.
-    pub fn write(address: usize, key: &[u8], value: u64, heat: u16) {
-        // SAFETY: the slot is the caller's and large enough for a head.
+    /// Makes a leaf in a slot.
+    ///
+    /// # Safety
+    /// The slot is the caller's alone, aligned to eight bytes, and of [`leaf_bytes`] of the key's
+    /// length at least.
+    pub(super) unsafe fn write(address: usize, key: &[u8], value: u64, heat: u16) {
+        // SAFETY: as the caller promises.
         let leaf = unsafe { Leaf::at(address) };
         leaf.head.state.store(UNLOCKED, Relaxed);
         leaf.head.heat.store(heat, Relaxed);
@@ -220,7 +224,8 @@ mod tests {
         let slot = vec![0u64; 16].into_boxed_slice();
         let address = slot.as_ptr().expose_provenance();
         for key in [&b""[..], b"a", b"12345678", b"123456789", &[0, 255, 0]] {
-            Leaf::write(address, key, 7, 3);
+            // SAFETY: as large as the longest of these, and nobody else's.
+            unsafe { Leaf::write(address, key, 7, 3) };
             // SAFETY: just written, to memory that lives on.
             let leaf = unsafe { Leaf::at(address) };
             assert_eq!((leaf.key(), leaf.value()), (key, 7));

@@ -278,6 +278,15 @@ impl Link {
         self.node(base, pinned).claim()
     }
 
+    /// Writes a leaf into a slot of [`leaf_bytes`](super::leaf_bytes) that nobody else knows, to
+    /// which this leads.
+    pub fn claim_leaf(self, base: Base, key: &[u8], value: u64, heat: u16) {
+        debug_assert!(self.is_leaf());
+        // SAFETY: links to leaves are made of slots of a leaf's size and alignment; this one is the
+        // caller's alone.
+        unsafe { Leaf::write(self.address(base), key, value, heat) };
+    }
+
     /// Makes an empty row, for keys that begin as this one, of a slot that nobody else knows.
     pub fn claim_row<'g>(
         self,

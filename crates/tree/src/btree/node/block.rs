@@ -17,7 +17,10 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use timberline_sync::epoch::Pinned;
 use timberline_tier::{Arenas, MAX_SLOT, slot_size};
+
+use super::Body;
 
 /// The bits set in the version of a retired node.
 const RETIRED: u64 = 2;
@@ -89,7 +92,7 @@ impl Block {
 
     /// Makes a copy in a slot of the same size.
     pub fn copy_to(self, slot: NonNull<u8>) -> Block {
-        Block::write(slot, self.word(), &[self.bytes()])
+        Block::write(slot, self.word(), &[self.string()])
     }
 
     /// Frees the slot. No thread can reach the block any more.
@@ -132,12 +135,23 @@ impl Block {
         self.field(1).store(word, Relaxed);
     }
 
-    /// The string. Like a node behind a validated link, it stays valid as long as the thread stays
-    /// pinned, which is as long as any caller here keeps it.
-    pub fn bytes<'g>(self) -> &'g [u8] {
+    /// The string. Like a node behind a validated link, it stays as long as the guard lives.
+    #[inline(always)]
+    pub fn bytes<'g>(self, _pinned: impl Into<Pinned<'g>>) -> &'g [u8] {
+        self.string()
+    }
+
+    /// The path to a node's layer, there as long as the node is; empty for the topmost one.
+    pub fn path_of<'g, const WORDS: usize>(arenas: &Arenas, node: &'g Body<WORDS>) -> &'g [u8] {
+        Block::named(arenas, node.layer()).map_or(&[], Block::string)
+    }
+
+    /// The string, for as long as the caller sees to.
+    #[inline(always)]
+    fn string<'g>(self) -> &'g [u8] {
         // SAFETY: blocks are known from validated payloads of border nodes, and from nodes that are
-        // reached so; they are not reused while a thread is pinned that may have seen them. `write`
-        // made them this long, and nobody writes the bytes again.
+        // reached so; they are not reused while a guard lives under which they may have been seen.
+        // `write` made them this long, and nobody writes the bytes again.
         unsafe { std::slice::from_raw_parts((self.0 as usize + HEADER) as *const u8, self.len()) }
     }
 
