@@ -5,6 +5,7 @@
 //! arenas stay mapped until the last node is gone.
 
 mod home;
+mod inside;
 mod room;
 
 use std::cmp::Ordering;
@@ -89,9 +90,20 @@ impl<M: Memory> Store<M> {
         &self.domain
     }
 
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Calls a closure that must not use the map: in debug builds it panics if it does.
+    #[inline(always)]
+    pub fn call<R>(&self, closure: impl FnOnce() -> R) -> R {
+        inside::call(self.address(), closure)
+    }
+
     /// Pins the calling thread: as long as it has the guard, no node that it can reach is freed.
     #[inline(always)]
     pub fn pin(&self) -> Guard<'_> {
+        inside::check(self.address());
         self.domain.pin()
     }
 

@@ -126,7 +126,7 @@ fn neighbours_share_a_row() {
         assert_eq!(map.compare_and_set(&low, 7, 8), Ok(Err(Some(!low + 1))));
         assert_eq!(map.compare_and_set(&low, !low + 1, !low), Ok(Ok(())));
     }
-    assert_eq!(map.first(), Some((first, !first)));
+    assert_eq!(map.first_key_value(), Some((first, !first)));
     assert_eq!(
         map.scan(&first, 0, |_, _| unreachable!("none is wanted")),
         0

@@ -61,12 +61,15 @@ fn signed_keys_are_ordered_as_numbers() {
 #[test]
 fn ends_are_seen_and_taken() {
     let map = typed::<i16, u8>();
-    assert_eq!((map.first(), map.last()), (None, None));
+    assert_eq!((map.first_key_value(), map.last_key_value()), (None, None));
     assert_eq!((map.pop_first(), map.pop_last()), (None, None));
     for key in -50..50 {
         map.insert(&key, 7).unwrap();
     }
-    assert_eq!((map.first(), map.last()), (Some((-50, 7)), Some((49, 7))));
+    assert_eq!(
+        (map.first_key_value(), map.last_key_value()),
+        (Some((-50, 7)), Some((49, 7)))
+    );
     for step in 0..50 {
         assert_eq!(map.pop_first(), Some((step - 50, 7)));
         assert_eq!(map.pop_last(), Some((49 - step, 7)));

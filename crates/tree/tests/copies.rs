@@ -342,7 +342,11 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
         let now = [None, Some(round), Some(round), Some(round + 1)][round as usize % 4];
         assert_eq!(map.get(&key), now);
         let last = |(_, value)| Some(value);
-        let end = if key == 0 { map.first() } else { map.last() };
+        let end = if key == 0 {
+            map.first_key_value()
+        } else {
+            map.last_key_value()
+        };
         assert!(now.is_none() || end.and_then(last) == now);
         map.insert(&key, round).unwrap();
     }

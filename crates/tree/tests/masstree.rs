@@ -222,7 +222,7 @@ fn layers_come_and_go_beside_each_other() {
         }
     });
     assert_eq!(
-        (map.len(), map.first()),
+        (map.len(), map.first_key_value()),
         (1, Some((b"/in/common/0/and".to_vec(), 7)))
     );
     let used = || (0..2).map(|tier| map.memory().arenas().used(timberline_tier::TierId(tier)));

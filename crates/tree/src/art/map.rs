@@ -106,8 +106,13 @@ impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
     }
 
     #[inline(always)]
-    fn remove<T>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
-        self.remove(key, out)
+    fn remove<T>(
+        &self,
+        key: &[u8],
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> T,
+    ) -> Option<T> {
+        self.remove(key, only, out)
     }
 
     fn pop<T>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> T) -> Option<T> {

@@ -18,23 +18,31 @@ use crate::range::Way;
 use crate::seeded::{self, Bug};
 use crate::value::Loan;
 
-/// Which records may be removed: any one, or only the first or the last of all.
+/// Which records may be removed: any one, one of a value, or only the first or the last of all.
 pub(super) struct Ends<'g, R> {
     way: Option<Way>,
+    only: Option<u64>,
     /// Where the path to that went, from the root on.
     path: Vec<Parent<'g, R>>,
 }
 
 impl<'g, R: Reach> Ends<'g, R> {
-    pub fn any() -> Self {
-        let path = Vec::new();
-        Ends { way: None, path }
+    /// Any one, if its value is `only` or that is `None`.
+    pub fn any(only: Option<u64>) -> Self {
+        let (way, path) = (None, Vec::new());
+        Ends { way, only, path }
     }
 
     fn only(way: Way) -> Self {
         let path = Vec::new();
         let way = Some(way).filter(|_| !seeded::has(Bug::PoppedInTwoSteps));
-        Ends { way, path }
+        let only = None;
+        Ends { way, only, path }
+    }
+
+    /// Whether a record of this value may be removed.
+    pub fn allow(&self, value: u64) -> bool {
+        self.only.is_none_or(|only| only == value)
     }
 
     /// Whether the path may go on from here.
@@ -124,6 +132,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Removes all records: see [`clear`](crate::clear).
     pub fn clear(&self) {
-        clear::clear_ordered(self, |key| _ = self.remove(key, |_| ()));
+        clear::clear_ordered(self, |key| _ = self.remove(key, None, |_| ()));
     }
 }

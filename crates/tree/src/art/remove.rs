@@ -46,18 +46,28 @@ enum Within {
     Removed(u64, usize),
 }
 
-/// Locks what holds a record and no other. Returns the value too.
-fn lock_last<'g>(tip: Tip<'g>, key: &[u8]) -> Result<(LockedTip<'g>, u64), Restart> {
+/// Locks what holds a record and no other, if `ends` allow its value. Returns the value too.
+fn lock_last<'g, R: Reach>(
+    tip: Tip<'g>,
+    key: &[u8],
+    ends: &Ends<'_, R>,
+) -> Result<(LockedTip<'g>, u64), Restart> {
     let locked = tip.lock()?;
-    let value = locked.last_of(key).ok_or(Restart)?;
-    Ok((locked, value))
+    let value = locked.last_of(key).filter(|&value| ends.allow(value));
+    Ok((locked, value.ok_or(Restart)?))
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<T>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
+    /// Removes a record, if its value is `only` or that is `None`. Returns what `out` makes of its
+    /// value.
+    pub fn remove<T>(
+        &self,
+        key: &[u8],
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> T,
+    ) -> Option<T> {
         let guard = self.store.pin();
-        let value = self.retry(|| self.try_remove(key, &mut Ends::any(), &guard))?;
+        let value = self.retry(|| self.try_remove(key, &mut Ends::any(only), &guard))?;
         Some(out(Loan::new(value, &guard)))
     }
 
@@ -84,7 +94,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     return Ok(done);
                 }
                 let held = parent.upgrade()?;
-                let last = lock_last(tip, key)?;
+                let last = lock_last(tip, key, ends)?;
                 ends.hold(1)?;
                 held.set(Link::NONE);
                 return Ok(Some(self.removed(last, guard)));
@@ -144,7 +154,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let within = match tip {
             Tip::Leaf(leaf) => {
                 self.visit_leaf(leaf);
-                return Ok((leaf.key() != key).then_some(None));
+                let is_it = leaf.key() == key && ends.allow(leaf.value());
+                return Ok((!is_it).then_some(None));
             }
             Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends, guard)?,
             Tip::Row(row) => self.remove_in_row(row, key, &parent, ends, guard)?,
@@ -179,7 +190,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.visit_pack(pack);
         let (value, count) = seen.get(|records| {
             let value = records.get(number(key));
-            let value = value.filter(|_| ends.is_at_end(records, number(key)));
+            let value =
+                value.filter(|&value| ends.allow(value) && ends.is_at_end(records, number(key)));
             (value, records.count())
         })?;
         let Some(value) = value else {
@@ -240,7 +252,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.visit_row(row, at);
         let (value, count) = seen.get(|records| {
             let value = records.get(at);
-            let value = value.filter(|_| ends.is_at_end_of_row(records, at));
+            let value =
+                value.filter(|&value| ends.allow(value) && ends.is_at_end_of_row(records, at));
             (value, records.count())
         })?;
         let Some(value) = value else {
@@ -324,7 +337,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if let Ok(smaller) = self.fresh_inner(new, kind) {
                 let above = location.above.upgrade()?;
                 let old = location.inner.node.upgrade()?;
-                let last = lock_last(location.tip, location.key)?;
+                let last = lock_last(location.tip, location.key, ends)?;
                 ends.hold(2)?;
                 let path = &location.key[..location.branch];
                 let body = smaller.link.claim::<R>(self.base, guard);
@@ -345,7 +358,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
         }
         let held = location.inner.node.upgrade()?;
-        let last = lock_last(location.tip, location.key)?;
+        let last = lock_last(location.tip, location.key, ends)?;
         ends.hold(1)?;
         held.remove(location.at);
         drop(held);
@@ -369,7 +382,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             at == location.at
         });
         let (at, link) = other;
-        let last = lock_last(location.tip, location.key)?;
+        let last = lock_last(location.tip, location.key, ends)?;
         ends.hold(2)?;
         if !link.is_tip() {
             // Who holds it waits for nothing that is locked here.

@@ -112,8 +112,8 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &K, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
-        self.remove(key.to_word(), out)
+    fn remove<R>(&self, key: &K, only: Option<u64>, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
+        self.remove(key.to_word(), only, out)
     }
 
     fn pop<R>(&self, way: Way, out: impl FnOnce(K, Loan<'_>) -> R) -> Option<R> {

@@ -46,7 +46,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
             let key = leaf.get(|body| body.key(index))?;
             if seeded::has(Bug::PoppedInTwoSteps) {
                 std::thread::yield_now();
-                let taken = self.take(key, guard)?.ok_or(Restart)?;
+                let taken = self.take(key, None, guard)?.ok_or(Restart)?;
                 return Ok(Some((key, taken.0, taken.1)));
             }
             let held = leaf.upgrade()?;
@@ -73,7 +73,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
                 ControlFlow::Continue(())
             });
         };
-        let remove = |key: &u64| _ = self.remove(*key, |_| ());
+        let remove = |key: &u64| _ = self.remove(*key, None, |_| ());
         clear::clear(last, next, remove);
         while self.drop_page_of_copies() {}
     }

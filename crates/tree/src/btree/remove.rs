@@ -11,10 +11,16 @@ use super::tree::{LockedNode, Tree};
 use crate::value::{Keep, Loan};
 
 impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
-    /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
+    /// Removes a record, if its value is `only` or that is `None`. Returns what `out` makes of its
+    /// value.
+    pub fn remove<R>(
+        &self,
+        key: u64,
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R> {
         let guard = self.store.pin();
-        let (value, left) = self.retry(|| self.take(key, &guard))?;
+        let (value, left) = self.retry(|| self.take(key, only, &guard))?;
         if left < Self::UNDERFULL {
             self.shrink(NodeName::leaf(key), &guard);
         }
@@ -23,11 +29,21 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 
     /// Removes a record from its leaf. Returns its value, which is there as long as the thread
     /// stays pinned, and how many are left.
-    pub(super) fn take(&self, key: u64, guard: &Guard) -> Result<Option<(u64, usize)>, Restart> {
+    pub(super) fn take(
+        &self,
+        key: u64,
+        only: Option<u64>,
+        guard: &Guard,
+    ) -> Result<Option<(u64, usize)>, Restart> {
         let Some((leaf, index)) = self.record(key, guard)? else {
             return Ok(None);
         };
-        Ok(Some(self.take_at(leaf.upgrade()?, index, guard)))
+        let held = leaf.upgrade()?;
+        if only.is_some_and(|only| only != held.payload(index)) {
+            held.unchanged();
+            return Ok(None);
+        }
+        Ok(Some(self.take_at(held, index, guard)))
     }
 
     /// The same of a leaf that is locked.

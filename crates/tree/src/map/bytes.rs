@@ -49,7 +49,12 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
         out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
 
-    fn remove<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
+    fn remove<R>(
+        &self,
+        key: &[u8],
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R>;
 
     fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R>;
 
@@ -121,8 +126,13 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
-        ByteTree::remove(self, key.to_bytes().as_ref(), out)
+    fn remove<R>(
+        &self,
+        key: &K::Borrowed,
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R> {
+        ByteTree::remove(self, key.to_bytes().as_ref(), only, out)
     }
 
     fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, Loan<'_>) -> R) -> Option<R> {

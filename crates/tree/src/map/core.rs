@@ -64,8 +64,13 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
         out: impl FnMut(Loan<'_>) -> R,
     ) -> Result<Option<R>, Refused>;
 
-    /// Removes a record. Applies `out` to its value.
-    fn remove<R>(&self, key: &K::Borrowed, out: impl FnOnce(Loan<'_>) -> R) -> Option<R>;
+    /// Removes a record, if its value is `only` or that is `None`. Applies `out` to its value.
+    fn remove<R>(
+        &self,
+        key: &K::Borrowed,
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R>;
 
     /// Removes the first record in one direction, as one step. Applies `out` to its key and value.
     fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, Loan<'_>) -> R) -> Option<R>;

@@ -10,16 +10,21 @@
 //! | `shared.rs` | a tree with its workers, as handles and iterators share it |
 //! | `core.rs` | what the handle needs of a tree |
 //! | `bytes.rs` | trees of byte strings, and the methods that only their maps have |
+//! | `entry.rs` | changes that depend on whether a record is there |
+//! | `bulk.rs` | many records: keys, values, removal |
+//! | `collect.rs` | the standard library's traits of collections |
 
 mod builder;
+mod bulk;
 mod bytes;
+mod collect;
 mod core;
+mod entry;
 mod make;
 mod shared;
 
 use std::borrow::Borrow;
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -183,7 +188,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// `None`, the record stays as it is. Returns the previous value, `None` where there is no such
     /// record.
     ///
-    /// `change` should be brief and must not use the map. For words it is called once, with the
+    /// `change` should be brief and must not use the map: debug builds panic if it does, others may
+    /// wait forever for the lock that the call holds. For words it is called once, with the
     /// leaf locked. For strings it is called without a lock, and again if another thread replaced
     /// the value meanwhile.
     ///
@@ -248,16 +254,16 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Removes a record. Returns its value.
     pub fn remove(&self, key: &K::Borrowed) -> Option<V> {
-        self.tree.remove(key, |value| self.own(value))
+        self.tree.remove(key, None, |value| self.own(value))
     }
 
-    /// The record with the least key.
-    pub fn first(&self) -> Option<(K::Owned, V)> {
+    /// The record with the least key, in O(log n) node visits.
+    pub fn first_key_value(&self) -> Option<(K::Owned, V)> {
         self.iter().next()
     }
 
     /// The record with the greatest key.
-    pub fn last(&self) -> Option<(K::Owned, V)> {
+    pub fn last_key_value(&self) -> Option<(K::Owned, V)> {
         self.iter().next_back()
     }
 
@@ -364,12 +370,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         Ok(loaded)
     }
 
-    /// The number of records. Adds up per-thread counts; exact when nobody writes.
+    /// The number of records, exact when nobody writes. Adds up per-thread counts: O(1) in the
+    /// number of records.
     pub fn len(&self) -> usize {
         self.tree.store().records()
     }
 
-    /// Whether there are none.
+    /// Whether there are none, by the same count.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -441,23 +448,5 @@ impl<T, K: ?Sized, V> Clone for Map<T, K, V> {
             tree: self.tree.clone(),
             typed: PhantomData,
         }
-    }
-}
-
-impl<T: Core<K, V>, K: Key + ?Sized, V: Value> fmt::Debug for Map<T, K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(T::NAME)
-            .field("records", &self.len())
-            .field("levels", &self.tree.levels())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<T: Core<K, V>, K: Key + ?Sized, V: Value> IntoIterator for &Map<T, K, V> {
-    type Item = (K::Owned, V);
-    type IntoIter = T::Range;
-
-    fn into_iter(self) -> T::Range {
-        self.iter()
     }
 }

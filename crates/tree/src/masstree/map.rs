@@ -107,8 +107,13 @@ impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
     }
 
     #[inline(always)]
-    fn remove<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
-        self.remove(key, out)
+    fn remove<R>(
+        &self,
+        key: &[u8],
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R> {
+        self.remove(key, only, out)
     }
 
     fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R> {

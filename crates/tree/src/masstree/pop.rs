@@ -77,7 +77,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                     }
                     if seeded::has(Bug::PoppedInTwoSteps) {
                         std::thread::yield_now();
-                        return self.take(key, guard).ok_or(Restart).map(Some);
+                        return self.take(key, None, guard).ok_or(Restart).map(Some);
                     }
                     let held = leaf.upgrade()?;
                     if passed.iter().any(|leaf| leaf.validate().is_err()) {
@@ -98,6 +98,6 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
 
     /// Removes all records: see [`clear`](crate::clear).
     pub fn clear(&self) {
-        clear::clear_ordered(self, |key| _ = self.remove(key, |_| ()));
+        clear::clear_ordered(self, |key| _ = self.remove(key, None, |_| ()));
     }
 }

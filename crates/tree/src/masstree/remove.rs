@@ -27,21 +27,32 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         }
     }
 
-    /// Removes a record. Returns what `out` makes of its value.
-    pub fn remove<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
+    /// Removes a record, if its value is `only` or that is `None`. Returns what `out` makes of its
+    /// value.
+    pub fn remove<R>(
+        &self,
+        key: &[u8],
+        only: Option<u64>,
+        out: impl FnOnce(Loan<'_>) -> R,
+    ) -> Option<R> {
         let guard = self.store.pin();
-        let value = self.take(key, &guard)?;
+        let value = self.take(key, only, &guard)?;
         Some(out(Loan::new(value, &guard)))
     }
 
-    /// Removes a record. Returns its value, which is there as long as the guard lives.
+    /// Removes a record, if its value is `only` or that is `None`. Returns its value, which is
+    /// there as long as the guard lives.
     #[inline(always)]
-    pub(super) fn take(&self, key: &[u8], guard: &Guard) -> Option<u64> {
+    pub(super) fn take(&self, key: &[u8], only: Option<u64>, guard: &Guard) -> Option<u64> {
         let (value, left, depth, word) = self.retry(|| {
             let cursor = self.cursor(key, guard);
             let Some((held, home)) = self.hold(key, &cursor, guard)? else {
                 return Ok(None);
             };
+            if only.is_some_and(|only| only != home.value(&held)) {
+                held.unchanged();
+                return Ok(None);
+            }
             let (value, left) = self.take_at(held, home, guard);
             Ok(Some((value, left, cursor.depth, cursor.word)))
         })?;

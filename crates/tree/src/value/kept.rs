@@ -97,12 +97,12 @@ impl inner::Keep for Word {
 
     #[inline(always)]
     fn making<V: Value<Kept = Word>, M: Memory>(
-        _: &Store<M>,
+        store: &Store<M>,
         after: &mut Option<V>,
         mut make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
     ) -> impl Change {
         move |before: Option<u64>| {
-            *after = make(before.map(V::from_kept));
+            *after = store.call(|| make(before.map(V::from_kept)));
             after.as_ref().map(|value| V::to_kept(value.lend()))
         }
     }
@@ -152,7 +152,7 @@ impl inner::Keep for Bytes {
         NewBlock::new(
             store,
             move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
-                *after = make(before.map(|loan| lent::<V>(&store.memory, loan)));
+                *after = store.call(|| make(before.map(|loan| lent::<V>(&store.memory, loan))));
                 if let Some(value) = after {
                     put(V::to_kept(value.lend()));
                 }

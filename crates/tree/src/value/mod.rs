@@ -38,7 +38,9 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// [`MAX_VALUE`](crate::MAX_VALUE) bytes, which lies beside the leaf in the same tier, and moves
 /// with it.
 ///
-/// Integers and `f64` are words; `Vec<u8>` and `Box<[u8]>` are strings, which are lent as `&[u8]`:
+/// Integers of up to 64 bits, `f32`, `f64`, `bool`, `char` and `()` are words. `Vec<u8>`,
+/// `Box<[u8]>` and `[u8; N]` are strings, which are lent as `&[u8]` and `&[u8; N]`; `String` and
+/// `Box<str>` are lent as `&str`:
 ///
 /// ```
 /// use timberline::BTree;
@@ -113,6 +115,12 @@ impl<'g> Loan<'g> {
         let pinned = pinned.into();
         Loan { word, pinned }
     }
+
+    /// The word. It is another value's only after the guard's end.
+    #[inline(always)]
+    pub fn word(self) -> u64 {
+        self.word
+    }
 }
 
 /// The value that a map's word refers to.
@@ -155,48 +163,95 @@ macro_rules! numbers {
 
 numbers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
-impl Value for f64 {
-    type Ref<'a> = f64;
-    type Kept = Word;
+/// A value of another type that fits a word, and how it is one.
+macro_rules! words {
+    ($($type:ty: |$value:pat_param| $to:expr, |$word:pat_param| $from:expr;)*) => {$(
+        impl Value for $type {
+            type Ref<'a> = $type;
+            type Kept = Word;
 
-    #[inline(always)]
-    fn lend(&self) -> Self::Ref<'_> {
-        *self
-    }
-    #[inline(always)]
-    fn own(value: Self::Ref<'_>) -> Self {
-        value
-    }
-    #[inline(always)]
-    fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
-        value.to_bits()
-    }
-    #[inline(always)]
-    fn from_kept(word: Form<'_, Self>) -> Self::Ref<'_> {
-        f64::from_bits(word)
-    }
+            #[inline(always)]
+            fn lend(&self) -> Self::Ref<'_> {
+                *self
+            }
+            #[inline(always)]
+            fn own(value: Self::Ref<'_>) -> Self {
+                value
+            }
+            #[inline(always)]
+            fn to_kept($value: Self::Ref<'_>) -> Form<'_, Self> {
+                $to
+            }
+            #[inline(always)]
+            fn from_kept($word: Form<'_, Self>) -> Self::Ref<'_> {
+                $from
+            }
+        }
+    )*};
 }
 
+words! {
+    f32: |value| value.to_bits().into(), |word| f32::from_bits(word as u32);
+    f64: |value| value.to_bits(), |word| f64::from_bits(word);
+    bool: |value| value.into(), |word| word != 0;
+    char: |value| value.into(), |word| char::from_u32(word as u32).expect("a `char`'s word");
+    (): |_| 0, |_| ();
+}
+
+/// A value that is kept as a byte string, what is lent of it, and how that is made of bytes.
 macro_rules! strings {
-    ($($string:ty),*) => {$(
-        impl Value for $string {
-            type Ref<'a> = &'a [u8];
+    ($([$($generics:tt)*] $string:ty as $lent:ty: |$bytes:ident| $from:expr;)*) => {$(
+        impl<$($generics)*> Value for $string {
+            type Ref<'a> = &'a $lent;
             type Kept = Bytes;
 
             fn lend(&self) -> Self::Ref<'_> {
                 self
             }
             fn own(value: Self::Ref<'_>) -> Self {
-                value.into()
+                value.to_owned().into()
             }
             fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
-                value
+                value.as_ref()
             }
-            fn from_kept(kept: Form<'_, Self>) -> Self::Ref<'_> {
-                kept
+            fn from_kept($bytes: Form<'_, Self>) -> Self::Ref<'_> {
+                $from
             }
         }
     )*};
 }
 
-strings!(Vec<u8>, Box<[u8]>);
+strings! {
+    [] Vec<u8> as [u8]: |bytes| bytes;
+    [] Box<[u8]> as [u8]: |bytes| bytes;
+    [] String as str: |bytes| str::from_utf8(bytes).expect("bytes that were a string");
+    [] Box<str> as str: |bytes| str::from_utf8(bytes).expect("bytes that were a string");
+    [const N: usize] [u8; N] as [u8; N]: |bytes| bytes.try_into().expect("bytes of this length");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Debug;
+
+    fn comes_back<V: Value + PartialEq + Debug + Clone>(values: &[V]) {
+        for value in values {
+            let back = V::own(V::from_kept(V::to_kept(value.lend())));
+            assert_eq!(&back, value);
+        }
+    }
+
+    #[test]
+    fn values_come_back_as_they_were() {
+        comes_back(&[i8::MIN, 0, i8::MAX]);
+        comes_back(&[f32::MIN, -0.0, 0.5]);
+        comes_back(&[f64::MAX, f64::NEG_INFINITY]);
+        comes_back(&[false, true]);
+        comes_back(&['\0', 'ß', char::MAX]);
+        comes_back(&[()]);
+        comes_back(&[String::new(), "ß\0".into()]);
+        comes_back(&[Vec::new(), vec![0, 255]]);
+        comes_back(&[[0u8, 1, 2]]);
+        comes_back(&[[0u8; 0]]);
+    }
+}

@@ -283,7 +283,7 @@ macro_rules! every_operation {
                 vec![range().map(record).collect(), backward, scanned]
             }
             fn ends(&self) -> [Option<Record>; 2] {
-                [self.first(), self.last()].map(|end| end.map(|(key, value)| ($bytes(key), value.number())))
+                [self.first_key_value(), self.last_key_value()].map(|end| end.map(|(key, value)| ($bytes(key), value.number())))
             }
             fn all(&self) -> Vec<Record> {
                 self.iter().map(|(key, value)| ($bytes(key), value.number())).collect()

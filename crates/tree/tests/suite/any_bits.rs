@@ -84,10 +84,15 @@ impl<T: TestMap> TestMap for AnyBits<T> {
         let before = self.0.update(key, self.other(value));
         before.map(|before| self.other(before))
     }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let (expected, new) = (self.other(expected), self.other(new));
-        let set = self.0.compare_and_set(key, expected, new);
-        set.map_err(|now| now.map(|now| self.other(now)))
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<Option<u64>, Option<u64>> {
+        let other = |value: Option<u64>| value.map(|value| self.other(value));
+        let set = self.0.compare_exchange(key, other(current), other(new));
+        set.map(other).map_err(other)
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.0.remove(key).map(|value| self.other(value))

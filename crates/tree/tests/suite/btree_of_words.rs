@@ -40,9 +40,14 @@ impl<const WORDS: usize> TestMap for Map<WORDS> {
     fn update(&self, key: u64, value: u64) -> Option<u64> {
         self.update(&key, value).expect("words need no memory")
     }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.compare_and_set(&key, expected, new);
-        set.expect("words need no memory")
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<Option<u64>, Option<u64>> {
+        let set = self.compare_exchange(&key, current, new);
+        set.expect("there is room")
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.remove(&key)

@@ -104,10 +104,10 @@ macro_rules! byte_map {
                 }
             }
             fn first(&self) -> Option<(Vec<u8>, u64)> {
-                self.first().map(|(key, value)| (key, disguised(self, value)))
+                self.first_key_value().map(|(key, value)| (key, disguised(self, value)))
             }
             fn last(&self) -> Option<(Vec<u8>, u64)> {
-                self.last().map(|(key, value)| (key, disguised(self, value)))
+                self.last_key_value().map(|(key, value)| (key, disguised(self, value)))
             }
             fn pop_first(&self) -> Option<(Vec<u8>, u64)> {
                 self.pop_first().map(|(key, value)| (key, disguised(self, value)))

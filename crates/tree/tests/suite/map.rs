@@ -61,7 +61,16 @@ pub trait TestMap: Sized + Send + Sync {
 
     fn insert(&self, key: u64, value: u64) -> Result<Option<u64>, OutOfMemory>;
     fn update(&self, key: u64, value: u64) -> Option<u64>;
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>>;
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<Option<u64>, Option<u64>>;
+    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
+        let set = self.compare_exchange(key, Some(expected), Some(new));
+        set.map(|before| assert_eq!(before, Some(expected)))
+    }
     fn remove(&self, key: u64) -> Option<u64>;
     fn get(&self, key: u64) -> Option<u64>;
     fn get_many(&self, keys: &[u64], values: &mut [Option<u64>]);

@@ -86,9 +86,14 @@ impl<const WORDS: usize, K: Written> TestMap for Map<WORDS, K> {
             .update(&K::of(key), value)
             .expect("words need no memory")
     }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.0.compare_and_set(&K::of(key), expected, new);
-        set.expect("words need no memory")
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<Option<u64>, Option<u64>> {
+        let set = self.0.compare_exchange(&K::of(key), current, new);
+        set.expect("there is room")
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.0.remove(&K::of(key))

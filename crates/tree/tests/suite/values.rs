@@ -54,6 +54,13 @@ pub trait ValueMap: Sized + Send + Sync {
         expected: &[u8],
         new: &[u8],
     ) -> Result<Result<(), Option<Vec<u8>>>, Error>;
+    #[allow(clippy::type_complexity)]
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Result<Option<Vec<u8>>, Option<Vec<u8>>>, Error>;
     fn remove(&self, key: u64) -> Option<Vec<u8>>;
     fn get(&self, key: u64) -> Option<Vec<u8>>;
     fn get_with<R>(&self, key: u64, read: impl FnOnce(&[u8]) -> R) -> Option<R>;
@@ -118,6 +125,14 @@ macro_rules! value_map {
                 new: &[u8],
             ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
                 self.compare_and_set($by, expected, new)
+            }
+            fn compare_exchange(
+                &self,
+                $key: u64,
+                current: Option<&[u8]>,
+                new: Option<&[u8]>,
+            ) -> Result<Result<Option<Vec<u8>>, Option<Vec<u8>>>, Error> {
+                self.compare_exchange($by, current, new)
             }
             fn remove(&self, $key: u64) -> Option<Vec<u8>> {
                 self.remove($by)
@@ -217,10 +232,18 @@ impl<T: ValueMap> TestMap for Encoded<T> {
         let before = self.0.update(key, &encode(value)).expect("room");
         before.map(|before| decode(&before))
     }
-    fn compare_and_set(&self, key: u64, expected: u64, new: u64) -> Result<(), Option<u64>> {
-        let set = self.0.compare_and_set(key, &encode(expected), &encode(new));
-        set.expect("room")
-            .map_err(|other| other.map(|other| decode(&other)))
+    fn compare_exchange(
+        &self,
+        key: u64,
+        current: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<Option<u64>, Option<u64>> {
+        let (current, new) = (current.map(encode), new.map(encode));
+        let set = self
+            .0
+            .compare_exchange(key, current.as_deref(), new.as_deref());
+        let decoded = |value: Option<Vec<u8>>| value.map(|value| decode(&value));
+        set.expect("room").map(decoded).map_err(decoded)
     }
     fn remove(&self, key: u64) -> Option<u64> {
         self.0.remove(key).map(|value| decode(&value))

@@ -13,8 +13,8 @@ use crate::suite::draw::Draw;
 pub enum Call {
     /// An operation on one key.
     Point(u64, Op),
-    /// A get, and a compare-and-set of what it found to this.
-    Exchange(u64, u64),
+    /// A get, and an exchange of what it found for this.
+    Exchange(u64, Option<u64>),
     /// Gets that overlap.
     Many([u64; 2]),
     /// A scan of so many records.
@@ -35,7 +35,7 @@ impl Call {
             3 if key != hot[0] => Call::Many([hot[0], key]),
             3 => Call::Many([hot[0], hot[1]]),
             4..6 => Call::Point(key, Op::Update(value)),
-            6..8 => Call::Exchange(key, value),
+            6..8 => Call::Exchange(key, Some(value).filter(|_| !draw.once_in(4))),
             8..14 if draw.once_in(4) != growing => Call::Point(key, Op::Insert(value)),
             8..14 => Call::Point(key, Op::Remove),
             14 => Call::Scan {
@@ -65,8 +65,7 @@ pub fn perform<T: TestMap>(map: &T, keys: &Keys, call: Call, log: &mut Log<'_>) 
             let Answer::Was(was) = point(map, key, Op::Get, log) else {
                 unreachable!("a get tells what is there");
             };
-            let expected = was.unwrap_or(new);
-            point(map, key, Op::CompareAndSet { expected, new }, log);
+            point(map, key, Op::Exchange(was, new), log);
         }
         Call::Many(wanted) => {
             let mut found = [None; 2];
@@ -92,7 +91,7 @@ fn point<T: TestMap>(map: &T, key: u64, op: Op, log: &mut Log<'_>) -> Answer {
         Op::Get => Answer::Was(map.get(key)),
         Op::Insert(value) => Answer::Was(map.insert(key, value).expect("there is room")),
         Op::Update(value) => Answer::Was(map.update(key, value)),
-        Op::CompareAndSet { expected, new } => Answer::Set(map.compare_and_set(key, expected, new)),
+        Op::Exchange(current, new) => Answer::Exchanged(map.compare_exchange(key, current, new)),
         Op::Remove => Answer::Was(map.remove(key)),
     };
     log.note(key, op, answer, asked);

@@ -12,7 +12,8 @@ pub enum Op {
     Get,
     Insert(u64),
     Update(u64),
-    CompareAndSet { expected: u64, new: u64 },
+    /// Of a value or none for another or none.
+    Exchange(Option<u64>, Option<u64>),
     Remove,
 }
 
@@ -21,7 +22,7 @@ pub enum Op {
 pub enum Answer {
     /// What is there, or was there before.
     Was(Option<u64>),
-    Set(Result<(), Option<u64>>),
+    Exchanged(Result<Option<u64>, Option<u64>>),
 }
 
 impl SequentialSpec for Cell {
@@ -35,12 +36,12 @@ impl SequentialSpec for Cell {
             Op::Insert(value) => self.0 = Some(value),
             Op::Update(value) => self.0 = was.map(|_| value),
             Op::Remove => self.0 = None,
-            Op::CompareAndSet { expected, new } => {
-                if was != Some(expected) {
-                    return Answer::Set(Err(was));
+            Op::Exchange(current, new) => {
+                if was != current {
+                    return Answer::Exchanged(Err(was));
                 }
-                self.0 = Some(new);
-                return Answer::Set(Ok(()));
+                self.0 = new;
+                return Answer::Exchanged(Ok(was));
             }
         }
         Answer::Was(was)

@@ -72,7 +72,7 @@ impl<'a> Log<'a> {
     pub fn found(&self) -> BTreeMap<u64, u64> {
         let found = self.events.iter().filter_map(|event| match event.answer {
             Answer::Was(value) => Some((event.key, value?)),
-            Answer::Set(_) => None,
+            Answer::Exchanged(_) => None,
         });
         found.collect()
     }

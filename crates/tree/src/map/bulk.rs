@@ -1,0 +1,70 @@
+//! Many records at once: keys, values, removal. None of these methods is atomic as a whole; each
+//! record is read or removed atomically, as by a method for one record.
+//!
+//! There is no `append` and no `split_off`: the standard library's move subtrees from one map to
+//! another, which takes exclusive access to both, and here nodes belong to the memory and the
+//! placement of one map.
+
+use std::borrow::Borrow;
+
+use super::{Core, Map};
+use crate::{Key, KeyRange, Value};
+
+impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
+    /// All keys, in order, from either end. As [`iter`](Self::iter), it copies the values too.
+    ///
+    /// ```
+    /// let map: timberline::BTree<i32, char> = [(3, 'c'), (1, 'a')].into();
+    /// assert_eq!(map.keys().collect::<Vec<_>>(), [1, 3]);
+    /// ```
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = K::Owned> + use<T, K, V> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// All values, in the order of their keys, from either end.
+    ///
+    /// ```
+    /// let map: timberline::BTree<i32, char> = [(3, 'c'), (1, 'a')].into();
+    /// assert_eq!(map.values().collect::<String>(), "ac");
+    /// ```
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = V> + use<T, K, V> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// Removes the records for which `keep` returns false. O(n), beside other threads: a record is
+    /// removed with the value that `keep` refused last, and one that is inserted meanwhile is
+    /// looked at or not. `keep` is called without a lock, more than once for a record that it
+    /// refuses.
+    ///
+    /// ```
+    /// let map: timberline::BTree<i32, u8> = [(1, 1), (2, 2), (3, 3)].into();
+    /// map.retain(|_, value| value % 2 == 1);
+    /// assert_eq!(map.keys().collect::<Vec<_>>(), [1, 3]);
+    /// ```
+    pub fn retain(&self, mut keep: impl FnMut(&K::Borrowed, V::Ref<'_>) -> bool)
+    where
+        K::Owned: Borrow<K::Borrowed>,
+    {
+        for (key, value) in self {
+            if !keep(key.borrow(), value.lend()) {
+                self.remove_if(key.borrow(), |value| !keep(key.borrow(), value));
+            }
+        }
+    }
+
+    /// Removes the records of a range, and returns their number. Records that others insert there
+    /// meanwhile are removed or not.
+    ///
+    /// ```
+    /// let map: timberline::Art<str, u64> = [("a", 1), ("b", 2), ("c", 3)].into();
+    /// assert_eq!(map.remove_range("a".."c"), 2);
+    /// ```
+    pub fn remove_range(&self, bounds: impl KeyRange<K::Borrowed>) -> usize
+    where
+        K::Owned: Borrow<K::Borrowed>,
+    {
+        let keys = self.range(bounds).map(|(key, _)| key);
+        keys.filter(|key| self.remove(key.borrow()).is_some())
+            .count()
+    }
+}

@@ -1,0 +1,217 @@
+//! Changes that depend on whether a record is there, each as one atomic step.
+
+use super::{Core, Map};
+use crate::value::{Keep, Loan, lent};
+use crate::{Error, Key, Value};
+
+/// A record's place in a map, whether it is there or not: see [`Map::entry`]. It holds no lock, and
+/// does nothing before an `or_` method is called, which runs as one atomic step.
+#[must_use = "an entry does nothing before an `or_` method is called"]
+pub struct Entry<'m, T, K: Key + ?Sized, V, F> {
+    map: &'m Map<T, K, V>,
+    key: &'m K::Borrowed,
+    modify: Option<F>,
+}
+
+impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T, K, V, F> {
+    /// Has a present value changed by `modify`, after the changes that were asked for before.
+    pub fn and_modify(
+        self,
+        mut modify: impl FnMut(&mut V),
+    ) -> Entry<'m, T, K, V, impl FnMut(&mut V)> {
+        let Entry {
+            map,
+            key,
+            modify: mut first,
+        } = self;
+        let both = move |value: &mut V| {
+            if let Some(first) = &mut first {
+                first(value);
+            }
+            modify(value);
+        };
+        Entry {
+            map,
+            key,
+            modify: Some(both),
+        }
+    }
+
+    /// Inserts `value` if there is no record. Returns the value that is there then.
+    ///
+    /// # Errors
+    /// As for [`Map::insert`].
+    pub fn or_insert(self, value: V) -> Result<V, Error> {
+        self.or_insert_with(|| value)
+    }
+
+    /// Inserts the default value if there is no record. Returns the value that is there then.
+    ///
+    /// # Errors
+    /// As for [`Map::insert`].
+    pub fn or_default(self) -> Result<V, Error>
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+
+    /// Inserts what `make` returns if there is no record. Returns the value that is there then.
+    /// `make` is called once at most, and as [`Map::modify`] calls its closure.
+    ///
+    /// # Errors
+    /// As for [`Map::insert`].
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<V, Error> {
+        let Entry {
+            map,
+            key,
+            mut modify,
+        } = self;
+        if modify.is_none()
+            && let Some(present) = map.get(key)
+        {
+            return Ok(present);
+        }
+        let (mut make, mut made, mut after) = (Some(make), None, None);
+        let value = |now: Option<V::Ref<'_>>| match now {
+            Some(now) => modify.as_mut().map(|modify| {
+                let mut value = V::own(now);
+                modify(&mut value);
+                value
+            }),
+            // Another record may come and go meanwhile, and the value be wanted again.
+            None => {
+                if let Some(make) = make.take() {
+                    made = Some(make());
+                }
+                made.as_ref().map(|value| V::own(value.lend()))
+            }
+        };
+        let change = V::Kept::making(map.tree.store(), &mut after, value);
+        let before = map.tree.upsert(key, change, |before| map.own(before));
+        let before = before.map_err(|refused| map.error(refused))?;
+        Ok(after.or(before).expect("the record is there"))
+    }
+}
+
+impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
+    /// A record's place, to insert a value or change the present one as one atomic step.
+    ///
+    /// ```
+    /// let visits = timberline::Art::<str, u64>::new();
+    /// for page in ["/", "/about", "/"] {
+    ///     visits.entry(page).and_modify(|count| *count += 1).or_insert(1)?;
+    /// }
+    /// assert_eq!(visits.get("/"), Some(2));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    pub fn entry<'m>(&'m self, key: &'m K::Borrowed) -> Entry<'m, T, K, V, fn(&mut V)> {
+        let (map, modify) = (self, None);
+        Entry { map, key, modify }
+    }
+
+    /// The value of `key`; if there is no record, `make` returns the value of a new one. The same
+    /// as `entry(key).or_insert_with(make)`. If the record is there, it takes no lock.
+    ///
+    /// ```
+    /// let squares = timberline::BTree::<u64, u64>::new();
+    /// assert_eq!(squares.get_or_insert_with(&7, || 7 * 7)?, 49);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn get_or_insert_with(
+        &self,
+        key: &K::Borrowed,
+        make: impl FnOnce() -> V,
+    ) -> Result<V, Error> {
+        self.entry(key).or_insert_with(make)
+    }
+
+    /// Exchanges `current` for `new`, where `None` is no record: so it replaces, inserts, removes,
+    /// or only compares. The inner result is as that of
+    /// [`AtomicU64::compare_exchange`](std::sync::atomic::AtomicU64::compare_exchange): `Ok` has
+    /// what was there and is replaced, which equals `current`, and `Err` what is there and stays.
+    ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::new();
+    /// assert_eq!(map.compare_exchange(&7, None, Some(1))?, Ok(None));
+    /// assert_eq!(map.compare_exchange(&7, Some(2), Some(3))?, Err(Some(1)));
+    /// assert_eq!(map.compare_exchange(&7, Some(1), None)?, Ok(Some(1)));
+    /// assert!(map.is_empty());
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert).
+    pub fn compare_exchange(
+        &self,
+        key: &K::Borrowed,
+        current: Option<V::Ref<'_>>,
+        new: Option<V::Ref<'_>>,
+    ) -> Result<Result<Option<V>, Option<V>>, Error> {
+        let Some(new) = new else {
+            return Ok(self.exchange_for_nothing(key, current));
+        };
+        let Some(current) = current else {
+            let new = V::to_kept(new);
+            V::Kept::check(new).map_err(|refused| self.error(refused))?;
+            let change = V::Kept::setting(self.tree.store(), new, |now| now.is_none());
+            let before = self.tree.upsert(key, change, |before| self.own(before));
+            let before = before.map_err(|refused| self.error(refused))?;
+            return Ok(before.map_or(Ok(None), |before| Err(Some(before))));
+        };
+        let set = self.compare_and_set(key, current, new)?;
+        Ok(set.map(|()| Some(V::own(current))))
+    }
+
+    fn exchange_for_nothing(
+        &self,
+        key: &K::Borrowed,
+        current: Option<V::Ref<'_>>,
+    ) -> Result<Option<V>, Option<V>> {
+        let mut other = None;
+        let removed = self.remove_if(key, |now| {
+            let same = |current| V::Kept::same(V::to_kept(now), V::to_kept(current));
+            let is_current = current.is_some_and(same);
+            other = (!is_current).then(|| V::own(now));
+            is_current
+        });
+        match (removed, other) {
+            (None, None) if current.is_some() => Err(None),
+            (removed, None) => Ok(removed),
+            (_, other) => Err(other),
+        }
+    }
+
+    /// Removes a record if `condition` returns true for its value, as one step. Returns the value.
+    /// `condition` is called without a lock, and again if the value changes meanwhile; it should be
+    /// brief, because no memory is reclaimed meanwhile.
+    ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::new();
+    /// map.insert(&7, 49)?;
+    /// assert_eq!(map.remove_if(&7, |value| value > 50), None);
+    /// assert_eq!(map.remove_if(&7, |value| value < 50), Some(49));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    pub fn remove_if(
+        &self,
+        key: &K::Borrowed,
+        mut condition: impl FnMut(V::Ref<'_>) -> bool,
+    ) -> Option<V> {
+        // While the thread is pinned, no other value gets the word that was judged.
+        let guard = self.tree.store().pin();
+        loop {
+            let word = self.tree.get(key, |loan| loan.word())?;
+            if !condition(lent::<V>(self.memory(), Loan::new(word, &guard))) {
+                return None;
+            }
+            let removed = self.tree.remove(key, Some(word), |loan| self.own(loan));
+            if removed.is_some() {
+                return removed;
+            }
+        }
+    }
+}
