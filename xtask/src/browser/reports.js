@@ -36,6 +36,8 @@
     need("workloads", texts("tr.group th").length === 2);
     need("results in each row", all("tbody tr:not(.group)").every((it) => it.children.length === 14));
     need("the oracle's limit", all("path.limit").some(isLong));
+    need("latencies", texts("svg text").filter((it) => it === "p99.9").length === 2);
+    need("titles of axes", all("figure svg").filter((it) => it.querySelector(".grid")).every((it) => it.querySelector(".axis")));
     need("levels", all("section rect.fast").length > 8 && texts("svg text").includes("leaves"));
     need("versions", texts(".notes li").some((it) => it.startsWith("timberline ")));
   });
@@ -47,7 +49,8 @@
     need("contents", all(".contents a").every((it) => one(it.getAttribute("href"))));
     need("published values", all("rect.published").length > 0);
     need("their text", texts("rect.published title").every((it) => it.startsWith("published: ")));
-    need("claims", texts("thead th").includes("published"));
+    need("claims", texts("thead th").includes("published") && texts("thead th").some((it) => it.startsWith("size")));
+    need("no explanation twice", new Set(texts("section:first-of-type p")).size === texts("section:first-of-type p").length);
     need("details", all("details td").length > 10);
     need("bounds", texts("thead th").includes("bound of leaves"));
     need("contradictions", texts("section:first-of-type h2")[0].includes("contradicts"));

@@ -24,6 +24,7 @@ function overTime(drawing, span, high, unit, written = short, base = 10) {
     drawing.text("tick", [x(tick), bottom + 16], tick === span[1] ? "end" : "middle", at);
   }
   drawing.text("axis", [0, 10], "start", unit);
+  drawing.text("axis", [right, 10], "end", live ? "time before now" : "measured time");
   return { x, y, left, right, from: span[0] };
 }
 
@@ -61,7 +62,8 @@ function levels(host, row) {
   const nodes = (level) => level.nodes_fast + level.nodes_slow;
   const widest = Math.log10(1 + Math.max(...all.map(nodes)));
   const told = all.map((it) => `level ${it.level}: ${it.nodes_fast} of ${nodes(it)} fast`).join("; ");
-  const drawing = new Drawing(host, 6 + step * all.length, `Nodes by level and tier. ${told}`);
+  const copies = row.copies_bytes ?? 0;
+  const drawing = new Drawing(host, 6 + step * (all.length + (copies ? 1 : 0)), `Nodes by level and tier. ${told}; copies: ${bytes(copies)}`);
   const [boundary, texts] = [[], []];
   all.forEach((level, nth) => {
     const y = step * nth + 20;
@@ -79,6 +81,15 @@ function levels(host, row) {
     boundary.push([left + fast, y - 2], [left + fast, y + bar + 2]);
   });
   drawing.path("boundary", boundary, "the boundary between fast and slow memory");
+  if (copies) {
+    // As wide as a level of as many bytes in nodes, so that it is comparable with the leaves.
+    const leaves = all.at(-1);
+    const ofLeaves = (leaves.bytes_fast + leaves.bytes_slow) / Math.max(1, nodes(leaves));
+    const width = drawing.width * Math.max(0.06, Math.log10(1 + copies / Math.max(1, ofLeaves)) / (widest || 1));
+    const y = step * all.length + 20;
+    drawing.rect("fast", [(drawing.width - width) / 2, y], [Math.min(width, drawing.width), bar], `copies of records: ${bytes(copies)} fast`);
+    texts.push([[0, y - 5], "start", "copies of records"], [[drawing.width, y - 5], "end", `${bytes(copies)}, all fast`]);
+  }
   // Drawn after the boundary, so that the line does not cover the texts.
   texts.forEach((text) => drawing.text("tick halo", ...text));
   drawing.show();
@@ -199,11 +210,11 @@ function thin(samples, limit) {
  * Lines over a run's time. A line has a name, a class, and samples; `value` gives the height of a sample, or `null`,
  * and `told` formats it.
  */
-function lines(host, label, unit, all, value, told) {
+function lines(host, label, unit, all, value, told, most = 0) {
   const values = all.flatMap((line) => line.samples.map((it) => value(it, line) ?? 0));
   const until = Math.max(0, ...all.map((line) => line.samples.at(-1)?.at_s ?? 0));
   const drawing = new Drawing(host, 250, label);
-  const frame = overTime(drawing, [0, until], Math.max(1e-9, ...values) * 1.06, unit);
+  const frame = overTime(drawing, [0, until], Math.max(1e-9, most, ...values) * 1.06, unit);
   const points = (line, limit) => thin(line.samples, limit)
     .map((it) => [it, value(it, line)])
     .filter(([, at]) => at !== null)
@@ -216,11 +227,33 @@ function lines(host, label, unit, all, value, told) {
   drawing.show();
 }
 
+/** Lines over percentiles, with a logarithmic scale of nanoseconds. A line has a name, a class and four values. */
+function latencies(host, label, [low, high], all) {
+  const names = ["p50", "p90", "p99", "p99.9"];
+  const drawing = new Drawing(host, 220, label);
+  const [left, right, top, bottom] = [58, drawing.width - 22, 20, 220 - 34];
+  const log = scale([Math.floor(Math.log10(low)), Math.max(Math.ceil(Math.log10(high)), Math.floor(Math.log10(low)) + 1)], [bottom, top]);
+  const y = (ns) => log(Math.log10(Math.max(1, ns)));
+  for (let power = 10 ** Math.floor(Math.log10(low)); power <= 10 ** Math.ceil(Math.log10(high)); power *= 10) {
+    drawing.line("grid", [left, y(power)], [right, y(power)]);
+    drawing.text("tick", [left - 6, y(power) + 4], "end", nanos(power));
+  }
+  const x = (nth) => left + 20 + ((right - left - 40) * nth) / (names.length - 1);
+  names.forEach((name, nth) => drawing.text("tick", [x(nth), bottom + 16], "middle", name));
+  drawing.text("axis", [0, 10], "start", "latency");
+  drawing.text("axis", [right, bottom + 30], "end", "percentile of requests");
+  for (const line of all) drawing.path(`series ${line.class}`, line.nanos.map((ns, nth) => [x(nth), y(ns)]), line.name);
+  for (const line of all) {
+    line.nanos.forEach((ns, nth) => drawing.spot([x(nth), y(ns)], `${line.name}: ${names[nth]} ${nanos(ns)}`));
+  }
+  drawing.show();
+}
+
 /**
  * Clusters of bars over one axis, in as many rows as needed. A bar has a class, a title, its value, and may have a
  * range over the rounds (`min`, `max`) and a `published` range. A bar beyond the chart is cut at its edge.
  */
-function bars(host, label, domain, marks, clusters) {
+function bars(host, label, unit, domain, marks, clusters) {
   const height = 300;
   const draw = (row, pitch, slot) => {
     const place = element("figure", "wide");
@@ -229,6 +262,7 @@ function bars(host, label, domain, marks, clusters) {
     const [left, right, top, bottom] = [46, drawing.width - 92, 22, height - 38];
     const y = scale(domain, [bottom, top]);
     drawing.grid(domain, y, left, right, short);
+    drawing.text("axis", [0, 10], "start", unit);
     for (const [value, name] of marks) {
       drawing.line("mark", [left, y(value)], [right, y(value)]);
       drawing.text("tick", [right + 8, y(value) + 4], "start", name);
@@ -237,7 +271,7 @@ function bars(host, label, domain, marks, clusters) {
       const middle = left + pitch * (nth + 0.5);
       const width = slot * cluster.bars.length;
       const start = middle - width / 2;
-      cluster.bars.forEach((it, at) => bar(drawing, y, start + slot * at, slot, it));
+      cluster.bars.forEach((it, at) => bar(drawing, y, domain, start + slot * at, slot, it));
       if (cluster.limit) {
         const at = y(cluster.limit.value);
         drawing.path("limit p-oracle", [[start - 6, at], [start + width + 4, at]], cluster.limit.title);
@@ -257,7 +291,7 @@ function bars(host, label, domain, marks, clusters) {
 }
 
 /** A bar from zero with its range, the published range, and its value after its end if there is room. */
-function bar(drawing, y, x, slot, { className, title, value, min, max, published }) {
+function bar(drawing, y, [low, high], x, slot, { className, title, value, min, max, published }) {
   const [zero, end] = [y(0), y(value)];
   const wide = slot - Math.min(4, slot * 0.14);
   const middle = x + wide / 2;
@@ -268,7 +302,13 @@ function bar(drawing, y, x, slot, { className, title, value, min, max, published
     const [top, bottom] = [y(published.most), y(published.least)];
     drawing.rect("published", [x - 1, top], [wide + 2, Math.max(2, bottom - top)], published.title);
   }
-  if (slot < 28) return;
+  const isCut = value > high || value < low;
+  if (isCut) {
+    const teeth = [0, 0.25, 0.5, 0.75, 1].map((part, nth) => [x + wide * part, end + (nth % 2 ? 3 : 8) * (value < 0 ? -1 : 1)]);
+    drawing.path("cut", teeth, `${title}, cut at the edge of the chart`);
+  }
+  // A bar that is cut always has its value: its length no longer tells it.
+  if (slot < 28 && !isCut) return;
   const beyond = value < 0 ? Math.max(end, y(least)) + 13 : Math.min(end, y(most)) - 5;
   drawing.text("value", [middle, beyond], "middle", amount(value));
 }

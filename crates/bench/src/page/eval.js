@@ -33,9 +33,11 @@ function barsView({ caption, marks, panels }, title) {
     };
   };
   const names = panels.flatMap((panel) => panel.clusters.flatMap((it) => it.bars.map((bar) => bar.placement)));
+  const clustersOf = (panel) => panel.clusters.map((it) => ({ name: it.name, bars: it.bars.map(barOf(it.name)) }));
+  // Panels share their scale, so that their bars can be compared.
+  const domain = domainOf(panels.flatMap(clustersOf), marks);
   const drawn = panels.flatMap((panel) => {
-    const clusters = panel.clusters.map((it) => ({ name: it.name, bars: it.bars.map(barOf(it.name)) }));
-    const draw = (host) => bars(host, `${title}: ${caption}`, domainOf(clusters, marks), marks, clusters);
+    const draw = (host) => bars(host, `${title}: ${caption}`, caption, domain, marks, clustersOf(panel));
     return [...(panel.name ? [element("h3", "", panel.name)] : []), chart(element("div"), draw)];
   });
   return drawn.length ? [element("p", "axis", caption), placements(names), ...drawn] : [];
@@ -43,7 +45,8 @@ function barsView({ caption, marks, panels }, title) {
 
 function overTimeView({ curve }, runs) {
   const groups = runs.flatMap((run) => groupsOf(run.report.results).map((group) => [run, group]));
-  const charts = groups.map(([run, group]) => overTimeOf(group, curve, element("h3", "", run.category))).filter(Boolean);
+  const most = highest(groups.map(([, group]) => group), curve);
+  const charts = groups.map(([run, group]) => overTimeOf(group, curve, element("h3", "", run.category), most)).filter(Boolean);
   const names = groups.flatMap(([, group]) => group.members.map((it) => it.placement));
   const title = `${CURVES[curve][0]} over measured time`;
   return [element("p", "axis", title), placements(names, () => true), element("div", "halves", ...charts)];
@@ -66,12 +69,13 @@ function boundsView(runs) {
 
 function verdictsOf({ verdicts }) {
   if (verdicts.length === 0) return [];
-  const order = (it) => {
-    if (it.measured === null) return ABSENT;
-    return it.contrary.length ? `contradicted in ${it.contrary.length}` : "not contradicted";
-  };
-  const rows = verdicts.map((it) => [it.says, span(it.published), span(it.measured), span(it.timberline), order(it)]);
-  return [tableOf([["claim"], ["published"], ["here"], ["timberline"], ["order"]], [[null, rows]])];
+  const orders = { as_published: "as published", undecided: "rounds differ" };
+  const order = (it) => (it.order === "contradicted" ? `contradicted in ${it.contrary.length}` : orders[it.order] ?? ABSENT);
+  const size = (it) => (it.size === null ? ABSENT : it.size === 1 ? "as published" : `× ${amount(it.size)}`);
+  const rows = verdicts.map((it) =>
+    [it.says, span(it.published), span(it.measured), span(it.timberline), order(it), size(it)]);
+  const columns = [["claim"], ["published"], ["here"], ["timberline"], ["order"], ["size", "here ÷ published"]];
+  return [tableOf(columns, [[null, rows]])];
 }
 
 /** A table of all values of a chart. */
@@ -108,23 +112,39 @@ function figureSection(figure) {
   return made;
 }
 
-/** The claims whose published order every round contradicts. */
-function contrarySection(figures, emulated) {
-  const list = element("ul", "notes");
+/** Contradicted claims by their explanation: an explanation is said once. */
+function contradictionsOf(figures) {
+  const reasons = new Map();
   for (const figure of figures) {
     for (const it of figure.verdicts.filter((it) => it.contrary.length)) {
-      const told = `: ${it.says} (published ${span(it.published)}). Here ${it.contrary.join("; ")}. `;
-      list.append(element("li", "", element("b", "", figure.id), told, element("em", "", it.why || "not explained")));
+      const told = `: ${it.says} (published ${span(it.published)}). Here ${it.contrary.join("; ")}.`;
+      const line = element("li", "", element("b", "", figure.id), told);
+      reasons.set(it.why, [...(reasons.get(it.why) ?? []), line]);
     }
   }
-  if (list.children.length === 0) list.append(element("li", "", "None, in all measured rounds."));
-  return section("Where every round contradicts the published order", emulated, "", list);
+  return [...reasons].flatMap(([why, lines]) => [element("p", "", why || "Not explained:"), element("ul", "notes", ...lines)]);
+}
+
+/** The claims whose published order every round contradicts. */
+function contrarySection(figures, emulated) {
+  const verdicts = figures.flatMap((it) => it.verdicts);
+  const compared = verdicts.filter((it) => it.order !== null);
+  const having = (order) => compared.filter((it) => it.order === order).length;
+  const sized = verdicts.filter((it) => it.size !== null);
+  const lead = compared.length === 0
+    ? "Nothing was compared: no measured claim has a published order."
+    : `Of ${compared.length} measured claims about order, ${having("as_published")} agree in all rounds, ${having("undecided")} differ `
+      + `between rounds, and ${having("contradicted")} are contradicted. Of ${sized.length} measured sizes, `
+      + `${sized.filter((it) => it.size === 1).length} meet the published range.`;
+  return section("Where every round contradicts the published order", emulated, lead, ...contradictionsOf(figures));
 }
 
 function showEvaluation({ meta, figures }) {
   const runs = figures.flatMap(measuredRuns);
   const emulated = runs.some(isEmulated);
   const dates = runs.map((it) => it.report.meta.date).sort();
+  const [first, last] = [dates[0], dates.at(-1)];
+  const measured = first === undefined ? "nothing yet" : first === last ? `${first} UTC` : `${first} to ${last} UTC (starts of runs)`;
   const profiles = [...new Set(runs.map((it) => it.report.meta.profile))];
   const all = figures.reduce((sum, figure) => sum + figure.runs.length, 0);
   const contents = element("ul", "contents");
@@ -136,9 +156,9 @@ function showEvaluation({ meta, figures }) {
   const main = document.querySelector("main");
   main.append(
     pageHead("timberline eval", emulated, [
-      ["memory", `slow memory emulated, profile ${profiles.join(", ")}`],
+      ["memory", `slow memory emulated, profile ${profiles.join(", ") || meta.profile}; seed ${meta.seed}`],
       ["machine", machineOf(meta.machine)],
-      ["measured", dates.length ? `${dates[0]} to ${dates.at(-1)} UTC` : "nothing yet"],
+      ["measured", measured],
       ["command", meta.command],
       ["runs", `${runs.length} of ${all} (some figures share theirs)`],
     ]),

@@ -114,14 +114,14 @@ function details(state) {
   const sample = row.samples.at(-1);
   const what = row.memory.of_pages ? "Pages" : "Nodes";
   const moved = sample ? `${count(sample.promoted)} promoted, ${count(sample.demoted)} demoted` : "none seen yet";
-  say($("moves-note"), `${what}: ${moved} since the map was created. Solid: promoted; dashed: demoted.`);
+  say($("moves-note"), `${what}: ${moved} since its first turn. Solid: promoted; dashed: demoted.`);
 }
 
 function aboutMemory(row) {
   const { used_bytes: used, committed_bytes: committed, budget_bytes: most } = row.memory;
-  const taken = committed === null ? "" : `, for which ${bytes(committed)} are taken`;
+  const taken = committed === null ? "" : ` (${bytes(committed)} with tables and free slots)`;
   const limit = most === null ? "there is no budget" : `the budget is ${bytes(most)}`;
-  return `${bytes(fastBytes(row))} of ${bytes(used)} fast${taken}; ${limit}.`;
+  return `In fast memory: ${bytes(fastBytes(row))}${taken}; ${limit}. In both tiers: ${bytes(used)}.`;
 }
 
 function aboutLevels(row) {
@@ -139,6 +139,7 @@ function show(state) {
   table(state);
   throughput($("throughput"), state.rows);
   details(state);
+  markScrolling();
 }
 
 async function snapshot() {

@@ -16,9 +16,17 @@ function drawAll() {
     if (width === document.documentElement.clientWidth) return;
     width = document.documentElement.clientWidth;
     redraws.forEach((redraw) => redraw());
+    markScrolling();
   };
   draw();
   addEventListener("resize", draw);
+}
+
+/** Marks what is wider than its place, so that a hint tells that it scrolls. */
+function markScrolling() {
+  for (const it of document.querySelectorAll(".scroll, figure.wide")) {
+    it.classList.toggle("overflows", it.scrollWidth > it.clientWidth + 1);
+  }
 }
 
 /** The title of a page, with the main facts. */
@@ -120,7 +128,7 @@ const caption = ({ first, setting, emulated }) =>
 const none = (text) => element("p", "none", text);
 
 /** Bar charts of one figure of all groups, with the legend above. */
-function barsOf(groups, isShown, barOf, domainOf, marks, limitOf = () => null) {
+function barsOf(unit, groups, isShown, barOf, domainOf, marks, limitOf = () => null) {
   const clusters = groups
     .map((group) => ({
       name: group.name,
@@ -131,8 +139,19 @@ function barsOf(groups, isShown, barOf, domainOf, marks, limitOf = () => null) {
   if (clusters.length === 0) return null;
   const names = groups.flatMap((group) => group.members.filter(isShown).map((it) => it.placement));
   if (clusters.some((it) => it.limit)) names.push("oracle");
-  const host = chart(element("div"), (it) => bars(it, "by workload and placement", domainOf(clusters), marks, clusters));
+  const draw = (it) => bars(it, `${unit} by workload and placement`, unit, domainOf(clusters), marks, clusters);
+  const host = chart(element("div"), draw);
   return [placements(names, (name) => name === "oracle" && clusters.some((it) => it.limit)), host];
+}
+
+/** The groups whose gap is too small to divide by. */
+function noiseOf(groups) {
+  return groups.flatMap((group) => {
+    const it = group.members.find((it) => (it.gap ?? null) !== null && it.regained === null);
+    if (!it) return [];
+    return element("p", "broken", `${group.name}: all-fast and interleave differ by ${percent(it.gap)} ± ${percent(it.gap_noise)}, `
+      + "too little to divide by, so `regained` is left out.");
+  });
 }
 
 function regainedSection(groups, emulated) {
@@ -149,11 +168,11 @@ function regainedSection(groups, emulated) {
     const all = clusters.flatMap((it) => it.bars.flatMap((bar) => [bar.value, bar.min, bar.max]));
     return [Math.max(-0.6, Math.min(0, ...all)), Math.min(1.6, Math.max(1.05, ...all))];
   };
-  const drawn = barsOf(groups, isShown, barOf, domainOf, [[0, "interleave"], [1, "all-fast"]]);
+  const drawn = barsOf("regained", groups, isShown, barOf, domainOf, [[0, "interleave"], [1, "all-fast"]]);
   const lead = "The fraction of the cost of slow memory that a placement regains: 0 is weighted interleave, 1 is all of "
     + "the tree in fast memory. Thin lines span the rounds.";
   const missing = "Needs interleave and a faster all-fast in the same run.";
-  return section("Regained", emulated, lead, ...(drawn ?? [none(missing)]));
+  return section("Regained", emulated, lead, ...noiseOf(groups), ...(drawn ?? [none(missing)]));
 }
 
 function fastShareSection(groups, emulated) {
@@ -167,7 +186,7 @@ function fastShareSection(groups, emulated) {
     const value = group.members.find((it) => it.placement === "oracle")?.fast_share ?? null;
     return value === null ? null : { value, title: `${group.name}, oracle: fast share ${share(value)}` };
   };
-  const drawn = barsOf(groups, isShown, barOf, () => [0, 1], [], limitOf);
+  const drawn = barsOf("fast share", groups, isShown, barOf, () => [0, 1], [], limitOf);
   const lead = "The fraction of cache misses served by fast memory. The dashed line is the oracle: static placement "
     + "from exact frequencies. Adaptive placements can beat it.";
   return section("Fast share", emulated, lead, ...(drawn ?? [none("No lines were counted in this run.")]));
@@ -215,8 +234,15 @@ const CURVES = {
   fast_use: ["fast memory in use", "of the budget", (it, line) => (line.budget ? it.fast_bytes / line.budget : null)],
 };
 
-/** A curve of all members of a group over time; `null` without samples. */
-function overTimeOf(group, curve, heading) {
+/** The largest value of a curve in all groups: the scale that their charts share. */
+function highest(groups, curve) {
+  const [, , value] = CURVES[curve];
+  const all = groups.flatMap((group) => group.members);
+  return Math.max(0, ...all.flatMap((it) => it.series.map((sample) => value(sample, { budget: it.fast_budget_bytes }) ?? 0)));
+}
+
+/** A curve of all members of a group over time, up to `most`; `null` without samples. */
+function overTimeOf(group, curve, heading, most) {
   const [name, unit, value] = CURVES[curve];
   const all = group.members.filter((it) => it.series.length).map((it) => ({
     name: group.label(it),
@@ -228,17 +254,37 @@ function overTimeOf(group, curve, heading) {
   const told = (it) => `${mops(it.ops_per_s)} Mops/s, fast share ${share(it.fast_share)}, ${bytes(it.fast_bytes)} fast, `
     + `${count(it.promoted)} promoted, ${count(it.demoted)} demoted`;
   const label = `${group.name}: ${name} over time by placement`;
-  return chart(element("figure", "", heading), (host) => lines(host, label, unit, all, value, told));
+  return chart(element("figure", "", heading), (host) => lines(host, label, unit, all, value, told, most));
 }
 
 function overTimeSection(groups, emulated) {
-  const charts = groups.map((group) => overTimeOf(group, "throughput", caption(group))).filter(Boolean);
+  const most = highest(groups, "throughput");
+  const charts = groups.map((group) => overTimeOf(group, "throughput", caption(group), most)).filter(Boolean);
   const lead = "Each placement in its own measured time, with its rounds joined end to end. Point at a line for its figures.";
   const sampled = groups.flatMap((group) => group.members.filter((it) => it.series.length).map((it) => it.placement));
   const body = charts.length
     ? [placements(sampled, () => true), element("div", "halves", ...charts)]
     : [none("No samples were taken in this run.")];
   return section("Throughput over time", emulated, lead, ...body);
+}
+
+/** Percentiles of latency on a shared logarithmic scale. */
+function latencySection(groups, emulated) {
+  const all = groups.flatMap((group) => group.members).filter((it) => it.p50_ns > 0);
+  if (all.length === 0) return [];
+  const domain = [Math.min(...all.map((it) => it.p50_ns)), Math.max(...all.map((it) => it.p999_ns))];
+  const charts = groups.map((group) => {
+    const members = group.members.filter((it) => it.p50_ns > 0);
+    const maps = members.map((it) => ({
+      name: group.label(it),
+      class: colour(it.placement),
+      nanos: [it.p50_ns, it.p90_ns, it.p99_ns, it.p999_ns],
+    }));
+    return chart(element("figure", "", caption(group)), (host) => latencies(host, `${group.name}: latency by placement`, domain, maps));
+  });
+  const lead = "Percentiles of a request's latency; the scale is logarithmic, and all charts share it.";
+  const names = placements(all.map((it) => it.placement), () => true);
+  return [section("Latency", emulated, lead, names, element("div", "halves", ...charts))];
 }
 
 /** The kernel's moves, by its own counters. A flow has the colour of the placement that models it, if any. */
@@ -278,7 +324,8 @@ function levelsSection(groups, emulated) {
     };
     return known.length ? [caption(group), element("div", "quarters", ...known.map(panel))] : [];
   });
-  const lead = "Nodes of each level in fast memory at the end of the run. Green is fast; bar widths are logarithmic in the number of nodes.";
+  const lead = "Nodes of each level in fast memory at the end of the run. Green is fast; bar widths are logarithmic in the number of nodes. "
+    + "Copies of records are in no level.";
   return section("Levels by tier", emulated, lead, ...(body.length ? body : [none("No levels were recorded in this run.")]));
 }
 
@@ -320,6 +367,7 @@ function showReport(report) {
       regainedSection(groups, emulated),
       figuresSection(groups, emulated),
       overTimeSection(groups, emulated),
+      ...latencySection(groups, emulated),
       ...kernelSection(groups, emulated),
       fastShareSection(groups, emulated),
       levelsSection(groups, emulated),
