@@ -93,7 +93,7 @@ impl Mover {
         let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
         let (more, heat) = self
             .copies
-            .candidates(tree.record_pages(), among_coldest, now);
+            .candidates(useful_pages(tree), among_coldest, now);
         let what = Promotable::Page;
         candidates.extend(std::iter::repeat_n(Candidate { what, heat }, more));
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.heat));
@@ -356,6 +356,14 @@ impl Worker for Mover {
     }
 }
 
+/// How many pages the record cache has, and how many it may have: copies are of records in slow
+/// memory, so it takes no more memory than is used there.
+fn useful_pages(tree: &dyn Placed) -> (usize, usize) {
+    let (pages, most) = tree.record_pages();
+    let slow = tree.fill(TierId::SLOW).used / tree.node_bytes();
+    (pages, most.min(slow).max(pages))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -469,6 +477,19 @@ mod tests {
                 assert_eq!(tree.tier(&root).is_fast(), root_is_fast, "room for {limit}");
             }
         }
+    }
+
+    /// Fast memory of 1 TiB got 300 MB of pages a second beside a hundred records.
+    #[test]
+    fn where_nothing_is_slow_there_are_no_copies() {
+        let (_arenas, policy) = policy(IN_TABLE);
+        let tree = FakeTree::uniform(2, 4, 1_000).with_pages(700);
+        tree.set_all(TierId::FAST);
+        run(&policy, &tree);
+        assert_eq!(tree.record_pages().0, 0);
+        tree.set_all(TierId::SLOW);
+        run(&policy, &tree);
+        assert!((1..=5).contains(&tree.record_pages().0));
     }
 
     #[test]
