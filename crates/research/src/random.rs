@@ -52,7 +52,8 @@ pub(crate) const ROW: Row = Row {
 const CHANCE: f64 = 0.01;
 /// Promotions a step; a pause or a stop waits no longer than that.
 const BATCH: usize = 64;
-/// One in so many fast leaves is drawn at a walk over them. So a victim costs a visit to as many.
+/// One in this many fast leaves is drawn during a walk over them, so a victim costs this many
+/// visits.
 const VICTIMS: u64 = 16;
 
 /// The placement of this name, for one tree. Its worker, from [`Random::workers`], must run for

@@ -184,7 +184,7 @@ mod tests {
         Rig::new(100, 40, |_| Box::new(Caption::new(config)))
     }
 
-    /// A period, and a moment for the moves, in which so many requests were done.
+    /// A period, and a moment for the moves, with this many completed requests.
     fn period_of(rig: &mut Rig, requests: u64) -> usize {
         rig.done += requests;
         rig.run_for(PERIOD);

@@ -6,8 +6,8 @@ use std::fmt;
 /// `docs/design/pages.md` has the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageCosts {
-    /// A hint fault, without what it leads to: Thermostat (ASPLOS 2017) measured about 1 µs for a
-    /// fault on a poisoned entry.
+    /// A hint fault, without the moves that follow: Thermostat (ASPLOS 2017) measured about 1 µs
+    /// for a fault on a poisoned entry.
     pub fault_ns: u64,
     /// Moving a page of 4 KiB: 750 MB/s by `move_pages`, as Linux's commit `35282a2de4e5` states.
     pub copy_ns: u64,

@@ -143,7 +143,7 @@ impl Rig {
         rig
     }
 
-    /// One access. Returns for how long it held up who made it, ns.
+    /// One access. Returns the delay of the accessing thread, ns.
     pub fn access(&mut self, page: usize) -> u64 {
         let touches = self.pages.access(page);
         let touched = |why| self.paged.touched(page, why, self.now);

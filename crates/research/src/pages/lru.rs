@@ -1,8 +1,8 @@
-//! The two lists by which Linux knows cold pages of fast memory: active and inactive, each first
-//! come first served (`mm/vmscan.c`; TPP, ASPLOS 2023, §5.1).
+//! The two lists by which Linux knows cold pages of fast memory: active and inactive, each a
+//! queue (`mm/vmscan.c`; TPP, ASPLOS 2023, §5.1).
 //!
-//! Modelled: a page that is met at the end of the inactive list goes to the active list if it was
-//! accessed since it was last looked at, and is demoted if not; the active list gives pages to the
+//! Modelled: a page at the end of the inactive list goes to the active list if it was
+//! accessed since the last check, and is demoted if not; the active list gives pages to the
 //! inactive one, without regard to their accessed bit, as long as it is the longer one (Linux's
 //! ratio for nodes below 1 GiB). Left out: the multi-generational LRU, refault distances, batches
 //! and priorities of a scan, file pages.

@@ -1,11 +1,11 @@
-//! Placements that move pages of 4 KiB and know no nodes: what operating systems do, to be held
-//! against what a tree can do.
+//! Placements that move pages of 4 KiB and know no nodes: as operating systems do, for
+//! comparison with placements of nodes.
 //!
 //! Here a scheme is a policy ([`PageScheme`]) over a table of pages ([`PageTable`]), which keeps
-//! the budget, counts the moves and adds up what the work costs. What pages are made of is behind
+//! the budget, counts the moves and adds up their costs. Pages themselves are behind
 //! the trait [`Pages`]: the emulator's page map, or a fake. Nothing here reads a clock. Each
 //! scheme's file names its paper and says what is modelled and what is left out;
-//! `docs/design/pages.md` says what holds for all.
+//! `docs/design/pages.md` has the rules that hold for all.
 //!
 //! | scheme | learns of accesses by | file |
 //! |---|---|---|

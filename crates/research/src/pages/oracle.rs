@@ -32,7 +32,7 @@ pub(crate) const ORACLE: Row = Row {
 pub struct PageCounts(Box<[AtomicU64]>);
 
 impl PageCounts {
-    /// Of so many pages.
+    /// For this many pages.
     pub fn new(pages: usize) -> PageCounts {
         PageCounts((0..pages).map(|_| AtomicU64::new(0)).collect())
     }

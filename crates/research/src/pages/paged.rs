@@ -101,7 +101,7 @@ impl Paged {
         lock(&self.state).scheme.view()
     }
 
-    /// Lets `work` change the table, as nobody else does meanwhile.
+    /// Lets `work` change the table, under its lock.
     pub(super) fn with_table<R>(&self, work: impl FnOnce(&mut PageTable) -> R) -> R {
         work(&mut lock(&self.state).table)
     }
@@ -111,7 +111,7 @@ impl PageWatch for Paged {
     fn touched(&self, page: usize, why: Touch, now: Duration) -> u64 {
         let State { scheme, table } = &mut *lock(&self.state);
         match why {
-            // The fault that any page's first access is, also without a scheme: nobody pays for it.
+            // Any page's first access faults, also without a scheme, so it costs nothing here.
             Touch::Armed if !table.is_in_use(page) => {
                 scheme.place(table, page);
                 table.take_bill();

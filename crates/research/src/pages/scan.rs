@@ -1,4 +1,4 @@
-//! The scan that arms pages for hint faults: so many pages a period, round and round (Linux:
+//! The scan that arms pages for hint faults: a number of pages in each period, cyclically (Linux:
 //! `task_numa_work`).
 
 use std::time::Duration;

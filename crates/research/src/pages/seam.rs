@@ -1,4 +1,4 @@
-//! The two traits through which page schemes meet what they work on.
+//! The two traits between page schemes and the pages that they move.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub trait Pages: Send + Sync {
     /// Reads and clears a page's accessed bit.
     fn take_accessed(&self, page: usize) -> bool;
 
-    /// One access in so many is a sample from now on.
+    /// The interval between sampled accesses from now on.
     fn sample_every(&self, accesses: u32);
 }
 
@@ -72,7 +72,7 @@ pub struct Moment {
 }
 
 /// Decides which tier each page is in. One call at a time; what is done is charged in the table to
-/// whoever called.
+/// the calling thread.
 pub trait PageScheme: Send {
     /// A page comes into use: it is to be [`place`](PageTable::place)d.
     fn place(&mut self, table: &mut PageTable, page: usize);

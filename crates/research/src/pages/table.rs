@@ -104,7 +104,7 @@ impl PageTable {
         self.costs
     }
 
-    /// Adds to the bill of whoever is at work.
+    /// Adds to the bill of the current thread.
     pub fn charge(&mut self, ns: u64) {
         self.bill += ns;
     }
@@ -207,7 +207,7 @@ impl PageTable {
         }
     }
 
-    /// One counted access in so many is a sample from now on.
+    /// The interval between sampled accesses from now on.
     pub fn sample_every(&mut self, accesses: u32) {
         self.pages.sample_every(accesses);
     }

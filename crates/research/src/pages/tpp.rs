@@ -104,7 +104,7 @@ impl PageScheme for Tpp {
         if table.promote(page) {
             self.lru.push_active(page);
         }
-        // Demotion that ran for each page would take its turn from who faults.
+        // A demotion run for each page would take time from the threads that fault.
         if 2 * table.free() < self.headroom(table) {
             table.wake();
         }

@@ -1,5 +1,4 @@
-//! The cooler: halves every leaf's heat, so that what counts is recent
-//! (SIDLE §4.2.3).
+//! The cooler: halves every leaf's heat, so that recent accesses weigh more (SIDLE §4.2.3).
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! The demotion executor: Algorithm 1 (SIDLE §4.2.2), and the mending of
-//! boundaries that a full fast tier broke.
+//! The demotion executor: Algorithm 1 (SIDLE §4.2.2). It also repairs boundaries that a full fast
+//! tier broke.
 //!
-//! Invariant: a node is tried only after all of its children that were queued before it, for the
-//! queue is served in order and a parent joins it when a child has gone.
+//! Invariant: a node is tried only after all of its children that were queued before it. The queue
+//! is first in, first out, and a parent is queued when a child has been demoted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! How many leaves are how hot, and the thresholds that follow (SIDLE §4.2.3).
+//! The heat histogram of the leaves, and the thresholds computed from it (SIDLE §4.2.3).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,7 +3,7 @@
 //!
 //! The foreground places new nodes by layer and counts accesses in leaves, without a lock. The
 //! workers do the rest: the *trigger* scans the leaves and queues hot slow ones and cold fast ones,
-//! the *promoter* and the *demoter* work these queues off, the *cooler* halves all heat, and the
+//! the *promoter* and the *demoter* serve these queues, the *cooler* halves all heat, and the
 //! *watermark* maintainer steers the four parameters by how full fast memory is.
 //!
 //! Invariants: every move keeps the single boundary; queues hold names, never addresses; the four
@@ -198,7 +198,7 @@ pub struct Sidle {
     params: SharedParams,
     thresholds: SharedThresholds,
     histogram: Mutex<Histogram>,
-    /// Held by whoever scans all leaves.
+    /// Held during a scan of all leaves.
     scan: Mutex<()>,
     promotions: NodeQueue,
     demotions: NodeQueue,

@@ -91,7 +91,7 @@ impl Rules {
         }
     }
 
-    /// When a strain begins, in a tree of so many levels.
+    /// When a strain begins, in a tree of this many levels.
     pub(super) fn strain_begins(self, now: Params, levels: u8) -> Params {
         match self {
             Rules::Published => now.capped(levels),

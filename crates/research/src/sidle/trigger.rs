@@ -10,9 +10,9 @@ use super::{Histogram, Round, Sidle};
 use timberline_placement::workers::{Next, Waker, Worker, lock};
 use timberline_placement::{NodeKey, Placed};
 
-/// One in so many cold slow leaves is queued for the sake of its ancestors. A parent has dozens of
-/// leaves, so few scans reach every parent, and a scan queues few leaves that are slow already. A
-/// prime, so that scans of one length do not meet the same leaves again and again.
+/// Interval at which cold slow leaves are queued, for the sake of their ancestors. A parent has
+/// dozens of leaves, so few scans reach every parent, and a scan queues few leaves that are slow
+/// already. A prime, so that scans of one length do not meet the same leaves again and again.
 const SLOW_STRIDE: u64 = 61;
 
 pub struct Trigger {

@@ -86,9 +86,9 @@ pub const SPAN_LINES: u64 = 1 << CacheSize::MOST_SET_BITS;
 #[repr(align(64))]
 struct Tags([u32; WAYS]);
 
-/// One set's clock.
+/// The replacement state of one set, by the CLOCK algorithm.
 #[derive(Clone, Copy, Default)]
-struct Clock {
+struct Replacement {
     /// Ways that had a hit since the hand last passed.
     second_chance: u16,
     /// The way that is looked at first.
@@ -98,7 +98,7 @@ struct Clock {
 /// A thread's cache.
 pub struct LineCache {
     tags: Box<[Tags]>,
-    clocks: Box<[Clock]>,
+    replacement: Box<[Replacement]>,
     size: CacheSize,
 }
 
@@ -108,7 +108,7 @@ impl LineCache {
         let sets = 1 << size.set_bits;
         LineCache {
             tags: vec![Tags::default(); sets].into_boxed_slice(),
-            clocks: vec![Clock::default(); sets].into_boxed_slice(),
+            replacement: vec![Replacement::default(); sets].into_boxed_slice(),
             size,
         }
     }
@@ -118,7 +118,7 @@ impl LineCache {
     pub fn read(&mut self, span: u64, line: u64) -> bool {
         let (set, tag) = self.place(span, line);
         let found = ways_with(&self.tags[set].0, tag);
-        self.clocks[set].second_chance |= found;
+        self.replacement[set].second_chance |= found;
         if found == 0 {
             self.bring(set, tag);
         }
@@ -138,7 +138,7 @@ impl LineCache {
 
     #[inline(always)]
     fn bring(&mut self, set: usize, tag: u32) {
-        let way = self.clocks[set].victim();
+        let way = self.replacement[set].victim();
         self.tags[set].0[way] = tag;
     }
 
@@ -158,7 +158,7 @@ impl LineCache {
     }
 }
 
-impl Clock {
+impl Replacement {
     /// The way to replace: the first from the hand on that had no hit. The hand moves past it.
     #[inline(always)]
     fn victim(&mut self) -> usize {

@@ -81,7 +81,7 @@ impl Default for DamonConfig {
     }
 }
 
-/// One tier: its frames, who monitors them, and what is done about it.
+/// One tier: its frames, their monitor, and the action on them.
 struct Node {
     frames: Frames,
     monitor: Monitor,

@@ -121,7 +121,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of so many frames.
+    /// A monitor of this many frames.
     pub fn new(frames: usize, config: MonitorConfig, seed: u64) -> Monitor {
         let parts = config.min_regions.clamp(1, frames.max(1));
         let bound = |part: usize| frames * part / parts;

@@ -25,7 +25,7 @@ fn busy(rig: &mut Rig, pages: std::ops::Range<usize>, time: Duration) {
     }
 }
 
-/// Frames of fast memory that nobody accessed are demoted after a second, and hot ones of slow
+/// Frames of fast memory without an access are demoted after a second, and hot ones of slow
 /// memory promoted.
 #[test]
 fn cold_pages_make_room_for_hot_ones() {

@@ -35,7 +35,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// Of so many pages, with no accesses, in units of `width`.
+    /// For this many pages, with no accesses, in units of `width`.
     pub fn new(pages: usize, width: usize) -> Heat {
         Heat {
             width,

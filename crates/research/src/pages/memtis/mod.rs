@@ -104,7 +104,7 @@ impl Default for MemtisConfig {
 }
 
 impl MemtisConfig {
-    /// The defaults for so many threads. What the paper counts in samples is for 20 cores: fewer
+    /// The defaults for this many threads. What the paper counts in samples is for 20 cores: fewer
     /// threads make as many fewer of them, from which as much is to be learnt in the same time.
     pub fn for_threads(threads: usize) -> Self {
         const CORES: u64 = 20;
