@@ -32,7 +32,7 @@ fn on_cxl(
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
-    emulated(plan, &cxl(), Base::default(), progress, interrupted)
+    emulated(plan, &cxl(), Some(Base::default()), progress, interrupted)
 }
 
 fn stream(name: &str, records: u64) -> Load {

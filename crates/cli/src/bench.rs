@@ -12,7 +12,7 @@ use crate::live::LiveView;
 use crate::loads::Loads;
 use crate::outputs::Outputs;
 use crate::say::say;
-use crate::setup::{available, cores, given_base, interrupts, measured_base};
+use crate::setup::{available, cores, given_base, interrupts};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
@@ -279,13 +279,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
 
     let meta = Meta::here(env!("CARGO_PKG_VERSION"));
-    let (base_latency_ns, results) = if args.native {
-        let results = run::native(&plan, &*progress, &interrupted);
-        (0.0, results)
-    } else {
-        let base = given.map_or_else(|| measured_base(&*progress), Ok)?;
-        let results = run::emulated(&plan, &profile, base, &*progress, &interrupted);
-        (base.latency_ns, results)
+    let results = match args.native {
+        true => run::native(&plan, &*progress, &interrupted),
+        false => run::emulated(&plan, &profile, given, &*progress, &interrupted),
     };
     let measured = results.map_err(Failure::Failed)?;
     let mut notes = setting.notes(&plan);
@@ -300,12 +296,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let meta = Meta {
         profile: setting.profile.clone(),
-        base_latency_ns,
+        base_latency_ns: measured.base_latency_ns(),
         emulated: !args.native,
         seed: plan.seed,
         notes,
         speed: plan.speed(),
         bounds: measured.bounds,
+        calibrations: measured.calibrations,
         setting: Some(setting),
         ..meta
     };

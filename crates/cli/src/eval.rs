@@ -13,7 +13,7 @@ use timberline_bench::run;
 use timberline_tier::topology::Topology;
 
 use crate::say::{say, tell};
-use crate::setup::{available, cores, given_base, interrupts, measured_base};
+use crate::setup::{available, cores, given_base, interrupts};
 use crate::{Failure, bars};
 
 /// Some figures use an eighth of the records, or put a tenth of them in fast memory. Below this
@@ -177,9 +177,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         missing.iter().for_each(tell);
     }
     if matrix.runs() > 0 {
-        let base = given.map_or_else(|| measured_base(&*progress), Ok)?;
-        summary.meta.base_latency_ns = base.latency_ns;
-        let ground = Ground { base, meta };
+        let ground = Ground { base: given, meta };
         let kept = |run| {
             summary.add(run);
             write(&summary).map_err(|error| error.to_string())

@@ -1,11 +1,11 @@
 //! `timberline measure`: a timed pointer chase over each tier of an emulated profile.
 
 use timberline_bench::run;
-use timberline_tier::emulator::{Base, Chase, Emulated, race};
-use timberline_tier::{Arenas, ArenasConfig, TierId};
+use timberline_tier::emulator::{Calibration, Spread};
 
 use crate::Failure;
 use crate::say::say;
+use crate::setup::given_base;
 
 /// Arguments of `measure`.
 #[derive(clap::Args)]
@@ -13,68 +13,82 @@ pub struct Args {
     /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
     #[arg(long, default_value = "cxl", value_name = "NAME")]
     profile: String,
-    /// Megabytes to chase through in each tier
-    #[arg(long, default_value_t = 256, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    megabytes: u32,
-    /// Rounds, in each of which the tiers take turns
-    #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10000))]
-    rounds: u32,
+    /// Megabytes to chase through in each tier, one footprint after the other
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,16,256",
+        value_name = "MB",
+        value_parser = clap::value_parser!(u32).range(1..=65536)
+    )]
+    megabytes: Vec<u32>,
+    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
+    #[arg(long, value_name = "NS")]
+    base_ns: Option<f64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-const STEPS: u64 = 50_000;
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let profile = run::profile(&args.profile).map_err(Failure::impossible)?;
-    let base = Base::measure().map_err(Failure::failed)?;
-    let bytes = (args.megabytes as usize) << 20;
-    let config = ArenasConfig::two_tiers(bytes + (4 << 20), bytes + (4 << 20));
-    let arenas = Arenas::new(&config).map_err(Failure::failed)?;
-    let memory = Emulated::new(arenas, profile, base);
-    let tiers = [TierId::FAST, TierId::SLOW];
-    let chase = |tier| Chase::new(&memory, tier, bytes, 1, 1).map_err(Failure::failed);
-    let mut chases = tiers
-        .into_iter()
-        .map(chase)
-        .collect::<Result<Vec<_>, _>>()?;
-    let times = race(&mut chases, args.rounds as usize, STEPS);
-    let expected = |tier: TierId| {
-        let extra = memory.extra(tier).latency_ps as f64 / 1000.0;
-        (base.latency_ns + extra) / base.latency_ns
-    };
-    if args.json {
-        let tiers: Vec<_> = tiers
-            .iter()
-            .zip(&times)
-            .map(|(&tier, time)| {
-                serde_json::json!({
-                    "tier": tier.0, "median_ns": time.median, "min_ns": time.min, "max_ns": time.max,
-                    "ratio": time.median / times[0].median, "ratio_of_profile": expected(tier),
-                })
-            })
-            .collect();
-        let all = serde_json::json!({
-            "profile": args.profile, "emulated": true, "base_latency_ns": base.latency_ns,
-            "base_line_ns": base.line_ns, "tiers": tiers,
-        });
-        return say(format_args!("{all:#}"));
+    let given = given_base(args.base_ns)?;
+    let mut all = Vec::new();
+    for &megabytes in &args.megabytes {
+        let bytes = (megabytes as usize) << 20;
+        let measured = Calibration::measure(&profile, bytes, given).map_err(Failure::failed)?;
+        match args.json {
+            true => all.push(json(&measured)),
+            false => print(&args.profile, &measured)?,
+        }
     }
+    if args.json {
+        let all = serde_json::json!({
+            "profile": args.profile, "emulated": true, "footprints": all,
+        });
+        say(format_args!("{all:#}"))?;
+    }
+    Ok(())
+}
+
+fn tiers(measured: &Calibration) -> [(u8, Spread, f64, f64); 2] {
+    [
+        (0, measured.fast, 1.0, 1.0),
+        (
+            1,
+            measured.slow,
+            measured.ratio(),
+            measured.ratio_of_profile,
+        ),
+    ]
+}
+
+fn json(measured: &Calibration) -> serde_json::Value {
+    let tiers = tiers(measured).map(|(tier, time, ratio, of_profile)| {
+        serde_json::json!({
+            "tier": tier, "median_ns": time.median, "min_ns": time.min, "max_ns": time.max,
+            "ratio": ratio, "ratio_of_profile": of_profile,
+        })
+    });
+    serde_json::json!({
+        "bytes": measured.bytes, "base_latency_ns": measured.base.latency_ns,
+        "base_line_ns": measured.base.line_ns, "tiers": tiers,
+    })
+}
+
+fn print(profile: &str, measured: &Calibration) -> Result<(), Failure> {
+    let base = measured.base;
     say(format_args!(
-        "profile {} (emulated); this machine's memory: {:.0} ns, {:.1} ns per further line",
-        args.profile, base.latency_ns, base.line_ns
+        "profile {profile} (emulated), {} MiB a tier; fast memory: {:.0} ns, {:.1} ns per further line",
+        measured.bytes >> 20,
+        base.latency_ns,
+        base.line_ns
     ))?;
-    for (&tier, time) in tiers.iter().zip(&times) {
+    for (tier, time, ratio, of_profile) in tiers(measured) {
         say(format_args!(
-            "tier {}: {:7.1} ns per step [{:.1}–{:.1}], {:.3} × tier 0; the profile says {:.3} ×",
-            tier.0,
-            time.median,
-            time.min,
-            time.max,
-            time.median / times[0].median,
-            expected(tier),
+            "tier {tier}: {:7.1} ns per step [{:.1}–{:.1}], {ratio:.3} × tier 0; the profile says {of_profile:.3} ×",
+            time.median, time.min, time.max,
         ))?;
     }
     Ok(())

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_bench::report::Progress;
 use timberline_tier::emulator::Base;
 use timberline_tier::topology::Topology;
 
@@ -34,12 +33,6 @@ pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
             ..Base::default()
         })),
     }
-}
-
-/// The measured costs of fast memory.
-pub fn measured_base(progress: &dyn Progress) -> Result<Base, Failure> {
-    progress.phase("measuring this machine's memory", None);
-    Base::measure().map_err(Failure::failed)
 }
 
 /// A flag that SIGINT, SIGTERM and SIGHUP set from now on, instead of ending the process.

@@ -33,7 +33,7 @@ fn output_that_cannot_be_written_is_an_error() {
     let commands: &[&[&str]] = &[
         &["tiers"],
         &["tiers", "--json"],
-        &["measure", "--megabytes", "1", "--rounds", "1"],
+        &["measure", "--megabytes", "1"],
         &["eval", "--list"],
         &["eval", "--help"],
     ];

@@ -14,8 +14,8 @@ use crate::run::Setting;
 
 /// The base costs and the metadata that all runs share.
 pub struct Ground {
-    /// The measured costs of fast memory.
-    pub base: Base,
+    /// The costs of fast memory, if they are given; otherwise each run measures them.
+    pub base: Option<Base>,
     /// Machine and command; each run fills in the rest.
     pub meta: Meta,
 }
@@ -110,10 +110,11 @@ impl Matrix {
             let meta = Meta {
                 date,
                 profile: setting.profile.clone(),
-                base_latency_ns: ground.base.latency_ns,
+                base_latency_ns: measured.base_latency_ns(),
                 emulated: true,
                 seed: setting.seed,
                 bounds: measured.bounds,
+                calibrations: measured.calibrations,
                 ..ground.meta.clone()
             };
             let report = Report {

@@ -26,5 +26,5 @@ mod samples;
 pub use compare::fill_comparisons;
 pub use machine::Machine;
 pub use progress::{Progress, Silent};
-pub use result::{Bounds, LevelFill, Meta, Outcome, Sample, fast_share, median};
+pub use result::{Bounds, Calibration, LevelFill, Meta, Outcome, Sample, fast_share, median};
 pub use written::{Report, check_writable, write_file};

@@ -48,6 +48,8 @@ pub struct Meta {
     pub speed: Option<f64>,
     /// The bounds of placements of each grain, for each map and workload.
     pub bounds: Vec<Bounds>,
+    /// How the emulator was calibrated, for each map and workload; empty for real memory.
+    pub calibrations: Vec<Calibration>,
     /// All settings of the command; `null` if the file combines several runs.
     pub setting: Option<Setting>,
 }
@@ -87,6 +89,27 @@ pub struct Bounds {
     pub bound_leaf_fast_share: Option<f64>,
     /// For single records, each with its part of its leaf's bytes.
     pub bound_record_fast_share: Option<f64>,
+}
+
+/// The emulator's calibration for one map and workload: tier 0's costs at the map's footprint, and
+/// the ratio of latencies that is achieved with them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Calibration {
+    /// The map.
+    pub index: String,
+    /// The workload.
+    pub workload: String,
+    /// Bytes of each tier in which it was measured: those of the map, from 1 MiB to 512 MiB.
+    pub footprint_bytes: u64,
+    /// A dependent load in tier 0, ns.
+    pub base_latency_ns: f64,
+    /// Each further line of a visit to tier 0, ns.
+    pub base_line_ns: f64,
+    /// A dependent load in tier 1 over one in tier 0, as measured.
+    pub ratio: f64,
+    /// The same, as the profile has it.
+    pub ratio_of_profile: f64,
 }
 
 /// One placement on one workload.

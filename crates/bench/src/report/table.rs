@@ -9,7 +9,7 @@ use super::figures;
 use super::grid::{Grid, wrapped};
 use super::groups::{Group, groups};
 use super::kernel;
-use super::result::{Bounds, Outcome};
+use super::result::{Bounds, Calibration, Outcome};
 use super::written::Report;
 
 /// The report as lines for a terminal, each ended by a newline.
@@ -24,6 +24,19 @@ pub fn render(report: &Report) -> String {
         text += &wrapped(&line, 2);
     }
     text
+}
+
+/// How the emulator was calibrated for a map and workload.
+fn calibration(it: &Calibration) -> String {
+    format!(
+        "emulator, {} on {}: slow ÷ fast latency {:.3}, the profile says {:.3}; fast {:.0} ns at {} a tier",
+        it.workload,
+        it.index,
+        it.ratio,
+        it.ratio_of_profile,
+        it.base_latency_ns,
+        figures::bytes(it.footprint_bytes)
+    )
 }
 
 /// What a reader has to know beside the figures, one line each.
@@ -43,6 +56,7 @@ pub fn notes(report: &Report) -> Vec<String> {
     }
     lines.push("÷oracle: regained over the oracle's: static placement from exact frequencies; adaptive ones can beat it.");
     let mut lines: Vec<String> = lines.into_iter().map(String::from).collect();
+    lines.extend(report.meta.calibrations.iter().map(calibration));
     let noisy = groups(&report.results);
     lines.extend(
         noisy

@@ -121,7 +121,7 @@ mod tests {
     use timberline_tier::emulator::LineCounts;
 
     use super::*;
-    use crate::report::result::{Bounds, LevelFill, Sample};
+    use crate::report::result::{Bounds, Calibration, LevelFill, Sample};
     use crate::report::samples;
     use crate::run::tests::tiny;
     use crate::run::{Budget, RequestSetting, Setting};
@@ -210,6 +210,7 @@ mod tests {
         let mut report = samples::left_to_kernel();
         assert_eq!(findings(&report), Vec::<String>::new());
         report.meta.bounds.push(Bounds::default());
+        report.meta.calibrations.push(Calibration::default());
         let trace = RequestSetting::closed_loop(Path::new("a.csv"), None);
         for requests in [RequestSetting::workload("hs-c", None), trace] {
             for budget in [Budget::Ratio(0.2), Budget::Bytes(4096)] {

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use timberline_tier::emulator::{
-    Base, CacheSize, Cost, Emulated, Profile, Slowness, set_thread_cache, thread_counts,
+    Base, CacheSize, Emulated, Profile, set_thread_cache, thread_counts,
 };
 use timberline_tier::{Memory, TierId};
 use timberline_tree::BTree;
@@ -142,16 +142,11 @@ fn loaded(
     space: &KeySpace,
 ) -> Result<Subject<Map>, String> {
     // Slow memory with the latency of fast memory: no read has to wait.
-    let same = Slowness {
-        latency: Cost::Times(1.0),
-        line: Cost::Times(1.0),
-        in_flight: 16,
-    };
     let base = Base {
         latency_ns: 0.0,
         line_ns: 0.0,
     };
-    let memory = |arenas| Emulated::new(arenas, Profile::new("same", vec![same]), base);
+    let memory = |arenas| Emulated::new(arenas, Profile::free(), base);
     let row = table::row(name).ok_or_else(|| format!("unknown placement `{name}`"))?;
     let subject = Subject::<Map>::new(row, sizes, plan, memory, &Form::default(), None)?;
     subject.map.memory().charge(false);

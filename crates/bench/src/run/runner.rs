@@ -1,10 +1,11 @@
 //! Loads the maps of a workload and lets them take turns.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use timberline_research::table;
-use timberline_tier::emulator::{Base, Emulated, Profile};
+use timberline_tier::emulator::{self, Base, Emulated, Profile};
 use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
@@ -18,7 +19,7 @@ use super::source::Source;
 use super::subject::{Sizes, Subject};
 use super::threads::side_by_side;
 use crate::report::compare::ROOF;
-use crate::report::{Bounds, Outcome, fill_comparisons, progress::Progress};
+use crate::report::{Bounds, Calibration, Outcome, fill_comparisons, progress::Progress};
 use crate::substrate::Substrate;
 use crate::workload::{Permutation, Rng};
 
@@ -32,6 +33,16 @@ pub struct Measured {
     pub outcomes: Vec<Outcome>,
     /// The bounds of placements of each grain.
     pub bounds: Vec<Bounds>,
+    /// How the emulator was calibrated for each map and workload.
+    pub calibrations: Vec<Calibration>,
+}
+
+impl Measured {
+    /// The latency of the emulator's fast tier for the first map, ns; 0 for real memory.
+    pub fn base_latency_ns(&self) -> f64 {
+        let first = self.calibrations.first();
+        first.map_or(0.0, |first| first.base_latency_ns)
+    }
 }
 
 /// Runs the plan on this machine's own memory. Also returns the results measured before
@@ -44,27 +55,46 @@ pub fn native(
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
-    run(plan, &Native, progress, interrupted)
+    run(plan, &Native, &|_| Ok(None), progress, interrupted)
 }
 
-/// The same on emulated memory with the fast-tier costs `base`.
+/// The same on emulated memory. The costs of its fast tier are `given`, or measured at the
+/// footprint of each map.
 ///
 /// # Errors
 /// Like [`native`].
 pub fn emulated(
     plan: &Plan,
     profile: &Profile,
-    base: Base,
+    given: Option<Base>,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
-    let memory = |arenas| Emulated::new(arenas, profile.clone(), base);
-    run(plan, &memory, progress, interrupted)
+    let base = Cell::new(given.unwrap_or_default());
+    let memory = |arenas| Emulated::new(arenas, profile.clone(), base.get());
+    let calibrate = |tree: usize| {
+        let bytes = tree.clamp(LEAST_FOOTPRINT, MOST_FOOTPRINT);
+        let measured = emulator::Calibration::measure(profile, bytes, given);
+        let measured = measured.map_err(|error| error.to_string())?;
+        base.set(measured.base);
+        Ok(Some(measured))
+    };
+    run(plan, &memory, &calibrate, progress, interrupted)
 }
+
+/// Bytes of the smallest map and of the largest that the emulator is calibrated for; beyond, costs
+/// hardly grow, and measuring them takes seconds.
+const LEAST_FOOTPRINT: usize = 1 << 20;
+const MOST_FOOTPRINT: usize = 512 << 20;
+
+/// Calibrates the memory of maps to come for a tree of so many bytes, if there is anything to
+/// calibrate.
+type Calibrate<'a> = dyn Fn(usize) -> Result<Option<emulator::Calibration>, String> + 'a;
 
 /// What maps run on.
 struct Machine<'a, M> {
     memory: &'a dyn Fn(Arenas) -> M,
+    calibrate: &'a Calibrate<'a>,
     /// Cores set aside for workers, if any.
     cores: Option<&'a Cores>,
 }
@@ -73,12 +103,17 @@ struct Machine<'a, M> {
 fn run<M: Substrate>(
     plan: &Plan,
     memory: &dyn Fn(Arenas) -> M,
+    calibrate: &Calibrate<'_>,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
     let cores = plan.worker_cores.map(Cores::set_aside).transpose()?;
     let cores = cores.as_ref();
-    let machine = Machine { memory, cores };
+    let machine = Machine {
+        memory,
+        calibrate,
+        cores,
+    };
     let mut measured = Measured::default();
     for &index in &plan.indexes {
         for load in &plan.loads {
@@ -97,6 +132,7 @@ fn run<M: Substrate>(
             let one = run_one(plan, load, &machine, progress, interrupted)?;
             measured.outcomes.extend(one.outcomes);
             measured.bounds.extend(one.bounds);
+            measured.calibrations.extend(one.calibrations);
         }
     }
     progress.finish();
@@ -115,6 +151,7 @@ fn run_one<I: PlacedIndex>(
     let Loaded {
         tree,
         bounds,
+        calibration,
         mut measurements,
     } = load_all::<I>(plan, load, machine, progress, interrupted)?;
     if interrupted.load(Relaxed) {
@@ -164,6 +201,7 @@ fn run_one<I: PlacedIndex>(
     Ok(Measured {
         outcomes,
         bounds: bounds.into_iter().collect(),
+        calibrations: calibration.into_iter().collect(),
     })
 }
 
@@ -172,6 +210,7 @@ struct Loaded<'a, I: PlacedIndex> {
     /// Bytes of the whole tree in fast memory.
     tree: usize,
     bounds: Option<Bounds>,
+    calibration: Option<Calibration>,
     measurements: Vec<Measurement<'a, I>>,
 }
 
@@ -198,6 +237,16 @@ fn load_all<'a, I: PlacedIndex>(
     let reference: Measurement<'a, I> =
         load_map(ROOF, &sizes, plan, load, machine, progress, interrupted)?;
     let tree = reference.subject.committed().0;
+    progress.phase("measuring this machine's memory", None);
+    let calibration = (machine.calibrate)(tree)?.map(|measured| Calibration {
+        index: I::NAME.into(),
+        workload: load.requests.name().into(),
+        footprint_bytes: measured.bytes as u64,
+        base_latency_ns: measured.base.latency_ns,
+        base_line_ns: measured.base.line_ns,
+        ratio: measured.ratio(),
+        ratio_of_profile: measured.ratio_of_profile,
+    });
     let fast = plan.budget.bytes(tree);
     let slow = tree + tree / 10 + (256 << 10) + plan.growth(load);
     let sizes = Sizes {
@@ -250,6 +299,7 @@ fn load_all<'a, I: PlacedIndex>(
     Ok(Loaded {
         tree,
         bounds,
+        calibration,
         measurements,
     })
 }

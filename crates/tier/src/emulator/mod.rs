@@ -43,7 +43,7 @@ mod ways;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-pub use base::{Base, MeasureError};
+pub use base::{Base, Calibration, MeasureError};
 pub use cache::{BadCacheSize, CacheSize};
 pub use chase::{Chase, Spread, race};
 pub use counts::LineCounts;
@@ -128,16 +128,9 @@ impl Emulated {
     pub fn new(arenas: Arenas, profile: Profile, base: Base) -> Emulated {
         let range = arenas.range();
         let lines = (range.len() / LINE) as u64;
-        let tiers = (0..arenas.tiers()).map(|tier| TierId(tier as u8));
-        let extras: Box<[Extra]> = tiers.map(|tier| profile.extra(tier, base)).collect();
-        let base_line_ps = (base.line_ns * 1000.0) as u64;
-        let total = |extra: &Extra| Extra {
-            latency_ps: extra.latency_ps + (base.latency_ns * 1000.0) as u64,
-            line_ps: extra.line_ps + base_line_ps,
-        };
         let tsc = Tsc::get();
         let clock = Clock::new(tsc);
-        Emulated {
+        let mut memory = Emulated {
             start: range.start,
             bytes: range.len(),
             span: NEXT_SPAN.fetch_add(lines.next_multiple_of(SPAN_LINES), Relaxed),
@@ -145,15 +138,30 @@ impl Emulated {
             pages: PageMap::of(&arenas, clock.clone()),
             clock,
             watch: OnceLock::new(),
-            totals: extras.iter().map(total).collect(),
-            extras,
-            base_line_ps,
+            totals: Box::default(),
+            extras: Box::default(),
+            base_line_ps: 0,
             in_flight: profile.in_flight(),
             tsc,
             arenas,
             profile,
             base,
-        }
+        };
+        memory.set_base(base);
+        memory
+    }
+
+    /// Charges by other costs of tier 0 from now on.
+    fn set_base(&mut self, base: Base) {
+        let tiers = (0..self.arenas.tiers()).map(|tier| TierId(tier as u8));
+        self.extras = tiers.map(|tier| self.profile.extra(tier, base)).collect();
+        self.base_line_ps = (base.line_ns * 1000.0) as u64;
+        let total = |extra: &Extra| Extra {
+            latency_ps: extra.latency_ps + (base.latency_ns * 1000.0) as u64,
+            line_ps: extra.line_ps + self.base_line_ps,
+        };
+        self.totals = self.extras.iter().map(total).collect();
+        self.base = base;
     }
 
     /// The profile that is emulated.

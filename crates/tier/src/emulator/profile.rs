@@ -108,6 +108,16 @@ impl Profile {
         }
     }
 
+    /// A profile whose slow tiers are as fast as tier 0.
+    pub fn free() -> Profile {
+        let same = Slowness {
+            latency: Cost::Times(1.0),
+            line: Cost::Times(1.0),
+            in_flight: 16,
+        };
+        Profile::new("free", vec![same])
+    }
+
     /// Its name, as given to [`Profile::parse`].
     pub fn name(&self) -> &str {
         &self.name
