@@ -27,14 +27,20 @@ pub fn current() -> usize {
 }
 
 /// This thread's stripe, given out at the first call; never 0.
-#[inline]
+#[inline(always)]
 pub fn assign() -> usize {
-    STRIPE.with(|stripe| {
-        if stripe.get() == 0 {
-            stripe.set(1 + NEXT.fetch_add(1, Relaxed) % (STRIPES - 1));
-        }
-        stripe.get()
-    })
+    match current() {
+        0 => assign_first(),
+        stripe => stripe,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn assign_first() -> usize {
+    let stripe = 1 + NEXT.fetch_add(1, Relaxed) % (STRIPES - 1);
+    STRIPE.set(stripe);
+    stripe
 }
 
 /// A `T` for each stripe, so far apart that no two share a line (or a pair that is fetched
@@ -58,7 +64,8 @@ impl<T> Striped<T> {
     /// This thread's, after giving it a stripe of its own.
     #[inline]
     pub fn assigned(&self) -> &T {
-        &self.0[assign()]
+        // Without a check of the bound.
+        &self.0[assign() % STRIPES]
     }
 
     /// That of a stripe, by its number.

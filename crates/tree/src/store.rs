@@ -270,6 +270,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Counts records that came or went.
+    #[inline(always)]
     pub fn count(&self, change: i64) {
         self.stripes.assigned().records.fetch_add(change, Relaxed);
     }
@@ -284,6 +285,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Counts leaves that came or went, if a placement may ask how many there are.
+    #[inline(always)]
     pub fn count_leaves(&self, change: i64) {
         if self.has_tiers {
             self.stripes.assigned().leaves.fetch_add(change, Relaxed);

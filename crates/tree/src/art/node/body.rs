@@ -130,6 +130,7 @@ impl<R: Reach> Body<R> {
     }
 
     /// Whether there is no room for an entry at this position, which is not there yet.
+    #[inline(always)]
     pub fn is_full_for(&self, at: Position) -> bool {
         let kind = self.kind();
         match kind {
