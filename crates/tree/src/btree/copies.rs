@@ -29,7 +29,11 @@ pub(super) fn cache(
     if arenas.tiers() < 2 {
         return None;
     }
-    let pages = placement.record_pages(arenas.usable(TierId::FAST) / node);
+    // A limit may be beyond all memory.
+    let fast = arenas
+        .usable(TierId::FAST)
+        .min(arenas.range_of(TierId::FAST).len());
+    let pages = placement.record_pages(fast / node);
     RecordCache::new(arenas, pages, node)
 }
 
