@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::TierId;
 use crate::budget::Budget;
-use crate::os::{self, HUGE_PAGE, PAGE, Reservation};
+use crate::os::{HUGE_PAGE, PAGE, Reservation};
 use crate::side::{COARSEST, Cover};
 
 use addresses::Addresses;
@@ -26,6 +26,7 @@ use classes::class_of;
 use faults::Faults;
 use thread_caches::ThreadCaches;
 
+pub use census::PageCensus;
 pub use classes::{MAX_SLOT, slot_size};
 pub use compaction::CompactionCandidates;
 pub use config::{ArenasConfig, ArenasError, Limit, NO_LIMIT, OutOfMemory, TierConfig};
@@ -33,6 +34,7 @@ pub use poison::Look;
 
 mod addresses;
 mod bits;
+mod census;
 mod chunks;
 mod classes;
 mod compaction;
@@ -84,17 +86,6 @@ pub struct Arenas {
     slowest: TierId,
     /// The table with an entry for each slot, if there is one.
     side: OnceLock<Arc<Cover>>,
-}
-
-/// Where the kernel put a tier's pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PageCensus {
-    /// Committed pages.
-    pub pages: usize,
-    /// Of these, pages on another NUMA node than the tier is bound to.
-    pub misplaced: usize,
-    /// Of these, pages without memory behind them (yet).
-    pub absent: usize,
 }
 
 impl Arenas {
@@ -329,37 +320,6 @@ impl Arenas {
         CompactionCandidates::new(chosen.into_iter().map(range))
     }
 
-    /// Asks the kernel where a tier's committed pages are.
-    ///
-    /// # Errors
-    /// The kernel does not say (no `move_pages`).
-    pub fn census(&self, tier: TierId) -> io::Result<PageCensus> {
-        let this = &self.tiers[tier.index()];
-        let mut census = PageCensus::default();
-        for nodes in self.nodes_of_chunks(tier, 1)? {
-            census.pages += nodes.len();
-            census.absent += nodes.iter().filter(|&&node| node < 0).count();
-            let elsewhere = |&&node: &&i32| node >= 0 && !this.nodes.contains(&(node as u32));
-            if !this.nodes.is_empty() {
-                census.misplaced += nodes.iter().filter(elsewhere).count();
-            }
-        }
-        Ok(census)
-    }
-
-    /// Bytes of a tier that the kernel has on one of `nodes` now, estimated from one page in
-    /// `one_in`, at least one of each chunk.
-    ///
-    /// # Errors
-    /// The kernel does not say (no `move_pages`).
-    pub fn bytes_on(&self, tier: TierId, nodes: &[u32], one_in: usize) -> io::Result<usize> {
-        let is_there = |&&node: &&i32| u32::try_from(node).is_ok_and(|node| nodes.contains(&node));
-        let asked = self.nodes_of_chunks(tier, one_in)?.concat();
-        let there = asked.iter().filter(is_there).count();
-        let committed: usize = self.committed(tier).iter().map(Range::len).sum();
-        Ok(there * (committed / PAGE) / asked.len().max(1) * PAGE)
-    }
-
     /// Leaves the memory of all tiers to the kernel: pages stay where they are until the kernel
     /// moves them.
     ///
@@ -385,17 +345,6 @@ impl Arenas {
         let chunks = lock(&this.chunks);
         let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
         chunks.committed().map(range).collect()
-    }
-
-    /// The NUMA node of one page in `one_in` of each chunk of a tier; a negative number where there
-    /// is none.
-    fn nodes_of_chunks(&self, tier: TierId, one_in: usize) -> io::Result<Vec<Vec<i32>>> {
-        let chunks = self.committed(tier).into_iter();
-        let nodes = chunks.map(|chunk| {
-            let pages: Vec<usize> = chunk.step_by(PAGE * one_in.max(1)).collect();
-            os::nodes_of_pages(&pages)
-        });
-        nodes.collect()
     }
 
     /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
