@@ -16,8 +16,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::{Next, Waker, Worker, lock};
 use crate::Placed;
 
@@ -478,9 +476,17 @@ fn clock() -> Instant {
 }
 
 /// The time that this thread has been on a CPU.
+#[cfg(unix)]
 pub fn thread_cpu_time() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Elsewhere no memory can be reserved, so that there is no worker.
+#[cfg(not(unix))]
+pub fn thread_cpu_time() -> Duration {
+    Duration::ZERO
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {

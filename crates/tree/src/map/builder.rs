@@ -98,8 +98,12 @@ impl<M> Builder<M> {
     }
 
     /// The two fastest memory tiers of this machine, with half of the free memory of each. On a
-    /// machine with one tier: plain memory. [`Map::is_tiered`] tells which it was.
+    /// machine with one tier, and on other systems than Linux: plain memory. [`Map::is_tiered`] tells
+    /// which it was.
     pub fn discover(mut self) -> Self {
+        if !cfg!(target_os = "linux") {
+            return self;
+        }
         match Topology::discover(Path::new("/")) {
             Ok(topology) => {
                 if let [fast, slow, ..] = topology.tiers() {
@@ -144,8 +148,8 @@ impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
     ///
     /// # Errors
     /// [`Error::Configuration`]: a NUMA node does not exist; slow memory, but no limit of fast
-    /// memory; addresses or the worker's thread refused by the system. [`Error::OutOfMemory`]: no
-    /// memory for the first node.
+    /// memory; tiers on another system than Linux; addresses or the worker's thread refused.
+    /// [`Error::OutOfMemory`]: no memory for the first node.
     pub fn build(self) -> Result<Map<T, K, V>, Error> {
         if let Some(unknown) = self.unknown {
             return Err(unknown);
@@ -181,6 +185,11 @@ fn arenas(fast: Wanted, slow: Wanted, reach: usize) -> Result<(Arenas, bool), Er
         Some(limit) => limit > 0,
         None => fast.limit.is_some() || !slow.nodes.is_empty(),
     };
+    if is_tiered && !cfg!(target_os = "linux") {
+        return Err(Error::Configuration(
+            "a map in two tiers needs Linux".into(),
+        ));
+    }
     if is_tiered && fast.limit.is_none() {
         let line = "a map in two tiers needs a limit of its fast memory";
         return Err(Error::Configuration(line.into()));
@@ -200,7 +209,9 @@ fn arenas(fast: Wanted, slow: Wanted, reach: usize) -> Result<(Arenas, bool), Er
 
 /// Fails if there are no such NUMA nodes.
 fn check_nodes(fast: &[u32], slow: &[u32]) -> Result<(), Error> {
-    if fast.is_empty() && slow.is_empty() {
+    // Elsewhere there is nothing to ask, and to bind memory fails.
+    let is_known = cfg!(target_os = "linux");
+    if !is_known || fast.is_empty() && slow.is_empty() {
         return Ok(());
     }
     let list = |nodes: &[u32]| nodes.iter().copied().collect::<NodeList>();
