@@ -98,8 +98,8 @@ impl<M> Builder<M> {
     }
 
     /// The two fastest memory tiers of this machine, with half of the free memory of each. On a
-    /// machine with one tier, and on other systems than Linux: plain memory. [`Map::is_tiered`] tells
-    /// which it was.
+    /// machine with one tier, and on other systems than Linux: plain memory. [`Map::is_tiered`]
+    /// tells which it was.
     pub fn discover(mut self) -> Self {
         if !cfg!(target_os = "linux") {
             return self;
