@@ -211,9 +211,12 @@ fn no_placement_of_pages_is_above_the_best() {
     }
 }
 
+/// Heat tables take memory by need, in the tier of the nodes, so a page of fast memory is a budget
+/// like any other.
 #[test]
 fn any_budget_is_kept() {
     for budget in [
+        Budget::Bytes(4096),
         Budget::Ratio(0.03),
         Budget::Ratio(0.5),
         Budget::Ratio(1.0),
@@ -223,16 +226,6 @@ fn any_budget_is_kept() {
         plan.budget = budget;
         run_emulated(&plan).iter().for_each(plausible);
     }
-}
-
-/// A budget too small for the heat table is refused, not exceeded.
-#[test]
-fn a_budget_too_small_is_one_line() {
-    let mut plan = plan(vec![stream("hs-c", 100_000)]);
-    plan.budget = Budget::Bytes(4096);
-    let measured = on_cxl(&plan, &Silent, &AtomicBool::new(false));
-    let line = measured.err().unwrap();
-    assert!(line.contains("4096") && !line.contains('\n'), "{line}");
 }
 
 /// The hot leaves exceed the modelled cache: the placement does not affect the cached ones, and the

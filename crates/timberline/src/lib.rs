@@ -55,7 +55,8 @@ pub use timberline_placement::TimberlineConfig;
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
     Art, AsyncRange, BTree, Builder, Bytes, Composite, Error, Form, Kept, Key, KeyRange, LevelFill,
-    MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Stats, Value, Word, WordKey,
+    Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Stats, Value, Word,
+    WordKey,
 };
 
 /// Compiles and runs the README's example.

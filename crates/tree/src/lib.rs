@@ -30,5 +30,5 @@ pub use key::{Composite, Key, KeyRange, Parts, WordKey};
 pub use map::{Builder, Map};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
-pub use timberline_tier::OutOfMemory;
+pub use timberline_tier::{Limit, OutOfMemory};
 pub use value::{Bytes, Form, Kept, Value, Word};

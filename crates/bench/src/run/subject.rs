@@ -78,7 +78,7 @@ impl<I: PlacedIndex> Subject<I> {
     /// were set aside.
     ///
     /// # Errors
-    /// One line: arenas cannot be allocated, or the budget is too small for the placement's tables.
+    /// One line: arenas cannot be allocated.
     pub fn new(
         row: &'static Row,
         sizes: &Sizes,

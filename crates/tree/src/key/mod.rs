@@ -3,7 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `bytes.rs` | byte strings and strings as keys |
-//! | `composite.rs` | keys of several parts: tuples, `Option`, derived structs |
+//! | `composite.rs` | keys of several parts: tuples, `Option`, your structs |
 //! | `fixed.rs` | keys of a fixed length: integers, `char`, `bool`, addresses, arrays |
 //! | `range.rs` | ranges of keys, as methods take them |
 //! | `word.rs` | keys that fit a word, for `BTree` |
@@ -35,8 +35,7 @@ pub use word::WordKey;
 /// `Vec<u8>` and `[u8]` are the same keys, as are `String` and `str`: the methods of both take
 /// `&[u8]` and `&str`, and iterators yield `Vec<u8>` and `String`.
 ///
-/// Your own type joins with its own encoding, or with that of its fields, by
-/// `#[derive(Key)]` (feature `derive`):
+/// Your own type joins with its own encoding, or with that of its fields:
 ///
 /// ```
 /// use timberline::{Composite, Key, Parts};
@@ -69,7 +68,7 @@ pub use word::WordKey;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no key of a map",
-    note = "implement or derive `Key`: an encoding as bytes that sorts as the type does"
+    note = "implement `Key`: an encoding as bytes that sorts as the type does"
 )]
 pub trait Key: Send + Sync + 'static {
     /// The length of every key in bytes, if it is fixed.
