@@ -290,22 +290,18 @@ mod tests {
 
     #[test]
     fn what_adapts_has_workers() {
-        let arenas = Arenas::new(&timberline_tier::ArenasConfig::two_tiers(
-            64 << 20,
-            64 << 20,
-        ));
-        let arenas = arenas.unwrap();
-        let setup = Setup {
-            arenas: &arenas,
-            heat: HeatIn::Table { node_bytes: 1024 },
-            fast_ratio: 0.2,
-            fast_levels: 1,
-            seed: 1,
-            interval: None,
-            watermarks: None,
-        };
         for row in &TABLE {
             if let Make::Nodes(make) = row.make {
+                let config = timberline_tier::ArenasConfig::two_tiers(64 << 20, 64 << 20);
+                let setup = Setup {
+                    arenas: &Arenas::new(&config).unwrap(),
+                    heat: HeatIn::Table { node_bytes: 1024 },
+                    fast_ratio: 0.2,
+                    fast_levels: 1,
+                    seed: 1,
+                    interval: None,
+                    watermarks: None,
+                };
                 let made = make(&setup).unwrap();
                 let adapts = row.kind.adapts();
                 assert_eq!(!made.workers.is_empty(), adapts, "{}", row.name);

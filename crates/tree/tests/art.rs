@@ -218,7 +218,10 @@ fn words_are_strings_in_order() {
     let refused = map.bulk_load([("w", 1), (&long, 2)]);
     assert_eq!(refused, Err(Error::KeyTooLong(MAX_KEY + 1).at(1)));
     assert_eq!(map.get("w"), Some(1), "all before are in");
-    assert!(format!("{map:?}").contains("records: 8"), "{map:?}");
+    assert!(
+        format!("{map:?}").contains(r#""tree": 3, "trees": 4"#),
+        "{map:?}"
+    );
 }
 
 /// An update of the closure's making meets every other: none is lost, and a value is made of the
