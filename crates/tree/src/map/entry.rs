@@ -203,8 +203,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     ) -> Option<V> {
         // While the thread is pinned, no other value gets the word that was judged.
         let guard = self.tree.store().pin();
+        let mut word = self.tree.get(key, |loan| loan.word())?;
         loop {
-            let word = self.tree.get(key, |loan| loan.word())?;
             if !condition(lent::<V>(self.memory(), Loan::new(word, &guard))) {
                 return None;
             }
@@ -212,6 +212,17 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
             if removed.is_some() {
                 return removed;
             }
+            word = self.word_in_leaf(key)?;
         }
+    }
+
+    /// The word of a record as its leaf has it. A lookup might answer from a copy of the record; a
+    /// second attempt goes to where the first one failed.
+    #[cold]
+    fn word_in_leaf(&self, key: &K::Borrowed) -> Option<u64> {
+        let mut unused: Option<V> = None;
+        let unchanged = V::Kept::making(self.tree.store(), &mut unused, |_| None::<V>);
+        let word = self.tree.modify(key, unchanged, |loan| loan.word());
+        word.expect("needs no memory")
     }
 }
