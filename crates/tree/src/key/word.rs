@@ -7,8 +7,8 @@ use super::Key;
 /// A key of up to eight bytes, which a [`BTree`](crate::BTree) keeps as a word: integers of up to
 /// 64 bits, `char`, `bool`, `Ipv4Addr`, arrays, tuples, and options of these that are no longer.
 ///
-/// A [`Key`] of a fixed length of up to eight bytes is made one by an empty `impl`. If it is longer,
-/// a use of it does not compile:
+/// A [`Key`] of a fixed length of up to eight bytes is made one by an empty `impl`. If it is
+/// longer, a use of it does not compile:
 ///
 /// ```
 /// # use timberline::{Key, WordKey};
