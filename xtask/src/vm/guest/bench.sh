@@ -30,6 +30,8 @@ interrupted() {
     echo "held_meanwhile $held"
     killall timberline
     wait $running
+    # What an interrupted run ends with.
+    [ $? = 130 ]
 }
 
 # Two settings that would keep the kernel from doing anything to so small a map within seconds: what it keeps free of each
