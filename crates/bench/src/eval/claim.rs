@@ -1,13 +1,13 @@
 //! Published claims, checked against our measurements.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::figure::Figure;
 use super::quantity::{Over, Quantity, Ranged};
 use crate::report::Outcome;
 
 /// A claim of a figure's text about a placement: a quantity lies in a range.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Claim {
     /// The claim, in words.
     pub says: &'static str,
@@ -16,13 +16,22 @@ pub struct Claim {
     /// The quantity of the range.
     pub quantity: Quantity,
     /// The panel of the claim; all panels if empty.
+    #[serde(default)]
     pub panel: &'static str,
     /// The category of the claim; all categories if empty.
+    #[serde(default)]
     pub category: &'static str,
-    /// The published minimum and maximum; an open end is [`f64::INFINITY`].
+    /// The published minimum and maximum; an open end is [`f64::INFINITY`], `null` in JSON.
+    #[serde(deserialize_with = "open_range")]
     pub published: (f64, f64),
     /// Explains why ours come in another order; empty if unknown.
+    #[serde(default)]
     pub why: &'static str,
+}
+
+fn open_range<'de, D: Deserializer<'de>>(json: D) -> Result<(f64, f64), D::Error> {
+    let (least, most) = <(f64, Option<f64>)>::deserialize(json)?;
+    Ok((least, most.unwrap_or(f64::INFINITY)))
 }
 
 /// The verdict on a claim.

@@ -1,5 +1,7 @@
 //! A published figure, and the runs that we draw ours from.
 
+use serde::Deserialize;
+
 use super::claim::Claim;
 use super::quantity::Quantity;
 use crate::names::unknown;
@@ -7,7 +9,8 @@ use crate::run::BadPlan;
 use crate::run::Setting;
 
 /// How a figure is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", bound(deserialize = "'de: 'static"))]
 pub enum View {
     /// A chart for each panel, with a cluster of bars for each run and a bar for each placement.
     Bars(Quantity),
@@ -43,7 +46,7 @@ pub struct Run {
 }
 
 /// A published figure, or a question of our own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Figure {
     /// Its name on the command line: the number in its paper, or a word.
     pub id: &'static str,
@@ -56,10 +59,11 @@ pub struct Figure {
     /// Its views, drawn one after the other.
     pub views: Vec<View>,
     /// Its runs. The runs of a panel are adjacent.
+    #[serde(skip)]
     pub runs: Vec<Run>,
-    /// The published claims.
+    /// The published claims about its runs.
     pub claims: Vec<Claim>,
-    /// Why it cannot be made here, if so.
+    /// Why it cannot be made without a file that is not given, if so.
     pub missing: Option<&'static str>,
 }
 

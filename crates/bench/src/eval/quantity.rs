@@ -1,11 +1,12 @@
 //! The quantities of figures: a measured value, or its ratio to a reference.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::report::{Outcome, median};
 
 /// A measured value of one placement in one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Requests a second.
     Throughput,
@@ -36,12 +37,14 @@ pub enum Measure {
 }
 
 /// The reference of a quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Over {
     /// None: the value itself.
+    #[default]
     Nothing,
-    /// Each of these placements in the same run.
-    Placements(&'static [&'static str]),
+    /// Each of these placements, separated by `, `, in the same run.
+    Placements(&'static str),
     /// The same placement in the panel's first run.
     First,
     /// The same placement's mean over the panel's runs.
@@ -49,11 +52,13 @@ pub enum Over {
 }
 
 /// A measure and its reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub struct Quantity {
     /// The measure.
     pub measure: Measure,
     /// The reference.
+    #[serde(default)]
     pub over: Over,
 }
 
@@ -182,16 +187,8 @@ impl Quantity {
     /// Throughput over weighted interleaving, which SIDLE calls its improvement over the baseline.
     pub const OVER_BASELINE: Quantity = Quantity {
         measure: Measure::Throughput,
-        over: Over::Placements(&["interleave"]),
+        over: Over::Placements("interleave"),
     };
-
-    /// A measure without a reference.
-    pub const fn plain(measure: Measure) -> Quantity {
-        Quantity {
-            measure,
-            over: Over::Nothing,
-        }
-    }
 
     /// Its values for a placement in the `nth` of the panel's runs: one, or one for each reference
     /// placement.
@@ -209,8 +206,8 @@ impl Quantity {
         match self.over {
             Over::Nothing => named("", self.measure.of(own)).into_iter().collect(),
             Over::Placements(others) => {
-                let others = others.iter().filter(|other| **other != placement);
-                let ratio = |name: &&str| {
+                let others = others.split(", ").filter(|other| *other != placement);
+                let ratio = |name: &str| {
                     let other = in_run(panel[nth], name)?;
                     named(name, self.measure.ratio(own, other))
                 };

@@ -93,12 +93,8 @@ fn bars(measured: &Measured, quantity: Quantity) -> Shown<'_> {
     let name = quantity.measure.name();
     let (caption, marks) = match quantity.over {
         Over::Placements(others) => (
-            format!("{name} over that of {}", others.join(", ")),
-            others
-                .first()
-                .map(|other| (1.0, *other))
-                .into_iter()
-                .collect(),
+            format!("{name} over that of {others}"),
+            vec![(1.0, others.split(", ").next().unwrap_or(others))],
         ),
         Over::First => (
             format!("{name} over that of the first run"),

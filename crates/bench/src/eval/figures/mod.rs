@@ -1,4 +1,7 @@
 //! The figures, in the order of the report: our own questions, then those of each paper.
+//!
+//! `published.json` holds what was published: titles, claims with their ranges, and why ours come
+//! in another order. The files here make the runs that we draw ours from.
 
 mod breakdown;
 mod characteristics;
@@ -9,13 +12,15 @@ mod real;
 mod scalability;
 mod scale;
 mod sensitivity;
-mod why;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 
 pub use scale::Scale;
 
 use super::claim::Claim;
-use super::figure::{Figure, Run, View};
-use super::quantity::{Measure, Over, Quantity};
+use super::figure::{Figure, Run};
 use crate::run::Setting;
 
 /// The systems that the paper compares; `oracle` stands for its SIDLE-Prophet, `inner-fast` for
@@ -35,19 +40,60 @@ const COMPARED: [&str; 10] = [
 /// The placements that a parameter sweep compares.
 const FEW: [&str; 4] = ["all-fast", "interleave", "sidle", "timberline"];
 
-/// All figures.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct Published {
+    /// Explanations that several claims share, by name.
+    why: BTreeMap<&'static str, &'static str>,
+    figures: Vec<Figure>,
+}
+
+/// All figures, with the claims about runs of this scale.
 pub fn all(scale: &Scale) -> Vec<Figure> {
-    let figures = [
-        ours::figures(scale),
-        overall::figures(scale),
-        sensitivity::figures(scale),
-        characteristics::figures(scale),
-        scalability::figures(scale),
-        breakdown::figures(scale),
-        real::figures(scale),
-        kernel::figures(scale),
-    ];
-    figures.concat()
+    let Published { why, mut figures } = published();
+    for figure in &mut figures {
+        let runs = runs(figure.id, scale);
+        figure.missing = figure.missing.filter(|_| runs.is_empty());
+        let is_about = |claim: &Claim, run: &Run| claim.is_about(&run.panel, &run.category);
+        let is_made = |claim: &Claim| runs.iter().any(|run| is_about(claim, run));
+        figure.claims.retain(is_made);
+        for claim in &mut figure.claims {
+            claim.why = why.get(claim.why).copied().unwrap_or_default();
+        }
+        figure.runs = runs;
+    }
+    figures
+}
+
+fn published() -> Published {
+    serde_json::from_str(include_str!("published.json")).expect("a test reads it")
+}
+
+fn runs(figure: &str, scale: &Scale) -> Vec<Run> {
+    match figure {
+        "table" => ours::table(scale),
+        "bounds" => ours::bounds(scale),
+        "stalls" => ours::stalls(scale),
+        "14a" | "20" => overall::micro(scale),
+        "14b" => overall::micro(scale).into_iter().take(1).collect(),
+        "15a" => overall::macros(scale, "art", &["ycsb-e"]),
+        "15b" | "t3" => overall::macros(scale, "masstree", &[]),
+        "16a" => sensitivity::dynamic(scale),
+        "16b" => sensitivity::intervals(scale),
+        "16c" => sensitivity::budgets(scale),
+        "17a" => characteristics::skew(scale),
+        "17b" => characteristics::sizes(scale),
+        "17c" => characteristics::urls(scale),
+        "18a" => scalability::threads(scale),
+        "18b" => scalability::records(scale),
+        "19" => breakdown::ablation(scale),
+        "21" => breakdown::watermarks(scale),
+        "22" => real::tpcc(scale),
+        "23" => real::traces(scale, "art"),
+        "24" => real::traces(scale, "masstree"),
+        "pibench" => kernel::skews_and_ratios(scale),
+        _ => unreachable!("a test makes the runs of all figures"),
+    }
 }
 
 /// A run of a figure.
@@ -59,57 +105,9 @@ fn run(panel: &str, category: impl Into<String>, setting: Setting) -> Run {
     }
 }
 
-/// A claim about all runs of a figure.
-const fn claim(
-    says: &'static str,
-    of: &'static str,
-    quantity: Quantity,
-    published: (f64, f64),
-    why: &'static str,
-) -> Claim {
-    Claim {
-        says,
-        of,
-        quantity,
-        panel: "",
-        category: "",
-        published,
-        why,
-    }
-}
-
-/// Throughput over that of these placements.
-const fn faster_than(placements: &'static [&'static str]) -> Quantity {
-    Quantity {
-        measure: Measure::Throughput,
-        over: Over::Placements(placements),
-    }
-}
-
-/// Creates a figure.
-fn figure(
-    id: &'static str,
-    title: &'static str,
-    source: &'static str,
-    about: &'static str,
-    views: &[View],
-    runs: Vec<Run>,
-    claims: Vec<Claim>,
-) -> Figure {
-    Figure {
-        id,
-        title,
-        source,
-        about,
-        views: views.to_vec(),
-        runs,
-        claims,
-        missing: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::quantity::Over;
     use super::*;
     use std::collections::HashSet;
     use std::path::PathBuf;
@@ -147,19 +145,21 @@ mod tests {
             traces: vec![PathBuf::from("trace")],
             ..Scale::default()
         };
-        for figure in all(&files) {
-            for claim in &figure.claims {
+        for (figure, published) in all(&files).iter().zip(published().figures) {
+            assert_eq!(figure.claims.len(), published.claims.len(), "{}", figure.id);
+            for (claim, published) in figure.claims.iter().zip(published.claims) {
+                assert_eq!(claim.why.is_empty(), published.why.is_empty());
                 let is_about = |run: &&Run| claim.is_about(&run.panel, &run.category);
                 let about: Vec<&Run> = figure.runs.iter().filter(is_about).collect();
                 let has = |name: &str| {
                     let places = |run: &&Run| run.setting.placements.iter().any(|it| it == name);
                     about.iter().any(places)
                 };
-                let others = match claim.quantity.over {
-                    Over::Placements(others) => others,
-                    _ => &[],
-                };
-                let is_there = has(claim.of) && others.iter().all(|other| has(other));
+                let is_there = has(claim.of)
+                    && match claim.quantity.over {
+                        Over::Placements(others) => others.split(", ").all(has),
+                        _ => true,
+                    };
                 assert!(is_there, "{}: {}", figure.id, claim.says);
                 let (least, most) = claim.published;
                 assert!(least <= most);

@@ -1,7 +1,7 @@
 //! Our own questions: does `timberline` lead everywhere, how near is it to the bounds, and does
 //! migration stall requests?
 
-use super::{Figure, Measure, Over, Quantity, Scale, View, claim, faster_than, figure, run};
+use super::{Run, Scale, run};
 use crate::run::{Budget, Setting};
 
 /// All placements that a real machine could run, and three that know the exact frequencies.
@@ -21,16 +21,15 @@ const ALL: [&str; 14] = [
     "caption",
     "oracle-pages",
 ];
-const REALISABLE: &[&str] = &[
+/// Those to hold against bounds at other budgets.
+const BOUNDED: [&str; 7] = [
+    "all-fast",
     "interleave",
-    "random",
-    "inner-fast",
+    "oracle",
     "sidle",
-    "tpp",
-    "autonuma",
-    "damon",
-    "memtis",
-    "caption",
+    "timberline",
+    "timberline-leaves",
+    "oracle-pages",
 ];
 
 /// All of these; a quick evaluation skips some of our own.
@@ -39,122 +38,41 @@ fn all(scale: &Scale) -> Vec<&'static str> {
     ALL.into_iter().filter(is_shown).collect()
 }
 
-pub fn figures(scale: &Scale) -> Vec<Figure> {
-    vec![table(scale), bounds(scale), stalls(scale)]
-}
-
-fn table(scale: &Scale) -> Figure {
+pub fn table(scale: &Scale) -> Vec<Run> {
     let names = [
         "hs-a", "hs-b", "hs-c", "hs-d", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f",
     ];
     let workloads = scale.pick(&names, &["hs-c", "ycsb-c", "ycsb-d"]);
-    let runs = workloads
-        .iter()
-        .map(|name| run("", *name, scale.setting("btree", name, &all(scale))));
-    figure(
-        "table",
-        "Regained throughput of each placement, on each workload of Table 1",
-        "",
-        "20 % of the map's bytes in fast memory, records inserted in random order.",
-        &[
-            View::Bars(Quantity::plain(Measure::Regained)),
-            View::Bars(Quantity::plain(Measure::FastShare)),
-            View::Bounds,
-        ],
-        runs.collect(),
-        vec![claim(
-            "timberline beats every placement without foreknowledge",
-            "timberline",
-            faster_than(REALISABLE),
-            (1.001, f64::INFINITY),
-            super::why::LATEST,
-        )],
-    )
+    let of = |name: &&str| run("", *name, scale.setting("btree", name, &all(scale)));
+    workloads.iter().map(of).collect()
 }
 
-fn bounds(scale: &Scale) -> Figure {
-    let placements = [
-        "all-fast",
-        "interleave",
-        "oracle",
-        "sidle",
-        "timberline",
-        "timberline-leaves",
-        "oracle-pages",
-    ];
-    let at = |budget: f64, name: &str| {
+pub fn bounds(scale: &Scale) -> Vec<Run> {
+    let at = |&(budget, name): &(f64, &str)| {
         let setting = match budget {
             0.2 => scale.setting("btree", name, &all(scale)),
             _ => Setting {
                 budget: Budget::Ratio(budget),
-                ..scale.setting("btree", name, &placements)
+                ..scale.setting("btree", name, &BOUNDED)
             },
         };
         run("", format!("{name} at {:.0} %", 100.0 * budget), setting)
     };
-    let runs = match scale.is_quick {
-        true => vec![at(0.1, "hs-c"), at(0.2, "ycsb-c")],
-        false => vec![
-            at(0.1, "hs-a"),
-            at(0.1, "hs-b"),
-            at(0.1, "hs-c"),
-            at(0.2, "ycsb-a"),
-            at(0.2, "ycsb-b"),
-            at(0.2, "ycsb-c"),
-        ],
-    };
-    figure(
-        "bounds",
-        "Distance to the bound of each grain",
-        "",
-        "The fast share of lines, beside the most that any placement of pages of 4 KiB could have of lines, and the most \
-         that placements of pages, of whole leaves and of single records could have of accesses.",
-        &[View::Bounds],
-        runs,
-        vec![claim(
-            "timberline's fast share is above that of the best possible pages",
-            "timberline",
-            Quantity {
-                measure: Measure::FastShare,
-                over: Over::Placements(&["oracle-pages"]),
-            },
-            (1.001, f64::INFINITY),
-            "",
-        )],
-    )
+    let tenth = ["hs-a", "hs-b", "hs-c"].map(|name| (0.1, name));
+    let fifth = ["ycsb-a", "ycsb-b", "ycsb-c"].map(|name| (0.2, name));
+    let points = [&tenth[..], &fifth].concat();
+    let points = scale.pick(&points, &[(0.1, "hs-c"), (0.2, "ycsb-c")]);
+    points.iter().map(at).collect()
 }
 
-fn stalls(scale: &Scale) -> Figure {
+pub fn stalls(scale: &Scale) -> Vec<Run> {
     let placements = ["all-fast", "interleave", "timberline", "timberline-paused"];
-    let workloads = scale.pick(&["ycsb-a", "hs-a"], &["ycsb-a"]);
-    let runs = workloads.iter().map(|name| {
+    let of = |name: &&str| {
         let setting = scale.setting("btree", name, &placements);
         // High percentiles need many requests.
-        run(
-            "",
-            *name,
-            Setting {
-                rounds: 2 * setting.rounds,
-                ..setting
-            },
-        )
-    });
-    figure(
-        "stalls",
-        "The cost of migration for the slowest requests",
-        "",
-        "timberline-paused is timberline with its workers paused during measurement.",
-        &[View::Bars(Quantity::plain(Measure::P99))],
-        runs.collect(),
-        vec![claim(
-            "the 99th percentile is at most 1.15 times that without migration",
-            "timberline",
-            Quantity {
-                measure: Measure::P99,
-                over: Over::Placements(&["timberline-paused"]),
-            },
-            (0.0, 1.15),
-            "",
-        )],
-    )
+        let rounds = 2 * setting.rounds;
+        run("", *name, Setting { rounds, ..setting })
+    };
+    let workloads = scale.pick(&["ycsb-a", "hs-a"], &["ycsb-a"]);
+    workloads.iter().map(of).collect()
 }

@@ -1,13 +1,9 @@
 //! §6.3: the effects of a moving hot region, worker intervals, and the size of fast memory.
 
-use super::{FEW, Figure, Measure, Over, Quantity, Run, Scale, View, claim, figure, run};
+use super::{FEW, Run, Scale, run};
 use crate::run::{Budget, Setting};
 
-pub fn figures(scale: &Scale) -> Vec<Figure> {
-    vec![dynamic(scale), intervals(scale), budgets(scale)]
-}
-
-fn dynamic(scale: &Scale) -> Figure {
+pub fn dynamic(scale: &Scale) -> Vec<Run> {
     let (every, shifts) = if scale.is_quick {
         (4.0, 2.0)
     } else {
@@ -19,146 +15,51 @@ fn dynamic(scale: &Scale) -> Figure {
         rounds: 1,
         ..scale.setting("masstree", "hs-c", &FEW)
     };
-    figure(
-        "16a",
-        "Shifts of the hot region",
-        "SIDLE, Figure 16(a)",
-        "Every 10 s here (3 s in a quick evaluation), every 60 s in the paper. Recovery means the level of `regained` before the shift.",
-        &[
-            View::ThroughputOverTime,
-            View::FastShareOverTime,
-            View::Bars(Quantity::plain(Measure::Recovery)),
-            View::Bars(Quantity::plain(Measure::ShareRecovery)),
-        ],
-        vec![run("", "Read Only", setting)],
-        vec![
-            claim(
-                "SIDLE regains 84 % within 2 s, all within 6 s (here: seconds to 90 %)",
-                "sidle",
-                Quantity::plain(Measure::Recovery),
-                (0.0, 6.0),
-                super::why::SETTLING,
-            ),
-            claim(
-                "timberline's goal: 90 % within 2 s",
-                "timberline",
-                Quantity::plain(Measure::Recovery),
-                (0.0, 2.0),
-                "",
-            ),
-            claim(
-                "and of its fast share",
-                "timberline",
-                Quantity::plain(Measure::ShareRecovery),
-                (0.0, 2.0),
-                "",
-            ),
-        ],
-    )
+    vec![run("", "Read Only", setting)]
 }
 
-fn intervals(scale: &Scale) -> Figure {
+pub fn intervals(scale: &Scale) -> Vec<Run> {
     let intervals = scale.pick(&[0.1, 0.25, 0.5, 1.0, 2.0], &[0.25, 1.0]);
-    let workloads = scale.pick(&["hs-a", "hs-c"], &["hs-c"]);
-    let placements = ["interleave", "sidle"];
-    let runs = workloads.iter().flat_map(|workload| {
-        intervals.iter().map(move |interval| {
+    let mut runs = Vec::new();
+    for workload in scale.pick(&["hs-a", "hs-c"], &["hs-c"]) {
+        for &interval in intervals {
             let setting = Setting {
-                interval_s: Some(*interval),
-                ..scale.setting("masstree", workload, &placements)
+                interval_s: Some(interval),
+                ..scale.setting("masstree", workload, &["interleave", "sidle"])
             };
-            run(
-                super::overall::name(workload),
-                format!("{interval} s"),
-                setting,
-            )
-        })
-    });
-    let over_mean = Quantity {
-        measure: Measure::Improvement,
-        over: Over::Mean,
-    };
-    figure(
-        "16b",
-        "Intervals of the workers",
-        "SIDLE, Figure 16(b)",
-        "The interval between scans of the migration trigger; the cooler waits four times as long. The improvement over the baseline, over its mean.",
-        &[View::Bars(over_mean)],
-        runs.collect(),
-        vec![claim(
-            "SIDLE deviates by less than 5 % from the average",
-            "sidle",
-            over_mean,
-            (0.95, 1.05),
-            "",
-        )],
-    )
+            let panel = super::overall::name(workload);
+            runs.push(run(panel, format!("{interval} s"), setting));
+        }
+    }
+    runs
 }
 
-fn budgets(scale: &Scale) -> Figure {
+const SWEPT: [&str; 5] = [
+    "all-fast",
+    "interleave",
+    "inner-fast",
+    "sidle",
+    "timberline",
+];
+
+pub fn budgets(scale: &Scale) -> Vec<Run> {
     let coarse = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0];
     let fine = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
-    let placements = [
-        "all-fast",
-        "interleave",
-        "inner-fast",
-        "sidle",
-        "timberline",
+    let all = [
+        ("hs-c", &fine[..]),
+        ("ycsb-c", &fine),
+        ("ycsb-a", &coarse),
+        ("ycsb-e", &coarse),
     ];
-    let sweep = |workload: &'static str, budgets: &[f64]| -> Vec<Run> {
-        let at = |budget: &f64| {
+    let mut runs = Vec::new();
+    for &(workload, budgets) in scale.pick(&all, &[("ycsb-c", &[0.2, 0.8])]) {
+        for &budget in budgets {
             let setting = Setting {
-                budget: Budget::Ratio(*budget),
-                ..scale.setting("masstree", workload, &placements)
+                budget: Budget::Ratio(budget),
+                ..scale.setting("masstree", workload, &SWEPT)
             };
-            run(workload, format!("{:.0} %", 100.0 * budget), setting)
-        };
-        budgets.iter().map(at).collect()
-    };
-    let runs = match scale.is_quick {
-        true => sweep("ycsb-c", &[0.2, 0.8]),
-        false => [
-            sweep("hs-c", &fine),
-            sweep("ycsb-c", &fine),
-            sweep("ycsb-a", &coarse),
-            sweep("ycsb-e", &coarse),
-        ]
-        .concat(),
-    };
-    let over_all_fast = Quantity {
-        measure: Measure::Throughput,
-        over: Over::Placements(&["all-fast"]),
-    };
-    let at = |category, claim| super::Claim { category, ..claim };
-    let mut claims = vec![at(
-        "80 %",
-        claim(
-            "timberline has 0.97 of all-fast's throughput at 80 %",
-            "timberline",
-            over_all_fast,
-            (0.97, 1.1),
-            "",
-        ),
-    )];
-    if !scale.is_quick {
-        claims.push(at(
-            "100 %",
-            claim(
-                "SIDLE over all data in fast memory, at 100 %",
-                "sidle",
-                over_all_fast,
-                (0.912, 0.999),
-                "",
-            ),
-        ));
+            runs.push(run(workload, format!("{:.0} %", 100.0 * budget), setting));
+        }
     }
-    figure(
-        "16c",
-        "Size of fast memory",
-        "SIDLE, Figure 16(c)",
-        "Throughput over that of all-fast. Panels are workloads; the budget is a fraction of the map's bytes.",
-        &[View::Bars(over_all_fast)],
-        runs,
-        claims,
-    )
+    runs
 }
