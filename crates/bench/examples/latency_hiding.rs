@@ -35,51 +35,35 @@ trait Map<M: Memory>: Sized {
     async fn get_async(&self, key: u64) -> Option<u64>;
 }
 
-impl<M: Memory> Map<M> for BTree<u64, u64, M> {
-    const NAME: &'static str = "btree";
-    fn make(memory: M, placement: Arc<dyn Placement>) -> Self {
-        BTree::in_memory(memory, placement).expect("memory for a node")
-    }
-    fn memory(&self) -> &M {
-        self.memory()
-    }
-    fn insert(&self, key: u64, value: u64) {
-        self.insert(&key, value).expect("enough memory");
-    }
-    #[inline(always)]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(&key)
-    }
-    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>], depth: usize) {
-        self.get_many_deep(keys, values, depth);
-    }
-    async fn get_async(&self, key: u64) -> Option<u64> {
-        self.get_async(&key).await
-    }
+macro_rules! map {
+    ($map:ident, $name:literal) => {
+        impl<M: Memory> Map<M> for $map<u64, u64, M> {
+            const NAME: &'static str = $name;
+            fn make(memory: M, placement: Arc<dyn Placement>) -> Self {
+                $map::in_memory(memory, placement).expect("memory for a node")
+            }
+            fn memory(&self) -> &M {
+                self.memory()
+            }
+            fn insert(&self, key: u64, value: u64) {
+                self.insert(&key, value).expect("enough memory");
+            }
+            #[inline(always)]
+            fn get(&self, key: u64) -> Option<u64> {
+                self.get(&key)
+            }
+            fn get_many(&self, keys: &[u64], values: &mut [Option<u64>], depth: usize) {
+                self.get_many_deep(keys, values, depth);
+            }
+            async fn get_async(&self, key: u64) -> Option<u64> {
+                self.get_async(&key).await
+            }
+        }
+    };
 }
 
-impl<M: Memory> Map<M> for Art<u64, u64, M> {
-    const NAME: &'static str = "art";
-    fn make(memory: M, placement: Arc<dyn Placement>) -> Self {
-        Art::in_memory(memory, placement).expect("within reach")
-    }
-    fn memory(&self) -> &M {
-        self.memory()
-    }
-    fn insert(&self, key: u64, value: u64) {
-        self.insert(&key, value).expect("enough memory");
-    }
-    #[inline(always)]
-    fn get(&self, key: u64) -> Option<u64> {
-        self.get(&key)
-    }
-    fn get_many(&self, keys: &[u64], values: &mut [Option<u64>], depth: usize) {
-        self.get_many_deep(keys, values, depth);
-    }
-    async fn get_async(&self, key: u64) -> Option<u64> {
-        self.get_async(&key).await
-    }
-}
+map!(BTree, "btree");
+map!(Art, "art");
 
 /// Looks up one key after another until none are left.
 async fn look_up<M: Memory, T: Map<M>>(map: &T, keys: &[u64], next: &Cell<usize>) {
@@ -193,6 +177,22 @@ fn measure<M: Memory, T: Map<M>>(
     }
 }
 
+/// Measures both maps, one after the other.
+fn both<M: Memory>(
+    memory: impl Fn() -> M,
+    placement: Arc<dyn Placement>,
+    charging: fn(&M, bool),
+    bound: &dyn Fn(&M) -> Option<(f64, f64)>,
+    space: &KeySpace,
+    rounds: usize,
+) -> ExitCode {
+    let btree = measure::<_, BTree<u64, u64, M>>;
+    btree(memory(), placement.clone(), charging, bound, space, rounds);
+    let art = measure::<_, Art<u64, u64, M>>;
+    art(memory(), placement, charging, bound, space, rounds);
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let (records, profile, rounds) = (args.next(), args.next(), args.next());
@@ -210,24 +210,8 @@ fn main() -> ExitCode {
     let bytes = records as usize * 64 + (64 << 20);
     if profile == "plain" {
         let memory = || Native(Arenas::new(&ArenasConfig::one_tier(bytes)).expect("addresses"));
-        let (charging, bound) = (|_: &Native, _| (), |_: &Native| None);
-        measure::<_, BTree<u64, u64, Native>>(
-            memory(),
-            Arc::new(AllFast),
-            charging,
-            &bound,
-            &space,
-            rounds,
-        );
-        measure::<_, Art<u64, u64, Native>>(
-            memory(),
-            Arc::new(AllFast),
-            charging,
-            &bound,
-            &space,
-            rounds,
-        );
-        return ExitCode::SUCCESS;
+        let bound = |_: &Native| None;
+        return both(memory, Arc::new(AllFast), |_, _| (), &bound, &space, rounds);
     }
     let (profile, base) = match (Profile::parse(&profile), Base::measure()) {
         (Ok(profile), Ok(base)) => (profile, base),
@@ -244,7 +228,6 @@ fn main() -> ExitCode {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, bytes)).expect("addresses");
         Emulated::new(arenas, profile.clone(), base)
     };
-    let charging: fn(&Emulated, bool) = Emulated::set_charging;
     let (counted, in_flight) = (Cell::new(thread_counts()), profile.in_flight() as f64);
     // The charge since the last call, per lookup, and the same divided by the limit of parallel
     // prefetches.
@@ -253,21 +236,6 @@ fn main() -> ExitCode {
         let charged = since.charged_ns() as f64 / LOOKUPS as f64;
         Some((charged, charged / in_flight))
     };
-    measure::<_, BTree<u64, u64, Emulated>>(
-        memory(),
-        Arc::new(AllSlow),
-        charging,
-        &bound,
-        &space,
-        rounds,
-    );
-    measure::<_, Art<u64, u64, Emulated>>(
-        memory(),
-        Arc::new(AllSlow),
-        charging,
-        &bound,
-        &space,
-        rounds,
-    );
-    ExitCode::SUCCESS
+    let charging = Emulated::set_charging;
+    both(memory, Arc::new(AllSlow), charging, &bound, &space, rounds)
 }

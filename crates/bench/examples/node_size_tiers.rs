@@ -35,7 +35,7 @@ struct Entry {
 fn entry<const WORDS: usize>(
     placement: &'static str,
     space: &KeySpace,
-    memory: impl FnOnce(Arenas) -> Emulated,
+    memory: &dyn Fn(Arenas) -> Emulated,
     threads: u64,
 ) -> Entry {
     let bytes = space.records() as usize * 128 + (64 << 20);
@@ -130,21 +130,16 @@ fn main() {
     let memory = |arenas| Emulated::new(arenas, profile.clone(), base);
     let mut entries = Vec::new();
     for placement in PLACEMENTS {
-        entries.push(entry::<{ btree::NODE_256 }>(
-            placement, &space, memory, threads,
-        ));
-        entries.push(entry::<{ btree::NODE_512 }>(
-            placement, &space, memory, threads,
-        ));
-        entries.push(entry::<{ btree::NODE_1K }>(
-            placement, &space, memory, threads,
-        ));
-        entries.push(entry::<{ btree::NODE_2K }>(
-            placement, &space, memory, threads,
-        ));
-        entries.push(entry::<{ btree::NODE_4K }>(
-            placement, &space, memory, threads,
-        ));
+        entries.extend(
+            [
+                entry::<{ btree::NODE_256 }>,
+                entry::<{ btree::NODE_512 }>,
+                entry::<{ btree::NODE_1K }>,
+                entry::<{ btree::NODE_2K }>,
+                entry::<{ btree::NODE_4K }>,
+            ]
+            .map(|entry| entry(placement, &space, &memory, threads)),
+        );
     }
     for mix in 0..MIXES.len() {
         for entry in &mut entries {

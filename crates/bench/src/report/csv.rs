@@ -7,72 +7,23 @@ use super::result::Outcome;
 use super::written::Report;
 
 /// The columns, by their names in the JSON: all figures that are one value.
-const COLUMNS: [&str; 56] = [
-    "index",
-    "placement",
-    "workload",
-    "records",
-    "threads",
-    "seconds",
-    "fast_budget_ratio",
-    "emulated",
-    "ops_per_s",
-    "ops_per_s_min",
-    "ops_per_s_max",
-    "p50_ns",
-    "p90_ns",
-    "p99_ns",
-    "p999_ns",
-    "unanswered",
-    "lines_fast_per_op",
-    "lines_slow_per_op",
-    "lines_cached_per_op",
-    "charged_ns_per_op",
-    "waited_ns_per_op",
-    "fast_share",
-    "fast_share_bound",
-    "promoted",
-    "demoted",
-    "worker_cpu_ratio",
-    "worker_cores",
-    "ops_per_cpu_s",
-    "fast_bytes",
-    "slow_bytes",
-    "fast_bytes_peak",
-    "fast_budget_bytes",
-    "over_budget_bytes",
-    "misplaced_pages",
-    "bytes_per_record",
-    "copies_bytes",
-    "gap",
-    "gap_noise",
-    "regained",
-    "regained_min",
-    "regained_max",
-    "regained_by_charge",
-    "regained_by_cpu",
-    "regained_by_p50",
-    "regained_to_oracle",
-    "fast_share_to_oracle",
-    "ratio_to_interleave",
-    "ratio_to_all_fast",
-    "ratio_to_oracle",
-    "recovery_s",
-    "recovery_s_max",
-    "fast_share_recovery_s",
-    "fast_share_recovery_s_max",
-    "date",
-    "profile",
-    "seed",
-];
+const COLUMNS: &str = "index,placement,workload,records,threads,seconds,fast_budget_ratio,emulated,ops_per_s,\
+    ops_per_s_min,ops_per_s_max,p50_ns,p90_ns,p99_ns,p999_ns,unanswered,lines_fast_per_op,\
+    lines_slow_per_op,lines_cached_per_op,charged_ns_per_op,waited_ns_per_op,fast_share,\
+    fast_share_bound,promoted,demoted,worker_cpu_ratio,worker_cores,ops_per_cpu_s,fast_bytes,\
+    slow_bytes,fast_bytes_peak,fast_budget_bytes,over_budget_bytes,misplaced_pages,\
+    bytes_per_record,copies_bytes,gap,gap_noise,regained,regained_min,regained_max,\
+    regained_by_charge,regained_by_cpu,regained_by_p50,regained_to_oracle,fast_share_to_oracle,\
+    ratio_to_interleave,ratio_to_all_fast,ratio_to_oracle,recovery_s,recovery_s_max,\
+    fast_share_recovery_s,fast_share_recovery_s_max,date,profile,seed";
 
 /// The report's results.
 pub fn render(report: &Report) -> String {
-    let mut text = COLUMNS.join(",") + "\r\n";
+    let mut text = format!("{COLUMNS}\r\n");
     for outcome in &report.results {
         let fields = fields(outcome, report);
-        let cells = COLUMNS.map(|name| cell(&fields[name]));
-        text += &(cells.join(",") + "\r\n");
+        let cells = COLUMNS.split(',').map(|name| cell(&fields[name]));
+        text += &(cells.collect::<Vec<_>>().join(",") + "\r\n");
     }
     text
 }
@@ -108,10 +59,10 @@ mod tests {
         let report = samples::report();
         let fields = fields(&report.results[0], &report);
         for (name, value) in fields.as_object().unwrap() {
-            let is_known = COLUMNS.contains(&name.as_str());
+            let is_known = COLUMNS.split(',').any(|it| it == name);
             assert!(is_known || value.is_array(), "{name}");
         }
-        for name in COLUMNS {
+        for name in COLUMNS.split(',') {
             assert!(fields.get(name).is_some(), "{name}");
         }
     }

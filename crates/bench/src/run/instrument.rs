@@ -17,7 +17,7 @@ use timberline_tree::BTree;
 
 use super::form::Form;
 use super::index::{Index, PlacedIndex};
-use super::indexes::Words;
+use super::indexes::Held;
 use super::plan::{Budget, Plan, placements};
 use super::subject::{Sizes, Subject};
 use super::table::{self, Grain, TABLE};
@@ -35,7 +35,7 @@ const WORKS_FOR: Duration = Duration::from_millis(1_500);
 /// Size of the modelled cache: several times the map.
 const CACHE: usize = 8 << 20;
 
-type Map = Words<BTree<u64, u64, Emulated>>;
+type Map = Held<BTree<u64, u64, Emulated>>;
 
 /// A map with a paused placement; see the [module](self).
 pub struct Instrument {
@@ -111,16 +111,17 @@ impl Instrument {
     #[inline(never)]
     pub fn scan_charged(&self) -> u64 {
         self.subject.map.memory().charge(true);
-        let before = thread_counts();
-        self.scan_all();
-        let counts = thread_counts() - before;
-        counts.fast + counts.slow + counts.cached
+        self.charged_lines()
     }
 
     /// Makes the scans with charging off. Returns the number of charged lines: none.
     #[inline(never)]
     pub fn scan_uncharged(&self) -> u64 {
         self.subject.map.memory().charge(false);
+        self.charged_lines()
+    }
+
+    fn charged_lines(&self) -> u64 {
         let before = thread_counts();
         self.scan_all();
         let counts = thread_counts() - before;

@@ -3,13 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use timberline_research::table::{Grain, Tiers};
-use timberline_tier::emulator::LineCounts;
 
 use super::index::PlacedIndex;
 use super::plan::{Load, Plan};
-use super::request_threads::{Glance, slice};
+use super::request_threads::{Glance, Slice, slice};
 use super::source::Source;
 use super::subject::Subject;
 use crate::report::progress::{Progress, Turn};
@@ -22,21 +20,16 @@ pub struct Measurement<'a, I: PlacedIndex> {
     pub subject: Subject<I>,
     sources: Vec<Source<'a>>,
     rounds: Vec<f64>,
-    seconds: f64,
-    ops: u64,
-    lines: LineCounts,
-    latencies: Histogram<u64>,
+    /// All measured turns together.
+    whole: Slice,
     worker_seconds: f64,
     cpu_seconds: f64,
-    request_cpu_seconds: f64,
     series: Vec<Sample>,
     moves: (u64, u64),
     /// Moves before the first turn: an oracle arranges its map then.
     moved_before: Option<(u64, u64)>,
     /// Inserts refused because memory was full; later reads of these records fail.
     refused: u64,
-    /// Requests of a trace that were due but not executed.
-    unanswered: u64,
 }
 
 impl<'a, I: PlacedIndex> Measurement<'a, I> {
@@ -46,24 +39,19 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             subject,
             sources,
             rounds: Vec::new(),
-            seconds: 0.0,
-            ops: 0,
-            lines: LineCounts::default(),
-            latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
+            whole: Slice::nothing(),
             worker_seconds: 0.0,
             cpu_seconds: 0.0,
-            request_cpu_seconds: 0.0,
             series: Vec::new(),
             moves: (0, 0),
             moved_before: None,
             refused: 0,
-            unanswered: 0,
         }
     }
 
     /// Whether it has any measured time.
     pub fn is_measured(&self) -> bool {
-        self.ops > 0
+        self.whole.ops > 0
     }
 
     /// Runs a turn of this map.
@@ -85,7 +73,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             ..
         } = self;
         let before = *moved_before.get_or_insert_with(|| subject.moves());
-        let start_of_round = self.seconds;
+        let start_of_round = self.whole.seconds;
         let mut last = Glance::default();
         let mut shifted = 0;
         load.requests.set_hot_epoch(0);
@@ -168,13 +156,9 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             self.moves.1 += after.1 - moves.1;
             self.worker_seconds += subject.worker_seconds() - worker;
             self.cpu_seconds += process_cpu_seconds() - cpu;
-            self.request_cpu_seconds += slice.cpu_seconds;
             self.rounds.push(slice.ops as f64 / slice.seconds);
-            self.seconds += slice.seconds;
-            self.ops += slice.ops;
-            self.lines += slice.lines;
-            self.latencies.add(&slice.latencies).expect("same bounds");
-            self.unanswered += slice.unanswered;
+            self.whole.seconds += slice.seconds;
+            self.whole.add(&slice);
         }
         // Last, because a listener may take its time.
         progress.turn_ends(turn, &slice.latencies);
@@ -182,11 +166,12 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
     }
 
     pub fn outcome(self, plan: &Plan, load: &Load, budget: f64) -> Outcome {
+        let whole = self.whole;
         let mut outcome = Outcome {
             workload: load.requests.name().into(),
             records: load.requests.records(),
             threads: plan.threads,
-            seconds: self.seconds,
+            seconds: whole.seconds,
             fast_budget_ratio: match (self.subject.row.tiers, self.subject.row.grain()) {
                 (Tiers::Fast, _) => 1.0,
                 (Tiers::Slow, Grain::Node) => 0.0,
@@ -194,19 +179,19 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             },
             promoted: self.moves.0,
             demoted: self.moves.1,
-            unanswered: self.unanswered,
+            unanswered: whole.unanswered,
             // The process's CPU time has a resolution of 10 ms, so over very short runs a part can
             // exceed the whole.
             worker_cpu_ratio: (self.worker_seconds / self.cpu_seconds.max(1e-9)).min(1.0),
-            worker_cores: self.worker_seconds / self.seconds.max(1e-9),
-            ops_per_cpu_s: self.ops as f64 / self.request_cpu_seconds.max(1e-9),
+            worker_cores: self.worker_seconds / whole.seconds.max(1e-9),
+            ops_per_cpu_s: whole.ops as f64 / whole.cpu_seconds.max(1e-9),
             emulated: I::Memory::EMULATED,
             series: self.series,
             ..Outcome::default()
         };
         outcome.set_rounds(self.rounds);
-        outcome.set_latencies(&self.latencies);
-        outcome.set_lines(&self.lines, self.ops);
+        outcome.set_latencies(&whole.latencies);
+        outcome.set_lines(&whole.lines, whole.ops);
         self.subject.describe(&mut outcome);
         if load.requests.move_on() {
             // The counted frequencies are averages over time. They bound only placements that do

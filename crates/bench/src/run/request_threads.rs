@@ -149,7 +149,8 @@ pub fn slice(
     let parts = side_by_side(sources.iter_mut().zip(&meters), &stop, request, observe)?;
     let mut whole = Slice::nothing();
     for part in parts {
-        whole.add(part);
+        whole.seconds = whole.seconds.max(part.seconds);
+        whole.add(&part);
     }
     Ok(whole)
 }
@@ -256,7 +257,8 @@ impl Meter {
 }
 
 impl Slice {
-    fn nothing() -> Slice {
+    /// No requests yet.
+    pub fn nothing() -> Slice {
         Slice {
             ops: 0,
             seconds: 0.0,
@@ -269,10 +271,9 @@ impl Slice {
         }
     }
 
-    /// Adds the counters of another thread of the same slice.
-    fn add(&mut self, other: Slice) {
+    /// Adds all counters but the length.
+    pub fn add(&mut self, other: &Slice) {
         self.ops += other.ops;
-        self.seconds = self.seconds.max(other.seconds);
         self.cpu_seconds += other.cpu_seconds;
         self.lines += other.lines;
         self.latencies.add(&other.latencies).expect("same bounds");

@@ -11,7 +11,7 @@ use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
 use super::cores::Cores;
 use super::index::PlacedIndex;
-use super::indexes::{Bytes, Words};
+use super::indexes::Held;
 use super::measurement::Measurement;
 use super::plan::{Load, Plan};
 use super::request_threads::rehearse;
@@ -120,13 +120,16 @@ fn run<M: Substrate>(
             if interrupted.load(Relaxed) {
                 break;
             }
+            if index == "btree" && !load.form.has_word_keys() {
+                return Err("btree takes keys of eight bytes".into());
+            }
             let run_one = match (index, load.form.has_word_values()) {
-                ("btree", true) => run_one::<Words<BTree<u64, u64, M>>>,
-                ("btree", false) => run_one::<Words<BTree<u64, Vec<u8>, M>>>,
-                ("art", true) => run_one::<Bytes<Art<[u8], u64, M>>>,
-                ("art", false) => run_one::<Bytes<Art<[u8], Vec<u8>, M>>>,
-                ("masstree", true) => run_one::<Bytes<Masstree<[u8], u64, M>>>,
-                ("masstree", false) => run_one::<Bytes<Masstree<[u8], Vec<u8>, M>>>,
+                ("btree", true) => run_one::<Held<BTree<u64, u64, M>>>,
+                ("btree", false) => run_one::<Held<BTree<u64, Vec<u8>, M>>>,
+                ("art", true) => run_one::<Held<Art<[u8], u64, M>>>,
+                ("art", false) => run_one::<Held<Art<[u8], Vec<u8>, M>>>,
+                ("masstree", true) => run_one::<Held<Masstree<[u8], u64, M>>>,
+                ("masstree", false) => run_one::<Held<Masstree<[u8], Vec<u8>, M>>>,
                 (other, _) => unreachable!("index names are checked: {other}"),
             };
             let one = run_one(plan, load, &machine, progress, interrupted)?;

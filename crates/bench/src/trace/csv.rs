@@ -30,47 +30,8 @@ const DEVICE_BITS: u32 = 44;
 /// The roles of columns. Columns are given by number from 1, or by name, in any case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvColumns {
-    key: Option<String>,
-    op: Option<String>,
-    reads: Vec<String>,
-    writes: Vec<String>,
-    size: Option<String>,
-    block: Option<u64>,
-    /// The column holds bytes, and a key is a block of them.
-    offset: Option<String>,
-    device: Option<String>,
-    time: Option<String>,
-    unit: Option<Unit>,
-}
-
-/// The unit of a trace's times, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Unit(u64);
-
-impl Unit {
-    fn parse(text: &str) -> Option<Unit> {
-        match text {
-            "ns" => Some(Unit(1)),
-            "us" => Some(Unit(1_000)),
-            "ms" => Some(Unit(1_000_000)),
-            "s" => Some(Unit(1_000_000_000)),
-            _ => None,
-        }
-    }
-
-    /// A time in this unit, perhaps with decimals, in ns.
-    fn nanos(self, text: &str) -> Option<u64> {
-        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-        let nanos = number(whole)?.checked_mul(self.0)?;
-        if decimals.is_empty() {
-            return Some(nanos);
-        }
-        if !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let part: f64 = format!("0.{decimals}").parse().ok()?;
-        nanos.checked_add((part * self.0 as f64) as u64)
-    }
+    /// Options with their values, as given.
+    given: Vec<(String, String)>,
 }
 
 impl CsvColumns {
@@ -92,31 +53,18 @@ impl CsvColumns {
     ///
     /// `block` is not a number of bytes, or `unit` is none of these.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, TraceError> {
-        match name {
-            "key" => self.key = Some(value.to_owned()),
-            "op" => self.op = Some(value.to_owned()),
-            "read" => self.reads.push(value.to_owned()),
-            "write" => self.writes.push(value.to_owned()),
-            "size" => self.size = Some(value.to_owned()),
-            "block" => match value.parse() {
-                Ok(bytes) if bytes > 0 => self.block = Some(bytes),
-                _ => {
-                    let what = format!("block is `{value}`: give a number of bytes from 1 on");
-                    return Err(TraceError::in_format(what));
-                }
-            },
-            "offset" => self.offset = Some(value.to_owned()),
-            "device" => self.device = Some(value.to_owned()),
-            "time" => self.time = Some(value.to_owned()),
-            "unit" => match Unit::parse(value) {
-                Some(unit) => self.unit = Some(unit),
-                None => {
-                    let what = format!("unit is `{value}`: give ns, us, ms or s");
-                    return Err(TraceError::in_format(what));
-                }
-            },
+        let wrong = match name {
+            "key" | "op" | "read" | "write" | "size" | "offset" | "device" | "time" => None,
+            "block" if value.parse().unwrap_or(0u64) == 0 => Some("a number of bytes from 1 on"),
+            "unit" if unit(value).is_none() => Some("ns, us, ms or s"),
+            "block" | "unit" => None,
             _ => return Ok(false),
+        };
+        if let Some(possible) = wrong {
+            let what = format!("{name} is `{value}`: give {possible}");
+            return Err(TraceError::in_format(what));
         }
+        self.given.push((name.into(), value.into()));
         Ok(true)
     }
 
@@ -124,18 +72,47 @@ impl CsvColumns {
     /// `device_id,opcode,offset,length,timestamp` without a header line, offsets and lengths in
     /// bytes, times in µs. The volumes have 4 KiB blocks.
     pub fn alibaba() -> CsvColumns {
-        let column = |number: u8| Some(number.to_string());
+        let columns = ["device", "op", "offset", "size", "time"];
+        let columns = columns.into_iter().zip(["1", "2", "3", "4", "5"]);
+        let all = columns.chain([("unit", "us"), ("block", "4096")]);
         CsvColumns {
-            device: column(1),
-            op: column(2),
-            offset: column(3),
-            size: column(4),
-            time: column(5),
-            unit: Some(Unit(1_000)),
-            block: Some(4096),
-            ..CsvColumns::default()
+            given: all.map(|(name, it)| (name.into(), it.into())).collect(),
         }
     }
+
+    fn values(&self, option: &str) -> impl DoubleEndedIterator<Item = &str> {
+        let given = self.given.iter().filter(move |(name, _)| name == option);
+        given.map(|(_, value)| value.as_str())
+    }
+
+    fn last(&self, option: &str) -> Option<&str> {
+        self.values(option).next_back()
+    }
+}
+
+/// The unit of a trace's times, in nanoseconds.
+fn unit(text: &str) -> Option<u64> {
+    match text {
+        "ns" => Some(1),
+        "us" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "s" => Some(1_000_000_000),
+        _ => None,
+    }
+}
+
+/// A time in this unit, perhaps with decimals, in ns.
+fn nanos(unit: u64, text: &str) -> Option<u64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let nanos = number(whole)?.checked_mul(unit)?;
+    if decimals.is_empty() {
+        return Some(nanos);
+    }
+    if !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let part: f64 = format!("0.{decimals}").parse().ok()?;
+    nanos.checked_add((part * unit as f64) as u64)
 }
 
 /// Reads the requests of a table. `writes` is the fraction of writes if no column tells.
@@ -203,7 +180,7 @@ struct Table {
     device: Option<Column>,
     op: Option<Column>,
     size: Option<Column>,
-    time: Option<(Column, Unit)>,
+    time: Option<(Column, u64)>,
     block: u64,
     reads: Vec<String>,
     writes: Vec<String>,
@@ -213,13 +190,13 @@ impl Table {
     /// Finds the columns in the first line.
     fn of(columns: &CsvColumns, first: &str) -> Result<Table, String> {
         let names: Vec<&str> = cells(first).collect();
-        let optional =
-            |named: &Option<String>| named.as_deref().map(|name| find(&names, name)).transpose();
+        let optional = |option| columns.last(option).map(|it| find(&names, it)).transpose();
         let usual = |usual: &[&str]| usual.iter().find_map(|name| find(&names, name).ok());
-        let block = columns.block.unwrap_or(512);
-        let (key, scale) = match &columns.offset {
-            Some(_) => (optional(&columns.offset)?, block),
-            None => (optional(&columns.key)?.or_else(|| usual(&KEY_NAMES)), 1),
+        let block = columns.last("block").and_then(|it| it.parse().ok());
+        let block = block.unwrap_or(512);
+        let (key, scale) = match optional("offset")? {
+            Some(offset) => (Some(offset), block),
+            None => (optional("key")?.or_else(|| usual(&KEY_NAMES)), 1),
         };
         let key = key.ok_or_else(|| {
             format!(
@@ -228,28 +205,27 @@ impl Table {
                 all_quoted(&names),
             )
         })?;
-        let values = |given: &[String], usual: &[&str]| {
-            let usual = || usual.iter().map(|&value| value.to_owned()).collect();
-            // If the user names only one kind, the other has its default values.
-            if given.is_empty() {
-                usual()
-            } else {
-                given.to_vec()
+        // If the user names values of one kind only, the other has its default values.
+        let values = |option, usual: &[&str]| -> Vec<String> {
+            let given: Vec<String> = columns.values(option).map(String::from).collect();
+            match given.is_empty() {
+                true => usual.iter().copied().map(String::from).collect(),
+                false => given,
             }
         };
         Ok(Table {
             width: names.len(),
             key,
             scale,
-            device: optional(&columns.device)?,
-            op: optional(&columns.op)?.or_else(|| usual(&OP_NAMES)),
-            size: optional(&columns.size)?,
-            time: optional(&columns.time)?
+            device: optional("device")?,
+            op: optional("op")?.or_else(|| usual(&OP_NAMES)),
+            size: optional("size")?,
+            time: optional("time")?
                 .or_else(|| usual(&TIME_NAMES))
-                .zip(columns.unit),
+                .zip(columns.last("unit").and_then(unit)),
             block,
-            reads: values(&columns.reads, &READS),
-            writes: values(&columns.writes, &WRITES),
+            reads: values("read", &READS),
+            writes: values("write", &WRITES),
         })
     }
 
@@ -297,7 +273,7 @@ impl Table {
         let device = device.transpose()?.unwrap_or(0);
         (0..blocks).for_each(|block| requests.push(device + first + block, write));
         if let Some((column, unit)) = &self.time {
-            let nanos = unit.nanos(cell(column)).ok_or_else(|| {
+            let nanos = nanos(*unit, cell(column)).ok_or_else(|| {
                 let (cell, name) = (quoted(cell(column)), &column.name);
                 format!("{cell} in column `{name}` is not a time from 0 on")
             })?;
@@ -352,18 +328,10 @@ impl Column {
 /// The column with this number or, if there is none, with this name. (The first line may hold
 /// values, and one of them may equal the number.)
 fn find(names: &[&str], name: &str) -> Result<Column, String> {
-    let by_number = || {
-        name.parse()
-            .ok()
-            .and_then(|n: usize| n.checked_sub(1))
-            .filter(|&n| n < names.len())
-    };
-    let by_name = || {
-        names
-            .iter()
-            .position(|cell| cell.eq_ignore_ascii_case(name))
-    };
-    match by_number().or_else(by_name) {
+    let number = name.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+    let by_number = number.filter(|&at| at < names.len());
+    let is_it = |cell: &&str| cell.eq_ignore_ascii_case(name);
+    match by_number.or_else(|| names.iter().position(is_it)) {
         Some(index) => Ok(Column {
             index,
             name: name.to_owned(),
