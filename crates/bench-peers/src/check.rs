@@ -165,15 +165,15 @@ mod tests {
 
     use super::*;
     use crate::keys::{Kind, Strings, Words};
-    use crate::peers::empty::Empty;
-    use crate::peers::locked;
+    use crate::peers::Empty;
+    use crate::peers::Locked;
 
     #[test]
     fn a_right_map_passes() {
-        check::<locked::Map<u64>, _>(&Words { dense: false }, 1).unwrap();
-        check::<locked::Map<u64>, _>(&Words { dense: true }, 1).unwrap();
+        check::<Locked<u64>, _>(&Words { dense: false }, 1).unwrap();
+        check::<Locked<u64>, _>(&Words { dense: true }, 1).unwrap();
         let urls = Strings::of(Kind::Urls, None).unwrap();
-        check::<locked::Map<Vec<u8>>, _>(&urls, 1).unwrap();
+        check::<Locked<Vec<u8>>, _>(&urls, 1).unwrap();
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
 
     /// Loses every insert of a key that ends in seven.
     #[derive(Clone)]
-    struct Forgetful(locked::Map<u64>);
+    struct Forgetful(Locked<u64>);
 
     impl Index<u64> for Forgetful {
         fn new(_: &Setting) -> Result<Self, String> {

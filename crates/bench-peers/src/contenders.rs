@@ -1,14 +1,10 @@
-//! The table of contenders. To add one, write a file with an [`Index`](crate::index::Index) in
-//! `peers/` and add a row here.
+//! The table of contenders. To add one, add a `contender!` to `peers.rs` and a row here.
 
 use timberline_tree::{Art, BTree, Masstree};
 
 use crate::index::Index;
 use crate::keys::{Keys, Kind, Strings, Words};
-use crate::peers::{
-    arctic, bf_tree, bplustree, concurrent_map, congee, empty, ferntree, indexset, locked,
-    masstree, masstree_cpp, skiplist, tree_index,
-};
+use crate::peers::*;
 use crate::worker::{Contender, Held, Setup};
 
 /// Where a contender comes from.
@@ -75,24 +71,24 @@ type Boxed = Box<[u8]>;
 /// All contenders, in the order of a round.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    row!(Floor "empty" "", words: empty::Empty, strings: empty::Empty),
+    row!(Floor "empty" "", words: Empty, strings: Empty),
     row!(Ours "btree" "", words: BTree<u64, u64>),
     row!(Ours "art" "", words: Art<u64, u64>, strings: Art<[u8], u64>),
     row!(Ours "masstree-ours" "", words: Masstree<u64, u64>, strings: Masstree<[u8], u64>),
-    row!(Peer "arctic-map" "0.1.4", words: arctic::Words, strings: arctic::Bytes),
-    row!(Peer "congee" "0.4.1", words: congee::Words),
-    row!(Peer "scc" "3.8.8", words: tree_index::Map<u64>, strings: tree_index::Map<Boxed>),
-    row!(Peer "bplustree" "0.1.0", words: bplustree::Map<u64>, strings: bplustree::Map<Boxed>),
-    row!(Peer "ferntree" "0.7.0", words: ferntree::Map<u64>, strings: ferntree::Map<Vec<u8>>),
+    row!(Peer "arctic-map" "0.1.4", words: Arctic, strings: ArcticBytes),
+    row!(Peer "congee" "0.4.1", words: CongeeWords),
+    row!(Peer "scc" "3.8.8", words: Scc<u64>, strings: Scc<Boxed>),
+    row!(Peer "bplustree" "0.1.0", words: BPlus<u64>, strings: BPlus<Boxed>),
+    row!(Peer "ferntree" "0.7.0", words: Fern<u64>, strings: Fern<Vec<u8>>),
     row!(Peer "concurrent-map" "5.0.37",
-        words: concurrent_map::Map<u64>, strings: concurrent_map::Map<Vec<u8>>),
-    row!(Peer "masstree" "0.9.5", words: masstree::Words, strings: masstree::Bytes),
+        words: Concurrent<u64>, strings: Concurrent<Vec<u8>>),
+    row!(Peer "masstree" "0.9.5", words: MassWords, strings: MassBytes),
     row!(Peer "masstree-cpp" "", words: masstree_cpp::Words, strings: masstree_cpp::Bytes),
-    row!(Peer "indexset" "0.16.0", words: indexset::Map<u64>, strings: indexset::Map<String>),
+    row!(Peer "indexset" "0.16.0", words: Set<u64>, strings: Set<String>),
     row!(Peer "crossbeam-skiplist" "0.1.3",
-        words: skiplist::Map<u64>, strings: skiplist::Map<Boxed>),
-    row!(Peer "bf-tree" "0.5.7", words: bf_tree::Words, strings: bf_tree::Bytes),
-    row!(Peer "locked-btreemap" "0.13.0", words: locked::Map<u64>, strings: locked::Map<Boxed>),
+        words: Skip<u64>, strings: Skip<Boxed>),
+    row!(Peer "bf-tree" "0.5.7", words: BfWords, strings: BfBytes),
+    row!(Peer "locked-btreemap" "0.13.0", words: Locked<u64>, strings: Locked<Boxed>),
 ];
 
 impl Row {

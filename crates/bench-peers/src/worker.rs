@@ -332,7 +332,7 @@ mod tests {
     use super::*;
     use crate::index::Scanned;
     use crate::keys::{Kind, Strings, Words};
-    use crate::peers::locked;
+    use crate::peers::Locked;
 
     const TIME: Duration = Duration::from_millis(2);
 
@@ -360,11 +360,9 @@ mod tests {
     #[test]
     fn requests_find_what_was_loaded_and_inserted_before() {
         for threads in [1, 2] {
+            run_all(Held::<Locked<u64>, _>::make(setup(Words { dense: false }, threads)).unwrap());
             run_all(
-                Held::<locked::Map<u64>, _>::make(setup(Words { dense: false }, threads)).unwrap(),
-            );
-            run_all(
-                Held::<locked::Map<Vec<u8>>, _>::make(setup(
+                Held::<Locked<Vec<u8>>, _>::make(setup(
                     Strings::of(Kind::Urls, None).unwrap(),
                     threads,
                 ))

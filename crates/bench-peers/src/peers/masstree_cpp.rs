@@ -14,6 +14,7 @@ mod adapter {
     use std::sync::Arc;
 
     use crate::index::{Index, LONGEST_SCAN, Scanned, Setting};
+    use crate::peers::contender;
 
     unsafe extern "C" {
         fn masstree_new() -> *mut c_void;
@@ -42,41 +43,32 @@ mod adapter {
     #[derive(Clone)]
     pub struct Bytes(Arc<Table>);
 
-    impl Index<[u8]> for Bytes {
-        fn new(_: &Setting) -> Result<Self, String> {
-            // SAFETY: it takes nothing, and ends the process if memory is short.
-            Ok(Bytes(Arc::new(Table(unsafe { masstree_new() }))))
-        }
-
-        #[inline]
-        fn insert(&self, key: &[u8], value: u64) -> bool {
+    contender! {
+        [] Bytes: Index<[u8]>,
+        // SAFETY: it takes nothing, and ends the process if memory is short.
+        new |_| Ok(Bytes(Arc::new(Table(unsafe { masstree_new() }))));
+        insert |map, key, value| {
             // SAFETY: the table lives, and the key is `key.len()` bytes.
-            unsafe { masstree_insert(self.0.0, key.as_ptr(), key.len(), value) }
-        }
-
-        #[inline]
-        fn get(&self, key: &[u8]) -> Option<u64> {
+            unsafe { masstree_insert(map.0.0, key.as_ptr(), key.len(), value) }
+        };
+        get |map, key| {
             let mut value = 0;
             // SAFETY: as in `insert`; `value` is written before it returns.
-            let found = unsafe { masstree_get(self.0.0, key.as_ptr(), key.len(), &raw mut value) };
+            let found = unsafe { masstree_get(map.0.0, key.as_ptr(), key.len(), &raw mut value) };
             found.then_some(value)
-        }
-
-        #[inline]
-        fn update(&self, key: &[u8], value: u64) -> bool {
+        };
+        update |map, key, value| {
             // SAFETY: as in `insert`.
-            unsafe { masstree_update(self.0.0, key.as_ptr(), key.len(), value) }
-        }
-
-        #[inline]
-        fn scan(&self, from: &[u8], limit: usize) -> Scanned {
+            unsafe { masstree_update(map.0.0, key.as_ptr(), key.len(), value) }
+        };
+        scan |map, from, limit| {
             let mut values = [0; LONGEST_SCAN];
             let room = &mut values[..limit];
             let (key, bytes) = (from.as_ptr(), from.len());
             // SAFETY: as in `insert`; there is room for `limit` values.
-            let count = unsafe { masstree_scan(self.0.0, key, bytes, room.as_mut_ptr(), limit) };
+            let count = unsafe { masstree_scan(map.0.0, key, bytes, room.as_mut_ptr(), limit) };
             Scanned::of(room[..count].iter().copied(), limit)
-        }
+        };
     }
 }
 
@@ -85,30 +77,17 @@ mod adapter {
     use std::convert::Infallible;
 
     use crate::index::{Index, Scanned, Setting};
+    use crate::peers::contender;
 
     /// Byte strings; not built.
     #[derive(Clone)]
     pub struct Bytes(Infallible);
 
-    impl Index<[u8]> for Bytes {
-        fn new(_: &Setting) -> Result<Self, String> {
-            Err("not built: give --features masstree-cpp and MASSTREE_SOURCES=DIR".into())
-        }
-
-        fn insert(&self, _: &[u8], _: u64) -> bool {
-            match self.0 {}
-        }
-
-        fn get(&self, _: &[u8]) -> Option<u64> {
-            match self.0 {}
-        }
-
-        fn update(&self, _: &[u8], _: u64) -> bool {
-            match self.0 {}
-        }
-
-        fn scan(&self, _: &[u8], _: usize) -> Scanned {
-            match self.0 {}
-        }
+    contender! {
+        [] Bytes: Index<[u8]>,
+        new |_| Err("not built: give --features masstree-cpp and MASSTREE_SOURCES=DIR".into());
+        insert |map, _, _| match map.0 {};
+        get |map, _| match map.0 {};
+        scan |map, _, _| match map.0 {};
     }
 }
