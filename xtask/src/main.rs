@@ -1,7 +1,7 @@
 //! The chores: `cargo xtask test`, which is the gate, and the checks that run on their own.
 //!
-//! Invariants: depends on no crate, of the workspace or other, so that it builds in seconds and
-//! works when everything else does not. Exit status 0 is success, 1 a check that failed, 2 a
+//! Invariants: depends on no crate of the workspace, and on one other, so that it builds in seconds
+//! and works when everything else does not. Exit status 0 is success, 1 a check that failed, 2 a
 //! command line that was not understood, or a machine that lacks what was asked for.
 
 mod args;

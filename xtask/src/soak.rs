@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::args::Args;
 use crate::{Failure, exec};
 
@@ -254,14 +256,11 @@ fn build(root: &Path) -> Result<Vec<Binary>, String> {
 
 /// The test binary that a message of cargo announces, if it does.
 fn binary_of(message: &str) -> Option<Binary> {
-    let text = |key: &str| {
-        let after = message.split_once(&format!("\"{key}\":\""))?.1;
-        Some(PathBuf::from(after.split_once('"')?.0))
-    };
-    let is_test = message.contains("\"test\":true},");
+    let message: Value = serde_json::from_str(message).ok()?;
+    let path = |key: &str| Some(PathBuf::from(message[key].as_str()?));
     Some(Binary {
-        program: is_test.then(|| text("executable")).flatten()?,
-        folder: text("manifest_path")?.parent()?.to_path_buf(),
+        program: path("executable").filter(|_| message["profile"]["test"] == true)?,
+        folder: path("manifest_path")?.parent()?.to_path_buf(),
     })
 }
 

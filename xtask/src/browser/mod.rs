@@ -14,6 +14,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::packages::Packages;
 use crate::{Failure, exec};
 use chromium::Chromium;
@@ -89,8 +91,8 @@ fn open(page: &mut Page, url: &str) -> Result<(), String> {
 
 /// Makes the window as wide as this, CSS pixels.
 fn resize(page: &mut Page, width: u32) -> Result<(), String> {
-    let size = format!(r#"{{"width":{width},"height":900,"deviceScaleFactor":1,"mobile":false}}"#);
-    page.call("Emulation.setDeviceMetricsOverride", &size)?;
+    let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+    page.call("Emulation.setDeviceMetricsOverride", size)?;
     Ok(())
 }
 
@@ -125,7 +127,7 @@ fn look(page: &mut Page) -> Result<(), String> {
         wait(page, "overflow()", |it| it == "0")?;
     }
     let light = page.evaluate("paper()")?;
-    let dark = r#"{"features":[{"name":"prefers-color-scheme","value":"dark"}]}"#;
+    let dark = json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]});
     page.call("Emulation.setEmulatedMedia", dark)?;
     wait(page, "paper()", |it| it != light)?;
     println!("browser: narrow and wide, light and dark");

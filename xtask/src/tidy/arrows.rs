@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
-use super::tree::{Finding, Severity};
+use serde_json::Value;
+
+use super::tree::Finding;
 use crate::exec;
 
 /// A crate's folder, and those of the crates that it may depend on. A new crate is a new row.
@@ -28,59 +30,36 @@ const ARROWS: &[(&str, &str)] = &[
 
 /// What cargo says about the packages of the workspace, as JSON.
 pub fn packages(root: &Path) -> Result<String, String> {
-    let mut metadata = exec::cargo(root, "metadata --no-deps --format-version 1");
-    let output = metadata
-        .output()
-        .map_err(|error| format!("cargo metadata: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!(
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )),
-    }
+    exec::output(exec::cargo(root, "metadata --no-deps --format-version 1"))
 }
 
 /// Finds every dependency that the table does not allow.
 pub fn check(packages: &str, findings: &mut Vec<Finding>) {
-    let (mut package, mut allowed) = ("", None);
-    // Packages and their dependencies open with a name; a package has a version, a dependency a
-    // requirement. In between are other things with a kind first.
-    for piece in packages.split("{\"name\":\"").skip(1) {
-        let Some((name, rest)) = piece.split_once('"') else {
+    let metadata: Value = serde_json::from_str(packages).unwrap_or_default();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    for package in list(&metadata["packages"]) {
+        let name = package["name"].as_str().unwrap_or_default();
+        let folder = folder_of(name).unwrap_or(name);
+        let file = match folder {
+            "xtask" => "xtask/Cargo.toml".into(),
+            "peers" => "crates/bench-peers/Cargo.toml".into(),
+            folder => format!("crates/{folder}/Cargo.toml"),
+        };
+        let mut find = |message| findings.push(Finding::error(&file, 1, message));
+        let Some((_, allowed)) = ARROWS.iter().find(|row| row.0 == folder) else {
+            find(format!(
+                "`{name}` has no row in the table of xtask/src/tidy/arrows.rs"
+            ));
             continue;
         };
-        let mut find = |package: &str, message: String| {
-            let file = match package {
-                "xtask" => "xtask/Cargo.toml".into(),
-                "peers" => "crates/bench-peers/Cargo.toml".into(),
-                package => format!("crates/{package}/Cargo.toml"),
-            };
-            let (line, severity) = (1, Severity::Error);
-            findings.push(Finding {
-                file,
-                line,
-                severity,
-                message,
-            });
-        };
-        if rest.starts_with(",\"version\":") {
-            package = folder_of(name).unwrap_or(name);
-            allowed = ARROWS.iter().find(|row| row.0 == package);
-            if allowed.is_none() {
-                find(
-                    package,
-                    format!("`{name}` has no row in the table of xtask/src/tidy/arrows.rs"),
-                );
+        let all = list(&package["dependencies"]);
+        for dependency in all.iter().filter(|it| it["kind"] != "dev") {
+            let below = dependency["name"].as_str().and_then(folder_of);
+            if let Some(below) = below.filter(|it| !allowed.split(' ').any(|known| known == *it)) {
+                find(format!(
+                    "`{folder}` must not depend on `{below}`; it may on: {allowed}"
+                ));
             }
-        } else if !rest.contains("\"kind\":\"dev\"")
-            && let (Some(below), Some((_, allowed))) = (folder_of(name), allowed)
-            && !allowed.split(' ').any(|it| it == below)
-        {
-            find(
-                package,
-                format!("`{package}` must not depend on `{below}`; it may on: {allowed}"),
-            );
         }
     }
 }

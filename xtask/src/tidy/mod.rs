@@ -16,7 +16,7 @@ mod tree;
 
 use std::path::Path;
 
-use tree::{Finding, Severity, Tree};
+use tree::{Finding, Tree};
 
 /// A rule adds what it finds.
 type Rule = fn(&Tree, &mut Vec<Finding>);
@@ -43,11 +43,8 @@ pub fn run(root: &Path) -> Result<(), String> {
     for finding in &findings {
         println!("{finding}");
     }
-    let errors = findings
-        .iter()
-        .filter(|f| f.severity == Severity::Error)
-        .count();
-    let warnings = findings.len() - errors;
+    let warnings = findings.iter().filter(|it| it.is_warning).count();
+    let errors = findings.len() - warnings;
     let files = tree.len();
     let summary = format!("tidy: {files} files, errors: {errors}, warnings: {warnings}");
     if errors > 0 {

@@ -1,6 +1,6 @@
 //! Names of files: one that says nothing collects everything.
 
-use super::tree::{Finding, Severity, Tree};
+use super::tree::{Finding, Tree};
 
 const EMPTY_NAMES: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
 
@@ -9,12 +9,8 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         let last = path.rsplit('/').next().unwrap_or(path);
         let stem = last.split('.').next().unwrap_or(last);
         if EMPTY_NAMES.contains(&stem.to_lowercase().as_str()) {
-            findings.push(Finding {
-                file: path.to_string(),
-                line: 1,
-                severity: Severity::Error,
-                message: format!("`{stem}` says nothing; name it after the noun it holds"),
-            });
+            let message = format!("`{stem}` says nothing; name it after the noun it holds");
+            findings.push(Finding::error(path, 1, message));
         }
     }
 }

@@ -7,34 +7,30 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    Error,
-    Warning,
-}
-
 /// One breach of one rule. Lines count from 1.
 #[derive(Debug)]
 pub struct Finding {
     pub file: String,
     pub line: usize,
-    pub severity: Severity,
+    pub is_warning: bool,
     pub message: String,
+}
+
+impl Finding {
+    pub fn error(file: &str, line: usize, message: impl Into<String>) -> Self {
+        Finding {
+            file: file.into(),
+            line,
+            is_warning: false,
+            message: message.into(),
+        }
+    }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let warning = match self.severity {
-            Severity::Error => "",
-            Severity::Warning => "warning: ",
-        };
-        let Finding {
-            file,
-            line,
-            message,
-            ..
-        } = self;
-        write!(f, "{file}:{line}: {warning}{message}")
+        let warning = if self.is_warning { "warning: " } else { "" };
+        write!(f, "{}:{}: {warning}{}", self.file, self.line, self.message)
     }
 }
 
@@ -64,19 +60,13 @@ impl Source {
     }
 
     pub fn error(&self, line: usize, message: impl Into<String>) -> Finding {
-        self.finding(line, Severity::Error, message)
+        Finding::error(&self.path, line, message)
     }
 
     pub fn warning(&self, line: usize, message: impl Into<String>) -> Finding {
-        self.finding(line, Severity::Warning, message)
-    }
-
-    fn finding(&self, line: usize, severity: Severity, message: impl Into<String>) -> Finding {
         Finding {
-            file: self.path.clone(),
-            line,
-            severity,
-            message: message.into(),
+            is_warning: true,
+            ..self.error(line, message)
         }
     }
 }
