@@ -152,7 +152,12 @@ fn every_placement_runs_every_workload() {
         let moves_pages = row.grain() == Grain::Page && row.kind == Kind::Adaptive;
         let moves = moves_pages || moves.iter().any(|it| outcome.placement.starts_with(it));
         let is_static = !moves && outcome.placement != "sidle";
-        assert!(!is_static || (outcome.promoted, outcome.demoted) == (0, 0));
+        let moved = (outcome.promoted, outcome.demoted);
+        let (placement, workload) = (&outcome.placement, &outcome.workload);
+        assert!(
+            !is_static || moved == (0, 0),
+            "{placement} moved {moved:?} on {workload}"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use crate::live::LiveView;
 use crate::loads::Loads;
 use crate::outputs::Outputs;
 use crate::say::say;
-use crate::setup::{available, cores, given_base, interrupts};
+use crate::setup::{Emulation, available, cores, interrupts};
 use crate::tiers::Nodes;
 use crate::{Failure, bars};
 
@@ -21,20 +21,32 @@ use crate::{Failure, bars};
 pub struct Args {
     #[command(flatten)]
     loads: Loads,
+    #[command(flatten)]
+    comparison: Comparison,
+    #[command(flatten)]
+    memory: MemoryArgs,
+    #[command(flatten)]
+    sidle: Sidle,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Comparison")]
+struct Comparison {
     /// Request threads [default: one a core]
-    #[arg(long, value_name = "N", help_heading = "Comparison")]
+    #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Set this many cores aside for workers; request threads run on the others [default: they
     /// share all]
-    #[arg(long, value_name = "N", help_heading = "Comparison")]
+    #[arg(long, value_name = "N")]
     worker_cores: Option<usize>,
     /// Maps to measure, one after the other: btree, art, masstree
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "btree",
-        value_name = "NAMES",
-        help_heading = "Comparison"
+        value_name = "NAMES"
     )]
     index: Vec<String>,
     /// Placements to compare side by side, of nodes or of emulated pages (tpp, autonuma, damon,
@@ -46,105 +58,84 @@ pub struct Args {
         value_delimiter = ',',
         default_value = "all-fast,interleave,inner-fast,oracle,sidle,timberline",
         hide_default_value = true,
-        value_name = "NAMES",
-        help_heading = "Comparison"
+        value_name = "NAMES"
     )]
     placements: Vec<String>,
+    /// Measured seconds of a placement in each round [default: 5 if a placement adapts, otherwise
+    /// 0.6; quick: 0.3]
+    #[arg(long, visible_alias = "seconds", value_name = "S")]
+    slice: Option<f64>,
+    /// Rounds, in each of which all placements take turns
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    /// Unmeasured warm-up of adaptive placements, seconds
+    #[arg(long, default_value_t = 4.0, value_name = "S")]
+    warmup: f64,
+    /// Move the hot region at this interval, seconds; measures one long round
+    #[arg(long, value_name = "S")]
+    shift_every: Option<f64>,
+    /// Seed of all requests
+    #[arg(long, default_value_t = 42, value_name = "N")]
+    seed: u64,
+    /// Quick run: 200k records, a CPU cache to match, short rounds
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Memory")]
+struct MemoryArgs {
     /// Fast memory: a fraction of the tree's bytes (`20%`) or bytes (`64M`)
-    #[arg(
-        long,
-        default_value = "20%",
-        value_name = "BUDGET",
-        help_heading = "Memory"
-    )]
+    #[arg(long, default_value = "20%", value_name = "BUDGET")]
     budget: String,
-    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
-    #[arg(
-        long,
-        default_value = "cxl",
-        value_name = "NAME",
-        help_heading = "Memory"
-    )]
-    profile: String,
-    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
-    #[arg(long, value_name = "NS", help_heading = "Memory")]
-    base_ns: Option<f64>,
+    #[command(flatten)]
+    emulation: Emulation,
     /// Size of the emulated CPU cache of each thread [default: 1M; quick: 128K]
-    #[arg(long, value_name = "BYTES", help_heading = "Memory")]
+    #[arg(long, value_name = "BYTES")]
     cpu_cache: Option<String>,
     /// Use this machine's own memory tiers instead of the emulator
-    #[arg(long, help_heading = "Memory")]
+    #[arg(long)]
     native: bool,
     #[command(flatten)]
     nodes: Nodes,
     /// Kernel tiering during the run: none, autonuma, damon; restored afterwards [default:
     /// unchanged]
-    #[arg(long, value_name = "NAME", help_heading = "Memory")]
+    #[arg(long, value_name = "NAME")]
     kernel_tiering: Option<String>,
     /// Costs of page placements, ns, such as `fault=1000,copy=5500` [default: as published]
     #[arg(
         long,
         default_value = "",
         hide_default_value = true,
-        value_name = "COSTS",
-        help_heading = "Memory"
+        value_name = "COSTS"
     )]
     page_costs: String,
-    /// Measured seconds of a placement in each round [default: 5 if a placement adapts, otherwise
-    /// 0.6; quick: 0.3]
-    #[arg(
-        long,
-        visible_alias = "seconds",
-        value_name = "S",
-        help_heading = "Comparison"
-    )]
-    slice: Option<f64>,
-    /// Rounds, in each of which all placements take turns
-    #[arg(
-        long,
-        default_value_t = 5,
-        value_name = "N",
-        help_heading = "Comparison"
-    )]
-    rounds: usize,
-    /// Unmeasured warm-up of adaptive placements, seconds
-    #[arg(
-        long,
-        default_value_t = 4.0,
-        value_name = "S",
-        help_heading = "Comparison"
-    )]
-    warmup: f64,
-    /// Move the hot region at this interval, seconds; measures one long round
-    #[arg(long, value_name = "S", help_heading = "Comparison")]
-    shift_every: Option<f64>,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "SIDLE")]
+struct Sidle {
     /// Interval between scans of SIDLE's migration trigger, seconds; its cooler waits four times as
     /// long. SIDLE only [default: 0.5]
-    #[arg(long, value_name = "S", help_heading = "SIDLE")]
+    #[arg(long, value_name = "S")]
     interval: Option<f64>,
     /// SIDLE's low and high watermarks, percent of fast memory. SIDLE only [default: 85:95]
-    #[arg(long, value_name = "LOW:HIGH", help_heading = "SIDLE")]
+    #[arg(long, value_name = "LOW:HIGH")]
     watermarks: Option<String>,
-    /// Seed of all requests
-    #[arg(
-        long,
-        default_value_t = 42,
-        value_name = "N",
-        help_heading = "Comparison"
-    )]
-    seed: u64,
-    /// Quick run: 200k records, a CPU cache to match, short rounds
-    #[arg(long, help_heading = "Comparison")]
-    quick: bool,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+struct Output {
     #[command(flatten)]
     outputs: Outputs,
     /// Run nothing, and show two JSON reports side by side
-    #[arg(long, num_args = 2, value_names = ["A", "B"], exclusive = true, help_heading = "Output")]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], exclusive = true)]
     compare: Option<Vec<PathBuf>>,
     #[command(flatten)]
     live: LiveView,
     /// Show no progress
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     quiet: bool,
 }
 
@@ -157,7 +148,7 @@ impl Args {
     /// Seconds of a slice if none are given.
     fn default_slice(&self) -> f64 {
         let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
-        match self.placements.iter().any(adapts) {
+        match self.comparison.placements.iter().any(adapts) {
             true => ADAPTING_SLICE,
             false => STATIC_SLICE,
         }
@@ -165,64 +156,67 @@ impl Args {
 
     /// The setting that the arguments describe, on the memory of `topology`.
     fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
-        let (mut records, mut warmup_s) = (self.loads.records, self.warmup);
-        let mut slice_s = self.slice.unwrap_or_else(|| self.default_slice());
-        let mut rounds = if self.shift_every.is_some() {
+        let (mut records, mut warmup_s) = (self.loads.records, self.comparison.warmup);
+        let mut slice_s = self
+            .comparison
+            .slice
+            .unwrap_or_else(|| self.default_slice());
+        let mut rounds = if self.comparison.shift_every.is_some() {
             1
         } else {
-            self.rounds
+            self.comparison.rounds
         };
         let mut cpu_cache = "1M";
-        if self.quick {
+        if self.comparison.quick {
             records = records.min(200_000);
             (slice_s, warmup_s) = (slice_s.min(0.3), warmup_s.min(1.5));
             (rounds, cpu_cache) = (rounds.min(3), "128K");
         }
-        let cpu_cache = self.cpu_cache.as_deref().unwrap_or(cpu_cache);
-        let watermarks = self.watermarks.as_deref().map(run::watermarks);
-        let nodes_of = |tier| match self.native {
+        let cpu_cache = self.memory.cpu_cache.as_deref().unwrap_or(cpu_cache);
+        let watermarks = self.sidle.watermarks.as_deref().map(run::watermarks);
+        let nodes_of = |tier| match self.memory.native {
             true => topology.tier_nodes(tier).to_vec(),
             false => Vec::new(),
         };
         Ok(Setting {
-            indexes: self.index.clone(),
+            indexes: self.comparison.index.clone(),
             requests: self.loads.requests(),
             records,
             key_bytes: self.loads.key_bytes,
             value_bytes: self.loads.value_bytes,
-            threads: self.threads.unwrap_or_else(|| {
-                let aside = self.worker_cores.unwrap_or(0);
+            threads: self.comparison.threads.unwrap_or_else(|| {
+                let aside = self.comparison.worker_cores.unwrap_or(0);
                 cores().saturating_sub(aside).max(1)
             }),
-            worker_cores: self.worker_cores,
-            budget: Budget::parse(&self.budget).map_err(Failure::impossible)?,
-            placements: self.placements.clone(),
+            worker_cores: self.comparison.worker_cores,
+            budget: Budget::parse(&self.memory.budget).map_err(Failure::impossible)?,
+            placements: self.comparison.placements.clone(),
             slice_s,
             rounds,
             warmup_s,
-            shift_every_s: self.shift_every,
-            interval_s: self.interval,
+            shift_every_s: self.comparison.shift_every,
+            interval_s: self.sidle.interval,
             watermarks: watermarks.transpose().map_err(Failure::impossible)?,
             cpu_cache: run::cpu_cache(cpu_cache)
                 .map_err(Failure::impossible)?
                 .bytes(),
-            page_costs: self.page_costs.clone(),
-            profile: match self.native {
+            page_costs: self.memory.page_costs.clone(),
+            profile: match self.memory.native {
                 true => "native".into(),
-                false => self.profile.clone(),
+                false => self.memory.emulation.profile.clone(),
             },
             nodes: [nodes_of(0), nodes_of(1)],
-            kernel_tiering: self.kernel_tiering.clone(),
-            seed: self.seed,
+            kernel_tiering: self.memory.kernel_tiering.clone(),
+            seed: self.comparison.seed,
         })
     }
 
     /// The requested tiering mode of the kernel.
     fn tiering(&self) -> Result<Option<KernelTiering>, Failure> {
-        let Some(name) = &self.kernel_tiering else {
+        let Some(name) = &self.memory.kernel_tiering else {
             return Ok(None);
         };
-        if !self.native {
+        if !self.memory.native {
             let line = "--kernel-tiering needs real memory: give --native, too";
             return Err(Failure::Impossible(line.into()));
         }
@@ -237,8 +231,8 @@ impl Args {
         let is_paged = |name: &&String| {
             run::table::row(name).is_some_and(|row| row.grain() == run::table::Grain::Page)
         };
-        match self.placements.iter().find(is_paged) {
-            Some(name) if self.native => Err(Failure::Impossible(format!(
+        match self.comparison.placements.iter().find(is_paged) {
+            Some(name) if self.memory.native => Err(Failure::Impossible(format!(
                 "the placement {name} moves emulated pages: leave out --native, or measure the kernel with --native \
                  --placements kernel --kernel-tiering autonuma or damon"
             ))),
@@ -249,14 +243,14 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some([a, b]) = args.compare.as_deref() {
+    if let Some([a, b]) = args.output.compare.as_deref() {
         return compare([a, b]);
     }
     let tiering = args.tiering()?;
     args.check_paged()?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
-    let topology = args.nodes.apply(topology)?;
-    if args.native && topology.tier_nodes(1).is_empty() {
+    let topology = args.memory.nodes.apply(topology)?;
+    if args.memory.native && topology.tier_nodes(1).is_empty() {
         return Err(Failure::Impossible(
             "--native needs two memory tiers and this machine has one (see `timberline tiers`): run without \
              --native for emulated slow memory, or name them with --fast-nodes and --slow-nodes"
@@ -267,19 +261,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = setting.plan().map_err(Failure::impossible)?;
     plan.check(available(&topology))
         .map_err(Failure::impossible)?;
-    let profile = run::profile(&args.profile).map_err(Failure::impossible)?;
-    let given = given_base(args.base_ns)?;
-    args.outputs.check()?;
+    let profile = args.memory.emulation.profile()?;
+    let given = args.memory.emulation.base()?;
+    args.output.outputs.check()?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.
     let interrupted = interrupts()?;
-    let progress = args.live.beside(bars::for_stderr(args.quiet))?;
+    let progress = args
+        .output
+        .live
+        .beside(bars::for_stderr(args.output.quiet))?;
     let _set = match (tiering, &plan.nodes) {
         (Some(tiering), [fast, slow]) => set_tiering(tiering, fast, slow)?,
         (None, _) => None,
     };
 
     let meta = Meta::here(env!("CARGO_PKG_VERSION"));
-    let results = match args.native {
+    let results = match args.memory.native {
         true => run::native(&plan, &*progress, &interrupted),
         false => run::emulated(&plan, &profile, given, &*progress, &interrupted),
     };
@@ -297,7 +294,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let meta = Meta {
         profile: setting.profile.clone(),
         base_latency_ns: measured.base_latency_ns(),
-        emulated: !args.native,
+        emulated: !args.memory.native,
         seed: plan.seed,
         notes,
         speed: plan.speed(),
@@ -307,7 +304,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ..meta
     };
     let results = measured.outcomes;
-    args.outputs.write(&Report { meta, results }, args.quiet)?;
+    args.output
+        .outputs
+        .write(&Report { meta, results }, args.output.quiet)?;
     match interrupted.load(Relaxed) {
         true => Err(Failure::Interrupted("Interrupted.".into())),
         false => Ok(()),

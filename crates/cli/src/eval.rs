@@ -13,7 +13,7 @@ use timberline_bench::run;
 use timberline_tier::topology::Topology;
 
 use crate::say::{say, tell};
-use crate::setup::{available, cores, given_base, interrupts};
+use crate::setup::{Emulation, available, cores, interrupts};
 use crate::{Failure, bars};
 
 /// Some figures use an eighth of the records, or put a tenth of them in fast memory. Below this
@@ -51,17 +51,8 @@ pub struct Args {
     /// Use this map in all figures: btree, art, masstree [default: each paper's own]
     #[arg(long, value_name = "NAME", help_heading = "Scale")]
     index: Option<String>,
-    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
-    #[arg(
-        long,
-        default_value = "cxl",
-        value_name = "NAME",
-        help_heading = "Memory"
-    )]
-    profile: String,
-    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
-    #[arg(long, value_name = "NS", help_heading = "Memory")]
-    base_ns: Option<f64>,
+    #[command(flatten, next_help_heading = "Memory")]
+    emulation: Emulation,
     /// Rounds, in each of which all placements take turns [default: 5; quick: 3]
     #[arg(long, value_name = "N", help_heading = "Scale")]
     rounds: Option<usize>,
@@ -113,13 +104,13 @@ impl Args {
         if let Some(index) = &self.index {
             run::indexes(std::slice::from_ref(index)).map_err(Failure::impossible)?;
         }
-        run::profile(&self.profile).map_err(Failure::impossible)?;
+        self.emulation.profile()?;
         Ok(Scale {
             records,
             threads,
             rounds,
             index: self.index.clone(),
-            profile: self.profile.clone(),
+            profile: self.emulation.profile.clone(),
             seed: self.seed,
             urls: self.urls.clone(),
             traces: self.trace.clone(),
@@ -140,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if missing.len() == figures.len() {
         return Err(Failure::Impossible(missing.join("; ")));
     }
-    let given = given_base(args.base_ns)?;
+    let given = args.emulation.base()?;
     let topology = Topology::discover(Path::new("/")).map_err(Failure::failed)?;
     let mut matrix = Matrix::of(&figures);
     matrix
@@ -153,7 +144,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let interrupted = interrupts()?;
 
     let meta = Meta {
-        profile: args.profile.clone(),
+        profile: args.emulation.profile.clone(),
         base_latency_ns: given.map_or(0.0, |base| base.latency_ns),
         emulated: true,
         seed: args.seed,

@@ -1,18 +1,16 @@
 //! `timberline measure`: a timed pointer chase over each tier of an emulated profile.
 
-use timberline_bench::run;
 use timberline_tier::emulator::{Calibration, Spread};
 
 use crate::Failure;
 use crate::say::say;
-use crate::setup::given_base;
+use crate::setup::Emulation;
 
 /// Arguments of `measure`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
-    #[arg(long, default_value = "cxl", value_name = "NAME")]
-    profile: String,
+    #[command(flatten)]
+    emulation: Emulation,
     /// Megabytes to chase through in each tier, one footprint after the other
     #[arg(
         long,
@@ -22,9 +20,6 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(1..=65536)
     )]
     megabytes: Vec<u32>,
-    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
-    #[arg(long, value_name = "NS")]
-    base_ns: Option<f64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -32,20 +27,20 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let profile = run::profile(&args.profile).map_err(Failure::impossible)?;
-    let given = given_base(args.base_ns)?;
+    let profile = args.emulation.profile()?;
+    let given = args.emulation.base()?;
     let mut all = Vec::new();
     for &megabytes in &args.megabytes {
         let bytes = (megabytes as usize) << 20;
         let measured = Calibration::measure(&profile, bytes, given).map_err(Failure::failed)?;
         match args.json {
             true => all.push(json(&measured)),
-            false => print(&args.profile, &measured)?,
+            false => print(&args.emulation.profile, &measured)?,
         }
     }
     if args.json {
         let all = serde_json::json!({
-            "profile": args.profile, "emulated": true, "footprints": all,
+            "profile": args.emulation.profile, "emulated": true, "footprints": all,
         });
         say(format_args!("{all:#}"))?;
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_tier::emulator::Base;
+use timberline_bench::run;
+use timberline_tier::emulator::{Base, Profile};
 use timberline_tier::topology::Topology;
 
 use crate::Failure;
@@ -22,16 +23,34 @@ pub fn available(topology: &Topology) -> u64 {
     limit.map_or(free, |limit| limit.min(free))
 }
 
-/// The costs of fast memory as `--base-ns` gives them, if it does.
-pub fn given_base(ns: Option<f64>) -> Result<Option<Base>, Failure> {
-    match ns {
-        Some(ns) if !(1.0..=100_000.0).contains(&ns) => Err(Failure::Impossible(format!(
-            "--base-ns {ns}: give nanoseconds from 1 to 100000"
-        ))),
-        given => Ok(given.map(|latency_ns| Base {
-            latency_ns,
-            ..Base::default()
-        })),
+/// Slow memory as the emulator has it.
+#[derive(clap::Args)]
+pub struct Emulation {
+    /// Emulated slow memory: cxl, cxl-fpga, us1…us10, rdma
+    #[arg(long, default_value = "cxl", value_name = "NAME")]
+    pub profile: String,
+    /// Latency of fast memory that the profile's ratios apply to, ns [default: measured]
+    #[arg(long, value_name = "NS")]
+    base_ns: Option<f64>,
+}
+
+impl Emulation {
+    /// The profile of this name.
+    pub fn profile(&self) -> Result<Profile, Failure> {
+        run::profile(&self.profile).map_err(Failure::impossible)
+    }
+
+    /// The costs of fast memory, if they are given.
+    pub fn base(&self) -> Result<Option<Base>, Failure> {
+        match self.base_ns {
+            Some(ns) if !(1.0..=100_000.0).contains(&ns) => Err(Failure::Impossible(format!(
+                "--base-ns {ns}: give nanoseconds from 1 to 100000"
+            ))),
+            given => Ok(given.map(|latency_ns| Base {
+                latency_ns,
+                ..Base::default()
+            })),
+        }
     }
 }
 
