@@ -52,7 +52,7 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::samples;
+    use crate::report::tests::samples;
 
     #[test]
     fn every_figure_has_a_column() {

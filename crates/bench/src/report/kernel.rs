@@ -32,7 +32,7 @@ pub fn line(outcome: &Outcome) -> Option<String> {
 mod tests {
     use super::*;
     use crate::report::result::Sample;
-    use crate::report::samples;
+    use crate::report::tests::samples;
     use timberline_tier::tiering::KernelMoves;
 
     #[test]

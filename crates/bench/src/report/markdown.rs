@@ -41,7 +41,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::samples;
+    use crate::report::tests::samples;
 
     #[test]
     fn every_workload_has_a_table_with_equal_rows() {

@@ -20,11 +20,13 @@ pub(crate) mod figures;
 pub(crate) mod groups;
 mod kernel;
 
-#[cfg(test)]
-mod samples;
-
 pub use compare::fill_comparisons;
 pub use machine::Machine;
 pub use progress::{Progress, Silent};
 pub use result::{Bounds, Calibration, LevelFill, Meta, Outcome, Sample, fast_share, median};
 pub use written::{Report, check_writable, write_file};
+
+#[cfg(test)]
+mod tests {
+    pub mod samples;
+}

@@ -155,7 +155,7 @@ fn differences([a, b]: [&Report; 2]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::samples;
+    use crate::report::tests::samples;
 
     #[test]
     fn ratios_have_intervals_and_differences_have_names() {

@@ -190,7 +190,7 @@ pub fn noise(group: &Group<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::samples;
+    use crate::report::tests::samples;
 
     #[test]
     fn golden() {

@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::report::result::{Bounds, Calibration, LevelFill, Sample};
-    use crate::report::samples;
+    use crate::report::tests::samples;
     use crate::run::tests::tiny;
     use crate::run::{Budget, RequestSetting, Setting};
 

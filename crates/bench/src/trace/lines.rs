@@ -31,7 +31,7 @@ pub(super) fn read(source: &mut Source, writes: f64) -> Result<Requests, TraceEr
 
 #[cfg(test)]
 mod tests {
-    use crate::trace::sample::Sample;
+    use crate::trace::tests::sample::Sample;
     use crate::trace::{Split, Trace, TraceFormat};
 
     fn keys(text: &[u8]) -> Vec<u64> {

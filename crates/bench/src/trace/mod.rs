@@ -15,8 +15,6 @@ mod lines;
 mod raw;
 mod replay;
 mod requests;
-#[cfg(test)]
-mod sample;
 mod source;
 mod timed;
 
@@ -133,4 +131,7 @@ impl Trace {
 }
 
 #[cfg(test)]
-mod real_inputs;
+mod tests {
+    mod real_inputs;
+    pub mod sample;
+}

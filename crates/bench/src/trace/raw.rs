@@ -33,7 +33,7 @@ pub(super) fn read<const N: usize, T: Into<u64>>(
 
 #[cfg(test)]
 mod tests {
-    use crate::trace::sample::{self, Sample};
+    use crate::trace::tests::sample::{self, Sample};
     use crate::trace::{Split, Trace, TraceFormat};
     use crate::workload::Op;
 

@@ -88,7 +88,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::{self, Sample};
+    use crate::trace::tests::sample::{self, Sample};
 
     fn contents(path: &Path) -> Result<Vec<u8>, TraceError> {
         let mut bytes = Vec::new();

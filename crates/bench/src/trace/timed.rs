@@ -63,7 +63,7 @@ impl<'a> Timed<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::sample::Sample;
+    use crate::trace::tests::sample::Sample;
     use crate::trace::{Trace, TraceFormat};
 
     fn take(timed: &mut Timed<'_>, n: usize) -> Vec<(u64, u128)> {

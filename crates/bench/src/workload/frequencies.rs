@@ -111,7 +111,8 @@ mod tests {
     use super::*;
     use crate::workload::latest::Latest;
     use crate::workload::stream::Inserts;
-    use crate::workload::{Op, chi_square, load_order};
+    use crate::workload::tests::chi_square;
+    use crate::workload::{Op, load_order};
 
     /// The counted accesses of a stream and the predicted frequencies, for ids in order.
     fn check(workload: &str, distribution: &str) {

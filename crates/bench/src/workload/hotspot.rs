@@ -130,7 +130,7 @@ impl Hotspot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     #[test]
     fn a_region_has_exactly_its_ids_and_never_overlaps_the_one_before() {

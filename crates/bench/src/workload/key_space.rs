@@ -143,7 +143,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     #[test]
     fn keys_grow_strictly_with_the_id_and_reach_both_ends() {

@@ -48,7 +48,8 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::workload::{chi_square, load_order};
+    use crate::workload::load_order;
+    use crate::workload::tests::chi_square;
 
     /// After `made` inserts, thread 1 of 3 reads back by Zipf's law over 100 records.
     fn check(made: u64) {

@@ -23,6 +23,19 @@ pub struct Mix {
     pub read_modify_write: u8,
 }
 
+impl From<[u8; 5]> for Mix {
+    /// In the order of the fields.
+    fn from([read, update, insert, scan, read_modify_write]: [u8; 5]) -> Mix {
+        Mix {
+            read,
+            update,
+            insert,
+            scan,
+            read_modify_write,
+        }
+    }
+}
+
 impl Mix {
     /// All zero, to be filled in.
     pub const NONE: Mix = Mix {
@@ -74,7 +87,7 @@ impl fmt::Display for Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     #[test]
     fn requests_come_in_the_promised_shares() {

@@ -44,4 +44,6 @@ pub use tpcc::{Tpcc, TpccStream};
 pub use zipf::Zipf;
 
 #[cfg(test)]
-mod chi_square;
+mod tests {
+    pub mod chi_square;
+}

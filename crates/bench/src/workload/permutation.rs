@@ -71,7 +71,7 @@ impl Permutation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     #[test]
     fn is_a_bijection_for_every_small_length_and_around_powers_of_two() {

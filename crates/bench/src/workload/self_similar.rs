@@ -34,7 +34,7 @@ impl SelfSimilar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     #[test]
     fn the_first_h_of_the_records_get_all_but_h_of_the_draws_at_every_scale() {

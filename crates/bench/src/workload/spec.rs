@@ -12,47 +12,18 @@ use super::stream::Stream;
 use super::tpcc::Tpcc;
 use crate::names::unknown;
 
-const UPDATE_HEAVY: Mix = Mix {
-    read: 50,
-    update: 50,
-    ..Mix::NONE
-};
-const READ_MOSTLY: Mix = Mix {
-    read: 95,
-    update: 5,
-    ..Mix::NONE
-};
-const READ_ONLY: Mix = Mix {
-    read: 100,
-    ..Mix::NONE
-};
-const WITH_INSERT: Mix = Mix {
-    read: 95,
-    insert: 5,
-    ..Mix::NONE
-};
-const SHORT_RANGES: Mix = Mix {
-    scan: 95,
-    insert: 5,
-    ..Mix::NONE
-};
-const READ_MODIFY_WRITE: Mix = Mix {
-    read: 50,
-    read_modify_write: 50,
-    ..Mix::NONE
-};
-
-const NAMED: [(&str, Mix, Distribution); 10] = [
-    ("hs-a", UPDATE_HEAVY, Distribution::SIDLE_HOTSPOT),
-    ("hs-b", READ_MOSTLY, Distribution::SIDLE_HOTSPOT),
-    ("hs-c", READ_ONLY, Distribution::SIDLE_HOTSPOT),
-    ("hs-d", WITH_INSERT, Distribution::SIDLE_HOTSPOT),
-    ("ycsb-a", UPDATE_HEAVY, Distribution::YCSB_ZIPFIAN),
-    ("ycsb-b", READ_MOSTLY, Distribution::YCSB_ZIPFIAN),
-    ("ycsb-c", READ_ONLY, Distribution::YCSB_ZIPFIAN),
-    ("ycsb-d", WITH_INSERT, Distribution::YCSB_LATEST),
-    ("ycsb-e", SHORT_RANGES, Distribution::YCSB_ZIPFIAN),
-    ("ycsb-f", READ_MODIFY_WRITE, Distribution::YCSB_ZIPFIAN),
+/// Percent of reads, updates, inserts, scans and read-modify-writes, and the distribution.
+const NAMED: [(&str, [u8; 5], Distribution); 10] = [
+    ("hs-a", [50, 50, 0, 0, 0], Distribution::SIDLE_HOTSPOT),
+    ("hs-b", [95, 5, 0, 0, 0], Distribution::SIDLE_HOTSPOT),
+    ("hs-c", [100, 0, 0, 0, 0], Distribution::SIDLE_HOTSPOT),
+    ("hs-d", [95, 0, 5, 0, 0], Distribution::SIDLE_HOTSPOT),
+    ("ycsb-a", [50, 50, 0, 0, 0], Distribution::YCSB_ZIPFIAN),
+    ("ycsb-b", [95, 5, 0, 0, 0], Distribution::YCSB_ZIPFIAN),
+    ("ycsb-c", [100, 0, 0, 0, 0], Distribution::YCSB_ZIPFIAN),
+    ("ycsb-d", [95, 0, 5, 0, 0], Distribution::YCSB_LATEST),
+    ("ycsb-e", [0, 0, 5, 95, 0], Distribution::YCSB_ZIPFIAN),
+    ("ycsb-f", [50, 0, 0, 0, 50], Distribution::YCSB_ZIPFIAN),
 ];
 
 /// An impossible parameter. Displays as one line that says what is possible.
@@ -93,7 +64,7 @@ impl Workload {
         match NAMED.iter().find(|(known, ..)| *known == name) {
             Some(&(name, mix, distribution)) => Ok(Workload {
                 name: name.into(),
-                mix,
+                mix: mix.into(),
                 distribution,
                 epoch: HotEpoch::default(),
             }),

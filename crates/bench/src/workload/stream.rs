@@ -118,7 +118,8 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::workload::{Distribution, Workload, chi_square};
+    use crate::workload::tests::chi_square;
+    use crate::workload::{Distribution, Workload};
 
     const SEED: u64 = 2024;
 

@@ -98,7 +98,7 @@ impl Zipf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     const DRAWS: u64 = 300_000;
 

@@ -206,7 +206,7 @@ impl PageScheme for Autonuma {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::Rig;
+    use super::super::tests::fake::Rig;
     use super::*;
 
     const fn ms(ms: u64) -> Duration {

@@ -170,7 +170,7 @@ impl PageScheme for Caption {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::Rig;
+    use super::super::tests::fake::Rig;
     use super::*;
 
     const PERIOD: Duration = Duration::from_millis(1010);

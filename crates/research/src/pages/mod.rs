@@ -20,16 +20,12 @@ mod autonuma;
 mod caption;
 mod costs;
 mod damon;
-#[cfg(test)]
-mod fake;
 mod lru;
 mod memtis;
 mod oracle;
 mod paged;
 mod scan;
 mod seam;
-#[cfg(test)]
-mod suite;
 mod table;
 mod tpp;
 
@@ -50,3 +46,9 @@ pub(crate) use damon::DAMON;
 pub(crate) use memtis::MEMTIS;
 pub(crate) use oracle::ORACLE;
 pub(crate) use tpp::TPP;
+
+#[cfg(test)]
+mod tests {
+    pub mod fake;
+    mod suite;
+}

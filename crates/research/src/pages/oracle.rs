@@ -84,7 +84,7 @@ impl PageScheme for PageOracle {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::Rig;
+    use super::super::tests::fake::Rig;
     use super::*;
 
     /// Pages 0 to 9 are sampled 0 to 9 times, 45 in all: the best three have 24.

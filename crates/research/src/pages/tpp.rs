@@ -137,7 +137,7 @@ impl PageScheme for Tpp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::Rig;
+    use super::super::tests::fake::Rig;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Well-formed and malformed tables.
 
-use crate::trace::sample::Sample;
+use crate::trace::tests::sample::Sample;
 use crate::trace::{Split, Trace, TraceError, TraceFormat};
 use crate::workload::Op;
 

@@ -34,7 +34,7 @@ impl NuRand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::chi_square;
+    use crate::workload::tests::chi_square;
 
     /// Compares counts in `bins` with the probabilities from all pairs of the two random numbers.
     fn fits(nurand: NuRand, from: u64, to: u64, bins: usize) {

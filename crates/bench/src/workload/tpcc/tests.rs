@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::Tpcc;
 use super::keys::Table;
 use super::stream::{TpccStream, Transaction};
-use crate::workload::{Op, Request, Rng, chi_square};
+use crate::workload::tests::chi_square;
+use crate::workload::{Op, Request, Rng};
 
 const SEED: u64 = 2024;
 

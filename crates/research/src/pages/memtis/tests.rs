@@ -1,6 +1,6 @@
 //! Scripts for the whole scheme, with huge pages of four pages and every access a sample.
 
-use super::super::fake::Rig;
+use super::super::tests::fake::Rig;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);

@@ -2,10 +2,10 @@
 
 use timberline_tier::tiering::KernelMoves;
 
-use super::compare::fill_comparisons;
-use super::machine::Machine;
-use super::result::{LevelFill, Meta, Outcome, Sample};
-use super::written::Report;
+use crate::report::compare::fill_comparisons;
+use crate::report::machine::Machine;
+use crate::report::result::{LevelFill, Meta, Outcome, Sample};
+use crate::report::written::Report;
 
 /// Placement, throughput (Mops/s), fast share.
 const PLACEMENTS: [(&str, f64, f64); 7] = [

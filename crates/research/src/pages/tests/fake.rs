@@ -7,7 +7,7 @@ use std::time::Duration;
 use timberline_tier::TierId;
 use timberline_tier::emulator::{PageWatch, Touch};
 
-use super::{Moment, PageCosts, PageScheme, PageTable, Paged, Pages, Tally};
+use crate::pages::{Moment, PageCosts, PageScheme, PageTable, Paged, Pages, Tally};
 use timberline_placement::workers::Waker;
 
 const FAST: u8 = 1;

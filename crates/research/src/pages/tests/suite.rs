@@ -8,7 +8,7 @@ use std::time::Duration;
 use timberline_tier::emulator::{PageWatch, Touch};
 
 use super::fake::{FakePages, Rig};
-use super::*;
+use crate::pages::*;
 
 type Make = fn(&mut PageTable) -> Box<dyn PageScheme>;
 

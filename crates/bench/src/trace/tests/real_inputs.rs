@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Split, Trace, TraceFormat};
+use crate::trace::{Split, Trace, TraceFormat};
 
 fn open(name: &str) -> Option<Trace> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
