@@ -6,7 +6,6 @@
 //!   passes a slot's epoch by more than one as long as that slot is visibly pinned.
 //! - A bag carries the epoch that the domain was in when it was sealed, and bags lie in the order
 //!   of their epochs.
-#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,11 +83,7 @@ impl Drop for Core {
     /// Makes the calls that are left: nobody can pin any more, nor hold a guard.
     fn drop(&mut self) {
         let sealed = std::mem::take(&mut *self.garbage().sealed);
-        // SAFETY: nobody else knows the domain any more.
-        let bags = self
-            .slots
-            .iter()
-            .map(|slot| unsafe { slot.mine() }.bag().take());
+        let bags = self.slots.iter().map(|slot| slot.take_bag());
         for call in sealed
             .into_iter()
             .map(|sealed| sealed.bag)
@@ -108,6 +103,13 @@ impl Garbage<'_> {
         if !bag.is_empty() {
             let epoch = self.epoch();
             self.sealed.push_back(Sealed { epoch, bag });
+        }
+    }
+
+    /// Seals what all threads have deferred so far.
+    pub fn seal_all(&mut self) {
+        for slot in self.core.slots.iter() {
+            self.seal(slot.take_bag());
         }
     }
 

@@ -95,6 +95,13 @@ impl Domain {
         }
     }
 
+    /// As [`collect`](Self::collect), with what other threads have deferred and keep until they have
+    /// more of it: threads that are idle, too.
+    pub fn collect_all(&self) {
+        self.core().garbage().seal_all();
+        self.collect();
+    }
+
     /// How many threads ended while they were pinned, which is for ever if a guard was forgotten:
     /// nothing that is deferred from then on is called before the domain ends.
     pub fn stuck(&self) -> usize {

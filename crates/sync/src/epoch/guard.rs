@@ -70,7 +70,7 @@ impl<'d> Guard<'d> {
     }
 
     fn add(&self, call: Deferred) {
-        let mut bag = self.mine.bag().take();
+        let mut bag = self.mine.slot().bag();
         if bag.capacity() == 0 {
             bag.reserve_exact(BAG);
         }
@@ -78,7 +78,6 @@ impl<'d> Guard<'d> {
         if bag.len() >= BAG {
             self.mine.raise(IS_DUE);
         }
-        self.mine.bag().set(bag);
     }
 
     /// Seals what this thread has deferred, moves the epoch on by one if nobody holds it back, and
@@ -137,7 +136,7 @@ impl<'d> Guard<'d> {
     }
 
     fn seal(&self, garbage: &mut Garbage<'_>) {
-        garbage.seal(self.mine.bag().take());
+        garbage.seal(self.mine.slot().take_bag());
         self.mine.lower(IS_DUE);
     }
 
@@ -176,7 +175,7 @@ impl<'d> Guard<'d> {
         }
         mine.leave();
         if mine.has(ENDS) {
-            mine.core().garbage().seal(mine.bag().take());
+            mine.core().garbage().seal(mine.slot().take_bag());
             return thread::give_up_late(mine);
         }
         // A panic on the way out of another one would end the process: the calls wait for the next
@@ -189,7 +188,7 @@ impl<'d> Guard<'d> {
             && let Some(mut garbage) = mine.core().try_garbage()
         {
             // The calls wait for the next pin, but for any thread's.
-            garbage.seal(mine.bag().take());
+            garbage.seal(mine.slot().take_bag());
         }
     }
 }

@@ -1,18 +1,20 @@
 //! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has
 //! yet to seal.
 //!
-//! Others read [`Slot::holds_back`], and release what [`Mine::hold`] counted; all else belongs to
-//! the thread whose slot it is, which reaches it through [`Mine`].
+//! Others read [`Slot::holds_back`], release what [`Mine::hold`] counted, and may empty the bag; all
+//! else belongs to the thread whose slot it is, which reaches it through [`Mine`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::mem::take;
 use std::ptr;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::core::Core;
 use super::deferred::Deferred;
-use crate::shim::AtomicU64;
+use crate::shim::{AtomicU64, Mutex, MutexGuard};
 
 /// Calls that wait together.
 pub type Bag = Vec<Deferred>;
@@ -49,7 +51,8 @@ pub struct Slot {
     /// What its thread counts down: see [`Mine::count_down`].
     countdown: Cell<u32>,
     core: Cell<*const Core>,
-    bag: Cell<Bag>,
+    /// Calls that its thread has deferred and nobody has sealed.
+    bag: Mutex<Bag>,
 }
 
 // SAFETY: the cells are touched by the thread that has the slot alone (`Slot::mine` is unsafe for
@@ -66,7 +69,7 @@ impl Slot {
             state: Cell::new(IS_FREE),
             countdown: Cell::new(1),
             core: Cell::new(ptr::null()),
-            bag: Cell::new(Bag::new()),
+            bag: Mutex::new(Bag::new()),
         }
     }
 
@@ -87,6 +90,17 @@ impl Slot {
     /// One owned guard less, of those that were made in epochs of this parity; by any thread.
     pub fn release(&self, epoch: u64) {
         self.owned_in(epoch).fetch_sub(1, Release);
+    }
+
+    /// Locks the calls that the thread has deferred and nobody has sealed: briefly, and after the
+    /// domain's garbage where both are locked.
+    pub fn bag(&self) -> MutexGuard<'_, Bag> {
+        self.bag.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Empties the bag, to seal it.
+    pub fn take_bag(&self) -> Bag {
+        take(&mut *self.bag())
     }
 
     fn owned_in(&self, epoch: u64) -> &AtomicU64 {
@@ -222,10 +236,5 @@ impl<'d> Mine<'d> {
         // SAFETY: `take` was handed the domain that the slot is part of: it lives as long as the
         // slot does, and the slot for `'d`.
         unsafe { &*self.slot.core.get() }
-    }
-
-    /// Calls that the thread has deferred and not sealed.
-    pub fn bag(self) -> &'d Cell<Bag> {
-        &self.slot.bag
     }
 }

@@ -204,6 +204,27 @@ fn what_a_thread_deferred_is_freed_after_it_ended() {
 
 /// More threads than have their slots in the domain, in two of them.
 #[test]
+fn what_an_idle_thread_deferred_is_freed_by_another_that_collects_all() {
+    let (domain, count, idle) = (Domain::new(), Arc::default(), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            defer_count(&domain, &count);
+            idle.wait();
+            idle.wait();
+            defer_count(&domain, &count);
+            domain.collect();
+        });
+        idle.wait();
+        domain.collect();
+        assert_eq!(count.load(Relaxed), 0);
+        domain.collect_all();
+        assert_eq!(count.load(Relaxed), 1);
+        idle.wait();
+    });
+    assert_eq!(count.load(Relaxed), 2, "its slot is as it was");
+}
+
+#[test]
 fn any_number_of_threads_has_slots() {
     const THREADS: usize = 100;
     let domains: [Domain; 2] = Default::default();

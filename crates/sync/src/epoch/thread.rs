@@ -160,7 +160,7 @@ impl Drop for AtEnd {
                     mine.raise(ENDS | IS_STUCK);
                     thread.late.set(thread.late.get() + 1);
                 } else {
-                    core.garbage().seal(mine.bag().take());
+                    core.garbage().seal(mine.slot().take_bag());
                     mine.lower(IS_DUE);
                     mine.give_up();
                 }
