@@ -75,7 +75,7 @@ struct Tier {
 }
 
 /// The memory of one tree: an arena for each tier, side by side in one reserved address range.
-/// Committed bytes never exceed a tier's limit; freed memory stays mapped, so a stale read never
+/// Committed bytes never exceed a tier's limit, unless that is lowered; freed memory stays mapped, so a stale read never
 /// faults.
 pub struct Arenas {
     range: Addresses,
@@ -243,7 +243,46 @@ impl Arenas {
     /// Bytes of a tier that slots can use: its limit without the tables that it has now.
     pub fn usable(&self, tier: TierId) -> usize {
         let tables = self.tiers[tier.index()].tables.load(Relaxed);
-        self.budget(tier).limit() - tables
+        self.budget(tier).limit().saturating_sub(tables)
+    }
+
+    /// Sets another limit of a tier. Where more than that is committed, nothing is from now on, and
+    /// [`Arenas::evacuate`] tells what has to leave.
+    ///
+    /// # Errors
+    /// There are too few addresses for it: those for [`TierConfig::most`] bytes were reserved, or
+    /// as many as there were.
+    pub fn set_limit(&self, tier: TierId, bytes: usize) -> Result<(), OutOfMemory> {
+        let this = &self.tiers[tier.index()];
+        if bytes > this.span.len() {
+            return Err(self.out_of(tier, Limit::Addresses));
+        }
+        this.budget.set_limit(bytes);
+        Ok(())
+    }
+
+    /// Chooses the chunks that a tier above its limit has to give up, those with the fewest slots
+    /// in use. From now on no slot comes from them. None where the tier is within its limit. The
+    /// choice holds until the next one.
+    pub fn evacuate(&self, tier: TierId) -> CompactionCandidates {
+        let this = &self.tiers[tier.index()];
+        self.flush(tier);
+        let mut chunks = lock(&this.chunks);
+        let chosen = chunks.choose_to_evacuate(this.budget.excess());
+        self.chosen(this, chunks, chosen)
+    }
+
+    /// Has slots of the chosen chunks bypass the thread caches.
+    fn chosen(
+        &self,
+        tier: &Tier,
+        chunks: MutexGuard<'_, Chunks>,
+        chosen: Vec<(usize, usize)>,
+    ) -> CompactionCandidates {
+        tier.bypass.store(chunks.any_bypass(), Relaxed);
+        drop(chunks);
+        let range = |(offset, bytes)| tier.span.start + offset..tier.span.start + offset + bytes;
+        CompactionCandidates::new(chosen.into_iter().map(range))
     }
 
     /// Binds memory beside the arenas to a tier's NUMA nodes.
@@ -314,10 +353,7 @@ impl Arenas {
         self.flush(tier);
         let mut chunks = lock(&this.chunks);
         let chosen = chunks.choose_candidates();
-        this.bypass.store(chunks.any_bypass(), Relaxed);
-        drop(chunks);
-        let range = |(offset, bytes)| this.span.start + offset..this.span.start + offset + bytes;
-        CompactionCandidates::new(chosen.into_iter().map(range))
+        self.chosen(this, chunks, chosen)
     }
 
     /// Leaves the memory of all tiers to the kernel: pages stay where they are until the kernel

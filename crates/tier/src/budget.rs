@@ -1,14 +1,16 @@
 //! The bytes a tier may commit, and how many it has.
 //!
-//! Invariant: `used <= limit` and `peak <= limit` at every moment; [`Budget::charge`] is the only
-//! way up and refuses what would pass the limit.
+//! Invariant: [`Budget::charge`] is the only way up and refuses what would pass the limit. So as
+//! long as the limit is not lowered, `peak <= limit`; after it was, `used` only falls until it is
+//! within the limit again.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-/// A limit on committed bytes that is never exceeded.
+/// A limit on committed bytes.
 #[derive(Debug)]
 pub struct Budget {
-    limit: usize,
+    limit: AtomicUsize,
     used: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -17,7 +19,7 @@ impl Budget {
     /// A budget of `limit` bytes, nothing used.
     pub(crate) const fn new(limit: usize) -> Self {
         Budget {
-            limit,
+            limit: AtomicUsize::new(limit),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
         }
@@ -25,13 +27,19 @@ impl Budget {
 
     /// Takes `bytes`, or nothing and `false` where that would pass the limit.
     pub(crate) fn charge(&self, bytes: usize) -> bool {
-        let taken = self.used.fetch_update(Relaxed, Relaxed, |used| {
-            used.checked_add(bytes).filter(|&sum| sum <= self.limit)
+        let within = |sum: &usize| *sum <= self.limit.load(SeqCst);
+        let taken = self.used.fetch_update(SeqCst, SeqCst, |used| {
+            used.checked_add(bytes).filter(within)
         });
-        if let Ok(before) = taken {
-            self.peak.fetch_max(before + bytes, Relaxed);
+        let Ok(before) = taken else { return false };
+        // The limit may have been lowered in between. Either this sees that, or who lowered it sees
+        // these bytes in use.
+        if !within(&(before + bytes)) {
+            self.release(bytes);
+            return false;
         }
-        taken.is_ok()
+        self.peak.fetch_max(before + bytes, Relaxed);
+        true
     }
 
     /// Gives back `bytes` taken before.
@@ -42,7 +50,19 @@ impl Budget {
 
     /// The limit, in bytes.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.limit.load(Relaxed)
+    }
+
+    /// Sets another limit, and starts the peak anew. What is in use beyond it stays so until it is
+    /// released.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, SeqCst);
+        self.peak.store(self.used(), Relaxed);
+    }
+
+    /// Bytes in use beyond the limit, which was lowered.
+    pub(crate) fn excess(&self) -> usize {
+        self.used.load(SeqCst).saturating_sub(self.limit())
     }
 
     /// Bytes in use now.
@@ -73,6 +93,45 @@ mod tests {
             !budget.charge(usize::MAX),
             "a sum that wraps is refused too"
         );
+    }
+
+    #[test]
+    fn a_lower_limit_lets_nothing_in_until_there_is_room_within_it() {
+        let budget = Budget::new(100);
+        assert!(budget.charge(80));
+        budget.set_limit(50);
+        assert_eq!((budget.limit(), budget.excess()), (50, 30));
+        assert!(!budget.charge(1));
+        budget.release(40);
+        assert_eq!(budget.excess(), 0);
+        assert!(budget.charge(10) && !budget.charge(1));
+        budget.set_limit(60);
+        assert!(budget.charge(10));
+    }
+
+    #[test]
+    fn threads_together_stay_within_a_limit_that_is_lowered() {
+        let budget = Budget::new(1000);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for step in 0..10_000 {
+                        let bytes = step % 400;
+                        if budget.charge(bytes) {
+                            budget.release(bytes);
+                        }
+                    }
+                });
+            }
+            for step in 0..1000 {
+                let limit = 300 + step % 700;
+                budget.set_limit(limit);
+                while budget.excess() > 0 {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -288,10 +288,7 @@ fn pages_come_and_go() {
 /// of their leaves' moves.
 #[test]
 fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
-    let tier = |bytes| TierConfig {
-        nodes: vec![],
-        limit: bytes,
-    };
+    let tier = |bytes| TierConfig::new(bytes, vec![]);
     let config = ArenasConfig {
         tiers: vec![tier(4 << 20), tier(64 << 10), tier(rooms::AMPLE)],
         chunk_bytes: rooms::CHUNK,

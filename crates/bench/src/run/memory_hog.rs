@@ -32,10 +32,7 @@ impl MemoryHog {
         }
         let limit = free_bytes(root, nodes)?.saturating_sub(free) / MAX_SLOT * MAX_SLOT;
         let mut config = ArenasConfig::two_tiers(limit, 0);
-        config.tiers = vec![TierConfig {
-            limit,
-            nodes: nodes.to_vec(),
-        }];
+        config.tiers = vec![TierConfig::new(limit, nodes.to_vec())];
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
         // If a node has less (the kernel reserves some memory that it reports as free), bound
         // memory would get this process killed. Unbound memory comes from another node instead.

@@ -103,7 +103,7 @@ impl<I: PlacedIndex> Subject<I> {
         config.tiers = limits
             .into_iter()
             .zip(plan.nodes.clone())
-            .map(|(limit, nodes)| TierConfig { limit, nodes })
+            .map(|(limit, nodes)| TierConfig::new(limit, nodes))
             .collect();
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
         let fast_ratio = sizes.fast as f64 / sizes.tree.max(1) as f64;

@@ -1,14 +1,14 @@
 //! The addresses of a tree: one reserved range, with a part for each tier.
 //!
 //! A tier with a limit has addresses for all of it. A tier without one has twice as many as the
-//! machine has memory, while the arenas of this process leave half of its addresses free. Beyond
+//! machine has memory, and so has one whose limit may be raised without bounds, while the arenas of this process leave half of its addresses free. Beyond
 //! that, and where the system refuses (`ulimit -v`, 32 bits), it has fewer. Reserved addresses
 //! cost no memory, but no other mapping can have them.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::config::{ArenasConfig, ArenasError, NO_LIMIT};
+use super::config::{ArenasConfig, ArenasError, NO_LIMIT, TierConfig};
 use crate::os::{self, PAGE, Reservation};
 
 /// Half of a process's addresses. The closer all arenas together come to it, the fewer a tier
@@ -86,19 +86,31 @@ impl Drop for Addresses {
     }
 }
 
-/// How many blocks each tier gets: what it can use, or an equal share of what the others leave.
+/// How many blocks each tier gets: what its limit needs, or an equal share of what the others
+/// leave; and then, of what is left, what it needs to be raised.
 fn share_out(config: &ArenasConfig, block: usize, unlimited: usize) -> Vec<usize> {
-    let wanted = |tier: usize| match config.tiers[tier].limit {
+    let blocks = |bytes: usize| match bytes {
         NO_LIMIT => unlimited,
-        limit => limit.div_ceil(block) + SPARE,
+        bytes => bytes.div_ceil(block) + SPARE,
     };
-    let mut order: Vec<usize> = (0..config.tiers.len()).collect();
-    order.sort_by_key(|&tier| wanted(tier));
+    let mut counts = vec![0; config.tiers.len()];
     let mut left = config.reach.min(MOST) / block;
-    let mut counts = vec![0; order.len()];
-    for (given, tier) in order.into_iter().enumerate() {
-        counts[tier] = wanted(tier).min(left / (counts.len() - given));
-        left -= counts[tier];
+    for wanted in [
+        |tier: &TierConfig| tier.limit,
+        |tier: &TierConfig| tier.limit.max(tier.most),
+    ] {
+        let missing = |tier: usize, has: usize| {
+            let wanted = blocks(wanted(&config.tiers[tier]));
+            wanted.saturating_sub(has)
+        };
+        let mut order: Vec<usize> = (0..counts.len()).collect();
+        order.sort_by_key(|&tier| missing(tier, counts[tier]));
+        for (given, tier) in order.into_iter().enumerate() {
+            let share = left / (counts.len() - given);
+            let more = missing(tier, counts[tier]).min(share);
+            counts[tier] += more;
+            left -= more;
+        }
     }
     counts
 }
@@ -111,11 +123,7 @@ mod tests {
 
     fn shares(limits: &[usize], reach: usize) -> Vec<usize> {
         let mut config = ArenasConfig::growing();
-        let tier = config.tiers.remove(0);
-        let with = |&limit: &usize| super::super::TierConfig {
-            limit,
-            ..tier.clone()
-        };
+        let with = |&limit: &usize| TierConfig::new(limit, Vec::new());
         config.tiers = limits.iter().map(with).collect();
         config.reach = reach;
         share_out(&config, MIB, 100)
@@ -130,6 +138,17 @@ mod tests {
         assert_eq!(shares(&[70 * MIB, NO_LIMIT], 50 * MIB), [25, 25]);
         assert_eq!(shares(&[NO_LIMIT, MIB, 90 * MIB], 51 * MIB), [24, 3, 24]);
         assert_eq!(shares(&[0, MIB], MIB), [0, 1]);
+    }
+
+    #[test]
+    fn a_limit_that_may_be_raised_takes_what_the_others_leave() {
+        let mut config = ArenasConfig::two_tiers(10 * MIB, 20 * MIB);
+        config.tiers[0].most = NO_LIMIT;
+        assert_eq!(share_out(&config, MIB, 100), [100, 22]);
+        config.reach = 50 * MIB;
+        assert_eq!(share_out(&config, MIB, 100), [28, 22]);
+        config.tiers[1].limit = NO_LIMIT;
+        assert_eq!(share_out(&config, MIB, 100), [12, 38]);
     }
 
     #[test]

@@ -37,6 +37,11 @@ impl Chunk {
         self.slots - self.free
     }
 
+    /// Its addresses, as `(offset, bytes)`.
+    fn range(&self) -> (usize, usize) {
+        (self.first as usize * PAGE, self.pages as usize * PAGE)
+    }
+
     /// Where it stands among the chunks of its class that have free slots.
     fn place(&self) -> (bool, u32) {
         (self.leaves, self.first)
@@ -62,6 +67,8 @@ pub struct Chunks {
     leaving: usize,
     /// Whether no thread caches slots of any chunk, until one more chunk is needed.
     draining: bool,
+    /// Whether candidates are there to be emptied for a lower limit: no slot comes from them.
+    evacuating: bool,
 }
 
 impl Chunks {
@@ -77,6 +84,7 @@ impl Chunks {
             pages: [0; CLASSES],
             leaving: 0,
             draining: false,
+            evacuating: false,
         }
     }
 
@@ -86,7 +94,8 @@ impl Chunks {
         let size = size_of_class(class);
         let mut slots = Vec::with_capacity(most);
         while slots.len() < most
-            && let Some(&(_, first)) = self.partial[class].first()
+            && let Some(&(leaves, first)) = self.partial[class].first()
+            && !(leaves && self.evacuating)
         {
             let index = self.chunk_at[first as usize] - 1;
             let chunk = self.chunks[index as usize].as_mut().expect("it has pages");
@@ -209,7 +218,13 @@ impl Chunks {
     /// Chooses the compaction candidates anew, as `(offset, bytes)`: of each class the chunks with
     /// the fewest slots in use, if at most half of their slots are, and as long as the other chunks
     /// have room for these slots and for those that threads cache.
+    ///
+    /// During an evacuation these are its candidates.
     pub fn choose_candidates(&mut self) -> Vec<(usize, usize)> {
+        if self.evacuating {
+            let chunks = self.chunks.iter().flatten();
+            return chunks.filter(|it| it.leaves).map(Chunk::range).collect();
+        }
         let mut chosen = Vec::new();
         let full = |chunk: &&mut Chunk| chunk.free == 0;
         for chunk in self.chunks.iter_mut().flatten().filter(full) {
@@ -228,9 +243,42 @@ impl Chunks {
                 chunk.leaves = chunk.used() <= chunk.free && chunk.used() + chunk.free <= room;
                 if chunk.leaves {
                     room -= chunk.used() + chunk.free;
-                    chosen.push((chunk.first as usize * PAGE, chunk.pages as usize * PAGE));
+                    chosen.push(chunk.range());
                 }
                 partial.insert(chunk.place());
+            }
+        }
+        self.leaving = chosen.len();
+        chosen
+    }
+
+    /// Chooses the chunks that an evacuation empties, as `(offset, bytes)`: those with the smallest
+    /// fraction of their slots in use, until they have `excess` bytes. With none the evacuation
+    /// ends. O(chunks × log chunks).
+    pub fn choose_to_evacuate(&mut self, excess: usize) -> Vec<(usize, usize)> {
+        let mut chosen = Vec::new();
+        if excess == 0 && !self.evacuating {
+            return chosen;
+        }
+        // What was begun goes on: otherwise nodes could go to and fro between two chunks.
+        let goes_on = self.evacuating;
+        self.evacuating = excess > 0;
+        let mut chunks: Vec<&mut Chunk> = self.chunks.iter_mut().flatten().collect();
+        chunks.sort_by_key(|chunk| {
+            // Slots are at least 8 bytes, so that a chunk has fewer than 2^32.
+            let in_use = ((chunk.used() as u64) << 32) / chunk.slots as u64;
+            (!(goes_on && chunk.leaves), in_use)
+        });
+        self.partial.iter_mut().for_each(BTreeSet::clear);
+        let mut bytes = 0;
+        for chunk in chunks {
+            chunk.leaves = bytes < excess;
+            if chunk.leaves {
+                chosen.push(chunk.range());
+                bytes += chunk.range().1;
+            }
+            if chunk.free > 0 {
+                self.partial[chunk.class].insert(chunk.place());
             }
         }
         self.leaving = chosen.len();
@@ -258,9 +306,7 @@ impl Chunks {
 
     /// The chunks, as `(offset, bytes)`.
     pub fn committed(&self) -> impl Iterator<Item = (usize, usize)> {
-        let bytes = |pages: u32| pages as usize * PAGE;
-        let chunks = self.chunks.iter().flatten();
-        chunks.map(move |chunk| (bytes(chunk.first), bytes(chunk.pages)))
+        self.chunks.iter().flatten().map(Chunk::range)
     }
 }
 
@@ -334,6 +380,35 @@ mod tests {
         let committed: Vec<_> = chunks.committed().collect();
         assert_eq!(committed, [0, 2, 3, 4, 5, 6].map(at));
         assert_eq!(chunks.choose_candidates(), [at(2)], "chosen anew");
+    }
+
+    #[test]
+    fn an_evacuation_takes_slots_from_other_chunks_only_until_it_ends() {
+        let class = class_of(128);
+        let mut chunks = Chunks::new(16 << 10, MIB, 2 * MIB);
+        for _ in 0..4 {
+            grow(&mut chunks, class, usize::MAX);
+        }
+        let slots = chunks.take(class, 4 * 128);
+        for chunk in 0..4 {
+            for &slot in &slots[128 * chunk..128 * chunk + 10 * (1 + chunk)] {
+                chunks.put(class, slot);
+            }
+        }
+        let at = |chunk: usize| (chunk << 14, 16 << 10);
+        // The last two have the fewest slots in use.
+        assert_eq!(chunks.choose_to_evacuate(17 << 10), [at(3), at(2)]);
+        assert_eq!(chunks.choose_candidates(), [at(2), at(3)], "they stay");
+        let taken = chunks.take(class, 100);
+        assert_eq!(taken.len(), 10 + 20);
+        assert!(taken.iter().all(|slot| slot >> 14 < 2));
+        for &slot in &slots[3 * 128 + 40..] {
+            chunks.put(class, slot);
+        }
+        assert_eq!(chunks.committed().count(), 3, "one is empty, and gone");
+        assert_eq!(chunks.choose_to_evacuate(0), []);
+        assert_eq!(chunks.take(class, 100).len(), 30, "of the third again");
+        assert!(!chunks.any_bypass());
     }
 
     #[test]

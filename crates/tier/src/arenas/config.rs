@@ -29,17 +29,28 @@ pub struct ArenasConfig {
 pub struct TierConfig {
     /// The most bytes to commit, or [`NO_LIMIT`]. None of them is taken before it is needed.
     pub limit: usize,
+    /// The most bytes that the limit may be raised to: addresses are reserved for these, as far as
+    /// there are any. Below the limit it means nothing.
+    pub most: usize,
     /// The NUMA nodes to take memory from; empty: wherever the kernel likes.
     pub nodes: Vec<u32>,
+}
+
+impl TierConfig {
+    /// A tier of this limit, which is not raised, on these NUMA nodes.
+    pub fn new(limit: usize, nodes: Vec<u32>) -> Self {
+        TierConfig {
+            limit,
+            most: limit,
+            nodes,
+        }
+    }
 }
 
 impl ArenasConfig {
     /// Fast and slow memory of at most this many bytes, bound to no NUMA node.
     pub fn two_tiers(fast: usize, slow: usize) -> Self {
-        let tier = |limit| TierConfig {
-            limit,
-            nodes: Vec::new(),
-        };
+        let tier = |limit| TierConfig::new(limit, Vec::new());
         ArenasConfig {
             tiers: vec![tier(fast), tier(slow)],
             chunk_bytes: 2 << 20,
@@ -60,9 +71,11 @@ impl ArenasConfig {
         Self::one_tier(NO_LIMIT)
     }
 
-    /// Whether a tier has no limit.
+    /// Whether a tier takes as many addresses as it gets.
     pub(super) fn is_unlimited(&self) -> bool {
-        self.tiers.iter().any(|tier| tier.limit == NO_LIMIT)
+        self.tiers
+            .iter()
+            .any(|tier| tier.limit.max(tier.most) == NO_LIMIT)
     }
 }
 
