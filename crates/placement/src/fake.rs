@@ -188,8 +188,9 @@ impl Walk for FakeTree {
         }
     }
 
-    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        for n in 0..self.heats.len() {
+    fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        let first = KeyBytes::from(from).word().div_ceil(STRIDE) as usize;
+        for n in first..self.heats.len() {
             if self.with_leaf(n, &mut *visit).is_break() {
                 return;
             }
@@ -197,7 +198,7 @@ impl Walk for FakeTree {
     }
 
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.each_leaf(&mut |leaf| {
+        self.each_leaf(&[], &mut |leaf| {
             let name = leaf.fence.to_bytes();
             let above = |height| NodeKey::of_word(name.word(), height);
             let is_met = |height| self.tier(&above(height)).is_fast();

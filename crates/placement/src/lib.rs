@@ -3,6 +3,7 @@
 
 pub mod boundary;
 pub mod draws;
+pub mod evacuation;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 mod name;

@@ -63,8 +63,9 @@ pub trait Walk: Send + Sync {
     /// How full a tier is.
     fn fill(&self, tier: TierId) -> Fill;
 
-    /// Visits all leaves in key order. A leaf that splits or moves meanwhile is seen once or twice.
-    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
+    /// Visits the leaves whose fence is `from` or greater, in key order. A leaf that splits or moves
+    /// meanwhile is seen once or twice.
+    fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
 
     /// Visits the fast leaves whose fence is `from` or greater, in key order. The walk enters fast
     /// nodes only: where the single boundary holds it finds every fast leaf, at no cost for slow

@@ -125,7 +125,7 @@ type Ranked = (f64, bool, NodeKey);
 /// The nodes that are accessed, most accesses a byte first.
 fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
     let mut leaves: Vec<(u64, NodeKey)> = Vec::new();
-    tree.each_leaf(&mut |leaf| {
+    tree.each_leaf(&[], &mut |leaf| {
         if let Some(&count) = counts.get(&leaf.address) {
             leaves.push((count, NodeKey::leaf(leaf.fence.to_bytes())));
         }
@@ -161,7 +161,7 @@ fn make_room(tree: &dyn Placed, any: &NodeKey, pause: impl FnMut()) {
     // While the tree grew, fast memory may have ended above fast leaves: so leaves first, each by
     // its name.
     let mut fast = Vec::new();
-    tree.each_leaf(&mut |leaf| {
+    tree.each_leaf(&[], &mut |leaf| {
         if leaf.tier.is_fast() {
             fast.push(NodeKey::leaf(leaf.fence.to_bytes()));
         }

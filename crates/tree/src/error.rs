@@ -31,6 +31,8 @@ pub enum Error {
         /// Why it was not inserted.
         error: Box<Error>,
     },
+    /// This many bytes of fast memory beyond its new limit are still in use.
+    InUse(usize),
     /// Such a map can't be made here, for the reason in this line.
     Configuration(String),
 }
@@ -97,6 +99,11 @@ impl fmt::Display for Error {
             ),
             Error::Unsorted => f.write_str("out of order: keys must ascend, each once"),
             Error::Record { position, error } => write!(f, "record {position}: {error}"),
+            Error::InUse(bytes) => write!(
+                f,
+                "{bytes} bytes of fast memory beyond its limit are in use by readers that have \
+                 not ended"
+            ),
             Error::Configuration(line) => f.write_str(line),
         }
     }

@@ -165,22 +165,22 @@ impl<M: Memory> Store<M> {
         arenas.budget(slowest).used() > many && arenas.used(slowest) > many
     }
 
+    /// How many nodes are retired and not freed yet.
+    pub fn retired(&self) -> usize {
+        let retired = self.stripes.iter().map(|stripe| stripe.waiting.count());
+        retired.sum()
+    }
+
     /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The
     /// calling thread is not pinned, or it would wait for itself. Others may be pinned and off
     /// their cores, so this waits a little.
     #[cold]
     pub fn reclaimed(&self) -> bool {
-        let retired = || {
-            self.stripes
-                .iter()
-                .map(|stripe| stripe.waiting.count())
-                .sum::<usize>()
-        };
-        let before = retired();
+        let before = self.retired();
         before > 0
             && (0..64).any(|attempt| {
-                self.pin().flush();
-                let freed = retired() < before;
+                self.domain.collect_all();
+                let freed = self.retired() < before;
                 if !freed {
                     pause(attempt);
                 }

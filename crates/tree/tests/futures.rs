@@ -154,7 +154,7 @@ fn finish<F: Future>(future: F) -> F::Output {
 fn move_a_leaf(placed: &dyn Placed, turn: u64) {
     let mut leaf = None;
     let mut left = turn % 50;
-    placed.each_leaf(&mut |seen| {
+    placed.each_leaf(&[], &mut |seen| {
         leaf = Some((seen.fence.to_bytes(), seen.tier.is_fast()));
         left = left.saturating_sub(1);
         match left {

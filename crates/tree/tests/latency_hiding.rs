@@ -177,7 +177,7 @@ fn a_walk_over_leaves_prefetches_them() {
     for (name, placed) in walks {
         let mut leaves = 0;
         let counts = counted(|| {
-            placed.each_leaf(&mut |_| {
+            placed.each_leaf(&[], &mut |_| {
                 leaves += 1;
                 ControlFlow::Continue(())
             });

@@ -107,7 +107,7 @@ fn thousands_of_layers_need_no_stack() {
             .eq((0..LAYERS as u64).rev())
     );
     let mut leaves = 0;
-    map.placed().each_leaf(&mut |_| {
+    map.placed().each_leaf(&[], &mut |_| {
         leaves += 1;
         ControlFlow::Continue(())
     });
@@ -152,7 +152,7 @@ fn one_boundary_goes_through_all_layers() {
     }
     // Fast leaves are met from anywhere on, but for those that have to stay; and no others.
     let mut all = Vec::new();
-    placed.each_leaf(&mut |leaf: LeafRef<'_>| {
+    placed.each_leaf(&[], &mut |leaf: LeafRef<'_>| {
         all.push((leaf.fence.to_bytes(), leaf.tier.is_fast()));
         ControlFlow::Continue(())
     });

@@ -204,8 +204,8 @@ impl Walk for FakeRecords {
         }
     }
 
-    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        for n in 0..self.heats.len() {
+    fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        for n in KeyBytes::from(from).word() as usize..self.heats.len() {
             if self.with_leaf(n, &mut *visit).is_break() {
                 return;
             }

@@ -214,7 +214,7 @@ impl Mover {
         let slots = fill.limit / slot_bytes;
         let kept = scale.reserve(slots, slot_bytes, self.policy.config.reserve) as isize;
         let slack = scale.slack(kept);
-        slack > 0 && (slots - fill.used / slot_bytes) as isize <= kept - slack
+        slack > 0 && slots as isize - (fill.used / slot_bytes) as isize <= kept - slack
     }
 
     /// Demotes victims that are not stale, and reclaims their memory.

@@ -27,7 +27,7 @@ impl Worker for Cooler {
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
         let sidle = &*self.sidle;
         let _alone = lock(&sidle.scan);
-        tree.each_leaf(&mut |leaf| {
+        tree.each_leaf(&[], &mut |leaf| {
             // A cold leaf's line is not dirtied for nothing.
             let halved = |heat: u16| (heat > 0).then_some(heat / 2);
             let _ = leaf

@@ -258,7 +258,7 @@ fn a_strain_ends_between_the_watermarks_and_averages() {
     let (sidle, tree) = (sidle(), strained_tree());
     // 53 of 64 leaves are cool: more than 82 %, so that the third turn of the loop is the first to
     // find them cold. The others are hot and slow.
-    tree.each_leaf(&mut |leaf| {
+    tree.each_leaf(&[], &mut |leaf| {
         let heat = if leaf.address < 53 { 8 } else { 200 };
         leaf.heat.store(heat, Ordering::Relaxed);
         ControlFlow::Continue(())

@@ -35,7 +35,7 @@ impl Trigger {
         let thresholds = sidle.thresholds.load();
         let l_demote = sidle.params.load().l_demote;
         let mut found = Histogram::default();
-        tree.each_leaf(&mut |leaf| {
+        tree.each_leaf(&[], &mut |leaf| {
             let heat = leaf.heat.load(Ordering::Relaxed);
             found.add(heat);
             let name = || NodeKey::leaf(leaf.fence.to_bytes());

@@ -99,8 +99,8 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
         self.store.fill(tier)
     }
 
-    fn each_leaf(&self, visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.sweep(&[], false, visit);
+    fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        self.sweep(from, false, visit);
     }
 
     fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {

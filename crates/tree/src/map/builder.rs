@@ -72,7 +72,7 @@ impl<M> Builder<M> {
     }
 
     /// The most bytes of fast memory, tables included. Never exceeded: nodes beyond it are in slow
-    /// memory.
+    /// memory. [`Map::set_fast_memory`] changes it while the map is in use.
     pub fn fast_memory(mut self, bytes: usize) -> Self {
         self.fast.limit = Some(bytes);
         self
@@ -194,15 +194,14 @@ fn arenas(fast: Wanted, slow: Wanted, reach: usize) -> Result<(Arenas, bool), Er
         let line = "a map in two tiers needs a limit of its fast memory";
         return Err(Error::Configuration(line.into()));
     }
-    let tier = |wanted: Wanted| TierConfig {
-        limit: wanted.limit.unwrap_or(NO_LIMIT),
-        nodes: wanted.nodes,
-    };
+    let tier = |wanted: Wanted| TierConfig::new(wanted.limit.unwrap_or(NO_LIMIT), wanted.nodes);
     let mut config = ArenasConfig::growing();
     config.tiers = match is_tiered {
         true => vec![tier(fast), tier(slow)],
         false => vec![tier(fast)],
     };
+    // For [`Map::set_fast_memory`].
+    config.tiers[0].most = NO_LIMIT;
     config.reach = reach;
     Ok((Arenas::new(&config)?, is_tiered))
 }

@@ -21,6 +21,7 @@ mod collect;
 mod core;
 mod entry;
 mod make;
+mod resize;
 mod shared;
 
 use std::borrow::Borrow;

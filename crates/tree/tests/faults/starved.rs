@@ -210,7 +210,7 @@ impl Worker for Sleepy {
     }
 
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
-        tree.each_leaf(&mut |_| {
+        tree.each_leaf(&[], &mut |_| {
             let _pinned = self.domain.pin();
             self.asleep.send(()).unwrap();
             let _ = self.awake.recv();

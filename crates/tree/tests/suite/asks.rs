@@ -37,7 +37,7 @@ pub fn ask(placed: &dyn Placed, leaf: NodeKey, question: u64, draw: &mut Draw) {
             let fast = placed.fill(TierId::FAST);
             assert!(fast.ratio() >= 0.0);
         }
-        5 => placed.each_leaf(&mut some),
+        5 => placed.each_leaf(&[], &mut some),
         6 => placed.each_fast_leaf(&leaf.key, &mut some),
         7 => placed.each_fast_leaf(&[], &mut some),
         8..11 => {
@@ -66,7 +66,7 @@ pub fn ask(placed: &dyn Placed, leaf: NodeKey, question: u64, draw: &mut Draw) {
         _ => {
             // Once the guard is gone, anything may lie there.
             let mut addresses = Vec::new();
-            placed.each_leaf(&mut |leaf| {
+            placed.each_leaf(&[], &mut |leaf| {
                 addresses.push(leaf.address);
                 some(leaf)
             });

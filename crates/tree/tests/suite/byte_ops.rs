@@ -194,7 +194,7 @@ pub fn ends_well<T: ByteMap>(map: &T, model: &Model, placing: &Placing) {
         assert_eq!(map.stats().above_boundary, 0);
     }
     let placed = map.placed();
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         let fence = leaf.fence.to_bytes();
         assert_eq!(placed.fence_at(leaf.address), Some(fence));
         ControlFlow::Continue(())

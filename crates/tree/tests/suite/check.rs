@@ -55,7 +55,7 @@ pub fn structure<T: TestMap>(map: &T, placing: &Placing) {
     assert_eq!(root.fast + root.slow, roots, "{stats:?}");
 
     let (mut fast, mut slow, mut fences) = (0, 0, Vec::new());
-    map.placed().each_leaf(&mut |leaf| {
+    map.placed().each_leaf(&[], &mut |leaf| {
         *(if leaf.tier.is_fast() {
             &mut fast
         } else {

@@ -44,7 +44,8 @@ fn run(map: &impl TestMap, draw: &mut Draw, key: impl Fn(&mut Draw) -> u64, stop
             map.placed().reclaim();
         }
         if draw.once_in(256) {
-            map.placed().each_leaf(&mut |_| ControlFlow::Continue(()));
+            map.placed()
+                .each_leaf(&[], &mut |_| ControlFlow::Continue(()));
         }
     }
     for _ in 0..OVERTIME {

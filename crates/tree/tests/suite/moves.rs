@@ -13,7 +13,7 @@ use super::{TestMap, check, placing, rooms};
 /// Address and heat of each leaf, by its fence.
 fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, (usize, u16)> {
     let mut leaves = BTreeMap::new();
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         leaves.insert(
             leaf.fence.to_bytes(),
             (leaf.address, leaf.heat.load(Relaxed)),
@@ -31,7 +31,7 @@ pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
     map.bulk_load(model.clone()).unwrap();
     let placed = map.placed();
     let mut next = 0;
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         next += 1;
         leaf.heat.store(next, Relaxed);
         ControlFlow::Continue(())

@@ -9,7 +9,7 @@ use super::draw::Draw;
 /// The fences of all leaves, in order.
 pub fn fences(placed: &dyn Placed) -> Vec<KeyBytes> {
     let mut fences = Vec::new();
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         fences.push(leaf.fence.to_bytes());
         ControlFlow::Continue(())
     });
@@ -19,7 +19,7 @@ pub fn fences(placed: &dyn Placed) -> Vec<KeyBytes> {
 /// The root, found from the first leaf upwards.
 pub fn root(placed: &dyn Placed) -> NodeKey {
     let mut node = None;
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         node = Some(NodeKey::leaf(leaf.fence.to_bytes()));
         ControlFlow::Break(())
     });

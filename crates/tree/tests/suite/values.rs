@@ -741,7 +741,7 @@ pub fn a_string_is_not_taken_for_a_leaf<T: ValueMap>() {
     }
     let placed = map.placed();
     let mut leaves = BTreeMap::new();
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         leaves.insert(leaf.address, leaf.fence.to_bytes());
         ControlFlow::Continue(())
     });

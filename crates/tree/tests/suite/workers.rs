@@ -48,7 +48,7 @@ fn request<T: TestMap>(map: &T, draw: &mut Draw, hot: &Range<u64>) {
 /// Which share of the leaves inside and outside of `hot` are fast.
 fn fast_shares<T: TestMap>(placed: &dyn Placed, hot: &Range<u64>) -> (f64, f64) {
     let mut counts = [[0usize; 2]; 2];
-    placed.each_leaf(&mut |leaf| {
+    placed.each_leaf(&[], &mut |leaf| {
         counts[usize::from(hot.contains(&T::key_of(&leaf.fence.to_bytes())))]
             [usize::from(leaf.tier.is_fast())] += 1;
         ControlFlow::Continue(())
@@ -254,7 +254,9 @@ impl Worker for Clumsy {
 
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
         tree.promote_path(names::fences(tree)[0].clone());
-        tree.each_leaf(&mut |leaf| panic!("dropped the leaf at {}", leaf.fence.to_bytes().word()));
+        tree.each_leaf(&[], &mut |leaf| {
+            panic!("dropped the leaf at {}", leaf.fence.to_bytes().word())
+        });
         Next::WhenWoken
     }
 }
