@@ -63,8 +63,8 @@ pub trait Walk: Send + Sync {
     /// How full a tier is.
     fn fill(&self, tier: TierId) -> Fill;
 
-    /// Visits the leaves whose fence is `from` or greater, in key order. A leaf that splits or moves
-    /// meanwhile is seen once or twice.
+    /// Visits the leaves whose fence is `from` or greater, in key order. A leaf that splits or
+    /// moves meanwhile is seen once or twice.
     fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
 
     /// Visits the fast leaves whose fence is `from` or greater, in key order. The walk enters fast

@@ -75,8 +75,8 @@ struct Tier {
 }
 
 /// The memory of one tree: an arena for each tier, side by side in one reserved address range.
-/// Committed bytes never exceed a tier's limit, unless that is lowered; freed memory stays mapped, so a stale read never
-/// faults.
+/// Committed bytes never exceed a tier's limit, unless that is lowered. Freed memory stays mapped,
+/// so a stale read never faults.
 pub struct Arenas {
     range: Addresses,
     span: Range<usize>,

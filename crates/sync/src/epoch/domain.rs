@@ -95,8 +95,8 @@ impl Domain {
         }
     }
 
-    /// As [`collect`](Self::collect), with what other threads have deferred and keep until they have
-    /// more of it: threads that are idle, too.
+    /// As [`collect`](Self::collect), with calls that other threads have deferred and would keep
+    /// until they have more of them: idle threads, too.
     pub fn collect_all(&self) {
         self.core().garbage().seal_all();
         self.collect();

@@ -1,8 +1,8 @@
 //! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has
 //! yet to seal.
 //!
-//! Others read [`Slot::holds_back`], release what [`Mine::hold`] counted, and may empty the bag; all
-//! else belongs to the thread whose slot it is, which reaches it through [`Mine`].
+//! Others read [`Slot::holds_back`], release what [`Mine::hold`] counted, and may empty the bag.
+//! All else belongs to the thread whose slot it is, which reaches it through [`Mine`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

@@ -1,9 +1,10 @@
 //! The addresses of a tree: one reserved range, with a part for each tier.
 //!
-//! A tier with a limit has addresses for all of it. A tier without one has twice as many as the
-//! machine has memory, and so has one whose limit may be raised without bounds, while the arenas of this process leave half of its addresses free. Beyond
-//! that, and where the system refuses (`ulimit -v`, 32 bits), it has fewer. Reserved addresses
-//! cost no memory, but no other mapping can have them.
+//! A tier with a limit has addresses for all of it. A tier without one, or whose limit may be
+//! raised without bounds, has twice as many as the machine has memory, while the arenas of this
+//! process leave half of its addresses free. Beyond that, and where the system refuses
+//! (`ulimit -v`, 32 bits), it has fewer. Reserved addresses cost no memory, but no other mapping
+//! can have them.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
