@@ -147,6 +147,36 @@ fn neighbours_share_a_row() {
 }
 
 /// Where there is no memory for a smaller one, a row stays until its last record goes.
+/// A pack whose node goes takes the node's place, where other keys lead to it, too. Scans that have
+/// walked to it before used to show these out of order.
+#[test]
+fn a_scan_stays_in_order_when_a_pack_moves_up() {
+    let map: Art<u64, u64> = slow(1 << 20);
+    for (left, other) in [(4, 2), (4, 259), (0x200, 2), (0x200, 0x201)] {
+        // A leaf and a pack below one node; `spare` makes them part.
+        let spare = left ^ 1;
+        let keys = [left, spare, 257, 258];
+        for key in keys {
+            map.insert(&key, key).unwrap();
+        }
+        map.remove(&spare);
+        let mut shown = Vec::new();
+        map.scan(&0, usize::MAX, |key, _| {
+            if shown.is_empty() {
+                map.remove(&left);
+                map.insert(&other, other).unwrap();
+            }
+            shown.push(key);
+            ControlFlow::Continue(())
+        });
+        assert!(shown.is_sorted(), "{left} left, {other} came: {shown:?}");
+        assert!(map.iter().map(|(key, _)| key).is_sorted());
+        assert_eq!(map.len(), 3, "the new one is found: {other}");
+        assert_eq!(map.get(&other), Some(other));
+        map.clear();
+    }
+}
+
 #[test]
 fn a_row_that_cannot_shrink_stays() {
     let map: Art<u64, u64> = slow(16 * rooms::CHUNK);

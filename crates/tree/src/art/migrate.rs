@@ -203,8 +203,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         match old {
             LockedTip::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
             LockedTip::Pack(old) => {
-                let records = old.records().all();
-                LockedTip::Pack(to.claim_pack(self.base, &records, heat, guard))
+                let (depth, records) = (old.records().depth(), old.records().all());
+                LockedTip::Pack(to.claim_pack(self.base, depth, &records, heat, guard))
             }
             LockedTip::Row(old) => {
                 let (row, records) = (old.row(), old.records());

@@ -13,7 +13,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{
-    AT_END, Few, Link, LockedTip, PACKED, Pack, Position, Reach, Row, Step, Tip, number,
+    AT_END, Few, Link, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Row, Step, Tip, number,
 };
 use super::pop::Ends;
 use super::tree::{Inner, Parent, Root, Tree};
@@ -310,7 +310,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let first = number(least);
                 held.records()
                     .each(|at, value| few.push((first + u64::from(at), value)));
-                drop(fresh.link.claim_pack(self.base, &few, heat, guard));
+                let link = fresh.link;
+                drop(link.claim_pack(self.base, ROW_DEPTH, &few, heat, guard));
             }
         }
         self.replace(parent, LockedTip::Row(held), fresh, guard);

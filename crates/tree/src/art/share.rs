@@ -19,7 +19,7 @@ use super::node::{
 use super::tree::{LockedParent, Parent, Tree, common};
 use crate::value::Change;
 
-/// A pack that has no room, as of a version.
+/// A pack that can't take a new record, as of a version.
 struct Full<'g> {
     pack: Pack<'g>,
     seen: Snapshot<'g, Few>,
@@ -39,9 +39,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         let Site {
             parent,
+            depth,
             level,
             guard,
-            ..
         } = site;
         let fresh = self.fresh_pack(self.new_tip(&parent, Tip::Leaf(leaf), level))?;
         let parent = parent.upgrade()?;
@@ -52,7 +52,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ];
         records.sort_unstable();
         let heat = leaf.heat().load(Relaxed);
-        drop(fresh.link.claim_pack(self.base, &records, heat, guard));
+        let link = fresh.link;
+        drop(link.claim_pack(self.base, depth, &records, heat, guard));
         self.swap(parent, LockedTip::Leaf(locked), fresh, guard);
         Ok(None)
     }
@@ -72,17 +73,50 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let before = self.change_in_pack(pack, insert.key, insert.change, site.guard)?;
             return Ok(Some(before));
         }
-        if common(&pack.key().to_be_bytes(), insert.key) < site.depth {
+        let same = common(&pack.key().to_be_bytes(), insert.key);
+        if same < site.depth {
             return insert.carefully();
         }
         if held.len() == PACKED {
             return self.spread(insert, site, Full { pack, seen, held });
+        }
+        if same < seen.get(Few::depth)? {
+            return self.take_in(insert, site, Full { pack, seen, held });
         }
         let locked = pack.upgrade(seen)?;
         locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
         self.note(Tip::Pack(pack), Access::Insert, site.guard);
+        Ok(None)
+    }
+
+    /// Puts a pack in the place of one that has room, but not for a key that does not share all the
+    /// bytes that led to it at first.
+    #[cold]
+    fn take_in<C: Change>(
+        &self,
+        insert: &mut Insert<'_, C>,
+        Site {
+            parent,
+            depth,
+            level,
+            guard,
+        }: Site<'_, R>,
+        old: Full<'_>,
+    ) -> Put {
+        let tip = Tip::Pack(old.pack);
+        let fresh = self.fresh_pack(self.new_tip(&parent, tip, level))?;
+        let parent = parent.upgrade()?;
+        let locked = old.pack.upgrade(old.seen)?;
+        let new = (number(insert.key), insert.made());
+        let mut records = [new; PACKED];
+        records[1..=old.held.len()].copy_from_slice(&old.held);
+        let records = &mut records[..=old.held.len()];
+        records.sort_unstable();
+        let (link, heat) = (fresh.link, old.pack.heat().load(Relaxed));
+        drop(link.claim_pack(self.base, depth, records, heat, guard));
+        self.swap(parent, LockedTip::Pack(locked), fresh, guard);
         Ok(None)
     }
 
@@ -144,7 +178,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     for (to, record) in held.iter_mut().zip(group) {
                         *to = (record.0, value_of(record));
                     }
-                    drop(link.claim_pack(self.base, &held[..group.len()], heat, guard));
+                    let held = &held[..group.len()];
+                    drop(link.claim_pack(self.base, branch + 1, held, heat, guard));
                 }
             }
             body.insert(1 + Position::from(byte(&group[0])), link);

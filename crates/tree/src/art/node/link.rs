@@ -304,12 +304,13 @@ impl Link {
     pub fn claim_pack<'g>(
         self,
         base: Base,
+        depth: usize,
         records: &[Record],
         heat: u16,
         pinned: impl Into<Pinned<'g>>,
     ) -> LockedPack<'g> {
         self.forget_versions(base);
-        self.pack(base, pinned).write(records, heat)
+        self.pack(base, pinned).write(depth, records, heat)
     }
 
     /// A slot may have been a leaf before, whose words are no versions: they begin anew, as the

@@ -1,13 +1,18 @@
 //! A pack: two or three records whose paths have not diverged yet, in one cache line.
 //!
 //! ```text
-//!  0  version     8  heat u16 · count u16     16  keys[3]     40  values[3]     64 bytes
+//!  0  version   8  heat u16 · count u16 · depth u16   16  keys[3]   40  values[3]   64 bytes
 //! ```
 //!
 //! With single leaves, a third of random records hang below nodes of two or three, which cost one
 //! more miss each, and half of the leaf's memory again. Keys are numbers, ordered as their bytes,
 //! ascending. Every key that leads to a pack belongs into it, so its records share at least the
 //! path as their prefix.
+//!
+//! The path gets shorter when the node above the pack is left with no other entry, and goes. A key
+//! that only then leads to the pack takes a new one: the old one may be among the links that a scan
+//! has walked to and not shown yet, and has to stay between its neighbours of that moment. So a
+//! pack knows its `depth`: how many bytes led to it at first.
 //!
 //! The version guards everything but the heat. A key that is read without a version still begins
 //! with the pack's path: only such keys are ever written.
@@ -41,7 +46,8 @@ struct Head {
 pub struct Few {
     heat: AtomicU16,
     count: AtomicU16,
-    _pad: [AtomicU16; 2],
+    depth: AtomicU16,
+    _pad: AtomicU16,
     keys: [AtomicU64; PACKED],
     values: [AtomicU64; PACKED],
 }
@@ -68,10 +74,12 @@ impl<'g> Pack<'g> {
         Pack { records }
     }
 
-    /// Makes a pack of records in ascending order of keys. The memory is not shared yet.
-    pub(super) fn write(self, records: &[Record], heat: u16) -> LockedPack<'g> {
+    /// Makes a pack of records in ascending order of keys, to which `depth` bytes lead. The memory
+    /// is not shared yet.
+    pub(super) fn write(self, depth: usize, records: &[Record], heat: u16) -> LockedPack<'g> {
         let held = self.records.claim();
         held.heat.store(heat, Relaxed);
+        held.depth.store(depth as u16, Relaxed);
         held.put(records);
         LockedPack { pack: self, held }
     }
@@ -175,6 +183,13 @@ impl Few {
     #[inline(always)]
     pub fn count(&self) -> usize {
         usize::from(self.count.load(Relaxed)).min(PACKED)
+    }
+
+    /// The bytes that its records have in common with every key that it takes: all that led to it
+    /// when it was made.
+    #[inline(always)]
+    pub fn depth(&self) -> usize {
+        usize::from(self.depth.load(Relaxed))
     }
 
     /// The index of a key's value, if there is a record.
@@ -283,12 +298,13 @@ mod tests {
         let address = std::ptr::from_ref(&*slot).expose_provenance();
         // SAFETY: memory of a pack's size, and nobody else's.
         let pack = unsafe { Pack::at(address) };
-        let locked = pack.write(&[(3, 30), (7, 70)], 5);
+        let locked = pack.write(6, &[(3, 30), (7, 70)], 5);
         locked.insert(5, 50);
         locked.place(7).unwrap().store(71, Relaxed);
         assert_eq!(locked.records().all()[..], [(3, 30), (5, 50), (7, 71)]);
         drop(locked);
         assert_eq!(pack.heat().load(Relaxed), 5);
+        assert_eq!(pack.read().unwrap().get(Few::depth), Ok(6));
         assert_eq!(
             (pack.key(), Pack::probe(address, address + 64)),
             (3, Some(3))
