@@ -54,7 +54,7 @@ const BLOCK: usize = {
     }
 };
 
-/// A tier with less free memory than this, beyond as much again as is used, keeps it.
+/// A tier with less slack than this keeps it: [`Tier::slack`].
 const MIN_SLACK: usize = 256 << 10;
 
 struct Tier {
@@ -177,11 +177,16 @@ impl Arenas {
         let class = class_of(size);
         poison::hide(address..address + slot_size(size));
         let offset = address - this.span.start;
-        if this.bypass.load(Relaxed) && lock(&this.chunks).bypasses(offset) {
-            this.caches.pass(class);
-            self.put(tier, class, &[address]);
-        } else if this.caches.push(class, address) {
-            self.put(tier, class, &this.caches.shed(class));
+        if this.bypass.load(Relaxed) {
+            let mut chunks = lock(&this.chunks);
+            if chunks.bypasses(offset) {
+                this.caches.pass(class);
+                return self.put(tier, &mut chunks, class, &[address]);
+            }
+        }
+        if this.caches.push(class, address) {
+            let slots = this.caches.shed(class);
+            self.put(tier, &mut lock(&this.chunks), class, &slots);
             self.drain_if_slack(tier);
         }
     }
@@ -444,6 +449,10 @@ impl Arenas {
             self.commit(id, &mut chunks, class)?;
             slots = chunks.take(class, thread_caches::batch(class));
         }
+        if tier.bypass.load(Relaxed) && tier.slack() < MIN_SLACK {
+            chunks.end_drain();
+            tier.bypass.store(chunks.any_bypass(), Relaxed);
+        }
         drop(chunks);
         for slot in &mut slots {
             *slot += tier.span.start;
@@ -516,9 +525,8 @@ impl Arenas {
         }
     }
 
-    fn put(&self, id: TierId, class: usize, slots: &[usize]) {
+    fn put(&self, id: TierId, chunks: &mut Chunks, class: usize, slots: &[usize]) {
         let tier = &self.tiers[id.index()];
-        let mut chunks = lock(&tier.chunks);
         for slot in slots {
             if let Some((offset, bytes)) = chunks.put(class, slot - tier.span.start) {
                 self.decommit(id, offset, bytes);
@@ -529,12 +537,12 @@ impl Arenas {
     }
 
     /// Where most of what is committed is free, empties the thread caches and lets slots bypass
-    /// them: a cached slot keeps its whole chunk committed.
+    /// them: a cached slot keeps its whole chunk committed. That lasts until one more chunk is
+    /// needed, or most of the memory is used again.
     #[cold]
     fn drain_if_slack(&self, id: TierId) {
         let tier = &self.tiers[id.index()];
-        let slack = tier.budget.used().saturating_sub(2 * tier.caches.used());
-        if slack < MIN_SLACK {
+        if tier.slack() < MIN_SLACK {
             return;
         }
         let mut chunks = lock(&tier.chunks);
@@ -549,7 +557,8 @@ impl Arenas {
     fn flush(&self, id: TierId) {
         for (class, slots) in self.tiers[id.index()].caches.drain() {
             if !slots.is_empty() {
-                self.put(id, class, &slots);
+                let chunks = &self.tiers[id.index()].chunks;
+                self.put(id, &mut lock(chunks), class, &slots);
             }
         }
     }
@@ -563,6 +572,13 @@ impl Drop for Arenas {
 }
 
 impl Tier {
+    /// Bytes of free memory that it has committed, beyond as much again as is used. Takes a look at
+    /// each thread's count.
+    fn slack(&self) -> usize {
+        let used = self.caches.used();
+        self.budget.used().saturating_sub(2 * used)
+    }
+
     /// Commits what is charged.
     fn commit(&self, range: &Reservation, offset: usize, bytes: usize) -> Result<(), Limit> {
         match self.commit_faults.is_due() || range.commit(offset, bytes).is_err() {

@@ -65,7 +65,7 @@ pub struct Chunks {
     pages: [usize; CLASSES],
     /// How many chunks are compaction candidates.
     leaving: usize,
-    /// Whether no thread caches slots of any chunk, until one more chunk is needed.
+    /// Whether no thread caches slots of any chunk.
     draining: bool,
     /// Whether candidates are there to be emptied for a lower limit: no slot comes from them.
     evacuating: bool,
@@ -142,7 +142,7 @@ impl Chunks {
 
     /// Memory is committed at reserved addresses: makes it a chunk for slots of `class`.
     pub fn add(&mut self, class: usize, offset: usize, bytes: usize) {
-        self.draining = false;
+        self.end_drain();
         let slots = bytes / size_of_class(class);
         let (first, pages) = ((offset / PAGE) as u32, (bytes / PAGE) as u32);
         let chunk = Some(Chunk {
@@ -285,10 +285,15 @@ impl Chunks {
         chosen
     }
 
-    /// From now on slots of all chunks bypass the thread caches, until one more chunk is needed.
-    /// Returns whether that is new.
+    /// From now on slots of all chunks bypass the thread caches, until the drain ends or one more
+    /// chunk is needed. Returns whether that is new.
     pub fn begin_drain(&mut self) -> bool {
         !std::mem::replace(&mut self.draining, true)
+    }
+
+    /// Only slots of compaction candidates bypass the thread caches from now on.
+    pub fn end_drain(&mut self) {
+        self.draining = false;
     }
 
     /// Whether slots of any chunk bypass the thread caches.

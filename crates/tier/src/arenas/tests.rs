@@ -292,6 +292,39 @@ fn an_emptied_tier_gives_its_memory_back() {
     }
 }
 
+/// Every free used to lock the chunks until a chunk was added, which a tier that has enough of them
+/// never does.
+#[test]
+fn a_tier_whose_memory_is_used_again_drains_no_longer() {
+    let arenas = small(2 << 20, 2 << 20);
+    let (caches, class) = (&arenas.tiers[0].caches, class_of(1024));
+    // How many of some slots that are given back no thread caches.
+    let uncached = |slots: &[NonNull<u8>]| {
+        arenas.trim();
+        slots.iter().for_each(|&slot| free(&arenas, slot, 1024));
+        let cached = std::iter::from_fn(|| caches.pop(class)).count();
+        slots.len() - cached
+    };
+    let mut slots = fill(&arenas, TierId::FAST, 1024);
+    let full = arenas.budget(TierId::FAST).used();
+    // Three of four everywhere, so that each chunk stays.
+    let mut gone = Vec::new();
+    for at in (0..slots.len()).rev().filter(|at| at % 4 != 0) {
+        gone.push(slots.swap_remove(at));
+    }
+    gone.into_iter().for_each(|slot| free(&arenas, slot, 1024));
+    assert!(arenas.tiers[0].slack() >= MIN_SLACK);
+    assert_eq!(uncached(&slots.split_off(slots.len() - 4)), 4, "it drains");
+    let allocate = || arenas.allocate(TierId::FAST, 1024).unwrap();
+    while arenas.tiers[0].slack() >= MIN_SLACK {
+        slots.push(allocate());
+    }
+    // Until slots come from the chunks once more.
+    slots.extend(std::iter::repeat_with(allocate).take(32));
+    assert_eq!(arenas.budget(TierId::FAST).used(), full, "no chunk more");
+    assert_eq!(uncached(&slots.split_off(slots.len() - 4)), 0);
+}
+
 #[test]
 fn a_tier_without_a_limit_takes_memory_by_need() {
     let mut config = ArenasConfig::two_tiers(1 << 20, NO_LIMIT);
