@@ -270,17 +270,10 @@ impl Runner<'_> {
             ..Outcome::default()
         };
         outcome.set_rounds(rounds.iter().map(|step| step.ops_per_s).collect());
-        let percentile = |at: usize| {
-            let all: Vec<_> = rounds
-                .iter()
-                .map(|step| step.percentiles_ns[at] as f64)
-                .collect();
-            median(&all).unwrap_or(0.0) as u64
-        };
-        outcome.p50_ns = percentile(0);
-        outcome.p90_ns = percentile(1);
-        outcome.p99_ns = percentile(2);
-        outcome.p999_ns = percentile(3);
+        outcome.set_percentiles([0, 1, 2, 3].map(|at| {
+            let all = rounds.iter().map(|step| step.percentiles_ns[at] as f64);
+            median(&all.collect::<Vec<_>>()).unwrap_or(0.0) as u64
+        }));
         Figures {
             outcome,
             huge_page_bytes: in_huge_pages,

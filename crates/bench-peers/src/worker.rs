@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use timberline_bench::report::{latencies, percentiles};
 use timberline_bench::workload::{KeySpace, Op, load_order};
 
 use crate::check::check;
@@ -232,15 +233,15 @@ impl<I: Index<T::Key>, T: Keys> Contender for Held<I, T> {
 
 impl Step {
     fn of(parts: &[Part]) -> Step {
-        let mut latencies = nanos();
+        let mut all = latencies();
         for part in parts {
-            latencies.add(&part.latencies).expect("same bounds");
+            all.add(&part.latencies).expect("same bounds");
         }
         let rates = parts.iter().filter(|part| part.seconds > 0.0);
         Step {
             ops_per_s: rates.map(|part| part.ops as f64 / part.seconds).sum(),
             seconds: parts.iter().map(|part| part.seconds).fold(0.0, f64::max),
-            percentiles_ns: [0.5, 0.9, 0.99, 0.999].map(|q| latencies.value_at_quantile(q)),
+            percentiles_ns: percentiles(&all),
             ..Step::default()
         }
     }
@@ -263,7 +264,7 @@ impl Part {
         Part {
             ops: 0,
             seconds: 0.0,
-            latencies: nanos(),
+            latencies: latencies(),
             wrong: 0,
         }
     }
@@ -315,11 +316,6 @@ impl Part {
         };
         self.wrong += u64::from(!right);
     }
-}
-
-/// An empty histogram of latencies up to 10 s.
-fn nanos() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The benchmark: workloads and traces, placements compared side by side, and the report.
 
+mod bad_input;
 pub mod bound;
 pub mod eval;
 pub mod live;
@@ -10,3 +11,5 @@ pub mod run;
 pub mod substrate;
 pub mod trace;
 pub mod workload;
+
+pub use bad_input::BadInput;

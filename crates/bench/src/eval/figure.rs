@@ -1,11 +1,11 @@
 //! A published figure, and the runs that we draw ours from.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::claim::Claim;
 use super::quantity::Quantity;
+use crate::BadInput;
 use crate::names::unknown;
-use crate::run::BadPlan;
 use crate::run::Setting;
 
 /// How a figure is drawn.
@@ -35,18 +35,19 @@ impl View {
 }
 
 /// One of a figure's runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Run {
     /// The panel of the run.
     pub panel: String,
     /// The run's category within the panel.
     pub category: String,
     /// The setting of the run.
+    #[serde(skip)]
     pub setting: Setting,
 }
 
 /// A published figure, or a question of our own.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Figure {
     /// Its name on the command line: the number in its paper, or a word.
     pub id: &'static str,
@@ -57,11 +58,13 @@ pub struct Figure {
     /// How we make ours, and the necessary differences.
     pub about: &'static str,
     /// Its views, drawn one after the other.
+    #[serde(skip_serializing)]
     pub views: Vec<View>,
     /// Its runs. The runs of a panel are adjacent.
     #[serde(skip)]
     pub runs: Vec<Run>,
     /// The published claims about its runs.
+    #[serde(skip_serializing)]
     pub claims: Vec<Claim>,
     /// Why it cannot be made without a file that is not given, if so.
     pub missing: Option<&'static str>,
@@ -86,7 +89,7 @@ impl Figure {
 ///
 /// # Errors
 /// A name that matches no figure: one line that lists all.
-pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, BadPlan> {
+pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, BadInput> {
     let known: Vec<_> = figures.iter().map(|figure| figure.id).collect();
     let fits = |id: &str, wanted: &str| {
         let rest = id.strip_prefix(wanted);
@@ -97,7 +100,7 @@ pub fn choose(figures: Vec<Figure>, wanted: &[String]) -> Result<Vec<Figure>, Ba
     };
     let is_unknown = |wanted: &&String| !known.iter().any(|id| fits(id, wanted));
     if let Some(name) = wanted.iter().find(is_unknown) {
-        return Err(BadPlan(unknown("figure", name, known)));
+        return Err(BadInput(unknown("figure", name, known)));
     }
     let is_wanted =
         |figure: &Figure| wanted.is_empty() || wanted.iter().any(|it| fits(figure.id, it));

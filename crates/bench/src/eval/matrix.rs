@@ -63,7 +63,7 @@ impl Matrix {
     ///
     /// # Errors
     /// One line about the first run that does not fit.
-    pub fn check(&self, available: u64) -> Result<(), run::BadPlan> {
+    pub fn check(&self, available: u64) -> Result<(), crate::BadInput> {
         self.settings
             .iter()
             .try_for_each(|setting| setting.plan()?.check(available))

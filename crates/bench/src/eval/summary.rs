@@ -67,11 +67,8 @@ struct File<'a> {
 
 #[derive(Serialize)]
 struct FigureInFile<'a> {
-    id: &'a str,
-    title: &'a str,
-    source: &'a str,
-    about: &'a str,
-    missing: Option<&'a str>,
+    #[serde(flatten)]
+    figure: &'a Figure,
     views: Vec<Shown<'a>>,
     verdicts: Vec<Verdict>,
     runs: Vec<RunInFile<'a>>,
@@ -79,8 +76,8 @@ struct FigureInFile<'a> {
 
 #[derive(Serialize)]
 struct RunInFile<'a> {
-    panel: &'a str,
-    category: &'a str,
+    #[serde(flatten)]
+    run: &'a Run,
     #[serde(flatten)]
     kept: Option<&'a CachedRun>,
 }
@@ -89,21 +86,13 @@ impl<'a> FigureInFile<'a> {
     fn of(measured: &'a Measured) -> Self {
         let Measured { figure, runs } = measured;
         let run = |(run, kept): (&'a Run, &'a Option<Arc<CachedRun>>)| RunInFile {
-            panel: &run.panel,
-            category: &run.category,
+            run,
             kept: kept.as_deref(),
         };
+        let views = figure.views.iter();
         FigureInFile {
-            id: figure.id,
-            title: figure.title,
-            source: figure.source,
-            about: figure.about,
-            missing: figure.missing,
-            views: figure
-                .views
-                .iter()
-                .map(|view| shown(measured, *view))
-                .collect(),
+            figure,
+            views: views.map(|view| shown(measured, *view)).collect(),
             verdicts: measured.verdicts(),
             runs: figure.runs.iter().zip(runs).map(run).collect(),
         }

@@ -9,13 +9,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::report::progress::{Levels, MemoryUse, Turn};
-use crate::report::{LevelFill, Sample};
+use crate::report::{LevelFill, Sample, percentiles};
 
 /// Retained samples: at ten a second, half a minute of turns.
 const SAMPLES: usize = 300;
-
-/// The displayed percentiles.
-const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Tree walks take at most one part in this many of the time.
 const WALKS: u32 = 20;
@@ -41,8 +38,8 @@ pub struct Row {
     /// The latest samples; their time counts only this map's turns.
     samples: VecDeque<Sample>,
     memory: MemoryUse,
-    /// The [`QUANTILES`] of its last finished turn.
-    latencies_ns: Option<[u64; QUANTILES.len()]>,
+    /// The [`percentiles`] of its last finished turn.
+    latencies_ns: Option<[u64; 4]>,
     /// `None` if pages are placed, or before the first count.
     levels: Option<Vec<LevelFill>>,
     above_boundary: u64,
@@ -98,8 +95,7 @@ impl Row {
 
     pub fn turn_ends(&mut self, turn: &Turn<'_>, latencies: &Histogram<u64>) {
         self.before += self.began.elapsed().as_secs_f64();
-        let quantiles = QUANTILES.map(|quantile| latencies.value_at_quantile(quantile));
-        self.latencies_ns = (!latencies.is_empty()).then_some(quantiles);
+        self.latencies_ns = (!latencies.is_empty()).then(|| percentiles(latencies));
         self.look(turn);
     }
 

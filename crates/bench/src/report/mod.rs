@@ -23,7 +23,10 @@ mod kernel;
 pub use compare::fill_comparisons;
 pub use machine::Machine;
 pub use progress::{Progress, Silent};
-pub use result::{Bounds, Calibration, LevelFill, Meta, Outcome, Sample, fast_share, median};
+pub use result::{
+    Bounds, Calibration, LevelFill, Meta, Outcome, Sample, fast_share, latencies, median,
+    percentiles,
+};
 pub use written::{Report, check_writable, write_file};
 
 #[cfg(test)]

@@ -298,12 +298,9 @@ impl Outcome {
         self.rounds = rounds;
     }
 
-    /// Sets the percentiles of request latencies, recorded in ns.
-    pub fn set_latencies(&mut self, nanos: &Histogram<u64>) {
-        self.p50_ns = nanos.value_at_quantile(0.5);
-        self.p90_ns = nanos.value_at_quantile(0.9);
-        self.p99_ns = nanos.value_at_quantile(0.99);
-        self.p999_ns = nanos.value_at_quantile(0.999);
+    /// Sets the percentiles of request latencies, ns.
+    pub fn set_percentiles(&mut self, nanos: [u64; 4]) {
+        [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns] = nanos;
     }
 
     /// Sets the lines and charges per request from the counts of `ops` requests, and the fast
@@ -317,6 +314,16 @@ impl Outcome {
         self.waited_ns_per_op = per_op(lines.waited_ps) / 1000.0;
         self.fast_share = fast_share(lines.fast, lines.slow);
     }
+}
+
+/// An empty histogram of latencies up to 10 s, ns.
+pub fn latencies() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds")
+}
+
+/// The 50th, 90th, 99th and 99.9th percentile.
+pub fn percentiles(latencies: &Histogram<u64>) -> [u64; 4] {
+    [0.5, 0.9, 0.99, 0.999].map(|quantile| latencies.value_at_quantile(quantile))
 }
 
 /// Fast lines over all lines fetched, or `None` where nothing was fetched.
@@ -385,7 +392,7 @@ mod tests {
             nanos.record(value).unwrap();
         }
         let mut outcome = Outcome::default();
-        outcome.set_latencies(&nanos);
+        outcome.set_percentiles(percentiles(&nanos));
         assert_eq!(
             (
                 outcome.p50_ns,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::BadPlan;
+use crate::BadInput;
 use crate::workload::Lines;
 
 /// A word: the minimum size of a key or a value, bytes.
@@ -25,11 +25,11 @@ impl Keys {
     ///
     /// # Errors
     /// `bytes` is not 8 to 128.
-    pub fn of_bytes(bytes: usize) -> Result<Keys, BadPlan> {
+    pub fn of_bytes(bytes: usize) -> Result<Keys, BadInput> {
         match bytes {
             WORD => Ok(Keys::Words),
             9..=128 => Ok(Keys::Wide(bytes)),
-            _ => Err(BadPlan(format!("--key-bytes {bytes}: give 8 to 128"))),
+            _ => Err(BadInput(format!("--key-bytes {bytes}: give 8 to 128"))),
         }
     }
 
@@ -92,10 +92,10 @@ impl Form {
     ///
     /// # Errors
     /// `value_bytes` is not 8 to 2048.
-    pub fn new(keys: Keys, value_bytes: usize) -> Result<Form, BadPlan> {
+    pub fn new(keys: Keys, value_bytes: usize) -> Result<Form, BadInput> {
         match value_bytes {
             WORD..=2048 => Ok(Form { keys, value_bytes }),
-            _ => Err(BadPlan(format!(
+            _ => Err(BadInput(format!(
                 "--value-bytes {value_bytes}: give 8 to 2048"
             ))),
         }

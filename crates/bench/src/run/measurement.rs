@@ -11,7 +11,7 @@ use super::request_threads::{Glance, Slice, slice};
 use super::source::Source;
 use super::subject::Subject;
 use crate::report::progress::{Progress, Turn};
-use crate::report::{Outcome, Sample};
+use crate::report::{Outcome, Sample, percentiles};
 use crate::substrate::Substrate;
 
 /// A subject with its measurements so far.
@@ -190,7 +190,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             ..Outcome::default()
         };
         outcome.set_rounds(self.rounds);
-        outcome.set_latencies(&whole.latencies);
+        outcome.set_percentiles(percentiles(&whole.latencies));
         outcome.set_lines(&whole.lines, whole.ops);
         self.subject.describe(&mut outcome);
         if load.requests.move_on() {

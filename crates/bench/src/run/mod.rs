@@ -29,8 +29,7 @@ pub use timberline_research::table;
 pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
 pub use plan::{
-    BadPlan, Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, profile,
-    watermarks,
+    Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, profile, watermarks,
 };
 pub use runner::{Measured, emulated, native};
 #[cfg(test)]

@@ -10,23 +10,12 @@ use timberline_tier::emulator::{CacheSize, Profile};
 
 use super::form::{Form, Keys};
 use super::source::Requests;
+use crate::BadInput;
 use crate::names::{suggestion, unknown};
 use crate::workload::{KeySpace, Tpcc, Workload};
 
 /// The available maps.
 pub const INDEXES: [&str; 3] = ["btree", "art", "masstree"];
-
-/// Bad input. One line that names it and what is possible.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadPlan(pub String);
-
-impl fmt::Display for BadPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadPlan {}
 
 /// The fast-memory budget of a placement.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -43,9 +32,9 @@ impl Budget {
     ///
     /// # Errors
     /// The text has none of these forms.
-    pub fn parse(text: &str) -> Result<Budget, BadPlan> {
+    pub fn parse(text: &str) -> Result<Budget, BadInput> {
         let bad = || {
-            BadPlan(format!(
+            BadInput(format!(
                 "bad budget `{text}`: give a fraction of the tree such as `20%` (above 0, up to 100%), or bytes such \
                  as `64M` or `1.5G`"
             ))
@@ -151,11 +140,11 @@ pub fn count(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// The name is unknown.
-pub fn profile(name: &str) -> Result<Profile, BadPlan> {
+pub fn profile(name: &str) -> Result<Profile, BadInput> {
     const KNOWN: [&str; 5] = ["cxl", "cxl-fpga", "rdma", "us1", "us10"];
     Profile::parse(name).map_err(|unknown| {
         let line = format!("{unknown};{}", suggestion(name, &KNOWN));
-        BadPlan(line.trim_end_matches(';').into())
+        BadInput(line.trim_end_matches(';').into())
     })
 }
 
@@ -163,13 +152,13 @@ pub fn profile(name: &str) -> Result<Profile, BadPlan> {
 ///
 /// # Errors
 /// They are not two percentages in order.
-pub fn watermarks(text: &str) -> Result<(f64, f64), BadPlan> {
+pub fn watermarks(text: &str) -> Result<(f64, f64), BadInput> {
     let percent = |text: &str| text.parse::<f64>().ok().map(|it| it / 100.0);
     let both = text.split_once(':');
     let both = both.and_then(|(low, high)| percent(low).zip(percent(high)));
     let in_order = both.filter(|(low, high)| 0.0 < *low && low < high && *high <= 1.0);
     in_order.ok_or_else(|| {
-        BadPlan(format!(
+        BadInput(format!(
             "bad watermarks `{text}`: give two percents of fast memory, the low one first, such as 85:95"
         ))
     })
@@ -179,13 +168,13 @@ pub fn watermarks(text: &str) -> Result<(f64, f64), BadPlan> {
 ///
 /// # Errors
 /// It is no such size, or outside the emulator's range.
-pub fn cpu_cache(text: &str) -> Result<CacheSize, BadPlan> {
+pub fn cpu_cache(text: &str) -> Result<CacheSize, BadInput> {
     let bytes = match Budget::parse(text) {
         Ok(Budget::Bytes(bytes)) => bytes,
         _ => 0,
     };
     CacheSize::new(bytes).map_err(|_| {
-        BadPlan(format!(
+        BadInput(format!(
             "bad CPU cache `{text}`: give a power of two from 1K to 64M bytes, such as 1M"
         ))
     })
@@ -234,7 +223,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// A name is unknown, or the list is empty.
-pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
+pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadInput> {
     choose("placement", &TABLE.map(|row| row.name), names)
 }
 
@@ -242,7 +231,7 @@ pub fn placements(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
 ///
 /// # Errors
 /// A name is unknown, or the list is empty.
-pub fn indexes(names: &[String]) -> Result<Vec<&'static str>, BadPlan> {
+pub fn indexes(names: &[String]) -> Result<Vec<&'static str>, BadInput> {
     choose("index", &INDEXES, names)
 }
 
@@ -250,15 +239,15 @@ fn choose(
     what: &str,
     known: &[&'static str],
     names: &[String],
-) -> Result<Vec<&'static str>, BadPlan> {
+) -> Result<Vec<&'static str>, BadInput> {
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(BadPlan(unknown(what, name, known.iter().copied())));
+        return Err(BadInput(unknown(what, name, known.iter().copied())));
     }
     let is_named = |known: &&'static str| names.iter().any(|name| name == known);
     let chosen: Vec<_> = known.iter().copied().filter(is_named).collect();
     if chosen.is_empty() {
         let possible = known.join(", ");
-        Err(BadPlan(format!("no {what} given; possible: {possible}")))
+        Err(BadInput(format!("no {what} given; possible: {possible}")))
     } else {
         Ok(chosen)
     }
@@ -290,12 +279,12 @@ impl Plan {
     }
 
     /// Checks that each given setting affects at least one placement.
-    fn check_heeded(&self) -> Result<(), BadPlan> {
+    fn check_heeded(&self) -> Result<(), BadInput> {
         for (option, setting) in self.settings() {
             if !self.placements.iter().any(|name| heeds(name, setting)) {
                 let heeding = TABLE.iter().filter(|row| row.heeds.contains(&setting));
                 let heeding = heeding.map(|row| row.name).collect::<Vec<_>>();
-                return Err(BadPlan(format!(
+                return Err(BadInput(format!(
                     "{option} has no effect on {}: leave it out, or give --placements with one that \
                      heeds it: {}",
                     self.placements.join(", "),
@@ -350,7 +339,7 @@ impl Plan {
     ///
     /// # Errors
     /// One line with the needed and the available amount.
-    pub fn check(&self, available: u64) -> Result<(), BadPlan> {
+    pub fn check(&self, available: u64) -> Result<(), BadInput> {
         self.check_heeded()?;
         let record = |load: &Load| self.record_bytes(load);
         let map = |load: &Load| self.tree_bytes(load) + self.growth(load) as u64;
@@ -359,7 +348,7 @@ impl Plan {
         if self.indexes.contains(&"btree")
             && let Some(load) = self.loads.iter().find(|load| !load.form.has_word_keys())
         {
-            return Err(BadPlan(format!(
+            return Err(BadInput(format!(
                 "btree takes keys of eight bytes: for {} give --index art or masstree",
                 load.form.keys.name()
             )));
@@ -371,19 +360,19 @@ impl Plan {
         if let Some(kernel) = kernel.next()
             && self.nodes.iter().any(Vec::is_empty)
         {
-            return Err(BadPlan(format!(
+            return Err(BadInput(format!(
                 "the placement {kernel} needs two real memory tiers: give --native"
             )));
         }
         if let Budget::Bytes(bytes) = self.budget
             && bytes as u64 > available
         {
-            return Err(BadPlan(format!(
+            return Err(BadInput(format!(
                 "a budget of {bytes} bytes is more than the {available} bytes of free memory"
             )));
         }
         if needed > available {
-            return Err(BadPlan(format!(
+            return Err(BadInput(format!(
                 "{} maps need about {} MiB, and {} MiB are free: lower --records (to {}), or compare fewer \
                  --placements",
                 self.placements.len(),

@@ -11,6 +11,7 @@ use super::index::Index;
 use super::schedule::{Clock, Due, Schedule, Since};
 use super::source::Source;
 use super::threads::side_by_side;
+use crate::report::latencies;
 use crate::workload::{Op, Request};
 use timberline_placement::workers::thread_cpu_time;
 
@@ -264,7 +265,7 @@ impl Slice {
             seconds: 0.0,
             cpu_seconds: 0.0,
             lines: LineCounts::default(),
-            latencies: Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("constant bounds"),
+            latencies: latencies(),
             unanswered: 0,
             lost: 0,
             refused: 0,

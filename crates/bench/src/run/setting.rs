@@ -11,8 +11,9 @@ use timberline_research::table::{self, Kind};
 use timberline_tier::emulator::CacheSize;
 
 use super::form::{Form, Keys};
-use super::plan::{BadPlan, Budget, Load, Plan, indexes, placements};
+use super::plan::{Budget, Load, Plan, indexes, placements};
 use super::source::Requests;
+use crate::BadInput;
 use crate::trace::Trace;
 use crate::workload::{Distribution, KeySpace, Lines, Tpcc, Workload};
 
@@ -118,35 +119,35 @@ pub struct Setting {
     pub seed: u64,
 }
 
-fn line(error: impl fmt::Display) -> BadPlan {
-    BadPlan(error.to_string())
+fn line(error: impl fmt::Display) -> BadInput {
+    BadInput(error.to_string())
 }
 
 /// Checks seconds, named by their option.
-fn seconds(option: &str, seconds: f64, least: f64) -> Result<Duration, BadPlan> {
+fn seconds(option: &str, seconds: f64, least: f64) -> Result<Duration, BadInput> {
     if (least..=86_400.0).contains(&seconds) {
         return Ok(Duration::from_secs_f64(seconds));
     }
-    Err(BadPlan(format!(
+    Err(BadInput(format!(
         "--{option} {seconds}: give seconds from {least} to 86400"
     )))
 }
 
 /// Checks a count, named by its option.
-fn within(option: &str, count: usize, most: usize) -> Result<usize, BadPlan> {
+fn within(option: &str, count: usize, most: usize) -> Result<usize, BadInput> {
     if (1..=most).contains(&count) {
         return Ok(count);
     }
-    Err(BadPlan(format!("--{option} {count}: give 1 to {most}")))
+    Err(BadInput(format!("--{option} {count}: give 1 to {most}")))
 }
 
 /// Checks a number of cores to set aside for workers.
-fn cores_aside(aside: usize) -> Result<usize, BadPlan> {
+fn cores_aside(aside: usize) -> Result<usize, BadInput> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if (1..cores).contains(&aside) {
         return Ok(aside);
     }
-    Err(BadPlan(format!(
+    Err(BadInput(format!(
         "--worker-cores {aside}: give at least 1; this process has {cores}, and request threads need 1 of them"
     )))
 }
@@ -156,7 +157,7 @@ impl Setting {
     ///
     /// # Errors
     /// An unknown name, an impossible size, an unreadable file: one line.
-    pub fn plan(&self) -> Result<Plan, BadPlan> {
+    pub fn plan(&self) -> Result<Plan, BadInput> {
         let optional = |option, value: Option<f64>, least| {
             let checked = value.map(|value| seconds(option, value, least));
             checked.transpose()
@@ -184,7 +185,7 @@ impl Setting {
     }
 
     /// The loads of the plan, one after the other.
-    fn loads(&self, threads: usize, slice: Duration) -> Result<Vec<Load>, BadPlan> {
+    fn loads(&self, threads: usize, slice: Duration) -> Result<Vec<Load>, BadInput> {
         let form = |keys| Form::new(keys, self.value_bytes);
         let numbers = || Keys::of_bytes(self.key_bytes);
         let (names, distribution, keys) = match &self.requests {
@@ -203,29 +204,29 @@ impl Setting {
         let (form, space) = match keys {
             None => (form(numbers()?)?, KeySpace::new(self.records)),
             Some(path) => {
-                let lines = Keys::Lines(Arc::new(Lines::read(path).map_err(BadPlan)?));
+                let lines = Keys::Lines(Arc::new(Lines::read(path).map_err(BadInput)?));
                 (form(lines)?, KeySpace::dense(self.records))
             }
         };
-        let space = space.map_err(line)?;
+        let space = space?;
         let spec = distribution.as_deref().map(Distribution::parse);
-        let spec = spec.transpose().map_err(line)?;
+        let spec = spec.transpose()?;
         let load = |name: &String| {
             if let Some(tpcc) = Tpcc::parse(name, self.records) {
-                let tpcc = tpcc.map_err(line)?;
+                let tpcc = tpcc?;
                 let given = [
                     ("--distribution", distribution.is_some()),
                     ("--keys", keys.is_some()),
                 ];
                 return match given.into_iter().find(|(_, given)| *given) {
                     None => Ok(Load::tpcc(tpcc, form.clone())),
-                    Some((option, _)) => Err(BadPlan(format!(
+                    Some((option, _)) => Err(BadInput(format!(
                         "{} has its own keys and distribution: leave out {option}",
                         tpcc.name()
                     ))),
                 };
             }
-            let workload = Workload::parse(name).map_err(line)?;
+            let workload = Workload::parse(name)?;
             let workload = match spec {
                 Some(spec) => workload.with_distribution(spec),
                 None => workload,
@@ -235,7 +236,7 @@ impl Setting {
         names.iter().map(load).collect()
     }
 
-    fn open_trace(&self, threads: usize, slice: Duration) -> Result<Requests, BadPlan> {
+    fn open_trace(&self, threads: usize, slice: Duration) -> Result<Requests, BadInput> {
         let RequestSetting::Trace {
             path,
             format,
@@ -245,7 +246,7 @@ impl Setting {
         else {
             unreachable!("asked of traces only")
         };
-        let bad = |what: String| BadPlan(format!("{}: {what}", path.display()));
+        let bad = |what: String| BadInput(format!("{}: {what}", path.display()));
         let trace = Trace::open_as(path, format.as_deref()).map_err(line)?;
         if trace.len() < threads {
             let requests = trace.len();

@@ -8,9 +8,9 @@ use super::latest::Latest;
 use super::permutation::Permutation;
 use super::rng::{self, Rng};
 use super::self_similar::SelfSimilar;
-use super::spec::BadSpec;
 use super::stream::Inserts;
 use super::zipf::Zipf;
+use crate::BadInput;
 use crate::names::suggestion;
 
 /// The distribution of requests over records.
@@ -71,7 +71,7 @@ impl Distribution {
     /// # Errors
     ///
     /// The name is unknown, or a number is out of range.
-    pub fn parse(text: &str) -> Result<Distribution, BadSpec> {
+    pub fn parse(text: &str) -> Result<Distribution, BadInput> {
         let mut fields = text.split(':');
         let name = fields.next().unwrap_or_default();
         let mut number = |name: &str, default: f64, range: &str, fits: fn(f64) -> bool| {
@@ -80,7 +80,7 @@ impl Distribution {
             };
             match field.parse() {
                 Ok(value) if fits(value) => Ok(value),
-                _ => Err(BadSpec(format!(
+                _ => Err(BadInput(format!(
                     "distribution `{text}`: {name} is `{field}`, possible is {range}"
                 ))),
             }
@@ -120,7 +120,7 @@ impl Distribution {
                 let possible = Distribution::POSSIBLE;
                 let known = ["uniform", "zipfian", "selfsimilar", "hotspot", "latest"];
                 let meant = suggestion(name, &known);
-                return Err(BadSpec(format!(
+                return Err(BadInput(format!(
                     "unknown distribution `{name}`;{meant} possible: {possible}"
                 )));
             }
@@ -129,7 +129,7 @@ impl Distribution {
             None => Ok(distribution),
             Some(extra) => {
                 let possible = Distribution::POSSIBLE;
-                Err(BadSpec(format!(
+                Err(BadInput(format!(
                     "distribution `{text}`: `{extra}` is too much; possible: {possible}"
                 )))
             }
@@ -137,12 +137,12 @@ impl Distribution {
     }
 }
 
-fn scrambled(text: &str, field: Option<&str>, default: bool) -> Result<bool, BadSpec> {
+fn scrambled(text: &str, field: Option<&str>, default: bool) -> Result<bool, BadInput> {
     match field {
         None => Ok(default),
         Some("scrambled") => Ok(true),
         Some("unscrambled") => Ok(false),
-        Some(other) => Err(BadSpec(format!(
+        Some(other) => Err(BadInput(format!(
             "distribution `{text}`: `{other}` is neither `scrambled` nor `unscrambled`"
         ))),
     }

@@ -10,7 +10,7 @@
 
 use super::permutation::Permutation;
 use super::rng::{self, Rng};
-use super::spec::BadSpec;
+use crate::BadInput;
 
 /// The keys of a benchmark's records. Cheap to copy.
 #[derive(Clone, Debug)]
@@ -31,10 +31,10 @@ impl KeySpace {
     /// # Errors
     ///
     /// `records` is 0 or above [`KeySpace::MAX_RECORDS`].
-    pub fn new(records: u64) -> Result<KeySpace, BadSpec> {
+    pub fn new(records: u64) -> Result<KeySpace, BadInput> {
         if records == 0 || records > KeySpace::MAX_RECORDS {
             let most = KeySpace::MAX_RECORDS;
-            return Err(BadSpec(format!(
+            return Err(BadInput(format!(
                 "{records} records: possible are 1 to {most}"
             )));
         }
@@ -50,7 +50,7 @@ impl KeySpace {
     /// # Errors
     ///
     /// The errors of [`KeySpace::new`].
-    pub fn dense(records: u64) -> Result<KeySpace, BadSpec> {
+    pub fn dense(records: u64) -> Result<KeySpace, BadInput> {
         Ok(KeySpace {
             stride: 1,
             inserted: None,

@@ -38,7 +38,7 @@ pub use mix::Mix;
 pub use permutation::Permutation;
 pub use rng::Rng;
 pub use self_similar::SelfSimilar;
-pub use spec::{BadSpec, Workload};
+pub use spec::Workload;
 pub use stream::{Op, Request, Stream};
 pub use tpcc::{Tpcc, TpccStream};
 pub use zipf::Zipf;

@@ -10,6 +10,7 @@ use super::key_space::KeySpace;
 use super::mix::Mix;
 use super::stream::Stream;
 use super::tpcc::Tpcc;
+use crate::BadInput;
 use crate::names::unknown;
 
 /// Percent of reads, updates, inserts, scans and read-modify-writes, and the distribution.
@@ -25,18 +26,6 @@ const NAMED: [(&str, [u8; 5], Distribution); 10] = [
     ("ycsb-e", [0, 0, 5, 95, 0], Distribution::YCSB_ZIPFIAN),
     ("ycsb-f", [50, 0, 0, 0, 50], Distribution::YCSB_ZIPFIAN),
 ];
-
-/// An impossible parameter. Displays as one line that says what is possible.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadSpec(pub(super) String);
-
-impl fmt::Display for BadSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadSpec {}
 
 /// A mix of operations over a distribution of records.
 ///
@@ -60,7 +49,7 @@ impl Workload {
     /// # Errors
     ///
     /// The name is unknown.
-    pub fn parse(name: &str) -> Result<Workload, BadSpec> {
+    pub fn parse(name: &str) -> Result<Workload, BadInput> {
         match NAMED.iter().find(|(known, ..)| *known == name) {
             Some(&(name, mix, distribution)) => Ok(Workload {
                 name: name.into(),
@@ -70,7 +59,7 @@ impl Workload {
             }),
             None => {
                 let known = Workload::names().chain(Tpcc::NAMES);
-                Err(BadSpec(unknown("workload", name, known)))
+                Err(BadInput(unknown("workload", name, known)))
             }
         }
     }

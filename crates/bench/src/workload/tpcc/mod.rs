@@ -43,7 +43,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::spec::BadSpec;
+use crate::BadInput;
 use scale::Scale;
 pub use stream::TpccStream;
 
@@ -73,7 +73,7 @@ impl Tpcc {
     ///
     /// # Errors
     /// The number of records is too low, or the number of warehouses is out of range.
-    pub fn parse(name: &str, records: u64) -> Option<Result<Tpcc, BadSpec>> {
+    pub fn parse(name: &str, records: u64) -> Option<Result<Tpcc, BadInput>> {
         let scale = match name.strip_prefix(NAME)? {
             "" => Scale::of_records(records),
             rest => Scale::of_warehouses(rest.strip_prefix(':')?),

@@ -3,7 +3,7 @@
 use super::keys::{self, MOST_WAREHOUSES, Place, Table};
 use super::nurand::NuRand;
 use super::orders::{lines_up_to, nth_line};
-use crate::workload::spec::BadSpec;
+use crate::BadInput;
 use crate::workload::{Permutation, Rng};
 
 /// Districts of a warehouse.
@@ -41,24 +41,24 @@ pub struct Scale {
 
 impl Scale {
     /// Warehouses of full size.
-    pub fn of_warehouses(text: &str) -> Result<Scale, BadSpec> {
+    pub fn of_warehouses(text: &str) -> Result<Scale, BadInput> {
         let warehouses = text.parse().ok();
         match warehouses.filter(|warehouses| (1..=MOST_WAREHOUSES).contains(warehouses)) {
             Some(warehouses) => Ok(Scale::new(warehouses, CUSTOMERS)),
-            None => Err(BadSpec(format!(
+            None => Err(BadInput(format!(
                 "tpcc:{text}: give 1 to {MOST_WAREHOUSES} warehouses"
             ))),
         }
     }
 
     /// As many warehouses as fit into this many records, or one smaller one.
-    pub fn of_records(records: u64) -> Result<Scale, BadSpec> {
+    pub fn of_records(records: u64) -> Result<Scale, BadInput> {
         let one = Scale::new(1, CUSTOMERS);
         let each = one.records() - one.items;
         let most = MOST_WAREHOUSES * each + one.items;
         let least = Scale::new(1, FEWEST_CUSTOMERS).records();
         if !(least..=most).contains(&records) {
-            return Err(BadSpec(format!(
+            return Err(BadInput(format!(
                 "tpcc of {records} records: possible are {least} to {most}"
             )));
         }
