@@ -4,8 +4,6 @@
 pub mod boundary;
 pub mod draws;
 pub mod evacuation;
-#[cfg(any(test, feature = "fake"))]
-pub mod fake;
 mod name;
 mod one_tier;
 mod placed;
@@ -15,6 +13,9 @@ mod timberline;
 mod view;
 pub mod workers;
 
+#[cfg(any(test, feature = "fake"))]
+pub use tests::fake;
+
 pub use name::{Fence, KeyBytes, NodeKey};
 pub use placed::{Compaction, Fill, Move, Placed, RecordCache, Relocate, Walk};
 pub use seam::{Access, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, Placement};
@@ -23,3 +24,8 @@ pub use one_tier::{AllFast, AllSlow};
 pub use queue::NodeQueue;
 pub use timberline::{HeatIn, Timberline, TimberlineConfig};
 pub use view::{View, powers_of_two};
+
+#[cfg(any(test, feature = "fake"))]
+mod tests {
+    pub mod fake;
+}

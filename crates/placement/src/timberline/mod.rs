@@ -28,8 +28,6 @@ mod look;
 mod mover;
 mod pace;
 mod scale;
-#[cfg(test)]
-mod simulation;
 mod victims;
 
 use std::sync::atomic::{
@@ -282,6 +280,8 @@ impl Placement for Timberline {
 
 #[cfg(test)]
 mod tests {
+    mod simulation;
+
     use super::*;
 
     #[test]

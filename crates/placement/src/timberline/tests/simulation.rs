@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use timberline_tier::{Arenas, ArenasConfig, MAX_SLOT, TierId};
 
-use super::{HeatIn, Timberline, TimberlineConfig};
 use crate::draws::Draws;
 use crate::fake::FakeRecords;
+use crate::timberline::{HeatIn, Timberline, TimberlineConfig};
 use crate::workers::{Next, Worker};
 use crate::{Access, Move, Placement, Relocate, Walk};
 
