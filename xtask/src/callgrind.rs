@@ -65,7 +65,7 @@ fn ensure_valgrind() -> Result<(), String> {
     println!("valgrind is not installed; trying apt-get install -y valgrind");
     let mut install = Command::new("apt-get");
     install
-        .args(["install", "-y", "valgrind"])
+        .args("install -y valgrind".split(' '))
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null());
     match exec::succeed(install) {
@@ -84,11 +84,7 @@ fn measure_heat(root: &Path, all_gets: [u64; 2], max_ratio: f64) -> Result<(), S
     let (binary, out) = build(root, EXAMPLE)?;
     let mut costs = Vec::new();
     for variant in VARIANTS {
-        let mut totals = [0; 2];
-        for (total, gets) in totals.iter_mut().zip(all_gets) {
-            *total = count(&binary, variant, gets, &out)?;
-        }
-        let cost = per_operation(all_gets, totals).map_err(|why| format!("{variant}: {why}"))?;
+        let cost = cost(&binary, variant, all_gets, &out)?;
         costs.push((variant, cost));
     }
     print!("{}", table(&costs));
@@ -101,6 +97,15 @@ fn build(root: &Path, example: &str) -> Result<(PathBuf, PathBuf), String> {
     exec::succeed(exec::cargo(root, &build))?;
     let examples = exec::target_dir(root).join("release/examples");
     Ok((examples.join(example), exec::folder(root, "callgrind")?))
+}
+
+/// Instructions per operation, from a short run and a long one.
+fn cost(binary: &Path, variant: &str, numbers: [u64; 2], folder: &Path) -> Result<f64, String> {
+    let mut totals = [0; 2];
+    for (total, number) in totals.iter_mut().zip(numbers) {
+        *total = count(binary, variant, number, folder)?;
+    }
+    per_operation(numbers, totals).map_err(|why| format!("{variant}: {why}"))
 }
 
 /// Instructions of one run, all threads together.

@@ -38,35 +38,26 @@ struct Setting {
     simd: Option<&'static str>,
 }
 
-const PLAIN: Setting = Setting {
-    name: "plain",
-    one_core: false,
-    loaded: false,
-    simd: None,
-};
+const fn setting(
+    name: &'static str,
+    one_core: bool,
+    loaded: bool,
+    simd: Option<&'static str>,
+) -> Setting {
+    Setting {
+        name,
+        one_core,
+        loaded,
+        simd,
+    }
+}
 
 const SETTINGS: [Setting; 5] = [
-    PLAIN,
-    Setting {
-        name: "on one core",
-        one_core: true,
-        ..PLAIN
-    },
-    Setting {
-        name: "beside a load",
-        loaded: true,
-        ..PLAIN
-    },
-    Setting {
-        name: "with scalar search",
-        simd: Some("scalar"),
-        ..PLAIN
-    },
-    Setting {
-        name: "with AVX2 search",
-        simd: Some("avx2"),
-        ..PLAIN
-    },
+    setting("plain", false, false, None),
+    setting("on one core", true, false, None),
+    setting("beside a load", false, true, None),
+    setting("with scalar search", false, false, Some("scalar")),
+    setting("with AVX2 search", false, false, Some("avx2")),
 ];
 
 /// A compiled test binary and the folder of its package.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{build, count, per_operation};
+use super::{build, cost};
 
 const EXAMPLE: &str = "map_ops";
 const MAPS: [&str; 4] = ["btree", "strings", "art", "masstree"];
@@ -21,11 +21,7 @@ pub fn measure(root: &Path) -> Result<(), String> {
     for map in MAPS {
         for (operation, numbers) in OPERATIONS {
             let variant = format!("{map}-{operation}");
-            let mut totals = [0; 2];
-            for (total, number) in totals.iter_mut().zip(numbers) {
-                *total = count(&binary, &variant, number, &out)?;
-            }
-            let cost = per_operation(numbers, totals).map_err(|why| format!("{variant}: {why}"))?;
+            let cost = cost(&binary, &variant, numbers, &out)?;
             println!("{variant:<20} {cost:>22.1}");
         }
     }

@@ -59,24 +59,10 @@ impl Initramfs {
 
     fn entry(&mut self, path: &str, mode: u32, contents: &[u8]) {
         self.entries += 1;
-        let (links, length, name) = (1, contents.len() as u32, path.len() as u32 + 1);
+        let (inode, length, name) = (self.entries, contents.len() as u32, path.len() as u32 + 1);
         // inode, mode, owner, group, links, time, length, four device numbers, length of the name,
         // checksum
-        let fields = [
-            self.entries,
-            mode,
-            0,
-            0,
-            links,
-            0,
-            length,
-            0,
-            0,
-            0,
-            0,
-            name,
-            0,
-        ];
+        let fields = [inode, mode, 0, 0, 1, 0, length, 0, 0, 0, 0, name, 0];
         let header: String = fields.iter().map(|field| format!("{field:08X}")).collect();
         self.bytes.extend(format!("070701{header}{path}\0").bytes());
         self.pad();

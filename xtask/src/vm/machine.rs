@@ -51,13 +51,7 @@ impl Qemu {
         };
         qemu.args(boot.topology.arguments())
             .args(boot.engine.arguments())
-            .args([
-                "-nodefaults",
-                "-no-user-config",
-                "-display",
-                "none",
-                "-no-reboot",
-            ])
+            .args("-nodefaults -no-user-config -display none -no-reboot".split(' '))
             .arg("-serial")
             .arg(format!("file:{}", serial.display()))
             .arg("-kernel")
@@ -102,23 +96,15 @@ pub enum Engine {
 
 impl Engine {
     fn arguments(&self) -> Vec<&str> {
-        match self {
-            Engine::Fast => vec!["-smp", "2,sockets=1,cores=2", "-accel", "tcg,thread=multi"],
-            Engine::Counting(plugin) => vec![
-                "-smp",
-                "1,sockets=1,cores=1",
-                "-accel",
-                "tcg,thread=single",
-                "-icount",
-                "shift=2,sleep=off",
-                "-rtc",
-                "base=2025-01-01,clock=vm",
-                "-seed",
-                "7",
-                "-plugin",
-                plugin,
-            ],
-        }
+        let (text, plugin) = match self {
+            Engine::Fast => ("-smp 2,sockets=1,cores=2 -accel tcg,thread=multi", None),
+            Engine::Counting(plugin) => (
+                "-smp 1,sockets=1,cores=1 -accel tcg,thread=single -icount shift=2,sleep=off \
+                 -rtc base=2025-01-01,clock=vm -seed 7 -plugin",
+                Some(plugin.as_str()),
+            ),
+        };
+        text.split(' ').chain(plugin).collect()
     }
 }
 

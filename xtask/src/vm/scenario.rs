@@ -21,66 +21,70 @@ impl PartialEq for Scenario {
     }
 }
 
-const MEMORY: &str = concat!(
-    include_str!("guest/bench.sh"),
-    include_str!("guest/memory.sh")
-);
+/// What a guest runs: the functions that all share, and a file.
+macro_rules! script {
+    ($file:literal) => {
+        concat!(include_str!("guest/bench.sh"), include_str!($file))
+    };
+}
+
+const fn scenario(
+    name: &'static str,
+    topology: Topology,
+    script: &'static str,
+    check: fn(&Serial) -> Findings,
+) -> Scenario {
+    Scenario {
+        name,
+        topology,
+        release: Release::New,
+        script,
+        check,
+    }
+}
+
+const MEMORY: &str = script!("guest/memory.sh");
 
 /// Those of the gate.
 pub const GATE: [Scenario; 2] = [
-    Scenario {
-        name: "hmat",
-        topology: Topology::Hmat,
-        release: Release::New,
-        script: MEMORY,
-        check: checks::two_tiers,
-    },
-    Scenario {
-        name: "soft-reserved",
-        topology: Topology::SoftReserved,
-        release: Release::New,
-        script: MEMORY,
-        check: checks::two_tiers,
-    },
+    scenario("hmat", Topology::Hmat, MEMORY, checks::two_tiers),
+    scenario(
+        "soft-reserved",
+        Topology::SoftReserved,
+        MEMORY,
+        checks::two_tiers,
+    ),
 ];
+
+const OLD: &str = script!("guest/old.sh");
 
 /// The others.
 pub const ALL: [Scenario; 3] = [
+    scenario(
+        "damon",
+        Topology::Hmat,
+        script!("guest/damon.sh"),
+        checks::damon,
+    ),
+    scenario(
+        "cxl",
+        Topology::Cxl,
+        script!("guest/cxl.sh"),
+        checks::expander,
+    ),
     Scenario {
-        name: "damon",
-        topology: Topology::Hmat,
-        release: Release::New,
-        script: concat!(
-            include_str!("guest/bench.sh"),
-            include_str!("guest/damon.sh")
-        ),
-        check: checks::damon,
-    },
-    Scenario {
-        name: "cxl",
-        topology: Topology::Cxl,
-        release: Release::New,
-        script: concat!(include_str!("guest/bench.sh"), include_str!("guest/cxl.sh")),
-        check: checks::expander,
-    },
-    Scenario {
-        name: "old-kernel",
-        topology: Topology::Hmat,
         release: Release::Old,
-        script: concat!(include_str!("guest/bench.sh"), include_str!("guest/old.sh")),
-        check: checks::one_kernel_tier,
+        ..scenario("old-kernel", Topology::Hmat, OLD, checks::one_kernel_tier)
     },
 ];
 
 /// A program with a bug: its arenas forget to bind their memory.
-pub const SEEDED: Scenario = Scenario {
-    name: "seeded",
-    topology: Topology::Hmat,
-    release: Release::New,
-    script: concat!(
+pub const SEEDED: Scenario = scenario(
+    "seeded",
+    Topology::Hmat,
+    concat!(
         "export TIMBERLINE_BUG=forgets-to-bind\n",
-        include_str!("guest/bench.sh"),
-        include_str!("guest/seeded.sh")
+        script!("guest/seeded.sh")
     ),
-    check: checks::placement,
-};
+    checks::placement,
+);
