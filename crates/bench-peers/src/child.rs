@@ -36,17 +36,12 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Order {
     /// A name of [`crate::contenders::ROWS`].
     pub index: String,
-    /// The kind of its keys.
     pub keys: Kind,
     /// The file of the keys, for kinds that may have one.
     pub file: Option<PathBuf>,
-    /// Records to load.
     pub records: u64,
-    /// Request threads.
     pub threads: u64,
-    /// Seed of the requests.
     pub seed: u64,
-    /// The size of its pages.
     pub pages: Pages,
     /// Unmeasured time before a workload.
     pub warm: Duration,
@@ -179,7 +174,6 @@ impl Child {
         }
     }
 
-    /// How the child ended.
     fn death(&mut self) -> String {
         let end = match self.process.wait() {
             Ok(status) => status.to_string(),

@@ -22,9 +22,7 @@ type Made = Result<Box<dyn Contender>, String>;
 
 /// A constructor for keys of type `T`.
 pub struct With<T> {
-    /// Creates the contender.
     pub make: fn(Setup<T>) -> Made,
-    /// Whether it supports scans.
     pub scans: bool,
 }
 
@@ -35,17 +33,13 @@ const fn with<I: Index<T::Key>, T: Keys>() -> Option<With<T>> {
     })
 }
 
-/// A contender.
 pub struct Row {
     /// Its name in `--index` and in the report.
     pub name: &'static str,
-    /// Where it comes from.
     pub side: Side,
     /// The version of its crate; empty for maps of this workspace and for C++.
     pub version: &'static str,
-    /// With 64-bit keys.
     pub words: Option<With<Words>>,
-    /// With byte-string keys.
     pub strings: Option<With<Strings>>,
 }
 
@@ -106,7 +100,6 @@ impl Row {
     }
 }
 
-/// The row with this name.
 pub fn named(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }

@@ -25,7 +25,6 @@ pub trait Index<K: ?Sized>: Clone + Send + Sized + 'static {
     /// Inserts a record with a new key. `false` if the map refuses.
     fn insert(&self, key: &K, value: u64) -> bool;
 
-    /// The value of `key`.
     fn get(&self, key: &K) -> Option<u64>;
 
     /// Replaces the value of an existing key. `false` if the map does not find it. By default an
@@ -50,12 +49,9 @@ pub struct Setting {
     pub longest_key: usize,
 }
 
-/// The result of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
-    /// Records read.
     pub count: usize,
-    /// The first value.
     pub first: u64,
     /// The sum of the values, wrapping.
     pub sum: u64,

@@ -19,21 +19,15 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use timberline_bench::workload::Lines;
 
-/// Kinds of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Pseudo-random 64-bit words.
     Random,
-    /// Dense words.
     Dense,
-    /// Random UUIDs.
     Uuid4,
-    /// UUIDs by time.
     Uuid7,
-    /// URLs.
     Urls,
-    /// Words.
     Words,
 }
 
@@ -71,9 +65,7 @@ pub trait Keys: Send + Sync + 'static {
 
 /// A block of prepared keys.
 pub trait Block<K: ?Sized>: Default + Send {
-    /// Removes all keys.
     fn clear(&mut self);
-    /// The key at a position.
     fn key(&self, at: usize) -> &K;
 }
 
@@ -86,7 +78,6 @@ pub fn scatter(id: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// 64-bit keys.
 pub struct Words {
     /// Whether the key is the id.
     pub dense: bool,

@@ -23,7 +23,6 @@ pub struct Figures {
     /// The figures common to all benchmarks.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The kind of keys.
     pub keys: String,
     /// The size of pages: `4k` or `2m`.
     pub pages: String,
@@ -40,7 +39,6 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Where the contender comes from.
     pub fn side(&self) -> Side {
         named(&self.outcome.index).map_or(Side::Peer, |row| row.side)
     }

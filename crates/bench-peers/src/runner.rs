@@ -27,7 +27,6 @@ const BYTES_PER_RECORD: u64 = 110;
 /// Minimum time between two lines of a log.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// The plan of a run.
 pub struct Plan {
     /// The contenders, in the order of a round.
     pub contenders: Vec<&'static Row>,
@@ -35,15 +34,10 @@ pub struct Plan {
     pub rows: Rows,
     /// Sizes of pages, measured one after the other.
     pub pages: Vec<Pages>,
-    /// Request threads.
     pub threads: u64,
-    /// Records to load.
     pub records: u64,
-    /// Rounds.
     pub rounds: usize,
-    /// Measured time of a turn.
     pub slice: Duration,
-    /// Seed of the requests.
     pub seed: u64,
     /// The file of URLs, if any.
     pub urls: Option<PathBuf>,
@@ -60,7 +54,6 @@ impl Plan {
         self.contenders.iter().filter(takes).copied().collect()
     }
 
-    /// The file of a kind of keys.
     pub fn file(&self, keys: Kind) -> Option<&PathBuf> {
         match keys {
             Kind::Urls => self.urls.as_ref(),
@@ -89,9 +82,7 @@ impl Plan {
     }
 }
 
-/// The results of a run.
 pub struct Came {
-    /// The figures.
     pub results: Vec<Figures>,
     /// The contenders left out, each with its reason.
     pub excluded: Vec<String>,

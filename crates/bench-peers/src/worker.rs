@@ -46,15 +46,10 @@ pub struct Step {
     pub in_huge_pages: u64,
 }
 
-/// The setup of a contender.
 pub struct Setup<T> {
-    /// The keys.
     pub keys: T,
-    /// Records to load.
     pub records: u64,
-    /// Request threads.
     pub threads: u64,
-    /// Seed of the requests.
     pub seed: u64,
 }
 

@@ -15,7 +15,6 @@
 pub struct Part {
     /// Its accesses, in any unit.
     pub accesses: f64,
-    /// Its size.
     pub bytes: f64,
 }
 

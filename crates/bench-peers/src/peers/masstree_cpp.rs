@@ -4,7 +4,6 @@
 //! the other half of this adapter.
 #![cfg_attr(feature = "masstree-cpp", allow(unsafe_code))]
 
-/// Words.
 pub type Words = crate::index::BigEndian<Bytes>;
 pub use adapter::Bytes;
 
@@ -39,7 +38,6 @@ mod adapter {
     // SAFETY: as above.
     unsafe impl Sync for Table {}
 
-    /// Byte strings.
     #[derive(Clone)]
     pub struct Bytes(Arc<Table>);
 

@@ -9,11 +9,8 @@ use crate::report::Outcome;
 /// A claim of a figure's text about a placement: a quantity lies in a range.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Claim {
-    /// The claim, in words.
     pub says: &'static str,
-    /// The placement of the claim.
     pub of: &'static str,
-    /// The quantity of the range.
     pub quantity: Quantity,
     /// The panel of the claim; all panels if empty.
     #[serde(default)]
@@ -34,10 +31,8 @@ fn open_range<'de, D: Deserializer<'de>>(json: D) -> Result<(f64, f64), D::Error
     Ok((least, most.unwrap_or(f64::INFINITY)))
 }
 
-/// The verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The claim, in words.
     pub says: String,
     /// The published minimum and maximum; an open end is `null` in JSON, which has no infinity.
     pub published: (f64, f64),
@@ -174,7 +169,6 @@ impl Claim {
     }
 }
 
-/// A quantity in one run.
 struct Value {
     place: String,
     /// The reference of the ratio.

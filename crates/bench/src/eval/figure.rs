@@ -34,14 +34,11 @@ impl View {
     }
 }
 
-/// One of a figure's runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// The panel of the run.
     pub panel: String,
     /// The run's category within the panel.
     pub category: String,
-    /// The setting of the run.
     #[serde(skip)]
     pub setting: Setting,
 }
@@ -51,7 +48,6 @@ pub struct Run {
 pub struct Figure {
     /// Its name on the command line: the number in its paper, or a word.
     pub id: &'static str,
-    /// Its title.
     pub title: &'static str,
     /// The paper and figure it was published in (`docs/papers.md`); empty for our own.
     pub source: &'static str,

@@ -26,7 +26,6 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The runs of these figures.
     pub fn of(figures: &[Figure]) -> Matrix {
         let mut settings: Vec<Setting> = Vec::new();
         for run in figures.iter().flat_map(|figure| &figure.runs) {
@@ -37,7 +36,6 @@ impl Matrix {
         Matrix { settings }
     }
 
-    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.settings.len()
     }

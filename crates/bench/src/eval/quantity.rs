@@ -8,7 +8,6 @@ use crate::report::{Outcome, median};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Requests a second.
     Throughput,
     /// Requests a second over those of `interleave` in the same run: comparable among runs, even if
     /// the machine's speed differs between them.
@@ -51,13 +50,10 @@ pub enum Over {
     Mean,
 }
 
-/// A measure and its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub struct Quantity {
-    /// The measure.
     pub measure: Measure,
-    /// The reference.
     #[serde(default)]
     pub over: Over,
 }
@@ -65,11 +61,8 @@ pub struct Quantity {
 /// A value, with its range over the rounds if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ranged {
-    /// The median of the rounds.
     pub median: f64,
-    /// The smallest round.
     pub min: f64,
-    /// The largest round.
     pub max: f64,
 }
 

@@ -10,16 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, write_file};
 use crate::run::Setting;
 
-/// A folder of results.
 #[derive(Clone, Debug)]
 pub struct ResultCache {
     folder: PathBuf,
 }
 
-/// A run with its results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CachedRun {
-    /// The setting of the run.
     pub setting: Setting,
     /// The results of the run.
     pub report: Report,

@@ -18,13 +18,10 @@ use crate::report::{Meta, Outcome, table, write_file};
 pub struct Summary {
     /// Where and when the summary was made.
     pub meta: Meta,
-    /// The figures.
     pub figures: Vec<Measured>,
 }
 
-/// A figure with its results.
 pub struct Measured {
-    /// The figure.
     pub figure: Figure,
     /// The available results of its runs, in their order.
     pub runs: Vec<Option<Arc<CachedRun>>>,
@@ -48,7 +45,6 @@ impl Measured {
             .collect()
     }
 
-    /// Its runs that have results.
     pub fn kept(&self) -> impl Iterator<Item = &CachedRun> {
         self.runs.iter().flatten().map(AsRef::as_ref)
     }
@@ -167,7 +163,6 @@ impl Summary {
         )
     }
 
-    /// The results as text.
     fn text(&self) -> String {
         let mut text = String::new();
         for measured in &self.figures {

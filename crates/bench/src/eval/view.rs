@@ -7,17 +7,14 @@ use super::quantity::{Measure, Over, Quantity, Ranged};
 use super::summary::Measured;
 use crate::report::Outcome;
 
-/// A view in the JSON.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Shown<'a> {
-    /// Charts of bars.
     Bars {
         /// The quantity and its reference.
         caption: String,
         /// Reference values, with their names.
         marks: Vec<(f64, &'static str)>,
-        /// A chart for each panel.
         panels: Vec<Panel<'a>>,
     },
     /// A chart over time for each run.
@@ -29,14 +26,12 @@ pub enum Shown<'a> {
     Bounds,
 }
 
-/// One chart of bars.
 #[derive(Serialize)]
 pub struct Panel<'a> {
     name: &'a str,
     clusters: Vec<Cluster<'a>>,
 }
 
-/// The bars of one run.
 #[derive(Serialize)]
 struct Cluster<'a> {
     name: &'a str,
@@ -52,7 +47,6 @@ struct Bar<'a> {
     published: Option<Published<'a>>,
 }
 
-/// A published range.
 #[derive(Serialize)]
 struct Published<'a> {
     says: &'a str,
@@ -60,7 +54,6 @@ struct Published<'a> {
     most: f64,
 }
 
-/// The views of this figure.
 pub fn shown(measured: &Measured, view: View) -> Shown<'_> {
     match view {
         View::Bars(quantity) => bars(measured, quantity),

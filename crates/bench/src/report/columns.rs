@@ -4,14 +4,12 @@ use super::figures;
 use super::groups::Group;
 use super::result::Outcome;
 
-/// A column of a table.
 #[derive(Clone, Copy)]
 pub struct Column {
     /// Two header lines.
     pub head: [&'static str; 2],
     /// Whether its cells are words instead of numbers.
     pub is_text: bool,
-    /// The cell of an outcome.
     pub cell: fn(&Group<'_>, &Outcome) -> String,
 }
 

@@ -17,7 +17,6 @@
 
 use super::result::{Outcome, median};
 
-/// The figures of one reference.
 struct Reference {
     rounds: Vec<f64>,
     fast_share: Option<f64>,

@@ -17,7 +17,6 @@ const COLUMNS: &str = "index,placement,workload,records,threads,seconds,fast_bud
     ratio_to_interleave,ratio_to_all_fast,ratio_to_oracle,recovery_s,recovery_s_max,\
     fast_share_recovery_s,fast_share_recovery_s_max,date,profile,seed";
 
-/// The report's results.
 pub fn render(report: &Report) -> String {
     let mut text = format!("{COLUMNS}\r\n");
     for outcome in &report.results {

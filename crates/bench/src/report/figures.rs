@@ -57,7 +57,6 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// A count.
 pub fn count(n: u64) -> String {
     if n < 1000 {
         return n.to_string();

@@ -11,7 +11,6 @@ pub struct Group<'a> {
     pub members: Vec<&'a Outcome>,
 }
 
-/// Sorts outcomes into groups.
 pub fn groups(results: &[Outcome]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for outcome in results {
@@ -39,7 +38,6 @@ impl Group<'_> {
         (&*self.first().index, &*self.first().workload) == (index, workload)
     }
 
-    /// The workload's name.
     pub fn workload(&self) -> &str {
         &self.first().workload
     }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::figures;
 
-/// The machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
@@ -25,7 +24,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine.
     pub fn here() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::read(Path::new("/proc"), cores)

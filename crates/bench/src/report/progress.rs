@@ -40,18 +40,14 @@ pub trait Progress: Send + Sync {
         let _ = (turn, latencies);
     }
 
-    /// The run has ended.
     fn finish(&self);
 }
 
-/// A map's turn.
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
-    /// The workload.
     pub workload: &'a str,
     /// Whether it is measured; a warm-up is not.
     pub measured: bool,
-    /// The map.
     pub map: &'a dyn Watched,
 }
 
@@ -60,7 +56,6 @@ pub trait Watched {
     /// The map's name in the report.
     fn index(&self) -> &'static str;
 
-    /// Its placement's name.
     fn placement(&self) -> &'static str;
 
     /// Whether its slow memory is emulated.

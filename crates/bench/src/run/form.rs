@@ -8,7 +8,6 @@ use crate::workload::Lines;
 /// A word: the minimum size of a key or a value, bytes.
 const WORD: usize = size_of::<u64>();
 
-/// The keys of the map.
 #[derive(Clone, Debug, Default)]
 pub enum Keys {
     /// 64-bit numbers, as in the requests.
@@ -69,10 +68,8 @@ impl Keys {
     }
 }
 
-/// The form of a record.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// Its key.
     pub keys: Keys,
     /// Bytes of its value: 8 for a word, more for a block.
     pub value_bytes: usize,

@@ -16,7 +16,6 @@ use crate::substrate::Substrate;
 
 /// A subject with its measurements so far.
 pub struct Measurement<'a, I: PlacedIndex> {
-    /// The map.
     pub subject: Subject<I>,
     sources: Vec<Source<'a>>,
     rounds: Vec<f64>,

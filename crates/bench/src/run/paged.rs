@@ -100,7 +100,6 @@ impl PageSide {
         }
     }
 
-    /// Reports this many more requests.
     pub fn did(&self, requests: u64) {
         self.done.fetch_add(requests, Relaxed);
     }

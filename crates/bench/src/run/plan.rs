@@ -95,9 +95,7 @@ impl fmt::Display for Budget {
 /// A load: the same requests and records for every map.
 #[derive(Clone)]
 pub struct Load {
-    /// The requests.
     pub requests: Requests,
-    /// The form of the records.
     pub form: Form,
 }
 
@@ -180,7 +178,6 @@ pub fn cpu_cache(text: &str) -> Result<CacheSize, BadInput> {
     })
 }
 
-/// The plan of a run.
 #[derive(Clone)]
 pub struct Plan {
     /// The loads, one after the other.
@@ -189,15 +186,12 @@ pub struct Plan {
     pub indexes: Vec<&'static str>,
     /// The placements, side by side: names of [`TABLE`].
     pub placements: Vec<&'static str>,
-    /// Request threads.
     pub threads: usize,
     /// Measured time of a placement in a round.
     pub slice: Duration,
-    /// Rounds.
     pub rounds: usize,
     /// Unmeasured time of a placement that adapts, before the first round.
     pub warmup: Duration,
-    /// The fast budget.
     pub budget: Budget,
     /// Interval at which the hot region moves, in a placement's own measured time; makes one long
     /// round.
@@ -207,7 +201,6 @@ pub struct Plan {
     pub interval: Option<Duration>,
     /// SIDLE's low and high watermarks, as fractions of fast memory. The published ones if `None`.
     pub watermarks: Option<(f64, f64)>,
-    /// Seed of all requests.
     pub seed: u64,
     /// The NUMA nodes of the two tiers; empty for any node.
     pub nodes: [Vec<u32>; 2],

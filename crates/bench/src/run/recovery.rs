@@ -30,7 +30,6 @@ pub fn fill(outcomes: &mut [Outcome], every: Duration) {
     }
 }
 
-/// A figure of a sample.
 type Figure = fn(&Sample) -> Option<f64>;
 
 /// The figure's values under `interleave` and `all-fast`; `None` if they are missing, reversed, or

@@ -258,7 +258,6 @@ impl Meter {
 }
 
 impl Slice {
-    /// No requests yet.
     pub fn nothing() -> Slice {
         Slice {
             ops: 0,

@@ -26,7 +26,6 @@ use crate::workload::{Permutation, Rng};
 /// Warm-up of a static placement: enough to fill the caches.
 const CACHES: Duration = Duration::from_millis(500);
 
-/// The results of a run.
 #[derive(Default)]
 pub struct Measured {
     /// Each placement on each workload.
@@ -91,7 +90,6 @@ const MOST_FOOTPRINT: usize = 512 << 20;
 /// calibrate.
 type Calibrate<'a> = dyn Fn(usize) -> Result<Option<emulator::Calibration>, String> + 'a;
 
-/// What maps run on.
 struct Machine<'a, M> {
     memory: &'a dyn Fn(Arenas) -> M,
     calibrate: &'a Calibrate<'a>,
@@ -208,7 +206,6 @@ fn run_one<I: PlacedIndex>(
     })
 }
 
-/// All maps of a workload.
 struct Loaded<'a, I: PlacedIndex> {
     /// Bytes of the whole tree in fast memory.
     tree: usize,

@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::source::Source;
 use crate::workload::Request;
 
-/// The clock of a slice.
 pub trait Clock {
     /// The time since the slice began.
     fn now(&self) -> Duration;
@@ -28,7 +27,6 @@ pub trait Timetable {
     /// When the next request is due.
     fn due(&self) -> Duration;
 
-    /// The next request.
     fn take(&mut self) -> Request;
 }
 
@@ -89,7 +87,6 @@ impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
 
 /// A source whose trace was at `origin` when the slice began.
 pub struct Since<'a, 't> {
-    /// The source of requests.
     pub source: &'a mut Source<'t>,
     /// The trace's time at the start of the slice.
     pub origin: Duration,

@@ -14,17 +14,11 @@ use crate::workload::{
 #[derive(Clone)]
 pub enum Requests {
     /// A workload over a key space.
-    Stream {
-        /// The workload.
-        workload: Workload,
-        /// The keys.
-        space: KeySpace,
-    },
+    Stream { workload: Workload, space: KeySpace },
     /// The accesses of TPC-C's transactions.
     Tpcc(Tpcc),
     /// A trace, repeated.
     Trace {
-        /// The recorded requests.
         trace: Arc<Trace>,
         /// The replay speed: requests follow the trace's timestamps (which it must have), sped up
         /// by this factor. `None` for a closed loop, in which each request waits for the response

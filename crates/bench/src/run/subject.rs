@@ -32,13 +32,9 @@ const ASKED: usize = 4096;
 
 /// A map under measurement; see the [module](self).
 pub struct Subject<I: PlacedIndex> {
-    /// The placement's row.
     pub row: &'static Row,
-    /// Its name.
     pub name: &'static str,
-    /// Its map.
     pub map: I,
-    /// Its placement.
     placement: Arc<dyn Placement>,
     /// The placement again, if it knows the requests in advance.
     oracle: Option<Arc<Oracle>>,
@@ -62,9 +58,7 @@ pub struct Subject<I: PlacedIndex> {
 pub struct Sizes {
     /// Bytes of the whole tree in fast memory.
     pub tree: usize,
-    /// The fast budget.
     pub fast: usize,
-    /// The slow limit.
     pub slow: usize,
     /// Bytes of a chunk, from which slots of one size are cut: the same for all, so that no map has
     /// larger pages than another.
@@ -224,7 +218,6 @@ impl<I: PlacedIndex> Subject<I> {
         Ok(())
     }
 
-    /// Reports this many more requests.
     pub fn did(&self, requests: u64) {
         if let Some(pages) = &self.pages {
             pages.did(requests);

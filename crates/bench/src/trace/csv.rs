@@ -163,14 +163,12 @@ fn number(cell: &str) -> Option<u64> {
     }
 }
 
-/// A column of the table.
 #[derive(Clone, Debug)]
 struct Column {
     index: usize,
     name: String,
 }
 
-/// The layout of one table.
 #[derive(Debug)]
 struct Table {
     width: usize,
@@ -234,7 +232,6 @@ impl Table {
         cells(first).nth(self.key.index).and_then(number).is_none()
     }
 
-    /// Adds the requests of one line.
     fn add(&self, line: &str, requests: &mut Requests) -> Result<(), String> {
         let all: Vec<&str> = cells(line).collect();
         if all.len() != self.width {

@@ -11,26 +11,16 @@ use super::error::TraceError;
 pub enum TraceFormat {
     /// A table with a column of keys and perhaps one of operations.
     Csv {
-        /// The roles of its columns.
         columns: Box<CsvColumns>,
         /// The fraction of writes, if no column tells.
         writes: f64,
     },
     /// Little-endian 32-bit keys.
-    U32 {
-        /// The fraction of writes.
-        writes: f64,
-    },
+    U32 { writes: f64 },
     /// Little-endian 64-bit keys.
-    U64 {
-        /// The fraction of writes.
-        writes: f64,
-    },
+    U64 { writes: f64 },
     /// One key a line, any bytes; the line's rank in byte order is the key in the map.
-    Lines {
-        /// The fraction of writes.
-        writes: f64,
-    },
+    Lines { writes: f64 },
 }
 
 impl TraceFormat {

@@ -88,7 +88,6 @@ impl Trace {
         self.requests.len()
     }
 
-    /// The number of writes.
     pub fn writes(&self) -> usize {
         self.requests.writes()
     }

@@ -61,12 +61,10 @@ impl Requests {
         self.keys.len()
     }
 
-    /// The keys of all requests.
     pub fn keys(&self) -> &[u64] {
         &self.keys
     }
 
-    /// The number of writes.
     pub fn writes(&self) -> usize {
         self.writes
             .iter()

@@ -172,7 +172,6 @@ impl fmt::Display for Distribution {
     }
 }
 
-/// Draws keys of existing records.
 #[derive(Clone, Debug)]
 pub(super) enum Sampler {
     Uniform,

@@ -34,7 +34,6 @@ impl HotEpoch {
         self.0.store(epoch, Relaxed);
     }
 
-    /// Advances the epoch by one.
     pub fn advance(&self) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -62,7 +61,6 @@ impl HotRegion {
         }
     }
 
-    /// The number of hot ids.
     pub fn ids(&self) -> u64 {
         self.len
     }
@@ -79,7 +77,6 @@ impl HotRegion {
     }
 }
 
-/// Draws ids of a hotspot.
 #[derive(Clone, Debug)]
 pub(super) struct Hotspot {
     region: HotRegion,

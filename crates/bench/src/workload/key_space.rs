@@ -58,7 +58,6 @@ impl KeySpace {
         })
     }
 
-    /// The number of loaded records.
     #[inline]
     pub fn records(&self) -> u64 {
         self.records

@@ -15,7 +15,6 @@ use super::rng::Rng;
 use super::stream::Inserts;
 use super::zipf::Zipf;
 
-/// Draws keys by their age.
 #[derive(Clone, Debug)]
 pub(super) struct Latest {
     back: Zipf,

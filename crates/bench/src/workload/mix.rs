@@ -15,7 +15,6 @@ pub struct Mix {
     pub read: u8,
     /// Overwrite the value of an existing key.
     pub update: u8,
-    /// Insert a new key.
     pub insert: u8,
     /// Read records in key order.
     pub scan: u8,
@@ -46,7 +45,6 @@ impl Mix {
         read_modify_write: 0,
     };
 
-    /// Draws the next operation.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> Op {
         let percent = rng.below(100) as u8;

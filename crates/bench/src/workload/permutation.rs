@@ -41,12 +41,10 @@ impl Permutation {
         }
     }
 
-    /// Its length.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

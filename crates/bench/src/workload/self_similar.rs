@@ -23,7 +23,6 @@ impl SelfSimilar {
         }
     }
 
-    /// Draws a rank.
     #[inline]
     pub fn rank(&self, rng: &mut Rng) -> u64 {
         let rank = self.n as f64 * rng.unit().powf(self.exponent);

@@ -77,17 +77,14 @@ impl Workload {
         self
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its operations.
     pub fn mix(&self) -> Mix {
         self.mix
     }
 
-    /// The distribution of its requests.
     pub fn distribution(&self) -> Distribution {
         self.distribution
     }

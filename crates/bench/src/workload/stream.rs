@@ -5,7 +5,6 @@ use super::key_space::KeySpace;
 use super::mix::Mix;
 use super::rng::Rng;
 
-/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Look up the key, which exists.
@@ -20,12 +19,9 @@ pub enum Op {
     ReadModifyWrite,
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its operation.
     pub op: Op,
-    /// Its key.
     pub key: u64,
 }
 

@@ -51,7 +51,6 @@ impl Zipf {
         zipf
     }
 
-    /// Draws a rank.
     #[inline]
     pub fn rank(&self, rng: &mut Rng) -> u64 {
         loop {

@@ -96,7 +96,6 @@ fn runs(figure: &str, scale: &Scale) -> Vec<Run> {
     }
 }
 
-/// A run of a figure.
 fn run(panel: &str, category: impl Into<String>, setting: Setting) -> Run {
     Run {
         panel: panel.into(),

@@ -17,11 +17,9 @@ pub struct Scale {
     pub profile: String,
     /// Size of the emulated CPU cache, bytes.
     pub cpu_cache: usize,
-    /// Seed of all requests.
     pub seed: u64,
     /// Measured time of a placement in a round, s.
     pub slice_s: f64,
-    /// Rounds.
     pub rounds: usize,
     /// Unmeasured warm-up of adaptive placements, s.
     pub warmup_s: f64,
@@ -29,7 +27,6 @@ pub struct Scale {
     pub is_quick: bool,
     /// The file whose lines are the keys of the figure on long keys.
     pub urls: Option<PathBuf>,
-    /// Traces to replay.
     pub traces: Vec<PathBuf>,
     /// The format of the traces; if empty, their names tell it.
     pub trace_format: Option<String>,
@@ -99,7 +96,6 @@ impl Scale {
         }
     }
 
-    /// The same over another distribution.
     pub fn over(
         &self,
         index: &str,

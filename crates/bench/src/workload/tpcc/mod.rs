@@ -47,7 +47,6 @@ use crate::BadInput;
 use scale::Scale;
 pub use stream::TpccStream;
 
-/// The workload's name.
 const NAME: &str = "tpcc";
 
 /// TPC-C for a number of warehouses: the index accesses of its five transactions, and no database.
@@ -84,12 +83,10 @@ impl Tpcc {
         }))
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of loaded records.
     pub fn records(&self) -> u64 {
         self.scale.records()
     }

@@ -14,7 +14,6 @@ pub struct NuRand {
 impl NuRand {
     /// Customer numbers.
     pub const CUSTOMER: NuRand = NuRand { a: 1023, c: 259 };
-    /// Items.
     pub const ITEM: NuRand = NuRand { a: 8191, c: 7911 };
     /// Last names of the loaded customers.
     pub const NAME_LOADED: NuRand = NuRand { a: 255, c: 157 };
