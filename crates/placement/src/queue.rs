@@ -15,10 +15,10 @@ const MAX_BYTES: usize = 32 << 20;
 
 /// A queue of names. Short locks only; none of its calls waits for a node.
 #[derive(Default)]
-pub struct NodeQueue(Mutex<Waiting>);
+pub struct NodeQueue(Mutex<Queue>);
 
 #[derive(Default)]
-struct Waiting {
+struct Queue {
     order: VecDeque<NodeKey>,
     /// The same nodes: what is in the queue is not queued again.
     names: HashSet<NodeKey>,
@@ -63,7 +63,7 @@ impl NodeQueue {
 
     /// Forgets all.
     pub fn clear(&self) {
-        *lock(&self.0) = Waiting::default();
+        *lock(&self.0) = Queue::default();
     }
 }
 

@@ -1,12 +1,12 @@
 //! What every map keeps beside its nodes: their memory, the placement, what waits to be freed, and
 //! counters that threads write without disturbing each other.
 //!
-//! The memory is the nodes' [`Home`], which every node holds that is retired and not freed yet:
-//! arenas stay mapped until the last node is gone.
+//! The memory is the nodes' [`SharedState`], which every node holds that is retired and not freed
+//! yet: arenas stay mapped until the last node is gone.
 
-mod home;
+mod capacity;
 mod inside;
-mod room;
+mod shared_state;
 
 use std::cmp::Ordering;
 use std::ops::Deref;
@@ -21,22 +21,22 @@ use timberline_sync::shim::pause;
 use timberline_tier::Striped;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
-use self::home::{Home, Waiting};
-use self::room::Room;
+use self::capacity::EffectiveCapacity;
+use self::shared_state::{RetiredCount, SharedState};
 use crate::Error;
 use crate::error::Refused;
 use crate::seeded::{self, Bug};
 use crate::value::{Change, ValueBlock};
 
-/// The home of a map's nodes, and what is counted beside them.
+/// The memory and the placement of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
-    home: Arc<Home<M>>,
-    /// Not part of the home, which waits in it.
+    state: Arc<SharedState<M>>,
+    /// Not part of the state, which waits in it.
     domain: Domain,
     /// Whether there is a choice of tiers.
     has_tiers: bool,
     /// Of each tier.
-    rooms: Box<[Room]>,
+    capacities: Box<[EffectiveCapacity]>,
     stripes: Striped<Stripe<M>>,
     /// Nodes moved to faster and to slower memory.
     promoted: AtomicU64,
@@ -52,15 +52,15 @@ struct Stripe<M> {
     /// The same for leaves, where a map counts them.
     leaves: AtomicI64,
     /// Nodes that they retired and that are not freed yet.
-    waiting: Waiting<M>,
+    retired: RetiredCount<M>,
 }
 
 impl<M> Deref for Store<M> {
-    type Target = Home<M>;
+    type Target = SharedState<M>;
 
     #[inline(always)]
-    fn deref(&self) -> &Home<M> {
-        &self.home
+    fn deref(&self) -> &SharedState<M> {
+        &self.state
     }
 }
 
@@ -71,14 +71,14 @@ impl<M: Memory> Store<M> {
             to_count: AtomicU32::new(1),
             records: AtomicI64::new(0),
             leaves: AtomicI64::new(0),
-            waiting: Waiting::default(),
+            retired: RetiredCount::default(),
         };
         let tiers = memory.arenas().tiers();
         Store {
-            home: Arc::new(Home { memory, placement }),
+            state: Arc::new(SharedState { memory, placement }),
             domain,
             has_tiers: tiers > 1,
-            rooms: (0..tiers).map(|_| Room::default()).collect(),
+            capacities: (0..tiers).map(|_| EffectiveCapacity::default()).collect(),
             stripes: Striped::new(stripe),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
@@ -131,17 +131,20 @@ impl<M: Memory> Store<M> {
     pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
         let arenas = self.arenas();
         arenas.allocate(tier, bytes).inspect_err(|_| {
-            self.rooms[tier.index()].ran_out(arenas.used(tier));
+            self.capacities[tier.index()].ran_out(arenas.used(tier));
         })
     }
 
     /// Runs `free` once nobody can look at a node any more that is unlinked and retired.
-    pub fn reclaim(&self, guard: &Guard, free: impl FnOnce(&Home<M>) + Send + 'static) {
+    pub fn reclaim(&self, guard: &Guard, free: impl FnOnce(&SharedState<M>) + Send + 'static) {
         debug_assert!(guard.is_of(&self.domain), "a guard of this map");
         if seeded::has(Bug::FreedAtOnce) {
             return free(self);
         }
-        self.stripes.assigned().waiting.add(&self.home, guard, free);
+        self.stripes
+            .assigned()
+            .retired
+            .add(&self.state, guard, free);
         // A full bag waits for its thread to fill another: where memory is short, others need it
         // now. But the caller has locked nodes, which what is called then may need.
         if self.is_short() {
@@ -152,7 +155,7 @@ impl<M: Memory> Store<M> {
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
     pub fn reclaim_value(&self, value: u64, guard: &Guard) {
         if let Some(block) = ValueBlock::of(value) {
-            self.reclaim(guard, move |home| block.free(home.arenas()));
+            self.reclaim(guard, move |state| block.free(state.arenas()));
         }
     }
 
@@ -167,7 +170,7 @@ impl<M: Memory> Store<M> {
 
     /// How many nodes are retired and not freed yet.
     pub fn retired(&self) -> usize {
-        let retired = self.stripes.iter().map(|stripe| stripe.waiting.count());
+        let retired = self.stripes.iter().map(|stripe| stripe.retired.count());
         retired.sum()
     }
 
@@ -309,7 +312,7 @@ impl<M: Memory> Store<M> {
             Ordering::Greater => &self.demoted,
         };
         moves.fetch_add(1, Relaxed);
-        self.rooms[from.index()].left(bytes);
+        self.capacities[from.index()].left(bytes);
     }
 
     /// How many nodes moved to faster and to slower memory so far.
@@ -317,7 +320,7 @@ impl<M: Memory> Store<M> {
         (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
     }
 
-    /// How full a tier is. Its limit is what it can be expected to hold ([`Room`]).
+    /// How full a tier is. Its limit is what it can be expected to hold ([`EffectiveCapacity`]).
     pub fn fill(&self, tier: TierId) -> Fill {
         let arenas = self.arenas();
         if tier > arenas.slowest() {
@@ -325,7 +328,7 @@ impl<M: Memory> Store<M> {
         }
         let (used, budget) = (arenas.used(tier), arenas.budget(tier));
         let vacant = budget.limit().saturating_sub(budget.used());
-        let limit = self.rooms[tier.index()].limit(used, arenas.usable(tier), vacant);
+        let limit = self.capacities[tier.index()].limit(used, arenas.usable(tier), vacant);
         Fill { used, limit }
     }
 

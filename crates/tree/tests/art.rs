@@ -74,10 +74,10 @@ fn a_random_record_takes_less_than_36_bytes() {
     assert!(per_record < 36.0, "{per_record} bytes a record");
 }
 
-/// Neighbours are kept in rows while there are many of them, whatever they were before and become
-/// after that.
+/// Neighbours are kept in dense leaves while there are many of them, whatever they were before and
+/// become after that.
 #[test]
-fn neighbours_share_a_row() {
+fn neighbours_share_a_dense() {
     const RECORDS: u64 = 40 * 256;
     let map: Art<u64, u64> = slow(4 << 20);
     let first = u64::MAX - RECORDS - 100;
@@ -91,9 +91,9 @@ fn neighbours_share_a_row() {
         (stats.records, map.len()),
         (RECORDS as usize, RECORDS as usize)
     );
-    let rows = stats.leaves.slow as u64;
+    let dense_leaves = stats.leaves.slow as u64;
     assert!(
-        (RECORDS / 256..=RECORDS / 256 + 60).contains(&rows),
+        (RECORDS / 256..=RECORDS / 256 + 60).contains(&dense_leaves),
         "{stats:?}"
     );
     assert!(stats.bytes_in_nodes as u64 / RECORDS < 10, "{stats:?}");
@@ -132,7 +132,7 @@ fn neighbours_share_a_row() {
         0
     );
 
-    // With one in sixteen left, rows are smaller.
+    // With one in sixteen left, dense leaves are smaller.
     for key in all().filter(|key| key % 16 != 0) {
         assert_eq!(map.remove(&key), Some(!key));
     }
@@ -146,7 +146,7 @@ fn neighbours_share_a_row() {
     assert_eq!((map.len(), map.stats().bytes_in_nodes), (0, 0));
 }
 
-/// Where there is no memory for a smaller one, a row stays until its last record goes.
+/// Where there is no memory for a smaller one, a dense leaf stays until its last record goes.
 /// A pack whose node goes takes the node's place, where other keys lead to it, too. Scans that have
 /// walked to it before used to show these out of order.
 #[test]
@@ -178,7 +178,7 @@ fn a_scan_stays_in_order_when_a_pack_moves_up() {
 }
 
 #[test]
-fn a_row_that_cannot_shrink_stays() {
+fn a_dense_that_cannot_shrink_stays() {
     let map: Art<u64, u64> = slow(16 * rooms::CHUNK);
     for key in 0..256 {
         map.insert(&key, key).unwrap();

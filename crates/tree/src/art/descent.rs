@@ -4,8 +4,8 @@
 //! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's
 //! validated read, child's snapshot, parent validated again. The root cell is the topmost node's
 //! parent, and done in one step with it. A leaf needs no version of its own ([`Leaf`] tells why);
-//! packs and rows are read like inner nodes. Part of a prefix may be taken on trust on the way, so
-//! the key is compared as a whole where it ends.
+//! packs and dense leaves are read like inner nodes. Part of a prefix may be taken on trust on the
+//! way, so the key is compared as a whole where it ends.
 
 use std::task::Poll;
 
@@ -16,7 +16,7 @@ use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
 use super::node::{
-    Body, Leaf, Link, PACK_BYTES, Pack, Position, Reach, Row, leaf_bytes, number, position,
+    Body, DenseLeaf, Leaf, Link, PACK_BYTES, Pack, Position, Reach, leaf_bytes, number, position,
     value_offset,
 };
 use super::tree::{Inner, Root, Tree};
@@ -29,8 +29,8 @@ pub enum Cursor<'t> {
     Leaf(Leaf<'t>),
     /// In this pack, with this value.
     InPack(Pack<'t>, u64),
-    /// At this place of a row; the value if it is there.
-    InRow(Row<'t>, u8, Option<u64>),
+    /// At this place of a dense leaf; the value if it is there.
+    InDense(DenseLeaf<'t>, u8, Option<u64>),
 }
 
 /// An inner node on a key's way without a child at its next byte: a leaf for the key hangs there.
@@ -68,7 +68,7 @@ enum Next<'t, R> {
     /// Enters an inner node, to which a key leads with so many bytes.
     Inner(Snapshot<'t, Body<R>>, Link, usize),
     Leaf(Link),
-    /// A pack or a row below a node.
+    /// A pack or a dense leaf below a node.
     Shared(Snapshot<'t, Body<R>>, Link),
 }
 
@@ -141,7 +141,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Traversal for Descent<'t, B, M, R>
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// The place of a key's record: the way there in one go, where the CPU asks for the next node
     /// by itself. Callers try again out of line, so that the first attempt is no loop: in one, what
-    /// packs and rows need of the key would be worked out on the way to any leaf.
+    /// packs and dense leaves need of the key would be worked out on the way to any leaf.
     #[inline(always)]
     pub fn find<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Found<'g, R>, Restart> {
         let base = self.base;
@@ -212,8 +212,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         (leaf.key() == key).then_some(Cursor::Leaf(leaf))
     }
 
-    /// Looks for a key's record in a pack or a row, once `is_linked` says that what led there is
-    /// as it was.
+    /// Looks for a key's record in a pack or a dense leaf, once `is_linked` says that what led
+    /// there is as it was.
     #[inline(always)]
     fn look_in<'g>(
         &'g self,
@@ -232,17 +232,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             })?;
             return Ok(value.map(|value| Cursor::InPack(pack, value)));
         }
-        let row = self.row_at(link, pinned);
-        let records = row.read()?;
+        let dense = self.dense_at(link, pinned);
+        let records = dense.read()?;
         is_linked()?;
-        let Some(at) = row.place_of(key) else {
+        let Some(at) = dense.place_of(key) else {
             return Ok(None);
         };
         let value = records.get(|records| {
-            self.visit_row(row, at);
+            self.visit_dense(dense, at);
             records.get(at)
         })?;
-        Ok(Some(Cursor::InRow(row, at, value)))
+        Ok(Some(Cursor::InDense(dense, at, value)))
     }
 
     /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a
@@ -257,7 +257,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if link.is_pack() {
             return self.memory().prefetch(address, PACK_BYTES);
         }
-        if link.is_row() {
+        if link.is_dense() {
             let value = value_offset(key.last().copied().unwrap_or(0));
             return self.prefetch_both(address, value);
         }

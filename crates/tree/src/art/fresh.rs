@@ -5,7 +5,7 @@ use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
-use super::node::{Kind, Link, PACK_BYTES, Reach, Room, Tip, leaf_bytes};
+use super::node::{DenseCapacity, Kind, Link, PACK_BYTES, Reach, Terminal, leaf_bytes};
 use super::tree::{Parent, Tree};
 
 /// A slot whose content is not linked yet; freed if it never is.
@@ -68,9 +68,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.fresh(new, PACK_BYTES, to)
     }
 
-    /// Memory for a row.
-    pub fn fresh_row(&self, new: NewNode, room: Room) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let to = |address| Link::to_row(self.base, address);
+    /// Memory for a dense leaf.
+    pub fn fresh_dense(
+        &self,
+        new: NewNode,
+        room: DenseCapacity,
+    ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
+        let to = |address| Link::to_dense(self.base, address);
         self.fresh(new, room.bytes(), to)
     }
 
@@ -112,11 +116,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Frees what holds records once nobody can look at it any more. It is unlinked and retired.
-    pub fn reclaim_tip(&self, tip: Tip<'_>, guard: &Guard) {
-        let (base, link, bytes) = (self.base, self.link_to(tip), tip.bytes());
-        self.store.reclaim(guard, move |home| {
-            home.forget_leaf(link.address(base));
-            link.free(base, bytes, home.arenas());
+    pub fn reclaim_terminal(&self, terminal: Terminal<'_>, guard: &Guard) {
+        let (base, link, bytes) = (self.base, self.link_to(terminal), terminal.bytes());
+        self.store.reclaim(guard, move |state| {
+            state.forget_leaf(link.address(base));
+            link.free(base, bytes, state.arenas());
         });
     }
 
@@ -124,6 +128,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
         let (base, bytes) = (self.base, link.kind().bytes::<R>());
         self.store
-            .reclaim(guard, move |home| link.free(base, bytes, home.arenas()));
+            .reclaim(guard, move |state| link.free(base, bytes, state.arenas()));
     }
 }

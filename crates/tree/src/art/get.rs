@@ -8,7 +8,7 @@ use timberline_sync::epoch::{Guard, Pinned};
 use timberline_tier::Memory;
 
 use super::descent::{Cursor, Descent};
-use super::node::{Reach, Tip};
+use super::node::{Reach, Terminal};
 use super::tree::Tree;
 use crate::store::{AnyThread, Caller};
 use crate::traverse::Traversal;
@@ -62,12 +62,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// The value of the record at a cursor, which is reported.
     #[inline(always)]
     fn read(&self, cursor: Cursor<'_>, caller: impl Caller) -> Option<u64> {
-        let (tip, value) = match cursor {
-            Cursor::Leaf(leaf) => (Tip::Leaf(leaf), leaf.value()),
-            Cursor::InPack(pack, value) => (Tip::Pack(pack), value),
-            Cursor::InRow(row, _, value) => (Tip::Row(row), value?),
+        let (terminal, value) = match cursor {
+            Cursor::Leaf(leaf) => (Terminal::Leaf(leaf), leaf.value()),
+            Cursor::InPack(pack, value) => (Terminal::Pack(pack), value),
+            Cursor::InDense(dense, _, value) => (Terminal::DenseLeaf(dense), value?),
         };
-        caller.with_guard(&self.store, |guard| self.note(tip, Access::Reuse, guard));
+        caller.with_guard(&self.store, |guard| {
+            self.note(terminal, Access::Reuse, guard)
+        });
         Some(value)
     }
 

@@ -1,9 +1,9 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
-//! A new record takes a place in a pack or a row; or it takes one leaf and one of: a place in the
-//! node where its path ends, a larger such node, or an inner node between that and a leaf or inside
-//! a compressed prefix, where two keys part. `share.rs` has what follows where records share a
-//! node.
+//! A new record takes a place in a pack or a dense leaf; or it takes one leaf and one of: a place
+//! in the node where its path ends, a larger such node, or an inner node between that and a leaf or
+//! inside a compressed prefix, where two keys part. `share.rs` has what follows where records share
+//! a node.
 //!
 //! Locks are taken parent first. Memory is taken before any lock.
 
@@ -14,7 +14,7 @@ use timberline_tier::{Memory, TierId};
 
 use super::descent::{Cursor, Gap};
 use super::fresh::{Fresh, leaf_below};
-use super::node::{Kind, Leaf, Link, Position, Reach, Row, Step, Tip, position};
+use super::node::{DenseLeaf, Kind, Leaf, Link, Position, Reach, Step, Terminal, position};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
@@ -82,8 +82,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     let before = self.change_in_pack(pack, key, change, &guard);
                     before.map(Some).map_err(Abort::from)
                 }
-                Ok(Ok(Cursor::InRow(row, at, _))) => {
-                    let before = self.change_in_row(row, at, true, change, &guard);
+                Ok(Ok(Cursor::InDense(dense, at, _))) => {
+                    let before = self.change_in_dense(dense, at, true, change, &guard);
                     before.map_err(Abort::from)
                 }
                 Ok(Err(Some(gap))) => self.hang_in(&mut Insert::new(key, change), gap, &guard),
@@ -122,10 +122,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if link.is_none() {
                 return self.hang(insert, site);
             }
-            match self.tip_at(link, guard) {
-                Some(Tip::Leaf(leaf)) => return self.meet(insert, site, leaf),
-                Some(Tip::Pack(pack)) => return self.meet_pack(insert, site, pack),
-                Some(Tip::Row(row)) => return self.meet_row(insert, site, row),
+            match self.terminal_at(link, guard) {
+                Some(Terminal::Leaf(leaf)) => return self.meet(insert, site, leaf),
+                Some(Terminal::Pack(pack)) => return self.meet_pack(insert, site, pack),
+                Some(Terminal::DenseLeaf(dense)) => return self.meet_dense(insert, site, dense),
                 None => {}
             }
             let inner = self.enter(link, &site.parent, guard)?;
@@ -198,7 +198,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.count(1);
         self.store.count_leaves(1);
         self.reaches(level);
-        self.note(Tip::Leaf(self.leaf_at(leaf, guard)), Access::Insert, guard);
+        self.note(
+            Terminal::Leaf(self.leaf_at(leaf, guard)),
+            Access::Insert,
+            guard,
+        );
         Ok(None)
     }
 
@@ -226,26 +230,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if self.shares {
             return self.pair_up(insert, site, leaf);
         }
-        self.part_from(insert, site, Tip::Leaf(leaf))
+        self.part_from(insert, site, Terminal::Leaf(leaf))
     }
 
-    /// The path ends at a row: that of the key, or one to part from.
-    fn meet_row<C: Change>(
+    /// The path ends at a dense leaf: that of the key, or one to part from.
+    fn meet_dense<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
         site: Site<'_, R>,
-        row: Row<'_>,
+        dense: DenseLeaf<'_>,
     ) -> Put {
-        let Some(at) = row.place_of(insert.key) else {
-            return self.part_from(insert, site, Tip::Row(row));
+        let Some(at) = dense.place_of(insert.key) else {
+            return self.part_from(insert, site, Terminal::DenseLeaf(dense));
         };
-        self.visit_row(row, at);
-        let seen = row.read()?;
+        self.visit_dense(dense, at);
+        let seen = dense.read()?;
         site.parent.validate()?;
         if seen.get(|records| records.get(at).is_none() && records.is_full())? {
-            return self.widen(insert, site, (row, seen), at);
+            return self.widen(insert, site, (dense, seen), at);
         }
-        Ok(self.change_in_row(row, at, true, insert.change, site.guard)?)
+        Ok(self.change_in_dense(dense, at, true, insert.change, site.guard)?)
     }
 
     /// The path ends at what holds records of other keys.
@@ -253,9 +257,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         insert: &mut Insert<'_, C>,
         site: Site<'_, R>,
-        tip: Tip<'_>,
+        terminal: Terminal<'_>,
     ) -> Put {
-        let (key, other) = (insert.key, tip.key());
+        let (key, other) = (insert.key, terminal.key());
         let same = common(&other, key);
         if same < site.depth {
             return insert.carefully();
@@ -263,7 +267,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let fork = Fork {
             prefix: &key[site.depth..same],
             path: &key[..same],
-            old: self.link_to(tip),
+            old: self.link_to(terminal),
             old_at: position(&other, same),
             new_at: position(key, same),
         };

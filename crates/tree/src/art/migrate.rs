@@ -16,7 +16,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
-use super::node::{AT_END, Leaf, Link, LockedTip, Reach, Step, Tip};
+use super::node::{AT_END, Leaf, Link, LockedTerminal, Reach, Step, Terminal};
 use super::tree::{Inner, Parent, Root, Tree};
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
@@ -24,7 +24,7 @@ use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
 pub(super) enum Found<'g, R> {
-    Tip(Parent<'g, R>, Tip<'g>),
+    Terminal(Parent<'g, R>, Terminal<'g>),
     Inner(Parent<'g, R>, Inner<'g, R>),
 }
 
@@ -52,9 +52,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if link.is_none() {
                 return Ok(None);
             }
-            if let Some(tip) = self.tip_at(link, guard) {
-                let named = name.height == 0 && tip.covers(&name.key);
-                return Ok(named.then_some(Found::Tip(parent, tip)));
+            if let Some(terminal) = self.terminal_at(link, guard) {
+                let named = name.height == 0 && terminal.covers(&name.key);
+                return Ok(named.then_some(Found::Terminal(parent, terminal)));
             }
             let inner = self.enter(link, &parent, guard)?;
             self.charge_node(link, &name.key, depth);
@@ -85,8 +85,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn relocate(&self, name: &NodeKey, to: Goal<'_>, guard: &Guard) -> Move {
         self.retry(|| match self.follow(name, guard, |_| true)? {
             None => Ok(Move::Stale),
-            Some(Found::Tip(parent, Tip::Leaf(leaf))) => self.move_leaf(parent, leaf, to, guard),
-            Some(Found::Tip(parent, tip)) => self.move_shared(parent, tip, to, guard),
+            Some(Found::Terminal(parent, Terminal::Leaf(leaf))) => {
+                self.move_leaf(parent, leaf, to, guard)
+            }
+            Some(Found::Terminal(parent, terminal)) => {
+                self.move_shared(parent, terminal, to, guard)
+            }
             Some(Found::Inner(parent, inner)) => self.move_inner(parent, inner, to, guard),
         })
     }
@@ -95,7 +99,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn size_of(&self, name: &NodeKey, guard: &Guard) -> Result<Option<usize>, Restart> {
         let found = self.follow(name, guard, |_| true)?;
         Ok(found.map(|found| match found {
-            Found::Tip(_, tip) => tip.bytes() + self.block_of(tip).map_or(0, ValueBlock::slot),
+            Found::Terminal(_, terminal) => {
+                terminal.bytes() + self.block_of(terminal).map_or(0, ValueBlock::slot)
+            }
             Found::Inner(_, inner) => inner.link.kind().bytes::<R>(),
         }))
     }
@@ -119,7 +125,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let link = Link::to_leaf(self.base, leaf.address());
         let value = leaf.value();
         if let Some(stays) = self.stays(&parent, link, goal) {
-            let block = self.block_of(Tip::Leaf(leaf));
+            let block = self.block_of(Terminal::Leaf(leaf));
             let elsewhere = |it: &ValueBlock| goal.avoids(it.address());
             if stays != Move::AlreadyThere || !block.as_ref().is_some_and(elsewhere) {
                 return Ok(stays);
@@ -144,82 +150,83 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         // The placement is told before anything changes: it may panic.
         let placement = &self.store.placement;
         placement.leaf_moved(
-            self.leaf_ref(Tip::Leaf(leaf)),
-            self.leaf_ref(Tip::Leaf(copy)),
+            self.leaf_ref(Terminal::Leaf(leaf)),
+            self.leaf_ref(Terminal::Leaf(copy)),
         );
         if let Some(block) = block {
             self.store.reclaim_value(value, guard);
             copy.set_first(block.make(guard));
         }
-        self.replace(held, LockedTip::Leaf(locked), fresh, guard);
+        self.replace(held, LockedTerminal::Leaf(locked), fresh, guard);
         let from = self.tier_of(link);
         self.store.count_move(from, goal.tier, leaf.bytes());
         Ok(Move::Moved(1))
     }
 
-    /// The same for a pack or a row.
+    /// The same for a pack or a dense leaf.
     fn move_shared(
         &self,
         parent: Parent<'_, R>,
-        tip: Tip<'_>,
+        terminal: Terminal<'_>,
         goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let link = self.link_to(tip);
+        let link = self.link_to(terminal);
         if let Some(stays) = self.stays(&parent, link, goal) {
             return Ok(stays);
         }
-        let Ok(fresh) = self.fresh_in(goal.tier, link, tip.bytes()) else {
+        let Ok(fresh) = self.fresh_in(goal.tier, link, terminal.bytes()) else {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
-        let mut old = tip.lock()?;
-        self.memory().charge_access(tip.address(), tip.bytes());
+        let mut old = terminal.lock()?;
         self.memory()
-            .charge_access(fresh.link.address(self.base), tip.bytes());
+            .charge_access(terminal.address(), terminal.bytes());
+        self.memory()
+            .charge_access(fresh.link.address(self.base), terminal.bytes());
         let copy = self.copy_shared(&old, fresh.link, guard);
         if seeded::has(Bug::CopiedBeforeLocked) {
             drop(old);
             std::thread::yield_now();
-            old = tip.lock()?;
+            old = terminal.lock()?;
         }
         let placement = &self.store.placement;
-        placement.leaf_moved(self.leaf_ref(tip), self.leaf_ref(copy.tip()));
+        placement.leaf_moved(self.leaf_ref(terminal), self.leaf_ref(copy.terminal()));
         drop(copy);
         self.replace(held, old, fresh, guard);
         let from = self.tier_of(link);
-        self.store.count_move(from, goal.tier, tip.bytes());
+        self.store.count_move(from, goal.tier, terminal.bytes());
         Ok(Move::Moved(1))
     }
 
-    /// Copies a pack or a row into a slot of its own size.
+    /// Copies a pack or a dense leaf into a slot of its own size.
     fn copy_shared<'g>(
         &self,
-        old: &LockedTip<'_>,
+        old: &LockedTerminal<'_>,
         to: Link,
         guard: &'g Guard<'g>,
-    ) -> LockedTip<'g> {
-        let heat = old.tip().heat().load(Relaxed);
+    ) -> LockedTerminal<'g> {
+        let heat = old.terminal().heat().load(Relaxed);
         match old {
-            LockedTip::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
-            LockedTip::Pack(old) => {
+            LockedTerminal::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
+            LockedTerminal::Pack(old) => {
                 let (depth, records) = (old.records().depth(), old.records().all());
-                LockedTip::Pack(to.claim_pack(self.base, depth, &records, heat, guard))
+                LockedTerminal::Pack(to.claim_pack(self.base, depth, &records, heat, guard))
             }
-            LockedTip::Row(old) => {
-                let (row, records) = (old.row(), old.records());
-                let copy = to.claim_row(self.base, row.least(), row.room(), heat, guard);
+            LockedTerminal::DenseLeaf(old) => {
+                let (dense, records) = (old.dense(), old.records());
+                let copy = to.claim_dense(self.base, dense.least(), dense.room(), heat, guard);
                 copy.take_over(records);
-                LockedTip::Row(copy)
+                LockedTerminal::DenseLeaf(copy)
             }
         }
     }
 
     /// What covers a key, if anything does.
-    pub fn tip_of<'g>(&'g self, key: &[u8], guard: &'g Guard<'g>) -> Option<Tip<'g>> {
+    pub fn terminal_of<'g>(&'g self, key: &[u8], guard: &'g Guard<'g>) -> Option<Terminal<'g>> {
         let name = NodeKey::leaf(key.into());
         match self.retry(|| self.follow(&name, guard, |_| true))? {
-            Found::Tip(_, tip) => Some(tip),
+            Found::Terminal(_, terminal) => Some(terminal),
             Found::Inner(..) => None,
         }
     }
@@ -315,8 +322,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })?;
         Ok(match found {
             None => Err(Stale),
-            Some(Found::Tip(_, tip)) => {
-                if wanted(self.link_to(tip)) {
+            Some(Found::Terminal(_, terminal)) => {
+                if wanted(self.link_to(terminal)) {
                     nodes.push(name.clone());
                 }
                 Ok(nodes)
@@ -380,8 +387,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             });
         })?;
         let names = links.into_iter().map(|link| {
-            if let Some(tip) = self.tip_at(link, guard) {
-                return Ok(NodeKey::leaf((&*tip.key()).into()));
+            if let Some(terminal) = self.terminal_at(link, guard) {
+                return Ok(NodeKey::leaf((&*terminal.key()).into()));
             }
             let child = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
             self.name_of(child, name.key.len() + 1, guard)
@@ -411,7 +418,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut parent = Parent::Root(root);
         let mut link = root.get(Root::link)?;
         let (mut depth, mut lowest) = (0, None);
-        if link.is_none() || link.is_tip() || !self.is_fast(link) {
+        if link.is_none() || link.is_terminal() || !self.is_fast(link) {
             return Ok(None);
         }
         loop {
@@ -420,7 +427,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let len = inner.node.get(|body| {
                 below.clear();
                 body.each(AT_END, |_, child| {
-                    if !child.is_tip() && self.is_fast(child) {
+                    if !child.is_terminal() && self.is_fast(child) {
                         below.push(child);
                     }
                     true

@@ -7,7 +7,7 @@ use timberline_placement::{
 };
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
-use super::node::{Leaf, Link, Pack, ROW_HEAD, Reach, Row, leaf_bytes};
+use super::node::{DENSE_HEAD, DenseLeaf, Leaf, Link, Pack, Reach, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
@@ -37,24 +37,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 walker = walker.fast_only();
             }
             let mut ring = [Link::NONE; AT_A_TIME];
-            let (mut walked, mut filled) = (0, Filled::WithRow);
-            while filled == Filled::WithRow {
+            let (mut walked, mut filled) = (0, Filled::WithDense);
+            while filled == Filled::WithDense {
                 (walked, filled) = walker.fill(&mut ring, walked, AT_A_TIME, AT_A_TIME);
             }
             let mut shown = None;
             for &link in &ring[..walked] {
-                let Some(found) = self.tip_at(link, &guard) else {
+                let Some(found) = self.terminal_at(link, &guard) else {
                     continue;
                 };
                 // One that moved is shown where it is now; one that was removed, not at all.
-                let tip = match found.is_obsolete() {
-                    true => self.tip_of(&found.key(), &guard),
+                let terminal = match found.is_obsolete() {
+                    true => self.terminal_of(&found.key(), &guard),
                     false => Some(found),
                 };
-                if let Some(tip) = tip {
+                if let Some(terminal) = terminal {
                     self.memory()
-                        .charge_access(tip.address(), tip.bytes().min(ROW_HEAD));
-                    if visit(self.leaf_ref(tip)).is_break() {
+                        .charge_access(terminal.address(), terminal.bytes().min(DENSE_HEAD));
+                    if visit(self.leaf_ref(terminal)).is_break() {
                         return;
                     }
                 }
@@ -126,13 +126,13 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
         // What is read may be anything, until what covers this key turns out to lie there.
         let guard = self.store.pin();
         let lies_there = |key: &[u8]| {
-            let tip = self.tip_of(key, &guard)?;
-            (tip.address() == address).then(|| KeyBytes::from(&*tip.key()))
+            let terminal = self.terminal_of(key, &guard)?;
+            (terminal.address() == address).then(|| KeyBytes::from(&*terminal.key()))
         };
         let mut key = Vec::new();
         let leaf = Leaf::probe(address, look.end, &mut key);
         let name = leaf.then(|| lies_there(&key)).flatten();
-        name.or_else(|| lies_there(&Row::probe(address, look.end)?))
+        name.or_else(|| lies_there(&DenseLeaf::probe(address, look.end)?))
             .or_else(|| lies_there(&Pack::probe(address, look.end)?.to_be_bytes()))
     }
 }

@@ -10,7 +10,7 @@ use timberline_sync::Restart;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
-use super::node::{AT_END, Few, Position, Reach, Records};
+use super::node::{AT_END, PackedRecords, Position, Reach, Records};
 use super::tree::{Parent, Tree};
 use super::way::Start;
 use crate::clear;
@@ -71,7 +71,7 @@ impl<'g, R: Reach> Ends<'g, R> {
     }
 
     /// Whether a key may be removed from a pack.
-    pub fn is_at_end(&self, records: &Few, key: u64) -> bool {
+    pub fn is_at_end(&self, records: &PackedRecords, key: u64) -> bool {
         let all = records.all();
         let end = match self.way {
             None => return true,
@@ -81,8 +81,8 @@ impl<'g, R: Reach> Ends<'g, R> {
         end.is_some_and(|&(end, _)| end == key)
     }
 
-    /// Whether the record at a place of a row may be removed.
-    pub fn is_at_end_of_row(&self, records: &Records, at: u8) -> bool {
+    /// Whether the record at a place of a dense leaf may be removed.
+    pub fn is_at_end_of_dense(&self, records: &Records, at: u8) -> bool {
         let Some(way) = self.way else { return true };
         let mut ends = None;
         records.each(|at, _| ends = Some((ends.map_or(at, |(first, _)| first), at)));

@@ -1,6 +1,6 @@
 //! Removing records, and the structure modifications that follow: a smaller node, or none where one
-//! child is left; where few records are left, a smaller row, a pack instead of a row, a leaf
-//! instead of a pack.
+//! child is left; where few records are left, a smaller dense leaf, a pack instead of a dense leaf,
+//! a leaf instead of a pack.
 //!
 //! One step removes the record and makes its node fit, so no reader ever meets an inner node with
 //! fewer than two entries. Where there is no memory for a smaller node, the large one stays.
@@ -13,7 +13,8 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{
-    AT_END, Few, Link, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Row, Step, Tip, number,
+    AT_END, DENSE_DEPTH, DenseLeaf, Link, LockedTerminal, PACKED, Pack, PackedRecords, Position,
+    Reach, Step, Terminal, number,
 };
 use super::pop::Ends;
 use super::tree::{Inner, Parent, Root, Tree};
@@ -28,16 +29,16 @@ struct Location<'k, 'g, R> {
     /// The depth at which the inner node branches.
     branch: usize,
     level: u8,
-    tip: Tip<'g>,
+    terminal: Terminal<'g>,
 }
 
-/// Where a tip hangs, below so many inner nodes.
+/// Where a terminal node hangs, below so many inner nodes.
 struct Hanging<'g, R> {
     parent: Parent<'g, R>,
     level: u8,
 }
 
-/// What became of a record that should be removed from a pack or a row.
+/// What became of a record that should be removed from a pack or a dense leaf.
 enum Within {
     NotThere,
     /// It is the only one: what holds it goes with it.
@@ -48,11 +49,11 @@ enum Within {
 
 /// Locks what holds a record and no other, if `ends` allow its value. Returns the value too.
 fn lock_last<'g, R: Reach>(
-    tip: Tip<'g>,
+    terminal: Terminal<'g>,
     key: &[u8],
     ends: &Ends<'_, R>,
-) -> Result<(LockedTip<'g>, u64), Restart> {
-    let locked = tip.lock()?;
+) -> Result<(LockedTerminal<'g>, u64), Restart> {
+    let locked = terminal.lock()?;
     let value = locked.last_of(key).filter(|&value| ends.allow(value));
     Ok((locked, value.ok_or(Restart)?))
 }
@@ -87,14 +88,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if link.is_none() {
                 return Ok(None);
             }
-            if let Some(tip) = self.tip_at(link, guard) {
+            if let Some(terminal) = self.terminal_at(link, guard) {
                 // Only at the root; what hangs below a node is met from there.
                 let within = Hanging { parent, level };
-                if let Some(done) = self.remove_within(tip, key, within, ends, guard)? {
+                if let Some(done) = self.remove_within(terminal, key, within, ends, guard)? {
                     return Ok(done);
                 }
                 let held = parent.upgrade()?;
-                let last = lock_last(tip, key, ends)?;
+                let last = lock_last(terminal, key, ends)?;
                 ends.hold(1)?;
                 held.set(Link::NONE);
                 return Ok(Some(self.removed(last, guard)));
@@ -113,15 +114,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if !ends.pass(Parent::Node(inner, at))? {
                 return Ok(None);
             }
-            if let Some(tip) = (!child.is_none())
-                .then(|| self.tip_at(child, guard))
+            if let Some(terminal) = (!child.is_none())
+                .then(|| self.terminal_at(child, guard))
                 .flatten()
             {
                 let within = Hanging {
                     parent: Parent::Node(inner, at),
                     level: level.saturating_add(1),
                 };
-                if let Some(done) = self.remove_within(tip, key, within, ends, guard)? {
+                if let Some(done) = self.remove_within(terminal, key, within, ends, guard)? {
                     return Ok(done);
                 }
                 let location = Location {
@@ -131,7 +132,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     at,
                     branch,
                     level,
-                    tip,
+                    terminal,
                 };
                 return self.take(location, ends, guard).map(Some);
             }
@@ -145,30 +146,32 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// `Some(None)`: the record is not there.
     fn remove_within(
         &self,
-        tip: Tip<'_>,
+        terminal: Terminal<'_>,
         key: &[u8],
         Hanging { parent, level }: Hanging<'_, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<Option<Option<u64>>, Restart> {
-        let within = match tip {
-            Tip::Leaf(leaf) => {
+        let within = match terminal {
+            Terminal::Leaf(leaf) => {
                 self.visit_leaf(leaf);
                 let is_it = leaf.key() == key && ends.allow(leaf.value());
                 return Ok((!is_it).then_some(None));
             }
-            Tip::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends, guard)?,
-            Tip::Row(row) => self.remove_in_row(row, key, &parent, ends, guard)?,
+            Terminal::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends, guard)?,
+            Terminal::DenseLeaf(dense) => self.remove_in_dense(dense, key, &parent, ends, guard)?,
         };
         Ok(match within {
             Within::NotThere => Some(None),
             Within::Last => None,
             Within::Removed(value, left) => {
                 // Whoever changes the parent just now may do it, or the next who removes a record.
-                let _ = match tip {
-                    Tip::Pack(pack) if left == 1 => self.single_out(pack, parent, level, guard),
-                    Tip::Row(row) if row.room().is_too_much_for(left) => {
-                        self.narrow(row, parent, level, guard)
+                let _ = match terminal {
+                    Terminal::Pack(pack) if left == 1 => {
+                        self.single_out(pack, parent, level, guard)
+                    }
+                    Terminal::DenseLeaf(dense) if dense.room().is_too_much_for(left) => {
+                        self.narrow(dense, parent, level, guard)
                     }
                     _ => Ok(()),
                 };
@@ -205,7 +208,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         held.remove(number(key));
         drop(held);
         self.store.count(-1);
-        self.note(Tip::Pack(pack), Access::Reuse, guard);
+        self.note(Terminal::Pack(pack), Access::Reuse, guard);
         Ok(Within::Removed(value, count - 1))
     }
 
@@ -219,11 +222,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<(), Restart> {
         let seen = pack.read()?;
         parent.validate()?;
-        let held = seen.get(Few::all)?;
+        let held = seen.get(PackedRecords::all)?;
         let [(key, value)] = held[..] else {
             return Ok(());
         };
-        let new = self.new_tip(&parent, Tip::Pack(pack), level);
+        let new = self.new_terminal(&parent, Terminal::Pack(pack), level);
         let Ok(fresh) = self.fresh_leaf(new, &key.to_be_bytes()) else {
             return Ok(());
         };
@@ -232,28 +235,28 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let leaf = self.leaf_at(fresh.link, guard);
         leaf.set_first(value);
         leaf.heat().store(pack.heat().load(Relaxed), Relaxed);
-        self.replace(parent, LockedTip::Pack(held), fresh, guard);
+        self.replace(parent, LockedTerminal::Pack(held), fresh, guard);
         Ok(())
     }
 
-    fn remove_in_row(
+    fn remove_in_dense(
         &self,
-        row: Row<'_>,
+        dense: DenseLeaf<'_>,
         key: &[u8],
         parent: &Parent<'_, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<Within, Restart> {
-        let seen = row.read()?;
+        let seen = dense.read()?;
         parent.validate()?;
-        let Some(at) = row.place_of(key) else {
+        let Some(at) = dense.place_of(key) else {
             return Ok(Within::NotThere);
         };
-        self.visit_row(row, at);
+        self.visit_dense(dense, at);
         let (value, count) = seen.get(|records| {
             let value = records.get(at);
             let value =
-                value.filter(|&value| ends.allow(value) && ends.is_at_end_of_row(records, at));
+                value.filter(|&value| ends.allow(value) && ends.is_at_end_of_dense(records, at));
             (value, records.count())
         })?;
         let Some(value) = value else {
@@ -262,47 +265,47 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if count == 1 {
             return Ok(Within::Last);
         }
-        let held = row.upgrade(seen)?;
+        let held = dense.upgrade(seen)?;
         ends.hold(0)?;
         held.remove(at);
         drop(held);
         self.store.count(-1);
-        self.note(Tip::Row(row), Access::Reuse, guard);
+        self.note(Terminal::DenseLeaf(dense), Access::Reuse, guard);
         Ok(Within::Removed(value, count - 1))
     }
 
-    /// Puts a smaller row in the place of one, or a pack in that of the smallest. Where there is no
-    /// memory, the row stays.
+    /// Puts a smaller dense leaf in the place of one, or a pack in that of the smallest. Where
+    /// there is no memory, the dense leaf stays.
     fn narrow(
         &self,
-        row: Row<'_>,
+        dense: DenseLeaf<'_>,
         parent: Parent<'_, R>,
         level: u8,
         guard: &Guard,
     ) -> Result<(), Restart> {
-        let seen = row.read()?;
+        let seen = dense.read()?;
         parent.validate()?;
         let left = seen.get(|records| records.count())?;
-        if !row.room().is_too_much_for(left) {
+        if !dense.room().is_too_much_for(left) {
             return Ok(());
         }
         let (room, new) = (
-            row.room().smaller(),
-            self.new_tip(&parent, Tip::Row(row), level),
+            dense.room().smaller(),
+            self.new_terminal(&parent, Terminal::DenseLeaf(dense), level),
         );
         let fresh = match room {
-            Some(room) => self.fresh_row(new, room),
+            Some(room) => self.fresh_dense(new, room),
             None => self.fresh_pack(new),
         };
         let Ok(fresh) = fresh else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
-        let held = row.upgrade(seen)?;
-        let (least, heat) = (row.least(), row.heat().load(Relaxed));
+        let held = dense.upgrade(seen)?;
+        let (least, heat) = (dense.least(), dense.heat().load(Relaxed));
         match room {
             Some(room) => {
-                let smaller = fresh.link.claim_row(self.base, least, room, heat, guard);
+                let smaller = fresh.link.claim_dense(self.base, least, room, heat, guard);
                 smaller.take_over(held.records());
             }
             None => {
@@ -311,10 +314,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 held.records()
                     .each(|at, value| few.push((first + u64::from(at), value)));
                 let link = fresh.link;
-                drop(link.claim_pack(self.base, ROW_DEPTH, &few, heat, guard));
+                drop(link.claim_pack(self.base, DENSE_DEPTH, &few, heat, guard));
             }
         }
-        self.replace(parent, LockedTip::Row(held), fresh, guard);
+        self.replace(parent, LockedTerminal::DenseLeaf(held), fresh, guard);
         Ok(())
     }
 
@@ -338,7 +341,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if let Ok(smaller) = self.fresh_inner(new, kind) {
                 let above = location.above.upgrade()?;
                 let old = location.inner.node.upgrade()?;
-                let last = lock_last(location.tip, location.key, ends)?;
+                let last = lock_last(location.terminal, location.key, ends)?;
                 ends.hold(2)?;
                 let path = &location.key[..location.branch];
                 let body = smaller.link.claim::<R>(self.base, guard);
@@ -359,7 +362,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
         }
         let held = location.inner.node.upgrade()?;
-        let last = lock_last(location.tip, location.key, ends)?;
+        let last = lock_last(location.terminal, location.key, ends)?;
         ends.hold(1)?;
         held.remove(location.at);
         drop(held);
@@ -383,9 +386,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             at == location.at
         });
         let (at, link) = other;
-        let last = lock_last(location.tip, location.key, ends)?;
+        let last = lock_last(location.terminal, location.key, ends)?;
         ends.hold(2)?;
-        if !link.is_tip() {
+        if !link.is_terminal() {
             // Who holds it waits for nothing that is locked here.
             let below = link.node::<R>(self.base, guard).lock()?;
             let own = &location.key[location.branch - old.prefix_len()..location.branch];
@@ -408,16 +411,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// What held a record, and no other, is unlinked: retires it. Returns the value, which is there
     /// as long as the thread stays pinned.
-    fn removed(&self, (locked, value): (LockedTip<'_>, u64), guard: &Guard) -> u64 {
-        let tip = locked.tip();
+    fn removed(&self, (locked, value): (LockedTerminal<'_>, u64), guard: &Guard) -> u64 {
+        let terminal = locked.terminal();
         locked.retire();
         self.store.count(-1);
         self.store.count_leaves(-1);
-        self.reclaim_tip(tip, guard);
+        self.reclaim_terminal(terminal, guard);
         if self.in_blocks {
             self.store.reclaim_value(value, guard);
         }
-        self.note(tip, Access::Reuse, guard);
+        self.note(terminal, Access::Reuse, guard);
         value
     }
 }

@@ -9,7 +9,10 @@ use timberline_placement::Access;
 use timberline_tier::Memory;
 
 use super::descent::Descent;
-use super::node::{Link, Pack, ROW_DEPTH, ROW_HEAD, Reach, Record, Row, Tip, TipKey, value_offset};
+use super::node::{
+    DENSE_DEPTH, DENSE_HEAD, DenseLeaf, Link, Pack, Reach, Record, Terminal, TerminalKey,
+    value_offset,
+};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
@@ -85,9 +88,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     let leaf = self.leaf_at(link, &guard);
                     seen += 1;
                     self.visit_leaf(leaf);
-                    last = Some(TipKey::Lent(leaf.key()));
+                    last = Some(TerminalKey::Lent(leaf.key()));
                     let flow = visit(leaf.key(), leaf.value());
-                    self.note(Tip::Leaf(leaf), Access::Reuse, &guard);
+                    self.note(Terminal::Leaf(leaf), Access::Reuse, &guard);
                     if flow.is_break() || seen == limit {
                         return seen;
                     }
@@ -101,14 +104,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         Way::Forward => held.last(),
                         Way::Backward => held.first(),
                     };
-                    last = end.map(|(key, _)| TipKey::Number(key.to_be_bytes()));
-                    self.note(Tip::Pack(pack), Access::Reuse, &guard);
+                    last = end.map(|(key, _)| TerminalKey::Number(key.to_be_bytes()));
+                    self.note(Terminal::Pack(pack), Access::Reuse, &guard);
                     self.show_pack(pack, &held, way, from, left, &mut visit)
                 } else {
-                    let row = self.row_at(link, &guard);
-                    last = Some(way.last_of(Tip::Row(row)));
-                    self.note(Tip::Row(row), Access::Reuse, &guard);
-                    self.show_row(row, way, from, left, &mut visit)
+                    let dense = self.dense_at(link, &guard);
+                    last = Some(way.last_of(Terminal::DenseLeaf(dense)));
+                    self.note(Terminal::DenseLeaf(dense), Access::Reuse, &guard);
+                    self.show_dense(dense, way, from, left, &mut visit)
                 };
                 seen += shown;
                 if flow.is_break() || seen == limit {
@@ -120,7 +123,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Filled::Ended => return seen,
                 // What is shown so far is shown for good; behind that, others are there now.
                 Filled::Lost => walker.start_over(last.map_or(start, Start::After)),
-                Filled::Full | Filled::WithRow => {}
+                Filled::Full | Filled::WithDense => {}
             }
         }
     }
@@ -152,30 +155,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         (seen, ControlFlow::Continue(()))
     }
 
-    /// Shows up to `limit` records of a row.
-    fn show_row(
+    /// Shows up to `limit` records of a dense leaf.
+    fn show_dense(
         &self,
-        row: Row<'_>,
+        dense: DenseLeaf<'_>,
         way: Way,
         start: Start<'_>,
         limit: usize,
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Shown {
-        self.memory().charge_access(row.address(), ROW_HEAD);
-        let (mut key, mut seen) = (*row.least(), 0);
+        self.memory().charge_access(dense.address(), DENSE_HEAD);
+        let (mut key, mut seen) = (*dense.least(), 0);
         for group in 0..4 {
             let group = match way {
                 Way::Forward => group,
                 Way::Backward => 3 - group,
             };
-            let (mut left, values) = self.group_of(row, way, start, group);
+            let (mut left, values) = self.group_of(dense, way, start, group);
             while left != 0 {
                 let at = match way {
                     Way::Forward => left.trailing_zeros(),
                     Way::Backward => left.ilog2(),
                 };
                 left &= !(1 << at);
-                key[ROW_DEPTH] = 64 * group + at as u8;
+                key[DENSE_DEPTH] = 64 * group + at as u8;
                 seen += 1;
                 let flow = visit(&key, values[at as usize]);
                 if flow.is_break() || seen == limit {
@@ -186,18 +189,25 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         (seen, ControlFlow::Continue(()))
     }
 
-    /// The records of 64 places of a row, without those that a scan from `start` leaves out.
+    /// The records of 64 places of a dense leaf, without those that a scan from `start` leaves out.
     #[inline(always)]
-    fn group_of(&self, row: Row<'_>, way: Way, start: Start<'_>, group: u8) -> (u64, [u64; 64]) {
-        let wanted = start.places_in(row, way, group);
+    fn group_of(
+        &self,
+        dense: DenseLeaf<'_>,
+        way: Way,
+        start: Start<'_>,
+        group: u8,
+    ) -> (u64, [u64; 64]) {
+        let wanted = start.places_in(dense, way, group);
         let mut values = [0; 64];
         if wanted == 0 {
             return (0, values);
         }
-        let first = row.address() + value_offset(64 * group);
+        let first = dense.address() + value_offset(64 * group);
         self.memory().charge_lines(first, size_of_val(&values));
         let there = self.retry(|| {
-            row.read_last()
+            dense
+                .read_last()
                 .get(|records| records.copy_group(group, wanted, &mut values))
         });
         (there, values)

@@ -1,7 +1,7 @@
 //! Records that come to share a node: a leaf that is met becomes a pack; a pack that is full
-//! becomes a row if its keys differ in the last byte only, and is spread below an inner node
-//! otherwise; a row that is full becomes a larger one. Packs and rows that records leave are
-//! `remove.rs`'s.
+//! becomes a dense leaf if its keys differ in the last byte only, and is spread below an inner node
+//! otherwise; a dense leaf that is full becomes a larger one. Packs and dense leaves that records
+//! leave are `remove.rs`'s.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,8 +13,8 @@ use timberline_tier::Memory;
 use super::fresh::{Fresh, leaf_below};
 use super::insert::{Insert, Put, Site};
 use super::node::{
-    Few, Held, Kind, Leaf, LockedTip, PACKED, Pack, Position, ROW_DEPTH, Reach, Record, Records,
-    Room, Row, Tip, number,
+    DENSE_DEPTH, DenseCapacity, DenseLeaf, Held, Kind, Leaf, LockedTerminal, PACKED, Pack,
+    PackedRecords, Position, Reach, Record, Records, Terminal, number,
 };
 use super::tree::{LockedParent, Parent, Tree, common};
 use crate::value::Change;
@@ -22,7 +22,7 @@ use crate::value::Change;
 /// A pack that can't take a new record, as of a version.
 struct Full<'g> {
     pack: Pack<'g>,
-    seen: Snapshot<'g, Few>,
+    seen: Snapshot<'g, PackedRecords>,
     held: Held,
 }
 
@@ -43,7 +43,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             level,
             guard,
         } = site;
-        let fresh = self.fresh_pack(self.new_tip(&parent, Tip::Leaf(leaf), level))?;
+        let fresh = self.fresh_pack(self.new_terminal(&parent, Terminal::Leaf(leaf), level))?;
         let parent = parent.upgrade()?;
         let locked = leaf.lock()?;
         let mut records = [
@@ -54,7 +54,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let heat = leaf.heat().load(Relaxed);
         let link = fresh.link;
         drop(link.claim_pack(self.base, depth, &records, heat, guard));
-        self.swap(parent, LockedTip::Leaf(locked), fresh, guard);
+        self.swap(parent, LockedTerminal::Leaf(locked), fresh, guard);
         Ok(None)
     }
 
@@ -68,7 +68,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let seen = pack.read()?;
         site.parent.validate()?;
         self.visit_pack(pack);
-        let (key, held) = (number(insert.key), seen.get(Few::all)?);
+        let (key, held) = (number(insert.key), seen.get(PackedRecords::all)?);
         if held.iter().any(|&(other, _)| other == key) {
             let before = self.change_in_pack(pack, insert.key, insert.change, site.guard)?;
             return Ok(Some(before));
@@ -80,14 +80,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if held.len() == PACKED {
             return self.spread(insert, site, Full { pack, seen, held });
         }
-        if same < seen.get(Few::depth)? {
+        if same < seen.get(PackedRecords::depth)? {
             return self.take_in(insert, site, Full { pack, seen, held });
         }
         let locked = pack.upgrade(seen)?;
         locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
-        self.note(Tip::Pack(pack), Access::Insert, site.guard);
+        self.note(Terminal::Pack(pack), Access::Insert, site.guard);
         Ok(None)
     }
 
@@ -105,8 +105,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }: Site<'_, R>,
         old: Full<'_>,
     ) -> Put {
-        let tip = Tip::Pack(old.pack);
-        let fresh = self.fresh_pack(self.new_tip(&parent, tip, level))?;
+        let terminal = Terminal::Pack(old.pack);
+        let fresh = self.fresh_pack(self.new_terminal(&parent, terminal, level))?;
         let parent = parent.upgrade()?;
         let locked = old.pack.upgrade(old.seen)?;
         let new = (number(insert.key), insert.made());
@@ -116,7 +116,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         records.sort_unstable();
         let (link, heat) = (fresh.link, old.pack.heat().load(Relaxed));
         drop(link.claim_pack(self.base, depth, records, heat, guard));
-        self.swap(parent, LockedTip::Pack(locked), fresh, guard);
+        self.swap(parent, LockedTerminal::Pack(locked), fresh, guard);
         Ok(None)
     }
 
@@ -133,7 +133,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         records[..PACKED].copy_from_slice(&full.held);
         records.sort_unstable();
         let branch = (records[0].0 ^ records[PACKED].0).leading_zeros() as usize / 8;
-        if branch == ROW_DEPTH {
+        if branch == DENSE_DEPTH {
             return self.line_up(insert, site, full);
         }
         let Site {
@@ -145,15 +145,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
         let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
         let kind = Kind::of(groups().count());
-        let old = self.link_to(Tip::Pack(full.pack));
+        let old = self.link_to(Terminal::Pack(full.pack));
         let new = self.in_place_of(old, 1, &parent, level);
         let inner = self.fresh_inner(new, kind)?;
         let below = self.tier_of(inner.link);
         let level = level.saturating_add(1);
         let new = leaf_below(below, level);
-        let mut tips = [const { None }; PACKED + 1];
-        for (tip, group) in tips.iter_mut().zip(groups()) {
-            *tip = Some(match group {
+        let mut terminals = [const { None }; PACKED + 1];
+        for (terminal, group) in terminals.iter_mut().zip(groups()) {
+            *terminal = Some(match group {
                 [(key, _)] => self.fresh_leaf(new, &key.to_be_bytes())?,
                 _ => self.fresh_pack(new)?,
             });
@@ -164,9 +164,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let body = inner.link.claim::<R>(self.base, guard);
         body.reset(kind, &insert.key[depth..branch]);
         let (heat, mut noted) = (full.pack.heat().load(Relaxed), None);
-        for (tip, group) in tips.iter().flatten().zip(groups()) {
+        for (terminal, group) in terminals.iter().flatten().zip(groups()) {
             let value_of = |&(key, old): &Record| if key == new_key { value } else { old };
-            let link = tip.link;
+            let link = terminal.link;
             match group {
                 [record] => {
                     let leaf = self.leaf_at(link, guard);
@@ -184,24 +184,27 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             body.insert(1 + Position::from(byte(&group[0])), link);
             if group.iter().any(|&(key, _)| key == new_key) {
-                noted = self.tip_at(link, guard);
+                noted = self.terminal_at(link, guard);
             }
         }
         self.check_boundary(inner.link, &body, &insert.key[..branch]);
         let count = body.count() as i64;
         drop(body);
-        tips.into_iter().flatten().for_each(|tip| _ = tip.keep());
-        self.replace(parent, LockedTip::Pack(locked), inner, guard);
+        terminals
+            .into_iter()
+            .flatten()
+            .for_each(|terminal| _ = terminal.keep());
+        self.replace(parent, LockedTerminal::Pack(locked), inner, guard);
         self.store.count(1);
         self.store.count_leaves(count - 1);
         self.reaches(level);
-        if let Some(tip) = noted {
-            self.note(tip, Access::Insert, guard);
+        if let Some(terminal) = noted {
+            self.note(terminal, Access::Insert, guard);
         }
         Ok(None)
     }
 
-    /// Puts a row in the place of a full pack whose keys, and the new one, are neighbours.
+    /// Puts a dense leaf in the place of a full pack whose keys, and the new one, are neighbours.
     fn line_up<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -213,23 +216,28 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }: Site<'_, R>,
         full: Full<'_>,
     ) -> Put {
-        let old = Tip::Pack(full.pack);
-        let fresh = self.fresh_row(self.new_tip(&parent, old, level), Room::LEAST)?;
+        let old = Terminal::Pack(full.pack);
+        let fresh =
+            self.fresh_dense(self.new_terminal(&parent, old, level), DenseCapacity::LEAST)?;
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
         let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
-        let row = fresh
-            .link
-            .claim_row(self.base, &key.to_be_bytes(), Room::LEAST, heat, guard);
+        let dense = fresh.link.claim_dense(
+            self.base,
+            &key.to_be_bytes(),
+            DenseCapacity::LEAST,
+            heat,
+            guard,
+        );
         for &(key, value) in full.held.iter().chain([&(key, insert.made())]) {
-            row.set(key as u8, value);
+            dense.set(key as u8, value);
         }
-        drop(row);
-        self.swap(parent, LockedTip::Pack(locked), fresh, guard);
+        drop(dense);
+        self.swap(parent, LockedTerminal::Pack(locked), fresh, guard);
         Ok(None)
     }
 
-    /// Puts a larger row in the place of a full one, with a new record at a place.
+    /// Puts a larger dense leaf in the place of a full one, with a new record at a place.
     pub(super) fn widen<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -239,57 +247,65 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             guard,
             ..
         }: Site<'_, R>,
-        (row, seen): (Row<'_>, Snapshot<'_, Records>),
+        (dense, seen): (DenseLeaf<'_>, Snapshot<'_, Records>),
         at: u8,
     ) -> Put {
-        let room = row.room().larger();
-        let fresh = self.fresh_row(self.new_tip(&parent, Tip::Row(row), level), room)?;
+        let room = dense.room().larger();
+        let fresh = self.fresh_dense(
+            self.new_terminal(&parent, Terminal::DenseLeaf(dense), level),
+            room,
+        )?;
         let parent = parent.upgrade()?;
-        let locked = row.upgrade(seen)?;
-        let heat = row.heat().load(Relaxed);
+        let locked = dense.upgrade(seen)?;
+        let heat = dense.heat().load(Relaxed);
         let larger = fresh
             .link
-            .claim_row(self.base, row.least(), room, heat, guard);
+            .claim_dense(self.base, dense.least(), room, heat, guard);
         larger.take_over(locked.records());
         larger.set(at, insert.made());
         drop(larger);
-        self.swap(parent, LockedTip::Row(locked), fresh, guard);
+        self.swap(parent, LockedTerminal::DenseLeaf(locked), fresh, guard);
         Ok(None)
     }
 
-    /// What a placement is told of a tip that takes the place of another.
-    pub(super) fn new_tip(&self, parent: &Parent<'_, R>, old: Tip<'_>, level: u8) -> NewNode {
+    /// What a placement is told of a terminal node that takes the place of another.
+    pub(super) fn new_terminal(
+        &self,
+        parent: &Parent<'_, R>,
+        old: Terminal<'_>,
+        level: u8,
+    ) -> NewNode {
         self.in_place_of(self.link_to(old), 0, parent, level)
     }
 
-    /// Hangs a tip with one record more in the place of another.
+    /// Hangs a terminal node with one record more in the place of another.
     fn swap(
         &self,
         parent: LockedParent<'_, R>,
-        old: LockedTip<'_>,
+        old: LockedTerminal<'_>,
         fresh: Fresh<'_, M, R>,
         guard: &Guard,
     ) {
         let link = fresh.link;
         self.replace(parent, old, fresh, guard);
         self.store.count(1);
-        if let Some(tip) = self.tip_at(link, guard) {
-            self.note(tip, Access::Insert, guard);
+        if let Some(terminal) = self.terminal_at(link, guard) {
+            self.note(terminal, Access::Insert, guard);
         }
     }
 
-    /// Hangs a node in the place of a tip. Nothing here panics.
+    /// Hangs a node in the place of a terminal node. Nothing here panics.
     pub(super) fn replace(
         &self,
         parent: LockedParent<'_, R>,
-        old: LockedTip<'_>,
+        old: LockedTerminal<'_>,
         fresh: Fresh<'_, M, R>,
         guard: &Guard,
     ) {
         parent.set(fresh.keep());
         drop(parent);
-        let tip = old.tip();
+        let terminal = old.terminal();
         old.retire();
-        self.reclaim_tip(tip, guard);
+        self.reclaim_terminal(terminal, guard);
     }
 }

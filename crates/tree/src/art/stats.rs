@@ -94,10 +94,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
         stats.levels[level].add(is_fast);
         stats.above_boundary += usize::from(is_fast && !below_fast);
-        if let Some(tip) = self.tip_at(link, guard) {
+        if let Some(terminal) = self.terminal_at(link, guard) {
             stats.leaves.add(is_fast);
-            let beside = self.block_of(tip).map_or(0, ValueBlock::slot);
-            stats.bytes_in_nodes += slot_size(tip.bytes()) + beside;
+            let beside = self.block_of(terminal).map_or(0, ValueBlock::slot);
+            stats.bytes_in_nodes += slot_size(terminal.bytes()) + beside;
         } else {
             stats.bytes_in_nodes += slot_size(link.kind().bytes::<R>());
             let next = AT_END;
@@ -110,7 +110,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn reopen(&self, path: &mut Vec<Open>, guard: &Guard) {
         let mut link = self.top();
         for level in 0..path.len() {
-            if link.is_none() || link.is_tip() {
+            if link.is_none() || link.is_terminal() {
                 return path.truncate(level);
             }
             path[level].link = link;

@@ -9,8 +9,8 @@ use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, TierId};
 
 use super::node::{
-    AT_END, Base, Body, Leaf, Link, PACK_BYTES, Pack, Position, ROW_DEPTH, ROW_HEAD, Reach, Row,
-    Tip, TipKey, value_offset,
+    AT_END, Base, Body, DENSE_DEPTH, DENSE_HEAD, DenseLeaf, Leaf, Link, PACK_BYTES, Pack, Position,
+    Reach, Terminal, TerminalKey, value_offset,
 };
 use crate::store::{self, Store};
 use crate::value::ValueBlock;
@@ -40,7 +40,8 @@ pub struct Tree<M: Memory, R: Reach> {
     pub base: Base,
     /// Whether values are strings, in blocks of their own.
     pub in_blocks: bool,
-    /// Whether records may be in packs and rows: keys have eight bytes each, and values are words.
+    /// Whether records may be in packs and dense leaves: keys have eight bytes each, and values are
+    /// words.
     pub shares: bool,
     /// The most inner nodes that were on a path so far.
     deepest: AtomicU8,
@@ -124,7 +125,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }),
             base,
             in_blocks,
-            shares: key_len == Some(ROW_DEPTH + 1) && !in_blocks,
+            shares: key_len == Some(DENSE_DEPTH + 1) && !in_blocks,
             deepest: AtomicU8::new(0),
             reach: std::marker::PhantomData,
         }
@@ -182,24 +183,28 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         link.pack(self.base, pinned)
     }
 
-    /// The row at a validated link.
+    /// The dense leaf at a validated link.
     #[inline(always)]
-    pub fn row_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Row<'g> {
-        link.row(self.base, pinned)
+    pub fn dense_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> DenseLeaf<'g> {
+        link.dense(self.base, pinned)
     }
 
     /// What holds records at a validated link; `None` for an inner node.
     #[inline(always)]
-    pub fn tip_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Option<Tip<'g>> {
-        link.tip(self.base, pinned)
+    pub fn terminal_at<'g>(
+        &'g self,
+        link: Link,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> Option<Terminal<'g>> {
+        link.terminal(self.base, pinned)
     }
 
     /// The link to what holds records.
-    pub fn link_to(&self, tip: Tip<'_>) -> Link {
-        match tip {
-            Tip::Leaf(leaf) => Link::to_leaf(self.base, leaf.address()),
-            Tip::Pack(pack) => Link::to_pack(self.base, pack.address()),
-            Tip::Row(row) => Link::to_row(self.base, row.address()),
+    pub fn link_to(&self, terminal: Terminal<'_>) -> Link {
+        match terminal {
+            Terminal::Leaf(leaf) => Link::to_leaf(self.base, leaf.address()),
+            Terminal::Pack(pack) => Link::to_pack(self.base, pack.address()),
+            Terminal::DenseLeaf(dense) => Link::to_dense(self.base, dense.address()),
         }
     }
 
@@ -260,49 +265,50 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().charge_access(pack.address(), PACK_BYTES);
     }
 
-    /// Tells the memory that one record of a row is read.
+    /// Tells the memory that one record of a dense leaf is read.
     #[inline(always)]
-    pub fn visit_row(&self, row: Row<'_>, at: u8) {
-        self.memory().charge_access(row.address(), ROW_HEAD);
-        let value = row.address() + value_offset(at);
+    pub fn visit_dense(&self, dense: DenseLeaf<'_>, at: u8) {
+        self.memory().charge_access(dense.address(), DENSE_HEAD);
+        let value = dense.address() + value_offset(at);
         self.memory().charge_lines(value, size_of::<u64>());
     }
 
     /// What lies beside a leaf.
-    pub fn block_of(&self, tip: Tip<'_>) -> Option<ValueBlock> {
-        match tip {
-            Tip::Leaf(leaf) if self.in_blocks => ValueBlock::of(leaf.value()),
+    pub fn block_of(&self, terminal: Terminal<'_>) -> Option<ValueBlock> {
+        match terminal {
+            Terminal::Leaf(leaf) if self.in_blocks => ValueBlock::of(leaf.value()),
             _ => None,
         }
     }
 
     /// Reports an access to a record, if it is this thread's turn.
     #[inline(always)]
-    pub fn note(&self, tip: Tip<'_>, access: Access, guard: &Guard) {
+    pub fn note(&self, terminal: Terminal<'_>, access: Access, guard: &Guard) {
         if self.store.report_is_due(guard) {
-            self.report(tip, access, guard);
+            self.report(terminal, access, guard);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn report(&self, tip: Tip<'_>, access: Access, guard: &Guard) {
-        self.store
-            .report(access, guard, |touched| Ok(touched(self.leaf_ref(tip))));
+    fn report(&self, terminal: Terminal<'_>, access: Access, guard: &Guard) {
+        self.store.report(access, guard, |touched| {
+            Ok(touched(self.leaf_ref(terminal)))
+        });
     }
 
     /// What holds records, as a placement sees it.
-    pub fn leaf_ref<'g>(&self, tip: Tip<'g>) -> LeafRef<'g> {
-        let address = tip.address();
+    pub fn leaf_ref<'g>(&self, terminal: Terminal<'g>) -> LeafRef<'g> {
+        let address = terminal.address();
         LeafRef {
             address,
             tier: self.store.arenas().tier_of(address),
-            fence: match tip {
-                Tip::Leaf(leaf) => Fence::of_bytes(leaf.key()),
-                Tip::Pack(pack) => Fence::of_word(pack.key()),
-                Tip::Row(row) => Fence::of_bytes(row.least()),
+            fence: match terminal {
+                Terminal::Leaf(leaf) => Fence::of_bytes(leaf.key()),
+                Terminal::Pack(pack) => Fence::of_word(pack.key()),
+                Terminal::DenseLeaf(dense) => Fence::of_bytes(dense.least()),
             },
-            heat: tip.heat(),
+            heat: terminal.heat(),
         }
     }
 
@@ -311,11 +317,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &'g self,
         mut inner: Inner<'g, R>,
         guard: &'g Guard<'g>,
-    ) -> Result<TipKey<'g>, Restart> {
+    ) -> Result<TerminalKey<'g>, Restart> {
         loop {
             let link = inner.node.get(Body::first)?;
-            if let Some(tip) = self.tip_at(link, guard) {
-                return Ok(tip.key());
+            if let Some(terminal) = self.terminal_at(link, guard) {
+                return Ok(terminal.key());
             }
             inner = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
         }

@@ -1,5 +1,5 @@
-//! Changing the value of a record that is there, wherever it is kept; in a row, also of one that is
-//! not.
+//! Changing the value of a record that is there, wherever it is stored; in a dense leaf, also of
+//! one that is not there.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::descent::Cursor;
-use super::node::{Leaf, LockedRow, Pack, Reach, Row, Tip, number};
+use super::node::{DenseLeaf, Leaf, LockedDense, Pack, Reach, Terminal, number};
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
@@ -30,13 +30,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             attempt(|| {
                 let before = match self.find(key, guard.pinned())? {
-                    Err(_) | Ok(Cursor::InRow(_, _, None)) => None,
+                    Err(_) | Ok(Cursor::InDense(_, _, None)) => None,
                     Ok(Cursor::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
                     Ok(Cursor::InPack(pack, _)) => {
                         Some(self.change_in_pack(pack, key, change, &guard)?)
                     }
-                    Ok(Cursor::InRow(row, at, _)) => {
-                        self.change_in_row(row, at, false, change, &guard)?
+                    Ok(Cursor::InDense(dense, at, _)) => {
+                        self.change_in_dense(dense, at, false, change, &guard)?
                     }
                 };
                 Ok(before.map(|before| out(Loan::new(before, &guard))))
@@ -69,7 +69,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if C::PREPARES {
                 self.store.reclaim_value(before, guard);
             }
-            self.note(Tip::Leaf(leaf), Access::Reuse, guard);
+            self.note(Terminal::Leaf(leaf), Access::Reuse, guard);
         }
         Ok(before)
     }
@@ -91,43 +91,44 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (before, changed) = replace(place, change);
         held.unlock(changed);
         if changed {
-            self.note(Tip::Pack(pack), Access::Reuse, guard);
+            self.note(Terminal::Pack(pack), Access::Reuse, guard);
         }
         Ok(before)
     }
 
-    /// The same at a place of a row; a record that is not there is made only if it `may_insert`.
+    /// The same at a place of a dense leaf; a record that is not there is made only if it
+    /// `may_insert`.
     #[inline(always)]
-    pub fn change_in_row<C: Change>(
+    pub fn change_in_dense<C: Change>(
         &self,
-        row: Row<'_>,
+        dense: DenseLeaf<'_>,
         at: u8,
         may_insert: bool,
         change: &mut C,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
-        let held = row.lock()?;
+        let held = dense.lock()?;
         let Some(place) = held.place(at) else {
-            return self.insert_in_row(held, at, may_insert, change, guard);
+            return self.insert_in_dense(held, at, may_insert, change, guard);
         };
         let (before, changed) = replace(place, change);
         held.unlock(changed);
         if changed {
-            self.note(Tip::Row(row), Access::Reuse, guard);
+            self.note(Terminal::DenseLeaf(dense), Access::Reuse, guard);
         }
         Ok(Some(before))
     }
 
-    /// Inserts a record in a locked row, if there is one to insert, and room.
-    fn insert_in_row<C: Change>(
+    /// Inserts a record in a locked dense leaf, if there is one to insert, and room.
+    fn insert_in_dense<C: Change>(
         &self,
-        held: LockedRow<'_>,
+        held: LockedDense<'_>,
         at: u8,
         may_insert: bool,
         change: &mut C,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
-        let row = held.row();
+        let dense = held.dense();
         if may_insert && held.records().is_full() {
             held.unlock(false);
             return Err(Restart);
@@ -138,7 +139,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 held.set(at, value);
                 drop(held);
                 self.store.count(1);
-                self.note(Tip::Row(row), Access::Insert, guard);
+                self.note(Terminal::DenseLeaf(dense), Access::Insert, guard);
             }
         }
         Ok(None)

@@ -1,4 +1,4 @@
-//! Walking leaves, packs and rows in the order of their keys, forward or backward.
+//! Walking leaves, packs and dense leaves in the order of their keys, forward or backward.
 //!
 //! A walker keeps the path to where it is: nodes as of a version, and where in each it goes on. It
 //! takes a few links at a time out of a node, in one validated read, and asks for all of what they
@@ -16,7 +16,9 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
-use super::node::{Link, PACK_BYTES, Position, Reach, Tip, leaf_bytes, position, value_offset};
+use super::node::{
+    Link, PACK_BYTES, Position, Reach, Terminal, leaf_bytes, position, value_offset,
+};
 use super::tree::{Inner, Parent, Root, Tree, common};
 use super::way::Start;
 use crate::range::Way;
@@ -29,8 +31,8 @@ const TAKEN: usize = 16;
 pub(super) enum Filled {
     /// There are as many as were asked for.
     Full,
-    /// The last one is a row, which is much to show.
-    WithRow,
+    /// The last one is a dense leaf, which is much to show.
+    WithDense,
     /// There are no others.
     Ended,
     /// A writer got in between: the walk has to [start over](Walker::start_over).
@@ -115,8 +117,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                     ring[walked % N] = link;
                     self.sought = walked;
                     walked += 1;
-                    if link.is_row() {
-                        return (walked, Filled::WithRow);
+                    if link.is_dense() {
+                        return (walked, Filled::WithDense);
                     }
                 }
                 Err(Restart) => return (walked, Filled::Lost),
@@ -132,22 +134,22 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             let room = count.min(taken + (until - walked)).min(TAKEN);
             let before = walked;
             for &link in frame.links[..room].iter().skip(taken) {
-                if !link.is_tip() {
+                if !link.is_terminal() {
                     break;
                 }
                 ring[walked % N] = link;
                 walked += 1;
-                if link.is_row() {
+                if link.is_dense() {
                     break;
                 }
             }
             frame.taken += (walked - before) as u8;
             let last = usize::from(frame.taken) - 1;
-            if frame.links[last % TAKEN].is_row() {
+            if frame.links[last % TAKEN].is_dense() {
                 if let Some(&next) = frame.links[..count].get(last + 1) {
                     Self::prefetch(self.tree, next);
                 }
-                return (walked, Filled::WithRow);
+                return (walked, Filled::WithDense);
             }
         }
         (walked, Filled::Full)
@@ -166,7 +168,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     fn open(&mut self, most: usize) -> Result<Option<&mut Frame<'g, R>>, Restart> {
         let ready = self.top().is_some_and(|frame| {
             let next = frame.links[..usize::from(frame.count)].get(usize::from(frame.taken));
-            next.is_some_and(|link| link.is_tip())
+            next.is_some_and(|link| link.is_terminal())
         });
         if !ready {
             self.search(most)?;
@@ -179,7 +181,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         while let Some(frame) = self.top() {
             if frame.taken < frame.count {
                 let link = frame.links[usize::from(frame.taken)];
-                if link.is_tip() {
+                if link.is_terminal() {
                     return Ok(());
                 }
                 frame.taken += 1;
@@ -239,10 +241,10 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 }
             }
         }
-        // A row takes long to show: there is time to ask for the next one then.
+        // A dense leaf takes long to show: there is time to ask for the next one then.
         for &link in &links[..count] {
             Self::prefetch(tree, link);
-            if link.is_row() {
+            if link.is_dense() {
                 break;
             }
         }
@@ -258,7 +260,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             prefetch(leaf_bytes(8));
         } else if link.is_pack() {
             prefetch(PACK_BYTES);
-        } else if link.is_row() {
+        } else if link.is_dense() {
             prefetch(value_offset(8));
         } else {
             prefetch(link.kind().bytes::<R>().min(128));
@@ -277,11 +279,11 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             if link.is_none() || (self.fast_only && !self.tree.is_fast(link)) {
                 return Ok(None);
             }
-            if let Some(tip) = self.tree.tip_at(link, self.guard) {
-                if let Tip::Leaf(leaf) = tip {
+            if let Some(terminal) = self.tree.terminal_at(link, self.guard) {
+                if let Terminal::Leaf(leaf) = terminal {
                     self.tree.visit_leaf(leaf);
                 }
-                let out = self.from.leaves_out(self.way, &self.way.last_of(tip));
+                let out = self.from.leaves_out(self.way, &self.way.last_of(terminal));
                 return Ok((!out).then_some(link));
             }
             let inner = self.tree.enter(link, &parent, self.guard)?;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering::{Greater, Less};
 use std::ops::Bound;
 
-use super::node::{AT_END, LAST, Position, Record, Row, Tip, TipKey};
+use super::node::{AT_END, DenseLeaf, LAST, Position, Record, Terminal, TerminalKey};
 use crate::range::Way;
 
 impl Way {
@@ -32,11 +32,11 @@ impl Way {
         })
     }
 
-    /// The last key that a tip holds, or may hold.
-    pub fn last_of(self, tip: Tip<'_>) -> TipKey<'_> {
+    /// The last key that a terminal node holds, or may hold.
+    pub fn last_of(self, terminal: Terminal<'_>) -> TerminalKey<'_> {
         match self {
-            Way::Forward => tip.greatest(),
-            Way::Backward => tip.key(),
+            Way::Forward => terminal.greatest(),
+            Way::Backward => terminal.key(),
         }
     }
 }
@@ -45,17 +45,17 @@ impl Way {
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'k> {
     Everything,
-    At(TipKey<'k>),
-    After(TipKey<'k>),
+    At(TerminalKey<'k>),
+    After(TerminalKey<'k>),
 }
 
 impl<'k> Start<'k> {
     pub fn at(key: &'k [u8]) -> Self {
-        Start::At(TipKey::Lent(key))
+        Start::At(TerminalKey::Lent(key))
     }
 
     pub fn after(key: &'k [u8]) -> Self {
-        Start::After(TipKey::Lent(key))
+        Start::After(TerminalKey::Lent(key))
     }
 
     /// From a bound on.
@@ -88,9 +88,9 @@ impl<'k> Start<'k> {
         }
     }
 
-    /// Which of 64 places of a row a walk from here passes, a bit each.
-    pub fn places_in(&self, row: Row<'_>, way: Way, group: u8) -> u64 {
-        let Some(at) = self.key().and_then(|key| row.place_of(key)) else {
+    /// Which of 64 places of a dense leaf a walk from here passes, a bit each.
+    pub fn places_in(&self, dense: DenseLeaf<'_>, way: Way, group: u8) -> u64 {
+        let Some(at) = self.key().and_then(|key| dense.place_of(key)) else {
             return !0;
         };
         // Places up to here, and that of the key itself.

@@ -187,7 +187,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// unlinked.
     pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
         self.store
-            .reclaim(guard, move |home| block.free(bytes, home.arenas()));
+            .reclaim(guard, move |state| block.free(bytes, state.arenas()));
     }
 
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.

@@ -186,7 +186,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if let Some(page) = page {
             let bytes = Self::BYTES;
             self.store
-                .reclaim(&guard, move |home| page.free(bytes, home.arenas()));
+                .reclaim(&guard, move |state| page.free(bytes, state.arenas()));
         }
         page.is_some()
     }

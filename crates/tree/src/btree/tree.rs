@@ -126,11 +126,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Frees a node once nobody can look at it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
         self.count_leaf(height, usize::MAX);
-        self.store.reclaim(guard, move |home| {
+        self.store.reclaim(guard, move |state| {
             if height == 0 {
-                home.forget_leaf(link.address());
+                state.forget_leaf(link.address());
             }
-            link.free::<WORDS>(home.arenas());
+            link.free::<WORDS>(state.arenas());
         });
     }
 

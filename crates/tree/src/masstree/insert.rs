@@ -70,8 +70,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let cursor = self.cursor(key, guard);
-        if let Some(home) = self.home(key, &cursor, guard) {
-            let before = self.replace(home, &cursor, change, out, guard)?;
+        if let Some(slot) = self.slot(key, &cursor, guard) {
+            let before = self.replace(slot, &cursor, change, out, guard)?;
             return Ok(Put::Done(Some(before)));
         }
         match cursor.end {

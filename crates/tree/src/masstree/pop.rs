@@ -9,7 +9,7 @@ use timberline_tier::Memory;
 
 use super::Tree;
 use super::slice::{Lead, has_more, path, push_bytes};
-use super::update::Home;
+use super::update::ValueSlot;
 use crate::btree::find::NodeName;
 use crate::btree::node::{Body, Link};
 use crate::clear;
@@ -70,10 +70,10 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                     Link::from_word(skip.word())
                 }
                 record => {
-                    let mut home = Home::Entry(index);
+                    let mut slot = ValueSlot::Entry(index);
                     if let Some(Lead::Record(record)) = record {
                         key.extend_from_slice(record.bytes(guard));
-                        home = Home::Record(index, record);
+                        slot = ValueSlot::Record(index, record);
                     }
                     if seeded::has(Bug::PoppedInTwoSteps) {
                         std::thread::yield_now();
@@ -84,7 +84,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                         held.unchanged();
                         return Err(Restart);
                     }
-                    let (value, left) = self.take_at(held, home, guard);
+                    let (value, left) = self.take_at(held, slot, guard);
                     self.shrink_after(left, &key[..depth], word, guard);
                     return Ok(Some(value));
                 }

@@ -8,7 +8,7 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::descent::Cursor;
 use super::slice::path;
-use super::update::Home;
+use super::update::ValueSlot;
 use crate::btree::find::NodeName;
 use crate::btree::tree::LockedNode;
 use crate::value::{Keep, Loan};
@@ -20,9 +20,9 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         key: &[u8],
         cursor: &Cursor<'g, WORDS>,
         guard: &Guard,
-    ) -> Result<Option<(LockedNode<'g, WORDS>, Home)>, Restart> {
-        match self.home(key, cursor, guard) {
-            Some(home) => Ok(Some((cursor.leaf.upgrade()?, home))),
+    ) -> Result<Option<(LockedNode<'g, WORDS>, ValueSlot)>, Restart> {
+        match self.slot(key, cursor, guard) {
+            Some(slot) => Ok(Some((cursor.leaf.upgrade()?, slot))),
             None => Ok(None),
         }
     }
@@ -46,14 +46,14 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     pub(super) fn take(&self, key: &[u8], only: Option<u64>, guard: &Guard) -> Option<u64> {
         let (value, left, depth, word) = self.retry(|| {
             let cursor = self.cursor(key, guard);
-            let Some((held, home)) = self.hold(key, &cursor, guard)? else {
+            let Some((held, slot)) = self.hold(key, &cursor, guard)? else {
                 return Ok(None);
             };
-            if only.is_some_and(|only| only != home.value(&held)) {
+            if only.is_some_and(|only| only != slot.value(&held)) {
                 held.unchanged();
                 return Ok(None);
             }
-            let (value, left) = self.take_at(held, home, guard);
+            let (value, left) = self.take_at(held, slot, guard);
             Ok(Some((value, left, cursor.depth, cursor.word)))
         })?;
         self.shrink_after(left, &key[..depth], word, guard);
@@ -65,13 +65,13 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     pub(super) fn take_at(
         &self,
         held: LockedNode<'_, WORDS>,
-        home: Home,
+        slot: ValueSlot,
         guard: &Guard,
     ) -> (u64, usize) {
-        let value = home.value(&held);
-        match home {
-            Home::Entry(index) => held.remove(index),
-            Home::Record(index, record) => {
+        let value = slot.value(&held);
+        match slot {
+            ValueSlot::Entry(index) => held.remove(index),
+            ValueSlot::Record(index, record) => {
                 held.remove(index);
                 self.reclaim_block(record, record.slot(), guard);
             }

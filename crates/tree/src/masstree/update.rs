@@ -19,23 +19,23 @@ use crate::value::{Change, Keep, Loan};
 
 /// Where a value is.
 #[derive(Clone, Copy)]
-pub(super) enum Home {
+pub(super) enum ValueSlot {
     Entry(usize),
     Record(usize, Block),
 }
 
-impl Home {
+impl ValueSlot {
     pub fn value<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>) -> u64 {
         match self {
-            Home::Entry(index) => leaf.payload(index),
-            Home::Record(_, record) => record.word(),
+            ValueSlot::Entry(index) => leaf.payload(index),
+            ValueSlot::Record(_, record) => record.word(),
         }
     }
 
     pub fn replace<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>, value: u64) {
         match self {
-            Home::Entry(index) => leaf.set_payload(index, value),
-            Home::Record(_, record) => record.set_word(value),
+            ValueSlot::Entry(index) => leaf.set_payload(index, value),
+            ValueSlot::Record(_, record) => record.set_word(value),
         }
     }
 }
@@ -50,28 +50,28 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     }
 
     /// Where the value of a present record is.
-    pub(super) fn home(
+    pub(super) fn slot(
         &self,
         key: &[u8],
         cursor: &Cursor<'_, WORDS>,
         guard: &Guard,
-    ) -> Option<Home> {
+    ) -> Option<ValueSlot> {
         match cursor.end {
-            End::Value { index, .. } => Some(Home::Entry(index)),
+            End::Value { index, .. } => Some(ValueSlot::Entry(index)),
             End::Record { index, record } => {
                 self.memory().charge_access(record.address(), record.used());
                 let is_it = record.bytes(guard) == &key[cursor.depth + SLICE..];
-                is_it.then_some(Home::Record(index, record))
+                is_it.then_some(ValueSlot::Record(index, record))
             }
             End::Absent { .. } | End::Beside { .. } => None,
         }
     }
 
     /// The value of a record that is not locked.
-    fn seen(home: Home, cursor: &Cursor<'_, WORDS>) -> Result<u64, Restart> {
-        let value = match home {
-            Home::Entry(index) => cursor.leaf.get(|body| body.payload(index))?,
-            Home::Record(_, record) => record.word(),
+    fn seen(slot: ValueSlot, cursor: &Cursor<'_, WORDS>) -> Result<u64, Restart> {
+        let value = match slot {
+            ValueSlot::Entry(index) => cursor.leaf.get(|body| body.payload(index))?,
+            ValueSlot::Record(_, record) => record.word(),
         };
         cursor.leaf.validate().map(|()| value)
     }
@@ -79,21 +79,21 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     /// Replaces the value of a present record. Returns what `out` makes of the value before.
     pub(super) fn replace<R, C: Change>(
         &self,
-        home: Home,
+        slot: ValueSlot,
         cursor: &Cursor<'_, WORDS>,
         change: &mut C,
         out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<R, Abort> {
         if C::PREPARES {
-            let seen = Self::seen(home, cursor)?;
+            let seen = Self::seen(slot, cursor)?;
             change.prepare(Some(Loan::new(seen, guard)), self.tier_of(cursor.leaf))?;
         }
         let held = cursor.leaf.upgrade()?;
-        let before = home.value(&held);
+        let before = slot.value(&held);
         match change.change(Some(before)) {
             Some(after) => {
-                home.replace(&held, after);
+                slot.replace(&held, after);
                 self.reclaim_value(before, guard);
                 self.note_unlocked(held, Access::Reuse, guard);
             }
@@ -114,8 +114,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
             let guard = self.store.pin();
             attempt(|| {
                 let cursor = self.cursor(key, &guard);
-                let home = self.home(key, &cursor, &guard);
-                home.map(|home| self.replace(home, &cursor, change, &mut out, &guard))
+                let slot = self.slot(key, &cursor, &guard);
+                slot.map(|slot| self.replace(slot, &cursor, change, &mut out, &guard))
                     .transpose()
             })
         })

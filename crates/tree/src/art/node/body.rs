@@ -75,11 +75,11 @@ impl<R: Reach> Body<R> {
         match kind {
             Kind::N3 => {
                 let node: &Node3<R> = self.layout();
-                View::Few(&node.keys, &node.links)
+                View::PackedRecords(&node.keys, &node.links)
             }
             Kind::N16 => {
                 let node: &Node16<R> = self.layout();
-                View::Few(&node.keys, &node.links)
+                View::PackedRecords(&node.keys, &node.links)
             }
             Kind::N48 => View::Indexed(self.layout()),
             Kind::N256 => View::Full(self.layout()),
@@ -246,7 +246,7 @@ impl<R: Reach> Body<R> {
     /// The leaf of the key that ends here.
     pub fn end(&self, kind: Kind) -> Link {
         match self.view(kind) {
-            View::Few(_, links) if self.has_end() => links[0].load(),
+            View::PackedRecords(_, links) if self.has_end() => links[0].load(),
             wide => wide.end(),
         }
     }
@@ -263,7 +263,7 @@ impl<R: Reach> Body<R> {
     #[inline(always)]
     pub fn each(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
         let view = self.view(self.kind());
-        if let View::Few(keys, links) = view {
+        if let View::PackedRecords(keys, links) = view {
             let end = self.has_end();
             for (lane, link) in links.iter().enumerate().take(self.count()) {
                 let at = Self::lane_position(keys, lane, end);
@@ -294,7 +294,7 @@ impl<R: Reach> Body<R> {
         links: &mut [Link],
     ) -> (usize, Option<Position>) {
         match self.view(kind) {
-            View::Few(keys, cells) => {
+            View::PackedRecords(keys, cells) => {
                 let (end, mut count) = (self.has_end(), 0);
                 for (lane, cell) in cells.iter().enumerate().take(self.count()) {
                     let at = Self::lane_position(keys, lane, end);
@@ -372,7 +372,7 @@ impl<R: Reach> Body<R> {
     #[inline(always)]
     pub fn each_back(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
         let view = self.view(self.kind());
-        if let View::Few(keys, links) = view {
+        if let View::PackedRecords(keys, links) = view {
             let end = self.has_end();
             for lane in (0..self.count().min(links.len())).rev() {
                 let at = Self::lane_position(keys, lane, end);
@@ -428,7 +428,7 @@ impl<R: Reach> Body<R> {
         self.meta.store((kind as u16) << KIND, Relaxed);
         self.set_prefix(prefix.len(), prefix.iter().copied());
         match self.view(kind) {
-            View::Few(..) => {}
+            View::PackedRecords(..) => {}
             View::Indexed(node) => {
                 node.end.store(Link::NONE);
                 node.index.iter().for_each(|slot| slot.store(0, Relaxed));
@@ -489,7 +489,7 @@ impl<R: Reach> Body<R> {
         debug_assert!(!self.is_full_for(at));
         let kind = self.kind();
         match self.view(kind) {
-            View::Few(keys, links) => {
+            View::PackedRecords(keys, links) => {
                 let (count, end) = (self.count(), self.has_end());
                 let lane = (0..count)
                     .find(|&lane| Self::lane_position(keys, lane, end) > at)
@@ -523,7 +523,7 @@ impl<R: Reach> Body<R> {
     /// Replaces the link of an entry that is there.
     pub fn replace(&self, at: Position, link: Link) {
         match self.view(self.kind()) {
-            View::Few(keys, links) => {
+            View::PackedRecords(keys, links) => {
                 let lane = self.lane(keys, at);
                 links[lane].store(link);
             }
@@ -544,7 +544,7 @@ impl<R: Reach> Body<R> {
     /// Removes an entry that is there.
     pub fn remove(&self, at: Position) {
         match self.view(self.kind()) {
-            View::Few(keys, links) => {
+            View::PackedRecords(keys, links) => {
                 let count = self.count();
                 for lane in self.lane(keys, at)..count - 1 {
                     keys[lane].store(keys[lane + 1].load(Relaxed), Relaxed);

@@ -52,7 +52,7 @@ pub struct Node256<R> {
 
 /// A node as what it is.
 pub enum View<'a, R> {
-    Few(&'a [AtomicU8], &'a [R]),
+    PackedRecords(&'a [AtomicU8], &'a [R]),
     Indexed(&'a Node48<R>),
     Full(&'a Node256<R>),
 }
@@ -62,7 +62,7 @@ impl<R: Reach> View<'_, R> {
     #[inline(always)]
     pub fn wide(&self, byte: usize) -> Link {
         match self {
-            View::Few(..) => Link::NONE,
+            View::PackedRecords(..) => Link::NONE,
             View::Indexed(node) => match usize::from(node.index[byte].load(Relaxed)) {
                 0 => Link::NONE,
                 slot => node.links[(slot - 1).min(47)].load(),
@@ -75,7 +75,7 @@ impl<R: Reach> View<'_, R> {
     #[inline(always)]
     pub fn occupied(&self, group: usize) -> u32 {
         match self {
-            View::Few(..) => 0,
+            View::PackedRecords(..) => 0,
             View::Indexed(node) => !search::lanes_of(&node.index.as_chunks().0[group], 0) & 0xffff,
             View::Full(node) => R::occupied(&node.links.as_chunks().0[group]),
         }
@@ -85,7 +85,7 @@ impl<R: Reach> View<'_, R> {
     #[inline(always)]
     pub fn end(&self) -> Link {
         match self {
-            View::Few(..) => Link::NONE,
+            View::PackedRecords(..) => Link::NONE,
             View::Indexed(node) => node.end.load(),
             View::Full(node) => node.end.load(),
         }

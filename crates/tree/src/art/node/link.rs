@@ -4,7 +4,7 @@
 //! leaf:   distance, a multiple of 8    |    100
 //! inner:  distance, a multiple of 32   | kind · 8        N48 and N256: of 64
 //! pack:   distance, a multiple of 64   | 110000
-//! row:    distance, a multiple of 64   | 111000
+//! dense leaf:    distance, a multiple of 64   | 111000
 //! ```
 //!
 //! The distance counts from 64 bytes before the arenas, so that no link is 0, which is none. The
@@ -17,16 +17,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use timberline_sync::epoch::Pinned;
 use timberline_tier::Arenas;
 
-use super::{Body, Leaf, LockedPack, LockedRow, Node, Pack, Record, Room, Row, Tip, search};
+use super::{
+    Body, DenseCapacity, DenseLeaf, Leaf, LockedDense, LockedPack, Node, Pack, Record, Terminal,
+    search,
+};
 
 const LEAF: u64 = 0b100;
 const PACK: u64 = 0b11_0000;
-const ROW: u64 = 0b11_1000;
-/// What leaves, and packs and rows, have in common and nothing else has.
-const TAG: u64 = ROW | LEAF;
+const DENSE: u64 = 0b11_1000;
+/// What leaves, and packs and dense leaves, have in common and nothing else has.
+const TAG: u64 = DENSE | LEAF;
 /// Links to inner nodes leave room for this many values of a tag.
 const INNER_ALIGN: usize = 32;
-/// And those to the large ones, to packs and to rows.
+/// And those to the large ones, to packs and to dense leaves.
 const WIDE_ALIGN: usize = 64;
 
 /// The kind of an inner node: how many children it may have.
@@ -106,10 +109,13 @@ impl Link {
         Link(base.distance(address) | PACK)
     }
 
-    /// The link to a row at `address`.
-    pub fn to_row(base: Base, address: usize) -> Link {
-        assert!(address.is_multiple_of(WIDE_ALIGN), "a row at {address:#x}");
-        Link(base.distance(address) | ROW)
+    /// The link to a dense leaf at `address`.
+    pub fn to_dense(base: Base, address: usize) -> Link {
+        assert!(
+            address.is_multiple_of(WIDE_ALIGN),
+            "a dense at {address:#x}"
+        );
+        Link(base.distance(address) | DENSE)
     }
 
     /// The link to what is like this at another `address`.
@@ -117,7 +123,7 @@ impl Link {
         match self {
             leaf if leaf.is_leaf() => Link::to_leaf(base, address),
             pack if pack.is_pack() => Link::to_pack(base, address),
-            row if row.is_row() => Link::to_row(base, address),
+            dense if dense.is_dense() => Link::to_dense(base, address),
             inner => Link::to_inner(base, address, inner.kind()),
         }
     }
@@ -151,13 +157,13 @@ impl Link {
         self.0 & TAG == PACK
     }
 
-    /// Whether it leads to a row.
+    /// Whether it leads to a dense leaf.
     #[inline(always)]
-    pub fn is_row(self) -> bool {
-        self.0 & TAG == ROW
+    pub fn is_dense(self) -> bool {
+        self.0 & TAG == DENSE
     }
 
-    /// Whether it leads to a pack or a row.
+    /// Whether it leads to a pack or a dense leaf.
     #[inline(always)]
     pub fn is_shared(self) -> bool {
         self.0 & (PACK | LEAF) == PACK
@@ -165,18 +171,18 @@ impl Link {
 
     /// Whether it leads to what holds records.
     #[inline(always)]
-    pub fn is_tip(self) -> bool {
+    pub fn is_terminal(self) -> bool {
         // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two
         // branches.
         const TIPS: u32 = {
-            let (mut tips, mut tag) = (0, 0);
+            let (mut terminals, mut tag) = (0, 0);
             while tag < 16 {
                 let word = tag << 2;
-                let is_tip = word & LEAF != 0 || word & PACK == PACK;
-                tips |= (is_tip as u32) << tag;
+                let is_terminal = word & LEAF != 0 || word & PACK == PACK;
+                terminals |= (is_terminal as u32) << tag;
                 tag += 1;
             }
-            tips
+            terminals
         };
         TIPS >> (self.0 >> 2 & 15) & 1 != 0
     }
@@ -199,7 +205,7 @@ impl Link {
         let tag = if self.is_leaf() {
             LEAF
         } else if self.is_shared() {
-            ROW
+            DENSE
         } else {
             INNER_ALIGN as u64 - 1
         };
@@ -211,7 +217,7 @@ impl Link {
     /// The link comes from a validated read, and leads to no records.
     #[inline(always)]
     pub fn node<'g, R: Reach>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> &'g Node<R> {
-        debug_assert!(!self.is_none() && !self.is_tip());
+        debug_assert!(!self.is_none() && !self.is_terminal());
         let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
         // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are
         // claimed as such before they are linked, and links are validated before they are followed.
@@ -242,15 +248,15 @@ impl Link {
         unsafe { Pack::at(address) }
     }
 
-    /// The row there, alive as long as the thread stays pinned.
+    /// The dense leaf there, alive as long as the thread stays pinned.
     ///
-    /// The link comes from a validated read, and leads to a row.
+    /// The link comes from a validated read, and leads to a dense leaf.
     #[inline(always)]
-    pub fn row<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> Row<'g> {
-        debug_assert!(self.is_row());
-        let address = base.0 + (self.0 - ROW) as usize;
-        // SAFETY: as for `node`; a row is written before it is linked.
-        unsafe { Row::at(address) }
+    pub fn dense<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> DenseLeaf<'g> {
+        debug_assert!(self.is_dense());
+        let address = base.0 + (self.0 - DENSE) as usize;
+        // SAFETY: as for `node`; a dense leaf is written before it is linked.
+        unsafe { DenseLeaf::at(address) }
     }
 
     /// What holds records there, alive as long as the thread stays pinned; `None` for an inner
@@ -258,14 +264,15 @@ impl Link {
     ///
     /// The link comes from a validated read, and leads somewhere.
     #[inline(always)]
-    pub fn tip<'g>(self, base: Base, pinned: impl Into<Pinned<'g>>) -> Option<Tip<'g>> {
+    pub fn terminal<'g>(self, base: Base, pinned: impl Into<Pinned<'g>>) -> Option<Terminal<'g>> {
         if self.is_leaf() {
-            return Some(Tip::Leaf(self.leaf(base, pinned)));
+            return Some(Terminal::Leaf(self.leaf(base, pinned)));
         }
         if self.is_pack() {
-            return Some(Tip::Pack(self.pack(base, pinned)));
+            return Some(Terminal::Pack(self.pack(base, pinned)));
         }
-        self.is_row().then(|| Tip::Row(self.row(base, pinned)))
+        self.is_dense()
+            .then(|| Terminal::DenseLeaf(self.dense(base, pinned)))
     }
 
     /// Makes an inner node of a slot that nobody else knows.
@@ -287,17 +294,18 @@ impl Link {
         unsafe { Leaf::write(self.address(base), key, value, heat) };
     }
 
-    /// Makes an empty row, for keys that begin as this one, of a slot that nobody else knows.
-    pub fn claim_row<'g>(
+    /// Makes an empty dense leaf, for keys that begin as this one, of a slot that nobody else
+    /// knows.
+    pub fn claim_dense<'g>(
         self,
         base: Base,
         key: &[u8; 8],
-        room: Room,
+        room: DenseCapacity,
         heat: u16,
         pinned: impl Into<Pinned<'g>>,
-    ) -> LockedRow<'g> {
+    ) -> LockedDense<'g> {
         self.forget_versions(base);
-        self.row(base, pinned).write(key, room, heat)
+        self.dense(base, pinned).write(key, room, heat)
     }
 
     /// Makes a pack of records, which ascend by key, of a slot that nobody else knows.
@@ -422,9 +430,9 @@ mod tests {
         assert!(near.load().is_none());
         for distance in [0, 64, 1 << 20, (1 << 34) - 128] {
             let address = (1 << 40) + distance;
-            for link in [Link::to_row(base, address), Link::to_pack(base, address)] {
-                assert!(link.is_tip() && !link.is_leaf() && !link.is_few());
-                assert!(link.is_row() != link.is_pack());
+            for link in [Link::to_dense(base, address), Link::to_pack(base, address)] {
+                assert!(link.is_terminal() && !link.is_leaf() && !link.is_few());
+                assert!(link.is_dense() != link.is_pack());
                 assert_eq!(link.address(base), address);
                 near.store(link);
                 assert_eq!(near.load(), link);
@@ -432,14 +440,14 @@ mod tests {
             for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
                 let address = address + WIDE_ALIGN - kind.align();
                 let link = Link::to_inner(base, address, kind);
-                assert!(!link.is_none() && !link.is_tip());
+                assert!(!link.is_none() && !link.is_terminal());
                 assert_eq!((link.kind(), link.address(base)), (kind, address));
                 near.store(link);
                 assert_eq!(near.load(), link);
             }
             for address in [address, address + 8, address + 24] {
                 let link = Link::to_leaf(base, address);
-                assert!(!link.is_none() && link.is_leaf() && !link.is_row());
+                assert!(!link.is_none() && link.is_leaf() && !link.is_dense());
                 assert_eq!(link.address(base), address);
                 near.store(link);
                 assert_eq!(near.load(), link);

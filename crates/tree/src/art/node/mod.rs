@@ -3,7 +3,7 @@
 //! ```text
 //! leaf    0  state u16 · heat u16 · key length u32     8  value        16  key bytes
 //! pack    0  version    8  heat u16 · count u16       16  keys[3]      40  values[3]   64 bytes
-//! row     0  version    8  keys, heat, which are there       64  values      up to 2112 bytes
+//! dense   0  version    8  keys, heat, which are there       64  values      up to 2112 bytes
 //!
 //! inner   0  version word        8  prefix length u16 · count, end, kind u16
 //!   3    12  keys[3]            15  prefix[5]          20  links[3]                     32 bytes
@@ -32,17 +32,19 @@
 #![allow(unsafe_code)]
 
 mod body;
+mod dense;
 mod layout;
 mod leaf;
 mod link;
 mod pack;
-mod row;
 mod search;
-mod tip;
+mod terminal;
 
 pub use body::{AT_END, Body, LAST, Node, Position, Step, position};
+pub use dense::{
+    DENSE_DEPTH, DENSE_HEAD, DenseCapacity, DenseLeaf, LockedDense, Records, value_offset,
+};
 pub use leaf::{Leaf, leaf_bytes};
 pub use link::{Base, Far, Kind, Link, Near, Reach};
-pub use pack::{Few, Held, LockedPack, PACK_BYTES, PACKED, Pack, Record};
-pub use row::{LockedRow, ROW_DEPTH, ROW_HEAD, Records, Room, Row, value_offset};
-pub use tip::{LockedTip, Tip, TipKey, number};
+pub use pack::{Held, LockedPack, PACK_BYTES, PACKED, Pack, PackedRecords, Record};
+pub use terminal::{LockedTerminal, Terminal, TerminalKey, number};

@@ -25,7 +25,7 @@ use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 /// The maximum number of records.
 pub const PACKED: usize = 3;
 /// Bytes of a pack, and its alignment.
-pub const PACK_BYTES: usize = size_of::<Versioned<Few>>();
+pub const PACK_BYTES: usize = size_of::<Versioned<PackedRecords>>();
 
 const _: () = assert!(PACK_BYTES == 64);
 
@@ -43,7 +43,7 @@ struct Head {
 /// The data that a pack's version guards.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Few {
+pub struct PackedRecords {
     heat: AtomicU16,
     count: AtomicU16,
     depth: AtomicU16,
@@ -58,7 +58,7 @@ pub type Record = (u64, u64);
 /// A pack that is alive as long as the thread stays pinned.
 #[derive(Clone, Copy, Debug)]
 pub struct Pack<'g> {
-    records: &'g Versioned<Few>,
+    records: &'g Versioned<PackedRecords>,
 }
 
 impl<'g> Pack<'g> {
@@ -68,7 +68,7 @@ impl<'g> Pack<'g> {
     /// A pack was written there, and the memory is not reused for `'g`.
     #[inline(always)]
     pub(super) unsafe fn at(address: usize) -> Pack<'g> {
-        let records = std::ptr::with_exposed_provenance::<Versioned<Few>>(address);
+        let records = std::ptr::with_exposed_provenance::<Versioned<PackedRecords>>(address);
         // SAFETY: as the caller promises; all fields are atomics.
         let records = unsafe { &*records };
         Pack { records }
@@ -128,7 +128,7 @@ impl<'g> Pack<'g> {
     /// # Errors
     /// It was replaced, or moved.
     #[inline(always)]
-    pub fn read(self) -> Result<Snapshot<'g, Few>, Restart> {
+    pub fn read(self) -> Result<Snapshot<'g, PackedRecords>, Restart> {
         self.records.read()
     }
 
@@ -136,7 +136,7 @@ impl<'g> Pack<'g> {
     #[inline(always)]
     pub fn last(self) -> Held {
         loop {
-            if let Ok(held) = self.records.read_last().get(Few::all) {
+            if let Ok(held) = self.records.read_last().get(PackedRecords::all) {
                 return held;
             }
         }
@@ -156,7 +156,7 @@ impl<'g> Pack<'g> {
     ///
     /// # Errors
     /// Something changed, or a writer holds the lock.
-    pub fn upgrade(self, seen: Snapshot<'g, Few>) -> Result<LockedPack<'g>, Restart> {
+    pub fn upgrade(self, seen: Snapshot<'g, PackedRecords>) -> Result<LockedPack<'g>, Restart> {
         let held = seen.upgrade()?;
         Ok(LockedPack { pack: self, held })
     }
@@ -178,7 +178,7 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl Few {
+impl PackedRecords {
     /// The number of records.
     #[inline(always)]
     pub fn count(&self) -> usize {
@@ -232,7 +232,7 @@ impl Few {
 #[derive(Debug)]
 pub struct LockedPack<'g> {
     pack: Pack<'g>,
-    held: Exclusive<'g, Few>,
+    held: Exclusive<'g, PackedRecords>,
 }
 
 impl<'g> LockedPack<'g> {
@@ -242,7 +242,7 @@ impl<'g> LockedPack<'g> {
     }
 
     /// Its contents.
-    pub fn records(&self) -> &Few {
+    pub fn records(&self) -> &PackedRecords {
         &self.held
     }
 
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(locked.records().all()[..], [(3, 30), (5, 50), (7, 71)]);
         drop(locked);
         assert_eq!(pack.heat().load(Relaxed), 5);
-        assert_eq!(pack.read().unwrap().get(Few::depth), Ok(6));
+        assert_eq!(pack.read().unwrap().get(PackedRecords::depth), Ok(6));
         assert_eq!(
             (pack.key(), Pack::probe(address, address + 64)),
             (3, Some(3))

@@ -100,14 +100,14 @@ mod tests {
     fn three_keys_are_searched_as_sixteen_are() {
         // As in a node: a byte of the prefix lies behind the keys.
         #[repr(C, align(4))]
-        struct Few {
+        struct PackedRecords {
             keys: [AtomicU8; 3],
             behind: AtomicU8,
         }
         for byte in [0, 7, 200, 255u8] {
             for equal in 0..16u8 {
                 let key = |lane: usize| AtomicU8::new(byte ^ u8::from(equal >> lane & 1 == 0));
-                let few = Box::new(Few {
+                let few = Box::new(PackedRecords {
                     keys: std::array::from_fn(key),
                     behind: key(3),
                 });

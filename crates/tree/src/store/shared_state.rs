@@ -8,12 +8,12 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Arenas, Memory};
 
 /// The memory and the placement of a map's nodes.
-pub struct Home<M> {
+pub struct SharedState<M> {
     pub memory: M,
     pub placement: Arc<dyn Placement>,
 }
 
-impl<M: Memory> Home<M> {
+impl<M: Memory> SharedState<M> {
     /// The arenas that hold the nodes.
     #[inline(always)]
     pub fn arenas(&self) -> &Arenas {
@@ -30,26 +30,26 @@ impl<M: Memory> Home<M> {
 
 /// Shared state of the nodes that threads of one lane retired; each such node holds it. It is
 /// counted by lane: all threads would write a single count, and all read the line it is in.
-pub struct Waiting<M>(OnceLock<Arc<Held<M>>>);
+pub struct RetiredCount<M>(OnceLock<Arc<Held<M>>>);
 
 #[repr(align(128))]
-struct Held<M>(Arc<Home<M>>);
+struct Held<M>(Arc<SharedState<M>>);
 
-impl<M> Default for Waiting<M> {
+impl<M> Default for RetiredCount<M> {
     fn default() -> Self {
-        Waiting(OnceLock::new())
+        RetiredCount(OnceLock::new())
     }
 }
 
-impl<M: Memory> Waiting<M> {
+impl<M: Memory> RetiredCount<M> {
     /// Runs `free` once no thread can reach a node any more that was unlinked and retired.
     pub fn add(
         &self,
-        home: &Arc<Home<M>>,
+        state: &Arc<SharedState<M>>,
         guard: &Guard,
-        free: impl FnOnce(&Home<M>) + Send + 'static,
+        free: impl FnOnce(&SharedState<M>) + Send + 'static,
     ) {
-        let held = self.0.get_or_init(|| Arc::new(Held(home.clone()))).clone();
+        let held = self.0.get_or_init(|| Arc::new(Held(state.clone()))).clone();
         guard.defer(move || free(&held.0));
     }
 

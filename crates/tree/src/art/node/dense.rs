@@ -1,4 +1,4 @@
-//! A row: records of neighbouring keys, which differ only in their last byte, in one leaf.
+//! A dense leaf: records of neighbouring keys, which differ only in their last byte, in one leaf.
 //!
 //! ```text
 //!  0  version             8  least key     16  greatest key   24  heat u16 · count u16 · room u16
@@ -6,71 +6,72 @@
 //! ```
 //!
 //! Where neighbours are dense, a leaf for each costs a miss, and up to three times the memory. A
-//! row for 256 has a place for each key, so its header and a value can be prefetched together.
-//! Smaller rows hold their values contiguously, in order; the presence bits locate them.
+//! dense leaf for 256 has a place for each key, so its header and a value can be prefetched
+//! together. Smaller dense leaves hold their values contiguously, in order; the presence bits
+//! locate them.
 //!
-//! The keys that a row covers never change, nor does its capacity. The version guards everything
-//! else, as in an inner node. Rows hold only words, with keys of eight bytes.
+//! The keys that a dense leaf covers never change, nor does its capacity. The version guards
+//! everything else, as in an inner node. Dense leaves hold only words, with keys of eight bytes.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
 
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
-/// Keys that a row covers.
+/// Keys that a dense leaf covers.
 const KEYS: usize = 256;
 /// The length of the prefix that all its keys share.
-pub const ROW_DEPTH: usize = 7;
-/// The bytes before the values; also a row's alignment.
-pub const ROW_HEAD: usize = 64;
+pub const DENSE_DEPTH: usize = 7;
+/// The bytes before the values; also a dense leaf's alignment.
+pub const DENSE_HEAD: usize = 64;
 
-const _: () = assert!(ROW_HEAD == size_of::<Versioned<Records>>());
+const _: () = assert!(DENSE_HEAD == size_of::<Versioned<Records>>());
 
-/// A row's capacity in records.
+/// A dense leaf's capacity in records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room(u16);
+pub struct DenseCapacity(u16);
 
-impl Room {
-    /// The capacity of a new row.
-    pub const LEAST: Room = Room(16);
-    const MIDDLE: Room = Room(48);
-    const ALL: Room = Room(KEYS as u16);
+impl DenseCapacity {
+    /// The capacity of a new dense leaf.
+    pub const LEAST: DenseCapacity = DenseCapacity(16);
+    const MIDDLE: DenseCapacity = DenseCapacity(48);
+    const ALL: DenseCapacity = DenseCapacity(KEYS as u16);
 
-    /// Bytes of a row with this capacity.
+    /// Bytes of a dense leaf with this capacity.
     pub const fn bytes(self) -> usize {
-        ROW_HEAD + 8 * self.0 as usize
+        DENSE_HEAD + 8 * self.0 as usize
     }
 
     /// The next larger capacity. Callers that need one never have the largest.
-    pub fn larger(self) -> Room {
+    pub fn larger(self) -> DenseCapacity {
         match self {
-            Room::LEAST => Room::MIDDLE,
-            _ => Room::ALL,
+            DenseCapacity::LEAST => DenseCapacity::MIDDLE,
+            _ => DenseCapacity::ALL,
         }
     }
 
-    /// The next smaller capacity; `None`: a row no longer.
-    pub fn smaller(self) -> Option<Room> {
+    /// The next smaller capacity; `None`: a dense leaf no longer.
+    pub fn smaller(self) -> Option<DenseCapacity> {
         match self {
-            Room::LEAST => None,
-            Room::MIDDLE => Some(Room::LEAST),
-            _ => Some(Room::MIDDLE),
+            DenseCapacity::LEAST => None,
+            DenseCapacity::MIDDLE => Some(DenseCapacity::LEAST),
+            _ => Some(DenseCapacity::MIDDLE),
         }
     }
 
-    /// At this many records a smaller row suffices; it is less than that row holds, so that rows do
-    /// not alternate between the two.
+    /// At this many records a smaller dense leaf suffices; it is less than that dense leaf holds,
+    /// so that dense leaves do not alternate between the two.
     pub fn is_too_much_for(self, records: usize) -> bool {
         records
             <= match self {
-                Room::LEAST => 2,
-                Room::MIDDLE => 10,
+                DenseCapacity::LEAST => 2,
+                DenseCapacity::MIDDLE => 10,
                 _ => 36,
             }
     }
 }
 
-/// The start of a row, which may be read without a version.
+/// The start of a dense leaf, which may be read without a version.
 #[repr(C)]
 #[derive(Debug)]
 struct Head {
@@ -82,7 +83,7 @@ struct Head {
     room: u16,
 }
 
-/// The data that a row's version guards. The values follow.
+/// The data that a dense leaf's version guards. The values follow.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Records {
@@ -95,38 +96,38 @@ pub struct Records {
     there: [AtomicU64; KEYS / 64],
 }
 
-/// The index of a key's value in a row with a place for each key.
+/// The index of a key's value in a dense leaf with a place for each key.
 #[inline(always)]
 pub const fn value_offset(byte: u8) -> usize {
-    ROW_HEAD + 8 * byte as usize
+    DENSE_HEAD + 8 * byte as usize
 }
 
-/// A row that is alive as long as the thread stays pinned.
+/// A dense leaf that is alive as long as the thread stays pinned.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'g> {
+pub struct DenseLeaf<'g> {
     records: &'g Versioned<Records>,
 }
 
-impl<'g> Row<'g> {
-    /// The row at this address.
+impl<'g> DenseLeaf<'g> {
+    /// The dense leaf at this address.
     ///
     /// # Safety
-    /// A row was written there, and the memory is not reused for `'g`.
+    /// A dense leaf was written there, and the memory is not reused for `'g`.
     #[inline(always)]
-    pub(super) unsafe fn at(address: usize) -> Row<'g> {
+    pub(super) unsafe fn at(address: usize) -> DenseLeaf<'g> {
         let records = std::ptr::with_exposed_provenance::<Versioned<Records>>(address);
         // SAFETY: as the caller promises; all fields are atomics.
         let records = unsafe { &*records };
-        Row { records }
+        DenseLeaf { records }
     }
 
-    /// Makes an empty row for the keys that differ from `key` only in their last byte. The memory
-    /// is not shared yet.
-    pub(super) fn write(self, key: &[u8; 8], room: Room, heat: u16) -> LockedRow<'g> {
+    /// Makes an empty dense leaf for the keys that differ from `key` only in their last byte. The
+    /// memory is not shared yet.
+    pub(super) fn write(self, key: &[u8; 8], room: DenseCapacity, heat: u16) -> LockedDense<'g> {
         let held = self.records.claim();
         let ending_in = |byte| {
             let mut key = *key;
-            key[ROW_DEPTH] = byte;
+            key[DENSE_DEPTH] = byte;
             u64::from_ne_bytes(key)
         };
         held.least.store(ending_in(0), Relaxed);
@@ -135,13 +136,13 @@ impl<'g> Row<'g> {
         held.count.store(0, Relaxed);
         held.room.store(room.0, Relaxed);
         held.there.iter().for_each(|bits| bits.store(0, Relaxed));
-        LockedRow { row: self, held }
+        LockedDense { dense: self, held }
     }
 
-    /// The least key of a row at `address`, if there is one there: any arena memory may be passed,
-    /// whatever it holds. `end` is the end of readable memory.
+    /// The least key of a dense leaf at `address`, if there is one there: any arena memory may be
+    /// passed, whatever it holds. `end` is the end of readable memory.
     pub fn probe(address: usize, end: usize) -> Option<[u8; 8]> {
-        if !address.is_multiple_of(ROW_HEAD) || address + ROW_HEAD > end {
+        if !address.is_multiple_of(DENSE_HEAD) || address + DENSE_HEAD > end {
             return None;
         }
         let least = std::ptr::with_exposed_provenance::<AtomicU64>(address + size_of::<u64>());
@@ -152,7 +153,7 @@ impl<'g> Row<'g> {
 
     fn head(self) -> &'g Head {
         // SAFETY: the first bytes are laid out like this, and the keys among them are written
-        // before the row is linked, and not changed as long as it is alive.
+        // before the dense leaf is linked, and not changed as long as it is alive.
         unsafe { &*std::ptr::from_ref(self.records).cast() }
     }
 
@@ -168,7 +169,7 @@ impl<'g> Row<'g> {
         &self.head().greatest
     }
 
-    /// The index of a key's record in the row, if the row covers the key.
+    /// The index of a key's record in the dense leaf, if the dense leaf covers the key.
     #[inline(always)]
     pub fn place_of(self, key: &[u8]) -> Option<u8> {
         let key = u64::from_be_bytes(key.try_into().ok()?);
@@ -183,8 +184,8 @@ impl<'g> Row<'g> {
 
     /// Its capacity in records.
     #[inline(always)]
-    pub fn room(self) -> Room {
-        Room(self.head().room)
+    pub fn room(self) -> DenseCapacity {
+        DenseCapacity(self.head().room)
     }
 
     /// Its address.
@@ -217,9 +218,9 @@ impl<'g> Row<'g> {
     /// # Errors
     /// It was replaced, or moved.
     #[inline(always)]
-    pub fn lock(self) -> Result<LockedRow<'g>, Restart> {
+    pub fn lock(self) -> Result<LockedDense<'g>, Restart> {
         let held = self.records.lock()?;
-        Ok(LockedRow { row: self, held })
+        Ok(LockedDense { dense: self, held })
     }
 
     /// Locks it, if nothing changed since this snapshot of it was taken.
@@ -227,9 +228,9 @@ impl<'g> Row<'g> {
     /// # Errors
     /// Something changed, or a writer holds the lock.
     #[inline(always)]
-    pub fn upgrade(self, seen: Snapshot<'g, Records>) -> Result<LockedRow<'g>, Restart> {
+    pub fn upgrade(self, seen: Snapshot<'g, Records>) -> Result<LockedDense<'g>, Restart> {
         let held = seen.upgrade()?;
-        Ok(LockedRow { row: self, held })
+        Ok(LockedDense { dense: self, held })
     }
 }
 
@@ -247,10 +248,10 @@ impl Records {
 
     #[inline(always)]
     fn values(&self) -> &[AtomicU64] {
-        let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + ROW_HEAD;
+        let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + DENSE_HEAD;
         let values = std::ptr::with_exposed_provenance::<AtomicU64>(address);
-        // SAFETY: a row's slot has so many values behind its header, and its room does not change
-        // as long as it is alive.
+        // SAFETY: a dense leaf's slot has so many values behind its header, and its room does not
+        // change as long as it is alive.
         unsafe { std::slice::from_raw_parts(values, usize::from(self.room.load(Relaxed))) }
     }
 
@@ -263,7 +264,7 @@ impl Records {
         (before + below.count_ones()) as usize
     }
 
-    /// The index of a place's value in a row of this many values.
+    /// The index of a place's value in a dense leaf of this many values.
     #[inline(always)]
     fn index(&self, values: usize, at: u8) -> usize {
         match values < KEYS {
@@ -329,17 +330,17 @@ impl Records {
     }
 }
 
-/// The exclusive right to change a row; unlocks when dropped.
+/// The exclusive right to change a dense leaf; unlocks when dropped.
 #[derive(Debug)]
-pub struct LockedRow<'g> {
-    row: Row<'g>,
+pub struct LockedDense<'g> {
+    dense: DenseLeaf<'g>,
     held: Exclusive<'g, Records>,
 }
 
-impl<'g> LockedRow<'g> {
-    /// The row.
-    pub fn row(&self) -> Row<'g> {
-        self.row
+impl<'g> LockedDense<'g> {
+    /// The dense leaf.
+    pub fn dense(&self) -> DenseLeaf<'g> {
+        self.dense
     }
 
     /// Its contents.
@@ -387,7 +388,7 @@ impl<'g> LockedRow<'g> {
         self.held.count.store(count as u16 - 1, Relaxed);
     }
 
-    /// Adds all records of another row; there is capacity for them.
+    /// Adds all records of another dense leaf; there is capacity for them.
     pub fn take_over(&self, other: &Records) {
         other.each(|at, value| self.set(at, value));
     }
@@ -400,7 +401,7 @@ impl<'g> LockedRow<'g> {
         }
     }
 
-    /// Unlocks for good: the row is unlinked.
+    /// Unlocks for good: the dense leaf is unlinked.
     pub fn retire(self) {
         self.held.retire();
     }
@@ -411,20 +412,24 @@ mod tests {
     use super::*;
 
     #[repr(C, align(64))]
-    struct Slot([u64; Room::ALL.bytes() / 8]);
+    struct Slot([u64; DenseCapacity::ALL.bytes() / 8]);
 
-    fn row_of(slot: &Slot) -> Row<'_> {
+    fn dense_of(slot: &Slot) -> DenseLeaf<'_> {
         let address = std::ptr::from_ref(slot).expose_provenance();
-        // SAFETY: memory of the largest row's size, and nobody else's.
-        unsafe { Row::at(address) }
+        // SAFETY: memory of the largest dense leaf's size, and nobody else's.
+        unsafe { DenseLeaf::at(address) }
     }
 
     #[test]
-    fn a_row_holds_what_was_set_whatever_its_room() {
-        for room in [Room::LEAST, Room::MIDDLE, Room::ALL] {
-            let slot = Box::new(Slot([0; Room::ALL.bytes() / 8]));
-            let row = row_of(&slot);
-            let locked = row.write(b"timber\0x", room, 3);
+    fn a_dense_holds_what_was_set_whatever_its_room() {
+        for room in [
+            DenseCapacity::LEAST,
+            DenseCapacity::MIDDLE,
+            DenseCapacity::ALL,
+        ] {
+            let slot = Box::new(Slot([0; DenseCapacity::ALL.bytes() / 8]));
+            let dense = dense_of(&slot);
+            let locked = dense.write(b"timber\0x", room, 3);
             for at in [255, 64, 0, 63, 7] {
                 locked.set(at, u64::from(at) + 1);
                 locked.set(at, u64::from(at) + 2);
@@ -432,18 +437,18 @@ mod tests {
             assert_eq!(locked.records().count(), 5);
             locked.remove(63);
             drop(locked);
-            assert_eq!((row.room(), row.heat().load(Relaxed)), (room, 3));
+            assert_eq!((dense.room(), dense.heat().load(Relaxed)), (room, 3));
             assert_eq!(
-                (row.least(), row.greatest()),
+                (dense.least(), dense.greatest()),
                 (b"timber\0\0", b"timber\0\xff")
             );
-            let probed = Row::probe(row.address(), row.address() + ROW_HEAD);
+            let probed = DenseLeaf::probe(dense.address(), dense.address() + DENSE_HEAD);
             assert_eq!(probed, Some(*b"timber\0\0"));
-            assert_eq!(row.place_of(b"timber\0x"), Some(b'x'));
+            assert_eq!(dense.place_of(b"timber\0x"), Some(b'x'));
             for other in [&b"timber\x01x"[..], b"timber\0", b"timber\0xy", b""] {
-                assert_eq!(row.place_of(other), None);
+                assert_eq!(dense.place_of(other), None);
             }
-            let (reader, mut values) = (row.read().unwrap(), [0; 64]);
+            let (reader, mut values) = (dense.read().unwrap(), [0; 64]);
             let got = |at| reader.get(|records| records.get(at)).unwrap();
             let all = [0, 1, 7, 63, 64, 255].map(got);
             assert_eq!(all, [Some(2), None, Some(9), None, Some(66), Some(257)]);
@@ -452,26 +457,26 @@ mod tests {
             let there = reader.get(|records| records.copy_group(3, !0, &mut values));
             assert_eq!((there, values[63]), (Ok(1 << 63), 257));
 
-            row.lock().unwrap().retire();
-            assert!(row.is_obsolete() && row.read().is_err() && row.lock().is_err());
-            let last = row.read_last();
+            dense.lock().unwrap().retire();
+            assert!(dense.is_obsolete() && dense.read().is_err() && dense.lock().is_err());
+            let last = dense.read_last();
             assert_eq!(last.get(|records| records.get(64)), Ok(Some(66)));
         }
     }
 
     #[test]
-    fn rows_grow_and_shrink_with_slack() {
+    fn dense_leaves_grow_and_shrink_with_slack() {
         let (small, large) = (Box::new(Slot([0; 264])), Box::new(Slot([0; 264])));
-        let locked = row_of(&small).write(&[0; 8], Room::LEAST, 0);
+        let locked = dense_of(&small).write(&[0; 8], DenseCapacity::LEAST, 0);
         for at in 0..16 {
             assert!(!locked.records().is_full());
             locked.set(16 * at, u64::from(at));
         }
         assert!(locked.records().is_full());
-        let room = Room::LEAST.larger();
-        assert_eq!(room.smaller(), Some(Room::LEAST));
+        let room = DenseCapacity::LEAST.larger();
+        assert_eq!(room.smaller(), Some(DenseCapacity::LEAST));
         assert!(!room.is_too_much_for(17) && room.is_too_much_for(10));
-        let larger = row_of(&large).write(&[0; 8], room, 0);
+        let larger = dense_of(&large).write(&[0; 8], room, 0);
         larger.take_over(locked.records());
         let mut all = Vec::new();
         larger.records().each(|at, value| all.push((at, value)));
@@ -480,8 +485,8 @@ mod tests {
                 .eq((0..16).map(|at| (16 * at, u64::from(at))))
         );
         assert_eq!(
-            (Room::LEAST.smaller(), room.larger().larger()),
-            (None, Room::ALL)
+            (DenseCapacity::LEAST.smaller(), room.larger().larger()),
+            (None, DenseCapacity::ALL)
         );
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const LOOKS: usize = 512;
 
 /// The state of one tier. Races make it slightly older or newer, no more.
-pub struct Room {
+pub struct EffectiveCapacity {
     /// Bytes in slots when an allocation last failed.
     full_at: AtomicUsize,
     /// Bytes of nodes that left since.
@@ -22,10 +22,10 @@ pub struct Room {
     seen: AtomicUsize,
 }
 
-impl Default for Room {
+impl Default for EffectiveCapacity {
     /// Never full so far.
     fn default() -> Self {
-        Room {
+        EffectiveCapacity {
             full_at: AtomicUsize::new(usize::MAX),
             left: AtomicUsize::new(0),
             seen: AtomicUsize::new(0),
@@ -33,7 +33,7 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl EffectiveCapacity {
     /// An allocation failed, with this many bytes in slots.
     pub fn ran_out(&self, used: usize) {
         self.full_at.store(used, Relaxed);
@@ -67,50 +67,50 @@ mod tests {
 
     #[test]
     fn a_tier_that_never_was_full_holds_its_limit() {
-        let room = Room::default();
-        assert_eq!(room.limit(10, 1000, 0), 1000);
-        room.left(500);
-        assert_eq!(room.limit(10, 1000, 0), 1000);
-        assert_eq!(room.limit(0, 0, 0), 0);
+        let capacity = EffectiveCapacity::default();
+        assert_eq!(capacity.limit(10, 1000, 0), 1000);
+        capacity.left(500);
+        assert_eq!(capacity.limit(10, 1000, 0), 1000);
+        assert_eq!(capacity.limit(0, 0, 0), 0);
     }
 
     #[test]
     fn leavers_find_room_and_looks_between_them_none() {
-        let room = Room::default();
-        room.ran_out(800_000);
+        let capacity = EffectiveCapacity::default();
+        capacity.ran_out(800_000);
         for gone in 1..=1000 {
-            room.left(1);
-            let found = room.limit(800_000 - gone, 1_000_000, 0);
+            capacity.left(1);
+            let found = capacity.limit(800_000 - gone, 1_000_000, 0);
             assert_eq!(found, 800_000 + gone / 5);
         }
-        room.left(499_000);
-        assert_eq!(room.limit(550_000, 1_000_000, 0), 900_000);
-        room.left(500_000);
-        assert_eq!(room.limit(550_000, 1_000_000, 0), 1_000_000);
-        room.ran_out(900_000);
-        assert_eq!(room.limit(900_000, 1_000_000, 0), 900_000);
+        capacity.left(499_000);
+        assert_eq!(capacity.limit(550_000, 1_000_000, 0), 900_000);
+        capacity.left(500_000);
+        assert_eq!(capacity.limit(550_000, 1_000_000, 0), 1_000_000);
+        capacity.ran_out(900_000);
+        assert_eq!(capacity.limit(900_000, 1_000_000, 0), 900_000);
     }
 
     #[test]
     fn what_failed_once_does_not_for_ever() {
-        let room = Room::default();
-        room.ran_out(100_000);
-        assert_eq!(room.limit(100_000, 1_000_000, 0), 100_000);
+        let capacity = EffectiveCapacity::default();
+        capacity.ran_out(100_000);
+        assert_eq!(capacity.limit(100_000, 1_000_000, 0), 100_000);
         for _ in 0..10 * LOOKS {
-            room.limit(100_000, 1_000_000, 0);
+            capacity.limit(100_000, 1_000_000, 0);
         }
-        assert!(room.limit(100_000, 1_000_000, 0) > 999_000);
+        assert!(capacity.limit(100_000, 1_000_000, 0) > 999_000);
     }
 
     #[test]
     fn what_holds_more_than_it_seemed_to_is_believed() {
-        let room = Room::default();
-        room.ran_out(800);
-        assert_eq!(room.limit(900, 1000, 0), 900);
-        let room = Room::default();
-        room.ran_out(800);
-        assert_eq!(room.limit(100, 1000, 750), 850, "chunks came free");
+        let capacity = EffectiveCapacity::default();
+        capacity.ran_out(800);
+        assert_eq!(capacity.limit(900, 1000, 0), 900);
+        let capacity = EffectiveCapacity::default();
+        capacity.ran_out(800);
+        assert_eq!(capacity.limit(100, 1000, 750), 850, "chunks came free");
         // Counters of threads can be ahead of the committed bytes.
-        assert_eq!(room.limit(1001, 1000, 0), 1000);
+        assert_eq!(capacity.limit(1001, 1000, 0), 1000);
     }
 }
