@@ -18,8 +18,8 @@
 //! with the next version; [`Exclusive::unchanged`] unlocks with the same one.
 //!
 //! A panic unlocks, too, with the next version: the guard is dropped on unwinding, and there is no
-//! poison. So whoever calls code of others while it holds the lock does so while the data is whole:
-//! before its first change, or after its last.
+//! poison. So an operation that calls code of others while it holds the lock does so while the
+//! data is whole: before its first change, or after its last.
 //!
 //! **To step** from a parent to a child: take the child's pointer with the parent's `get`, take the
 //! child's snapshot, then [`Snapshot::validate`] the parent. If the parent is the same, the child

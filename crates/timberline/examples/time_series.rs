@@ -8,7 +8,7 @@ use timberline::{BTree, Error};
 /// Samples by sensor and second.
 pub type Series = BTree<(u32, u32), f64>;
 
-/// A map in 1 MiB of fast memory, and samples of so many sensors and seconds.
+/// A map in 1 MiB of fast memory, and samples of this many sensors and seconds.
 pub fn record(sensors: u32, seconds: u32) -> Result<Series, Error> {
     let series = Series::builder().fast_memory(1 << 20).build()?;
     for second in 0..seconds {

@@ -135,7 +135,7 @@ impl<M: Memory> Store<M> {
         })
     }
 
-    /// Runs `free` once nobody can look at a node any more that is unlinked and retired.
+    /// Runs `free` once no thread can reach a node any more that is unlinked and retired.
     pub fn reclaim(&self, guard: &Guard, free: impl FnOnce(&SharedState<M>) + Send + 'static) {
         debug_assert!(guard.is_of(&self.domain), "a guard of this map");
         if seeded::has(Bug::FreedAtOnce) {
@@ -152,7 +152,8 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
+    /// Frees what a value's word leads to once no thread can reach it any more. No leaf leads to
+    /// it.
     pub fn reclaim_value(&self, value: u64, guard: &Guard) {
         if let Some(block) = ValueBlock::of(value) {
             self.reclaim(guard, move |state| block.free(state.arenas()));
@@ -174,7 +175,7 @@ impl<M: Memory> Store<M> {
         retired.sum()
     }
 
-    /// Where memory ran out: whether nodes that nobody looks at any more gave some back. The
+    /// Where memory ran out: whether nodes that no thread can reach any more gave some back. The
     /// calling thread is not pinned, or it would wait for itself. Others may be pinned and off
     /// their cores, so this waits a little.
     #[cold]
@@ -278,7 +279,7 @@ impl<M: Memory> Store<M> {
         self.stripes.assigned().records.fetch_add(change, Relaxed);
     }
 
-    /// How many records there are; exact when nobody writes.
+    /// How many records there are; exact while no thread writes.
     pub fn records(&self) -> usize {
         let records = self
             .stripes
@@ -295,7 +296,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// How many leaves there are, for a map that counts them; exact when nobody writes.
+    /// How many leaves there are, for a map that counts them; exact while no thread writes.
     pub fn leaves(&self) -> usize {
         let leaves = self
             .stripes
@@ -304,7 +305,7 @@ impl<M: Memory> Store<M> {
         leaves.sum::<i64>().max(0) as usize
     }
 
-    /// Counts a node of so many bytes that moved; between tiers, that is.
+    /// Counts a node of this many bytes that moved; between tiers, that is.
     pub fn count_move(&self, from: TierId, to: TierId, bytes: usize) {
         let moves = match to.cmp(&from) {
             Ordering::Less => &self.promoted,

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("tier", ""),
     ("placement", "sync tier"),
     ("tree", "sync tier placement"),
-    // What only comparisons need: whoever uses a library must not have to compile it.
+    // What only comparisons need: the thread that uses a library must not have to compile it.
     ("research", "sync tier placement"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree"),

@@ -2,7 +2,7 @@
 
 use super::tree::{Finding, Tree};
 
-/// Folders that exist on somebody's machine and on nobody else's. Spelled in two halves, so that
+/// Folders that exist on a thread's machine and on nobody else's. Spelled in two halves, so that
 /// this file passes its own check.
 const FOLDERS: [&str; 4] = [
     concat!("/wo", "rk/"),

@@ -86,7 +86,7 @@ pub fn emulated(
 const LEAST_FOOTPRINT: usize = 1 << 20;
 const MOST_FOOTPRINT: usize = 512 << 20;
 
-/// Calibrates the memory of maps to come for a tree of so many bytes, if there is anything to
+/// Calibrates the memory of maps to come for a tree of this many bytes, if there is anything to
 /// calibrate.
 type Calibrate<'a> = dyn Fn(usize) -> Result<Option<emulator::Calibration>, String> + 'a;
 

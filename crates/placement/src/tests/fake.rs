@@ -66,7 +66,7 @@ impl FakeTree {
         }
     }
 
-    /// The same with at most so many pages of copies of records, none of which is there.
+    /// The same with at most this many pages of copies of records, none of which is there.
     pub fn with_pages(self, most_pages: usize) -> Self {
         FakeTree { most_pages, ..self }
     }

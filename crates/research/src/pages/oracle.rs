@@ -3,8 +3,8 @@
 //! them again.
 //!
 //! All pages have one size and no page depends on another, so this choice is the best there is, for
-//! these frequencies. They come from a rehearsal; [`PageCounts`] takes them, one sample in so many
-//! missing lines.
+//! these frequencies. They come from a rehearsal; [`PageCounts`] takes them, one sample in this
+//! many missing lines.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -2,8 +2,8 @@
 //! call on the side that is crossed once for many nodes given back.
 //!
 //! Between them, [`light`] and [`heavy`] do what two `fence(SeqCst)` would: of a light one and a
-//! heavy one, one comes first, and who comes second sees everything that was written before the
-//! first. (Two light ones order nothing.) On Linux, `light` keeps only the compiler from
+//! heavy one, one comes first, and the thread that comes second sees everything that was written
+//! before the first. (Two light ones order nothing.) On Linux, `light` keeps only the compiler from
 //! reordering, and `heavy` has the kernel run a full barrier on every CPU that runs a thread of
 //! this process, [`membarrier(2)`](https://man7.org/linux/man-pages/man2/membarrier.2.html):
 //! wherever a thread was interrupted, what came before in its program is then visible, and what

@@ -1,7 +1,7 @@
 //! Reclamation: memory that readers may still look at is freed only after all of them have gone.
 //!
 //! Readers [`pin`](Domain::pin) a [`Domain`] before they take their first pointer and keep no
-//! pointer beyond the [`Guard`]. Whoever unlinks a node hands the freeing of it to
+//! pointer beyond the [`Guard`]. A thread that unlinks a node hands the freeing of it to
 //! [`Guard::defer`], which runs it once every thread that was pinned then has unpinned. Every
 //! operation pins, so pinning costs a dozen instructions and no barrier: epochs (Fraser: "Practical
 //! lock-freedom", 2004) with the barrier moved to those who reclaim (`barrier.rs`; the same trade
@@ -78,9 +78,9 @@
 //! deferred by. A call that panics ends the operation that happened to make it; the others wait for
 //! the next time.
 //!
-//! A bag waits until it is full. Whoever counts on getting memory back (a full tier, a worker that
-//! just demoted) calls [`Domain::collect`]. A thread that ends seals what it has. If it is still
-//! pinned then, [`Domain::stuck`] counts it.
+//! A bag waits until it is full. A thread that counts on getting memory back (a full tier, a worker
+//! that just demoted) calls [`Domain::collect`]. A thread that ends seals what it has. If it is
+//! still pinned then, [`Domain::stuck`] counts it.
 
 // The models do without what only threads of the system need.
 #[cfg_attr(loom, allow(dead_code))]

@@ -150,7 +150,7 @@ impl<'d> Mine<'d> {
         self.slot.epoch.load(Relaxed) == IDLE
     }
 
-    /// Zero: whoever unpins need only leave.
+    /// Zero: to unpin, the thread need only leave.
     #[inline(always)]
     pub fn state(self) -> u32 {
         self.slot.state.get()
@@ -200,7 +200,7 @@ impl<'d> Mine<'d> {
     pub fn hold(self) -> u64 {
         debug_assert!(self.is_pinned());
         let epoch = self.slot.epoch.load(Relaxed);
-        // Relaxed, for whoever sees the thread leave sees this too.
+        // Relaxed, for a reclaimer that sees the thread leave sees this too.
         self.slot.owned_in(epoch).fetch_add(1, Relaxed);
         epoch
     }

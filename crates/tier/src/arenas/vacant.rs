@@ -24,7 +24,7 @@ impl Vacant {
         }
     }
 
-    /// Takes so many neighbouring pages; the first is aligned to their number, rounded up to a
+    /// Takes this many neighbouring pages; the first is aligned to their number, rounded up to a
     /// power of two. The lowest of the smallest blocks that have them, so that large ones stay
     /// whole.
     pub fn take(&mut self, pages: u32) -> Option<u32> {

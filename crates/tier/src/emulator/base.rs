@@ -94,7 +94,7 @@ impl Base {
     }
 }
 
-/// Chases through as many bytes of each of two tiers, in visits of so many lines.
+/// Chases through as many bytes of each of two tiers, in visits of this many lines.
 fn race(memory: &Emulated, bytes: usize, lines: usize) -> Result<Vec<Spread>, MeasureError> {
     let chase = |tier| Chase::new(memory, tier, bytes, lines, 1);
     let mut chases = [chase(TierId::FAST)?, chase(TierId::SLOW)?];

@@ -140,7 +140,7 @@ impl Emulated {
     }
 
     /// Tells of the pages that were noted, and charges what comes of it. The thread's part is not
-    /// held meanwhile, so whoever watches may read this memory.
+    /// held meanwhile, so the thread that watches may read this memory.
     #[cold]
     #[inline(never)]
     pub(super) fn report(&self) {
@@ -268,10 +268,10 @@ mod tests {
         assert_eq!(told.take(), [(page, Touch::Sampled); 2]);
     }
 
-    /// Whoever watches may read the memory that it watches.
+    /// A thread that watches may read the memory that it watches.
     #[test]
     fn a_watch_may_read() {
-        // Weak, as the memory holds whoever watches it.
+        // Weak, as the memory holds the thread that watches it.
         struct Reads(std::sync::OnceLock<(std::sync::Weak<Emulated>, usize)>);
         impl PageWatch for Reads {
             fn touched(&self, page: usize, _: Touch, _: Duration) -> u64 {

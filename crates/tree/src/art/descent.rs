@@ -65,7 +65,7 @@ pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
 /// What the next step does.
 enum Next<'t, R> {
     Start,
-    /// Enters an inner node, to which a key leads with so many bytes.
+    /// Enters an inner node, to which a key leads with this many bytes.
     Inner(Snapshot<'t, Body<R>>, Link, usize),
     Leaf(Link),
     /// A pack or a dense leaf below a node.

@@ -115,7 +115,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
-    /// Frees what holds records once nobody can look at it any more. It is unlinked and retired.
+    /// Frees what holds records once no thread can reach it any more. It is unlinked and retired.
     pub fn reclaim_terminal(&self, terminal: Terminal<'_>, guard: &Guard) {
         let (base, link, bytes) = (self.base, self.link_to(terminal), terminal.bytes());
         self.store.reclaim(guard, move |state| {
@@ -124,7 +124,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         });
     }
 
-    /// Frees an inner node once nobody can look at it any more. It is unlinked and retired.
+    /// Frees an inner node once no thread can reach it any more. It is unlinked and retired.
     pub fn reclaim_inner(&self, link: Link, guard: &Guard) {
         let (base, bytes) = (self.base, link.kind().bytes::<R>());
         self.store

@@ -287,7 +287,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn promote(&self, name: &NodeKey) -> Move {
         let mut moved = 0;
         loop {
-            // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
+            // One pin a node: where a thread moves the path back as fast, garbage must not pile up.
             let guard = self.store.pin();
             let slow = |link| !self.is_fast(link);
             let path = self.retry(|| self.on_path(name, slow, &guard));

@@ -92,7 +92,8 @@ impl<'g, R: Reach> Ends<'g, R> {
         })
     }
 
-    /// Called when all is locked that is about to change, with the last so many of the path.
+    /// Called when all is locked that is about to change, with the last nodes of the path, this
+    /// many.
     ///
     /// # Errors
     /// The rest of the path has changed.

@@ -32,7 +32,7 @@ struct Location<'k, 'g, R> {
     terminal: Terminal<'g>,
 }
 
-/// Where a terminal node hangs, below so many inner nodes.
+/// Where a terminal node hangs, below this many inner nodes.
 struct Hanging<'g, R> {
     parent: Parent<'g, R>,
     level: u8,
@@ -165,7 +165,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             Within::NotThere => Some(None),
             Within::Last => None,
             Within::Removed(value, left) => {
-                // Whoever changes the parent just now may do it, or the next who removes a record.
+                // The thread that changes the parent just now may do it, or the next removal.
                 let _ = match terminal {
                     Terminal::Pack(pack) if left == 1 => {
                         self.single_out(pack, parent, level, guard)

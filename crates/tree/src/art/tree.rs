@@ -213,7 +213,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.deepest.load(Relaxed).saturating_add(1)
     }
 
-    /// A leaf came to hang below so many inner nodes.
+    /// A leaf came to hang below this many inner nodes.
     pub fn reaches(&self, level: u8) {
         if level > self.deepest.load(Relaxed) {
             self.deepest.fetch_max(level, Relaxed);

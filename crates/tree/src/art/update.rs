@@ -146,7 +146,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-/// Replaces a word, which nobody else may change meanwhile, by what `change` makes of it, if
+/// Replaces a word, which no other thread may change meanwhile, by what `change` makes of it, if
 /// anything. Returns the one before, and whether it was replaced.
 #[inline(always)]
 fn replace(place: &AtomicU64, change: &mut impl Change) -> (u64, bool) {

@@ -4,7 +4,7 @@
 //! turns. Where records leave at random, leaves stay half full, and no slot is free. So whoever
 //! finds no memory for a node looks for leaves that fit into one with their right neighbours, close
 //! by first and then where the last search ended, below a bounded number of parents. The next
-//! attempt has the memory that they leave, once nobody looks at them any more
+//! attempt has the memory that they leave, once no thread can reach them any more
 //! ([`Store::reclaimed`]).
 //!
 //! [`Store::reclaimed`]: crate::store::Store::reclaimed

@@ -15,8 +15,8 @@ use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::store::Caller;
 use crate::value::Keep;
 
-/// One lookup in so many, of those that come to a slow leaf, counts what it finds or misses in the
-/// cache. A greater number costs lookups less, and lets as much be found in the end, but later
+/// One in this many lookups that come to a slow leaf counts what it finds or misses in
+/// the cache. A greater number costs lookups less, and lets as much be found in the end, but later
 /// (`docs/design/cache.md`).
 const COUNTED: u32 = 2;
 

@@ -53,7 +53,7 @@ impl<'p> NodeName<'p> {
         }
     }
 
-    /// The node so many steps above the leaves, on the same path.
+    /// The node this many steps above the leaves, on the same path.
     pub fn at_height(self, height: u8) -> NodeName<'p> {
         NodeName { height, ..self }
     }

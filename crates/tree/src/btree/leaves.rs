@@ -145,7 +145,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             };
             let below = |layer: &Layer| wanted(layer.root);
             let is_end = which == Which::All || !layers.iter().any(below);
-            // The fence is a hint to whoever visits; a leaf that changed meanwhile was seen anyway.
+            // The fence is a hint to the visitor; a leaf that changed meanwhile was seen
+            // anyway.
             let mut flow = ControlFlow::Continue(());
             if !visited && is_end {
                 let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));

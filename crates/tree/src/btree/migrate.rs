@@ -369,7 +369,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
     fn promote_node(&self, node: &NodeKey) -> Move {
         let mut moved = 0;
         loop {
-            // One pin a node: where somebody moves the path back as fast, garbage must not pile up.
+            // One pin a node: where a thread moves the path back as fast, garbage must not pile up.
             let guard = self.store.pin();
             let slow = |link| !self.is_fast(link);
             let at = NodeName::named(node);

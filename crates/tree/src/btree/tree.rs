@@ -123,7 +123,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.store.allocate(new, Self::BYTES).map(Link::to_slot)
     }
 
-    /// Frees a node once nobody can look at it any more. It is unlinked and retired.
+    /// Frees a node once no thread can reach it any more. It is unlinked and retired.
     pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
         self.count_leaf(height, usize::MAX);
         self.store.reclaim(guard, move |state| {
@@ -146,7 +146,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.memory().arenas().tier_of(address(node.of()))
     }
 
-    /// Takes notice of a node so many steps below the topmost root.
+    /// Takes notice of a node this many steps below the topmost root.
     #[inline]
     pub fn reaches(&self, level: u8) {
         let levels = level.saturating_add(1);

@@ -14,16 +14,16 @@
 //! # Why a copy is never stale
 //!
 //! **While there is a copy, its record is in a slow leaf and has this value, or the leaf is locked
-//! by who is about to change both.**
+//! by the thread that is about to change both.**
 //!
-//! - Whoever changes or removes a record of a slow leaf does the same to the copy before unlocking
-//!   the leaf ([`rewrite`], [`forget`]).
-//! - Whoever moves records into a fast leaf takes their copies away before unlocking the leaf they
-//!   were in. So records of fast leaves have none, and who writes to them need not look.
-//! - Whoever makes a copy ([`offer`]) holds the bucket's lock, and *then* makes sure that the leaf
-//!   is still as it was when the record was read. The writer locks the leaf, and *then* looks into
-//!   the bucket. A fence in between on either side makes one of the two see the other: if the maker
-//!   does not see the leaf's lock, the writer sees the bucket's, waits, and finds the copy.
+//! - A thread that changes or removes a record of a slow leaf does the same to the copy before
+//!   unlocking the leaf ([`rewrite`], [`forget`]).
+//! - A thread that moves records into a fast leaf takes their copies away before unlocking the leaf
+//!   they were in. So records of fast leaves have none, and their writers need not look.
+//! - A thread that makes a copy ([`offer`]) holds the bucket's lock, and *then* makes sure that the
+//!   leaf is still as it was when the record was read. The writer locks the leaf, and *then* looks
+//!   into the bucket. A fence in between on either side makes one of the two see the other: if the
+//!   maker does not see the leaf's lock, the writer sees the bucket's, waits, and finds the copy.
 //! - A page's place in the directory is such a flag, too: a writer that finds no page there has its
 //!   leaf locked already, and a maker that found the page will see it. A page that goes has its
 //!   buckets retired, so that nobody who is late finds anything.
@@ -59,7 +59,7 @@ pub(crate) use page::Page;
 pub struct RecordCache {
     /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
     directory: Table<AtomicU32>,
-    /// How many there are: those with the lowest numbers. Written by whoever holds
+    /// How many there are: those with the lowest numbers. Written by the thread that holds
     /// `coming_and_going`.
     pages: AtomicUsize,
     /// Held by who adds or takes one.
@@ -91,7 +91,7 @@ impl Found<'_> {
 }
 
 impl RecordCache {
-    /// A cache of at most so many pages, none of which is there. `None` where there are no
+    /// A cache of at most this many pages, none of which is there. `None` where there are no
     /// addresses to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
         let fast = arenas.range_of(TierId::FAST);
@@ -178,7 +178,7 @@ impl RecordCache {
     /// own.
     pub fn offer<T>(bucket: &Bucket, key: u64, value: u64, leaf: Snapshot<'_, T>) {
         let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
-        // Where somebody else is busy, the next time will do.
+        // Where another thread is busy, the next time will do.
         let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
             return;
         };
@@ -241,7 +241,7 @@ impl RecordCache {
         let pages = self.pages.load(Relaxed);
         let has_place = pages < self.directory.len();
         if !has_place || self.directory.resize(arenas, pages + 1).is_err() {
-            // Somebody else was faster, or the directory has no memory for it.
+            // Another thread was faster, or the directory has no memory for it.
             page.free(self.page_bytes, arenas);
             return false;
         }
@@ -252,7 +252,7 @@ impl RecordCache {
         true
     }
 
-    /// Takes a page out, if there is one. The caller frees it when nobody can look at it any more.
+    /// Takes a page out, if there is one. The caller frees it when no thread can reach it any more.
     pub fn take(&self, arenas: &Arenas, pinned: &Guard) -> Option<Page> {
         let alone = self.lock();
         let last = self.pages.load(Relaxed).checked_sub(1)?;

@@ -371,7 +371,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         Ok(loaded)
     }
 
-    /// The number of records, exact when nobody writes. Adds up per-thread counts: O(1) in the
+    /// The number of records, exact while no thread writes. Adds up per-thread counts: O(1) in the
     /// number of records.
     pub fn len(&self) -> usize {
         self.tree.store().records()

@@ -31,13 +31,13 @@ pub(super) struct Cursor<'t, const WORDS: usize> {
 /// What is there.
 #[derive(Clone, Copy)]
 pub(super) enum End {
-    /// No entry for the slice; this would be its index, beside so many others.
+    /// No entry for the slice; this would be its index, beside this many others.
     Absent { index: usize, count: usize },
     /// The slice is the key's last.
     Value { index: usize, value: u64 },
     /// One record with the slice, not necessarily the key's.
     Record { index: usize, record: Block },
-    /// A layer whose keys have other bytes next; so many are the same.
+    /// A layer whose keys have other bytes next; this many are the same.
     Beside {
         index: usize,
         skip: Block,

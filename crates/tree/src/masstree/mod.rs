@@ -11,8 +11,8 @@
 //!
 //! - A layer's root is guarded by the version of the border node above: to replace it, or to remove
 //!   the layer, that node is locked.
-//! - A layer has an entry at all times, but for the moment until whoever removed the last one
-//!   removes the layer.
+//! - A layer has an entry at all times, but for the moment until the thread that removed the last
+//!   one removes the layer.
 //! - A skip is a multiple of seven bytes, and never empty. All keys below have it next.
 //! - Blocks (`btree/node/block.rs`), and strings that are values, lie in the tier of the border
 //!   node they belong to, or a slower one, and move with it. Names of layers lie in the slowest

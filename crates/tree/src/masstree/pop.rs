@@ -48,8 +48,8 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
                 if depth == 0 {
                     return Ok(None);
                 }
-                // Whoever took the last record of a layer is about to remove it. That may as well
-                // be done here.
+                // A thread that took the last record of a layer is about to remove it. That may as
+                // well be done here.
                 self.shrink(
                     NodeName {
                         path: &path(key),

@@ -83,7 +83,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
         (value, left)
     }
 
-    /// Merges the leaf that covers a slice behind these bytes, if so many entries are too few for
+    /// Merges the leaf that covers a slice behind these bytes, if this many entries are too few for
     /// it.
     pub(super) fn shrink_after(&self, left: usize, before: &[u8], word: u64, guard: &Guard) {
         if left < Self::UNDERFULL {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 63                                  8 7        0
-//! | seven bytes of the key, the first   | 0..=7: the key ends after so many of them
+//! | seven bytes of the key, the first   | 0..=7: the key ends after this many of them
 //! | on top; zeros where it has ended    | 8: there is more of it
 //! ```
 //!

@@ -1,7 +1,8 @@
 //! Replacing the value of a present record.
 //!
 //! A value is the payload of an entry, or lies in a record. Either is written under the lock of the
-//! border node, so that whoever reads it under that node's version knows whether it was there.
+//! border node, so that the thread that reads it under that node's version knows whether it was
+//! there.
 
 use timberline_placement::Access;
 use timberline_sync::Restart;

@@ -53,7 +53,7 @@ pub enum Answer {
     },
 }
 
-/// Memory ended before an operation was done; of a list of records, so many were.
+/// Memory ended before an operation was done; of a list of records, this many were.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused {
     pub full: OutOfMemory,

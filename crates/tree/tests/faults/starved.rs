@@ -115,8 +115,8 @@ pub fn workers_without_memory_go_on_later<T: Map>() {
     }
 }
 
-/// Workers are made, and never run: whoever uses the map does not notice, and what waits for the
-/// workers stays within bounds.
+/// Workers are made, and never run: the thread that uses the map does not notice, and what waits
+/// for the workers stays within bounds.
 pub fn workers_that_never_run_are_not_missed<T: Map>() {
     for make in policies::<T>() {
         let (arenas, policy) = make();

@@ -24,7 +24,7 @@ pub fn disguised(value: u64, arenas: &Arenas) -> u64 {
     let mask = match value & 7 {
         0..=2 => start(fast),
         3 | 4 => start(slow),
-        // Whoever compares addresses takes it for one in fast memory.
+        // A thread that compares addresses takes it for one in fast memory.
         5 => 0x26_0000_0000,
         6 => 0,
         _ => !7,

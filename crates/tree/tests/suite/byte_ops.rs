@@ -1,5 +1,5 @@
-//! Operations on a map over byte strings as data, whoever chooses them, and what each does to a map
-//! and to the standard library's.
+//! Operations on a map over byte strings as data, and what each does to a map and to the standard
+//! library's.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -31,12 +31,12 @@ pub enum Op {
     Range(OwnedBounds, Vec<bool>),
     /// Both ways.
     Prefix(Vec<u8>),
-    /// What comes from here on, after so many records of all.
+    /// What comes from here on, after this many records of all.
     Seek(usize, Vec<u8>),
     Scan(Vec<u8>, usize),
     Clear,
     Promote(Vec<u8>),
-    /// The node so many steps above the leaf.
+    /// The node this many steps above the leaf.
     Demote(Vec<u8>, u8),
     DemoteSubtree(Vec<u8>, u8),
     /// Something of what placements may call: the call, and what else there is to choose.

@@ -13,10 +13,10 @@
 //! | `linear/` | maps on which histories are played |
 //! | `workers.rs` | steps beside a panic, starts and stops of workers |
 
-/// Of so many repetitions one is left.
+/// Of this many repetitions one is left.
 const FEWER: u64 = if cfg!(tsan) { 8 } else { 1 };
 
-/// How often to do what is usually done so many times.
+/// How often to do what is usually done this many times.
 pub const fn times(usual: u64) -> u64 {
     usual.div_ceil(FEWER)
 }

@@ -197,7 +197,7 @@ pub fn pops_are_linearizable<T: TestMap>() {
     }
 }
 
-/// Plays until pops that threads make after `first` cannot be explained, on so many maps at most.
+/// Plays until pops that threads make after `first` cannot be explained, on this many maps at most.
 /// Returns why.
 #[allow(dead_code, reason = "for those who plant mistakes")]
 pub fn find_mistake<T: TestMap>(maps: u64, first: fn()) -> Option<String> {

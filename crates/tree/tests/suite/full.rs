@@ -46,7 +46,7 @@ pub fn a_full_fast_tier_sends_new_nodes_to_the_slow_one<T: TestMap>() {
     check::comes_back(&map);
 }
 
-/// Whoever looks again and again finds hardly more room; nodes that leave make it.
+/// A thread that looks again and again finds hardly more room; nodes that leave make it.
 pub fn a_full_tier_has_room_when_nodes_left_it_and_not_before<T: TestMap>() {
     let seed = seed();
     let placing = placing::fast_first(seed);

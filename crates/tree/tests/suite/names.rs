@@ -29,7 +29,7 @@ pub fn root(placed: &dyn Placed) -> NodeKey {
         .expect("the leaf at least")
 }
 
-/// The node so many steps above a leaf, or the root.
+/// The node this many steps above a leaf, or the root.
 pub fn above(placed: &dyn Placed, leaf: NodeKey, steps: u8) -> NodeKey {
     std::iter::successors(Some(leaf), |node| placed.parent_of(node))
         .take(usize::from(steps) + 1)

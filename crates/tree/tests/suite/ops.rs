@@ -1,5 +1,5 @@
-//! Operations as data, whoever chooses them, and what each does to a map and to the standard
-//! library's.
+//! Operations as data, the thread that chooses them, and what each does to a map and to the
+//! standard library's.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, RangeBounds};

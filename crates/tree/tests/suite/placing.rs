@@ -64,7 +64,7 @@ pub const COPYING: &[Make] = &[
     |room| (room.arenas(), copied(room.seed)),
 ];
 
-/// A map under a placement, with so many bytes for its nodes.
+/// A map under a placement, with this many bytes for its nodes.
 pub fn map<T: TestMap>(make: Make, seed: u64, fast: usize, slow: usize) -> (T, Placing) {
     let node_bytes = T::APART;
     let room = Room {

@@ -499,8 +499,8 @@ pub fn long_strings_agree_with_a_sorted_map_while_they_move<T: ValueMap>() {
     check::comes_back(&map);
 }
 
-/// Writers replace strings by those of other lengths, while they move: whoever reads one reads all
-/// of it.
+/// Writers replace strings by those of other lengths, while they move: the thread that reads one
+/// reads all of it.
 pub fn no_reader_sees_half_a_string<T: ValueMap>() {
     const KEYS: u64 = 40;
     let seed = seed();

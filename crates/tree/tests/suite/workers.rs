@@ -272,7 +272,7 @@ pub fn a_worker_that_panics_takes_nothing_with_it<T: TestMap>() {
         let panic = workers.panicked().unwrap();
         assert_eq!(panic, "clumsy: dropped the leaf at 0");
 
-        // The others end, but whoever uses the map goes on.
+        // The others end, but the thread that uses the map goes on.
         let mut draw = Draw::new(seed, 0);
         awake(&map, &workers, || {
             for step in 0..effort::times(20_000) {

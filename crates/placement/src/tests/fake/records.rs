@@ -79,7 +79,7 @@ impl FakeRecords {
         leaves * APART
     }
 
-    /// Bytes of a tree of so many leaves.
+    /// Bytes of a tree of this many leaves.
     pub fn bytes(leaves: usize) -> usize {
         let nodes = |&(below, bytes): &(usize, usize)| leaves.div_ceil(below) * bytes;
         SHAPES.iter().map(nodes).sum()

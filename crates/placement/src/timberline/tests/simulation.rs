@@ -144,7 +144,7 @@ impl Simulation {
         assert_eq!(full, Some(Move::Full));
     }
 
-    /// Lets each leaf be accessed so many times on average.
+    /// Lets each leaf be accessed this many times on average.
     fn run(&mut self, popularity: &Popularity, per_leaf: usize) {
         let end = self.accesses + per_leaf * LEAVES;
         while self.accesses < end {

@@ -46,7 +46,7 @@ const KIND: u32 = 10;
 /// Where a key goes on from a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// The prefix differs after so many bytes.
+    /// The prefix differs after this many bytes.
     Differs(usize),
     /// It fits as far as the node knows.
     Goes {
@@ -356,7 +356,7 @@ impl<R: Reach> Body<R> {
         (count, None)
     }
 
-    /// The links of a node of three, of which there are so many as the second says.
+    /// The links of a node of three, and their number.
     #[inline(always)]
     pub fn three(&self) -> ([Link; 3], usize) {
         let node: &Node3<R> = self.layout();

@@ -250,7 +250,7 @@ impl Records {
     fn values(&self) -> &[AtomicU64] {
         let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + DENSE_HEAD;
         let values = std::ptr::with_exposed_provenance::<AtomicU64>(address);
-        // SAFETY: a dense leaf's slot has so many values behind its header, and its room does not
+        // SAFETY: a dense leaf's slot has this many values behind its header, and its room does not
         // change as long as it is alive.
         unsafe { std::slice::from_raw_parts(values, usize::from(self.room.load(Relaxed))) }
     }
@@ -416,7 +416,7 @@ mod tests {
 
     fn dense_of(slot: &Slot) -> DenseLeaf<'_> {
         let address = std::ptr::from_ref(slot).expose_provenance();
-        // SAFETY: memory of the largest dense leaf's size, and nobody else's.
+        // SAFETY: memory of the largest dense leaf's size, and owned by this test.
         unsafe { DenseLeaf::at(address) }
     }
 

@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// The least kind with room for so many entries.
+    /// The least kind with room for this many entries.
     pub fn of(entries: usize) -> Kind {
         match entries {
             0..=3 => Kind::N3,

@@ -224,7 +224,7 @@ mod tests {
         let slot = vec![0u64; 16].into_boxed_slice();
         let address = slot.as_ptr().expose_provenance();
         for key in [&b""[..], b"a", b"12345678", b"123456789", &[0, 255, 0]] {
-            // SAFETY: as large as the longest of these, and nobody else's.
+            // SAFETY: as large as the longest of these, and owned by this test.
             unsafe { Leaf::write(address, key, 7, 3) };
             // SAFETY: just written, to memory that lives on.
             let leaf = unsafe { Leaf::at(address) };

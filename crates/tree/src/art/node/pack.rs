@@ -296,7 +296,7 @@ mod tests {
     fn a_pack_keeps_its_records_in_order() {
         let slot = Box::new(Slot([0; PACK_BYTES / 8]));
         let address = std::ptr::from_ref(&*slot).expose_provenance();
-        // SAFETY: memory of a pack's size, and nobody else's.
+        // SAFETY: memory of a pack's size, and owned by this test.
         let pack = unsafe { Pack::at(address) };
         let locked = pack.write(6, &[(3, 30), (7, 70)], 5);
         locked.insert(5, 50);

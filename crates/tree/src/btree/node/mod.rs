@@ -89,12 +89,12 @@ impl Link {
     }
 
     /// Gives the node's slot back to its arena. The node is unlinked (or never was linked) and
-    /// nobody can look at it any more.
+    /// no thread can reach it any more.
     pub fn free<const WORDS: usize>(self, arenas: &Arenas) {
         let slot = NonNull::new(self.0 as *mut u8).expect("no node lies at 0");
         // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by
-        // whoever failed to link it, or by the one who unlinked it, when the epoch says that all
-        // others are gone.
+        // the thread that failed to link it, or by the one who unlinked it, when the epoch says
+        // that all others are gone.
         unsafe { arenas.free(slot, Body::<WORDS>::BYTES) };
     }
 

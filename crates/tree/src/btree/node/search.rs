@@ -6,9 +6,9 @@
 //! cover. How many there are need not be known: behind them lies the greatest number. The naive
 //! twin compares one by one: it is the oracle in tests, and what other CPUs and Miri use.
 //!
-//! Code for a CPU that has more is not inlined into code for any CPU. So whoever searches several
-//! nodes in a row does all of it as one [`Work`], which [`Search::run`] compiles for each way and
-//! calls once.
+//! Code for a CPU that has more is not inlined into code for any CPU. So code that searches
+//! several nodes in a row does all of it as one [`Work`], which [`Search::run`] compiles for each
+//! way and calls once.
 //!
 //! Vectors are loaded while a writer may be changing the keys: `node/racing.rs` tells why that is
 //! right.

@@ -17,7 +17,7 @@ pub enum Call {
     Exchange(u64, Option<u64>),
     /// Gets that overlap.
     Many([u64; 2]),
-    /// A scan of so many records.
+    /// A scan of this many records.
     Scan { from: u64, limit: usize },
     /// A scan between two keys.
     Range { low: u64, high: u64, backward: bool },

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::{sleep, yield_now};
 use std::time::Duration;
 
-/// For so many threads.
+/// For this many threads.
 pub struct Gate {
     threads: usize,
     here: AtomicUsize,
