@@ -220,6 +220,19 @@ impl Topology {
         self.memory_limit.as_ref()
     }
 
+    /// The free memory of each tier that this process may take, in bytes: faster tiers first, as
+    /// far as the limit on its memory reaches. The whole limit counts: what is charged against it
+    /// is in part page cache, which the kernel gives up.
+    pub fn allowed_bytes(&self) -> Vec<u64> {
+        let mut left = self.memory_limit.as_ref().map_or(u64::MAX, |it| it.bytes);
+        let take = |tier: &Tier| {
+            let bytes = tier.free_bytes.min(left);
+            left -= bytes;
+            bytes
+        };
+        self.tiers.iter().map(take).collect()
+    }
+
     /// What the kernel does with pages by itself.
     pub fn kernel(&self) -> &KernelSettings {
         &self.kernel

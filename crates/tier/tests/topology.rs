@@ -164,6 +164,9 @@ fn the_smallest_limit_up_to_the_root_counts() {
     );
     assert_eq!(limit.file, "sys/fs/cgroup/database/memory.max");
     assert!(limit.used_bytes.is_some());
+    let allowed = topology.allowed_bytes();
+    assert_eq!(allowed.iter().sum::<u64>(), 300 << 20);
+    assert_eq!(allowed[0], (300 << 20).min(topology.tiers()[0].free_bytes));
 }
 
 #[test]

@@ -24,7 +24,7 @@
 //! }
 //! assert_eq!(map.get(&300), Some(90_000));
 //! assert_eq!(map.range(10..12).collect::<Vec<_>>(), [(10, 100), (11, 121)]);
-//! assert_eq!(map.compare_and_set(&300, 90_000, 0)?, Ok(()));
+//! assert_eq!(map.compare_exchange(&300, Some(90_000), Some(0))?, Ok(Some(90_000)));
 //! assert_eq!(map.remove(&300), Some(0));
 //! assert!(map.committed().0 <= 4 << 20);
 //! # Ok::<(), timberline::Error>(())

@@ -123,8 +123,14 @@ fn neighbours_share_a_dense() {
         });
         assert_eq!(shown, limit.min((first + RECORDS - low) as usize));
         assert_eq!(map.modify(&low, |value| Some(value + 1)), Ok(Some(!low)));
-        assert_eq!(map.compare_and_set(&low, 7, 8), Ok(Err(Some(!low + 1))));
-        assert_eq!(map.compare_and_set(&low, !low + 1, !low), Ok(Ok(())));
+        assert_eq!(
+            map.compare_exchange(&low, Some(7), Some(8)),
+            Ok(Err(Some(!low + 1)))
+        );
+        assert_eq!(
+            map.compare_exchange(&low, Some(!low + 1), Some(!low)),
+            Ok(Ok(Some(!low + 1)))
+        );
     }
     assert_eq!(map.first_key_value(), Some((first, !first)));
     assert_eq!(

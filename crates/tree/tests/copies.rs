@@ -131,8 +131,14 @@ fn a_copy_is_what_its_record_is() {
     map.upsert_with(&one, |now| now.unwrap() + 1).unwrap();
     assert_eq!(get(&map, &watching, one), (Some(3), true));
     assert_eq!(map.modify(&one, |_| None), Ok(Some(3)));
-    assert_eq!(map.compare_and_set(&one, 3, 4), Ok(Ok(())));
-    assert_eq!(map.compare_and_set(&one, 3, 5), Ok(Err(Some(4))));
+    assert_eq!(
+        map.compare_exchange(&one, Some(3), Some(4)),
+        Ok(Ok(Some(3)))
+    );
+    assert_eq!(
+        map.compare_exchange(&one, Some(3), Some(5)),
+        Ok(Err(Some(4)))
+    );
     assert_eq!(get(&map, &watching, one), (Some(4), true));
     assert_eq!(map.bulk_load([(one, 5)]), Ok(1));
     assert_eq!(get(&map, &watching, one), (Some(5), true));
@@ -334,7 +340,11 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
                 placed.promote_node(&leaf) != Move::Full
             }),
             2 => _ = map.update(&key, round).unwrap(),
-            _ => _ = map.compare_and_set(&key, round, round + 1).unwrap(),
+            _ => {
+                _ = map
+                    .compare_exchange(&key, Some(round), Some(round + 1))
+                    .unwrap()
+            }
         }
         let now = [None, Some(round), Some(round), Some(round + 1)][round as usize % 4];
         assert_eq!(map.get(&key), now);

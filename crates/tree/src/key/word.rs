@@ -19,6 +19,12 @@ use super::Key;
 /// # use timberline::{Key, WordKey};
 /// (1u64, 2u8).to_word();
 /// ```
+///
+/// Nor does a map of keys that are none:
+///
+/// ```compile_fail,E0277
+/// timberline::BTree::<String, u64>::new(); // `String` is no key of a `BTree`, …
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no key of a `BTree`, whose keys have up to eight bytes",
     note = "`Art` and `Masstree` take strings, 128-bit integers, and every other `Key`",

@@ -97,22 +97,36 @@ impl<M> Builder<M> {
         self
     }
 
-    /// The two fastest memory tiers of this machine, with half of the free memory of each. On a
-    /// machine with one tier, and on other systems than Linux: plain memory. [`Map::is_tiered`]
-    /// tells which it was.
-    pub fn discover(mut self) -> Self {
-        if !cfg!(target_os = "linux") {
-            return self;
+    /// The two fastest memory tiers of this machine, with half of the free memory of each, and no
+    /// more than half of the memory that the process's control groups allow (`memory.max`, or
+    /// `memory.limit_in_bytes` of version 1), fast memory first. If that is all fast, the map is in
+    /// fast memory alone, within this limit.
+    ///
+    /// On a machine with one tier, and on other systems than Linux: plain memory, which grows
+    /// without a limit, as with [`new`](Self::new). [`Map::is_tiered`] tells which it was.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = timberline::BTree::builder().discover().build()?;
+    /// map.insert(&7, 49)?;
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    pub fn discover(self) -> Self {
+        match cfg!(target_os = "linux") {
+            true => self.discover_below(Path::new("/")),
+            false => self,
         }
-        match Topology::discover(Path::new("/")) {
+    }
+
+    /// The tiers of the machine whose `/sys` and `/proc` are below `root`.
+    fn discover_below(mut self, root: &Path) -> Self {
+        match Topology::discover(root) {
             Ok(topology) => {
-                if let [fast, slow, ..] = topology.tiers() {
-                    let half = |tier: usize, free: u64| Wanted {
-                        limit: Some((free / 2) as usize),
+                if let [fast, slow, ..] = topology.allowed_bytes()[..] {
+                    let half = |tier: usize, bytes: u64| Wanted {
+                        limit: Some((bytes / 2) as usize),
                         nodes: topology.tier_nodes(tier).to_vec(),
                     };
-                    self.fast = half(0, fast.free_bytes);
-                    self.slow = half(1, slow.free_bytes);
+                    (self.fast, self.slow) = (half(0, fast), half(1, slow));
                 }
             }
             Err(error) => self.unknown = Some(configuration(error)),
@@ -145,6 +159,10 @@ impl<M> Builder<M> {
 
 impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
     /// Makes the map.
+    ///
+    /// The nodes of one map, all tiers together, take up to 16 GiB in an `Art` (64 PiB with
+    /// [`Far`](crate::art::Far) links), and a `Masstree` makes layers in the first 256 GiB only.
+    /// An insert beyond fails as if memory were used up. A `BTree` has no such limit.
     ///
     /// # Errors
     /// [`Error::Configuration`]: a NUMA node does not exist; slow memory, but no limit of fast
@@ -235,5 +253,76 @@ impl<M> fmt::Debug for Builder<M> {
         let mut builder = f.debug_struct("Builder");
         builder.field("fast", &self.fast).field("slow", &self.slow);
         builder.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is discovered on a machine with a node of 8 GiB free that has CPUs and one of 32 GiB
+    /// that has none, where control groups say this.
+    #[track_caller]
+    fn discovered(membership: &str, limit: (&str, &str)) -> [Option<usize>; 2] {
+        let at = std::panic::Location::caller().line();
+        let name = format!("timberline-discover-{}-{at}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let node = "sys/devices/system/node";
+        let memory = |node: u32, gib: u64| {
+            let kib = gib << 20;
+            format!("Node {node} MemTotal: {kib} kB\nNode {node} MemFree: {kib} kB\n")
+        };
+        for (file, text) in [
+            (format!("{node}/online"), "0-1".into()),
+            (format!("{node}/possible"), "0-1".into()),
+            (format!("{node}/node0/cpulist"), "0-3".into()),
+            (format!("{node}/node1/cpulist"), String::new()),
+            (format!("{node}/node0/meminfo"), memory(0, 8)),
+            (format!("{node}/node1/meminfo"), memory(1, 32)),
+            (format!("{node}/node0/distance"), "10 20".into()),
+            (format!("{node}/node1/distance"), "20 10".into()),
+            ("proc/self/cgroup".into(), membership.into()),
+            (limit.0.into(), limit.1.into()),
+        ] {
+            let file = root.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        let builder = Builder::<()>::new().discover_below(&root);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(builder.unknown, None);
+        assert_eq!(
+            (&builder.fast.nodes[..], &builder.slow.nodes[..]),
+            (&[0][..], &[1][..])
+        );
+        [builder.fast.limit, builder.slow.limit]
+    }
+
+    #[test]
+    fn discovered_tiers_keep_to_the_limit_of_the_control_group() {
+        const GIB: usize = 1 << 30;
+        let (v2, max) = ("0::/db", "sys/fs/cgroup/db/memory.max");
+        let (v1, in_bytes) = (
+            "5:memory:/db",
+            "sys/fs/cgroup/memory/db/memory.limit_in_bytes",
+        );
+        assert_eq!(
+            discovered(v2, (max, "max")),
+            [Some(4 * GIB), Some(16 * GIB)]
+        );
+        assert_eq!(
+            discovered(v2, (max, "12884901888")),
+            [Some(4 * GIB), Some(2 * GIB)]
+        );
+        assert_eq!(discovered(v2, (max, "2147483648")), [Some(GIB), Some(0)]);
+        assert_eq!(
+            discovered(v1, (in_bytes, "12884901888")),
+            [Some(4 * GIB), Some(2 * GIB)]
+        );
+        let no_limit = "9223372036854771712";
+        assert_eq!(
+            discovered(v1, (in_bytes, no_limit)),
+            [Some(4 * GIB), Some(16 * GIB)]
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Changes that depend on whether a record is there, each as one atomic step.
 
+use std::cell::Cell;
+
 use super::{Core, Map};
 use crate::value::{Keep, Loan, lent};
 use crate::{Error, Key, Value};
@@ -154,16 +156,25 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let Some(new) = new else {
             return Ok(self.exchange_for_nothing(key, current));
         };
+        let new = V::to_kept(new);
+        V::Kept::check(new).map_err(|refused| self.error(refused))?;
         let Some(current) = current else {
-            let new = V::to_kept(new);
-            V::Kept::check(new).map_err(|refused| self.error(refused))?;
             let change = V::Kept::setting(self.tree.store(), new, |now| now.is_none());
             let before = self.tree.upsert(key, change, |before| self.own(before));
             let before = before.map_err(|refused| self.error(refused))?;
             return Ok(before.map_or(Ok(None), |before| Err(Some(before))));
         };
-        let set = self.compare_and_set(key, current, new)?;
-        Ok(set.map(|()| Some(V::own(current))))
+        let is_current = Cell::new(false);
+        let change = V::Kept::setting(self.tree.store(), new, |now| {
+            is_current.set(now.is_some_and(|now| V::Kept::same(now, V::to_kept(current))));
+            is_current.get()
+        });
+        let other = |before: Loan<'_>| (!is_current.get()).then(|| self.own(before));
+        let modified = self.tree.modify(key, change, other);
+        Ok(match modified.map_err(|refused| self.error(refused))? {
+            Some(None) => Ok(Some(V::own(current))),
+            before => Err(before.flatten()),
+        })
     }
 
     fn exchange_for_nothing(

@@ -53,20 +53,29 @@ impl<T: Make<K, V>, K: ?Sized, V> Map<T, K, V> {
 }
 
 macro_rules! constructors {
-    ($(#[$example:meta])* $map:ident [$($key:tt)*]) => {
-        impl<K: $($key)*, V: Value> $map<K, V> {
+    ($(#[$example:meta])* $map:ident [$($key:tt)*] <$k:ident $(: ?$sized:ident)?, $v:ident $(: $value:ident)?>) => {
+        // The bounds are the methods', so that a type that is no key or value is told as such.
+        impl<$k $(: ?$sized)?, $v $(: $value)?> $map<$k, $v> {
             /// An empty map in plain memory. It grows with its records, and has no worker.
             ///
             $(#[$example])*
             ///
             /// # Panics
             /// There is no memory for an empty map.
-            pub fn new() -> Self {
+            pub fn new() -> Self
+            where
+                $k: $($key)*,
+                $v: Value,
+            {
                 Self::default()
             }
 
             /// Settings of a map: how much memory in which tiers, and who places its nodes there.
-            pub fn builder() -> Builder<Self> {
+            pub fn builder() -> Builder<Self>
+            where
+                $k: $($key)*,
+                $v: Value,
+            {
                 Builder::new()
             }
         }
@@ -80,7 +89,7 @@ constructors! {
     /// assert_eq!(map.get(&7), Some(49));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    BTree [WordKey]
+    BTree [WordKey] <K, V: Value>
 }
 
 constructors! {
@@ -90,7 +99,7 @@ constructors! {
     /// assert_eq!(map.get("seven"), Some(7));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    Art [Key + ?Sized]
+    Art [Key] <K: ?Sized, V>
 }
 
 constructors! {
@@ -100,7 +109,7 @@ constructors! {
     /// assert_eq!(map.get("seven"), Some(7));
     /// # Ok::<(), timberline::Error>(())
     /// ```
-    Masstree [Key + ?Sized]
+    Masstree [Key] <K: ?Sized, V: Value>
 }
 
 impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Default for Map<T, K, V> {

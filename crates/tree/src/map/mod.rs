@@ -25,7 +25,6 @@ mod resize;
 mod shared;
 
 use std::borrow::Borrow;
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -225,32 +224,6 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let put = self.tree.upsert(key, change, |_| ());
         put.map_err(|refused| self.error(refused))?;
         Ok(after.expect("the record is there"))
-    }
-
-    /// Replaces the value of a present record if it is `expected`. Otherwise the inner `Err` has
-    /// the present value, or `None` if there is no such record.
-    ///
-    /// # Errors
-    /// As for [`update`](Self::update).
-    pub fn compare_and_set(
-        &self,
-        key: &K::Borrowed,
-        expected: V::Ref<'_>,
-        new: V::Ref<'_>,
-    ) -> Result<Result<(), Option<V>>, Error> {
-        let (expected, new) = (V::to_kept(expected), V::to_kept(new));
-        V::Kept::check(new).map_err(|refused| self.error(refused))?;
-        let is_expected = Cell::new(false);
-        let change = V::Kept::setting(self.tree.store(), new, |now| {
-            is_expected.set(now.is_some_and(|now| V::Kept::same(now, expected)));
-            is_expected.get()
-        });
-        let other = |before: Loan<'_>| (!is_expected.get()).then(|| self.own(before));
-        let modified = self.tree.modify(key, change, other);
-        Ok(match modified.map_err(|refused| self.error(refused))? {
-            Some(None) => Ok(()),
-            before => Err(before.flatten()),
-        })
     }
 
     /// Removes a record. Returns its value.

@@ -83,6 +83,11 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no value of a map",
+    note = "values are integers, floats, `bool`, `char`, `Vec<u8>`, `String` and `[u8; N]`",
+    note = "implement `Value` for `{Self}` if it fits eight bytes or is a byte string"
+)]
 pub trait Value: Sized + Send + Sync + 'static {
     /// A value that is lent: itself, or a reference to what the map has.
     type Ref<'a>: Copy;

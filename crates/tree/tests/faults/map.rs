@@ -196,8 +196,9 @@ macro_rules! every_operation {
             ) -> Result<Result<(), Option<u64>>, Error> {
                 let $key = $owned(key);
                 let (expected, new) = (V::of(expected), V::of(new));
-                let set = <$map>::compare_and_set(self, $by, expected.lend(), new.lend())?;
-                Ok(set.map_err(|other| other.map(V::number)))
+                let (expected, new) = (Some(expected.lend()), Some(new.lend()));
+                let set = <$map>::compare_exchange(self, $by, expected, new)?;
+                Ok(set.map(drop).map_err(|other| other.map(V::number)))
             }
             fn bulk_load(&self, records: &[Record]) -> Result<usize, Error> {
                 let records = records.iter().map(|(key, value)| ($owned(key), V::of(*value)));

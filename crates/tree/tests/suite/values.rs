@@ -53,7 +53,10 @@ pub trait ValueMap: Sized + Send + Sync {
         key: u64,
         expected: &[u8],
         new: &[u8],
-    ) -> Result<Result<(), Option<Vec<u8>>>, Error>;
+    ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
+        let set = self.compare_exchange(key, Some(expected), Some(new))?;
+        Ok(set.map(|before| assert_eq!(before.as_deref(), Some(expected))))
+    }
     #[allow(clippy::type_complexity)]
     fn compare_exchange(
         &self,
@@ -117,14 +120,6 @@ macro_rules! value_map {
                 value: impl FnMut(Option<&[u8]>) -> Vec<u8>,
             ) -> Result<Vec<u8>, Error> {
                 self.upsert_with($by, value)
-            }
-            fn compare_and_set(
-                &self,
-                $key: u64,
-                expected: &[u8],
-                new: &[u8],
-            ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
-                self.compare_and_set($by, expected, new)
             }
             fn compare_exchange(
                 &self,
