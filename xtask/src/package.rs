@@ -12,7 +12,8 @@ use crate::step::{Outcome, Step, run_all};
 use crate::{Failure, exec};
 
 /// In the order in which they would be published.
-const PUBLISHED: [&str; 5] = [
+const PUBLISHED: [&str; 6] = [
+    "timberline-derive",
     "timberline-sync",
     "timberline-tier",
     "timberline-placement",
@@ -27,6 +28,7 @@ pub fn run(root: &Path) -> Result<(), Failure> {
     run_all(vec![
         Step::new("archives", || archives(root)),
         Step::new("compile", || exec::succeed(exec::cargo(root, &package))),
+        Step::new("features", || features(root)),
         Step::new("msrv", || msrv(root)),
         Step::new("aarch64", || other_machine(root)),
     ])
@@ -41,6 +43,17 @@ fn published() -> String {
 pub fn archives(root: &Path) -> Result<(), String> {
     let package = "package --no-verify --quiet --allow-dirty --offline";
     exec::succeed(exec::cargo(root, &format!("{package} {}", published())))
+}
+
+/// Checks the library with all features, and its documentation.
+fn features(root: &Path) -> Result<(), String> {
+    exec::succeed(exec::cargo(
+        root,
+        "check --offline -p timberline --all-features",
+    ))?;
+    let mut doc = exec::cargo(root, "doc --offline --no-deps -p timberline --all-features");
+    exec::add_flags(&mut doc, "RUSTDOCFLAGS", "-D warnings");
+    exec::succeed(doc)
 }
 
 /// Checks with the Rust that `rust-version` names, if rustup has it.

@@ -59,6 +59,57 @@ pub use timberline_tree::{
     WordKey,
 };
 
+/// ```
+/// use timberline::{Art, BTree, Key, WordKey};
+///
+/// #[derive(Clone, PartialEq, Debug, Key)]
+/// struct Visit {
+///     host: String,
+///     second: u64,
+/// }
+///
+/// let visits: Art<Visit, u64> = Art::new();
+/// let visit = |host: &str, second| Visit { host: host.into(), second };
+/// visits.insert(&visit("b.test", 3), 30)?;
+/// visits.insert(&visit("a.test", 10), 20)?;
+/// visits.insert(&visit("a.test", 9), 10)?;
+/// assert_eq!(visits.values().collect::<Vec<_>>(), [10, 20, 30]);
+/// let of_b = visits.range(visit("b.test", 0)..=visit("b.test", u64::MAX));
+/// assert_eq!(of_b.collect::<Vec<_>>(), [(visit("b.test", 3), 30)]);
+///
+/// // Up to eight bytes: a key of a `BTree` too.
+/// #[derive(Clone, Copy, Key)]
+/// struct Seat {
+///     row: u16,
+///     number: u16,
+/// }
+/// impl WordKey for Seat {}
+/// let seats: BTree<Seat, u64> = BTree::new();
+/// seats.insert(&Seat { row: 7, number: 12 }, 1)?;
+/// # Ok::<(), timberline::Error>(())
+/// ```
+///
+/// A field that is no key does not compile, and the message names its type:
+///
+/// ```compile_fail,E0277
+/// #[derive(timberline::Key)]
+/// struct Reading {
+///     celsius: f64, // error: `f64` is no key of a map
+/// }
+/// ```
+///
+/// Nor do variants with values that don't ascend, which `#[derive(Ord)]` would sort otherwise:
+///
+/// ```compile_fail,E0080
+/// #[derive(timberline::Key)]
+/// enum Level {
+///     High = 2,
+///     Low = 1,
+/// }
+/// ```
+#[cfg(feature = "derive")]
+pub use timberline_derive::Key;
+
 /// Compiles and runs the README's example.
 #[doc = include_str!("../../../README.md")]
 #[cfg(doctest)]

@@ -14,12 +14,14 @@ use crate::exec;
 const ARROWS: &[(&str, &str)] = &[
     ("sync", ""),
     ("tier", ""),
+    // A macro: it writes code that names the others, and links none.
+    ("derive", ""),
     ("placement", "sync tier"),
     ("tree", "sync tier placement"),
     // What only comparisons need: the thread that uses a library must not have to compile it.
     ("research", "sync tier placement"),
     // Re-exports all libraries for users.
-    ("timberline", "sync tier placement tree"),
+    ("timberline", "sync tier placement tree derive"),
     ("bench", "sync tier placement research tree"),
     // The binary drives the runners, so bench lies below it.
     ("cli", "sync tier placement research tree bench"),

@@ -39,6 +39,16 @@ impl Composite {
         self
     }
 
+    /// The length of a key of parts of these lengths, if it is fixed: [`Key::LEN`] of it.
+    pub const fn fixed_len(parts: &[Option<usize>]) -> Option<usize> {
+        let (mut sum, mut at) = (0, 0);
+        while at < parts.len() {
+            let Some(len) = parts[at] else { return None };
+            (sum, at) = (sum + len, at + 1);
+        }
+        Some(sum)
+    }
+
     #[inline]
     fn add(&mut self, part: &[u8], len: Option<usize>) {
         if len.is_some() {
@@ -95,22 +105,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The length of two keys together, if it is fixed.
-const fn sum(one: Option<usize>, two: Option<usize>) -> Option<usize> {
-    match (one, two) {
-        (Some(one), Some(two)) => Some(one + two),
-        _ => None,
-    }
-}
-
 macro_rules! tuple {
     ($($part:ident),*) => {
         impl<$($part: Key<Owned = $part>),*> Key for ($($part,)*) {
-            const LEN: Option<usize> = {
-                let len = Some(0);
-                $(let len = sum(len, $part::LEN);)*
-                len
-            };
+            const LEN: Option<usize> = Composite::fixed_len(&[$($part::LEN),*]);
             type Borrowed = Self;
             type Owned = Self;
             type Bytes<'a> = Composite;
@@ -139,7 +137,7 @@ tuple!(A, B, C, D, E, F);
 
 /// `None` sorts before all others.
 impl<K: Key<Owned = K>> Key for Option<K> {
-    const LEN: Option<usize> = sum(Some(1), K::LEN);
+    const LEN: Option<usize> = Composite::fixed_len(&[Some(1), K::LEN]);
     type Borrowed = Self;
     type Owned = Self;
     type Bytes<'a> = Composite;

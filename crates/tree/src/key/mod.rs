@@ -35,7 +35,8 @@ pub use word::WordKey;
 /// `Vec<u8>` and `[u8]` are the same keys, as are `String` and `str`: the methods of both take
 /// `&[u8]` and `&str`, and iterators yield `Vec<u8>` and `String`.
 ///
-/// Your own type joins with its own encoding, or with that of its fields:
+/// Your own type joins with `#[derive(Key)]` (feature `derive`), by an encoding of its own, or by
+/// that of its fields:
 ///
 /// ```
 /// use timberline::{Composite, Key, Parts};
