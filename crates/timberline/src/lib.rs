@@ -59,6 +59,9 @@ pub use timberline_tree::{
     WordKey,
 };
 
+#[cfg(feature = "postcard")]
+pub use timberline_tree::{Postcard, PostcardRef};
+
 /// ```
 /// use timberline::{Art, BTree, Key, WordKey};
 ///

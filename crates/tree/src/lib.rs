@@ -32,3 +32,5 @@ pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
 pub use timberline_tier::{Limit, OutOfMemory};
 pub use value::{Bytes, Form, Kept, Value, Word};
+#[cfg(feature = "postcard")]
+pub use value::{Postcard, PostcardRef};

@@ -13,6 +13,7 @@
 //! | `entry.rs` | changes that depend on whether a record is there |
 //! | `bulk.rs` | many records: keys, values, removal |
 //! | `collect.rs` | the standard library's traits of collections |
+//! | `serde.rs` | serde's traits |
 
 mod builder;
 mod bulk;
@@ -22,6 +23,8 @@ mod core;
 mod entry;
 mod make;
 mod resize;
+#[cfg(feature = "serde")]
+mod serde;
 mod shared;
 
 use std::borrow::Borrow;

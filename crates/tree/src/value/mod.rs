@@ -14,12 +14,15 @@
 //! | `copy.rs` | a copy of a block in another tier |
 //! | `fetched.rs` | lookups that also prefetch the block |
 //! | `kept.rs` | the two value representations |
+//! | `postcard.rs` | values of every type that serde knows |
 
 mod block;
 mod change;
 mod copy;
 mod fetched;
 mod kept;
+#[cfg(feature = "postcard")]
+mod postcard;
 
 pub(crate) use block::ValueBlock;
 pub(crate) use change::Change;
@@ -27,6 +30,8 @@ pub(crate) use copy::ValueCopy;
 pub(crate) use fetched::{fetch, fetch_each};
 pub(crate) use kept::inner::Keep;
 pub use kept::{Bytes, Kept, Word};
+#[cfg(feature = "postcard")]
+pub use postcard::{Postcard, PostcardRef};
 
 use timberline_sync::epoch::Pinned;
 use timberline_tier::Memory;
@@ -57,7 +62,8 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Your own type chooses one of the two representations:
+/// A type with serde's traits is a value as `Postcard<T>` (feature `postcard`). Your own type may
+/// also choose one of the two representations:
 ///
 /// ```
 /// use timberline::{Form, Value, Word};
