@@ -11,6 +11,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value, Q: Borrow<K::Borrowed>> Extend<(Q
 {
     /// Inserts all records.
     ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = [(1, 1), (2, 4)].into();
+    /// // By reference too, beside other threads.
+    /// (&map).extend([(3, 9)]);
+    /// assert_eq!(format!("{map:?}"), "{1: 1, 2: 4, 3: 9}");
+    /// ```
+    ///
     /// # Panics
     /// One can't be inserted: [`insert`](Map::insert) says why.
     fn extend<I: IntoIterator<Item = (Q, V)>>(&mut self, records: I) {
@@ -37,6 +44,11 @@ where
     Self: Default,
 {
     /// A map in plain memory of these records; of those with one key, the last.
+    ///
+    /// ```
+    /// let map: timberline::Art<str, u64> = ["a", "b", "a"].into_iter().zip(1..).collect();
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [("a".into(), 3), ("b".into(), 2)]);
+    /// ```
     ///
     /// # Panics
     /// As for `extend`.

@@ -87,6 +87,11 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Calls `read` with the value of `key`, without copying it. No memory is reclaimed meanwhile,
     /// so `read` should be brief.
+    ///
+    /// ```
+    /// let map: timberline::Art<str, String> = [("a", "some text".to_string())].into();
+    /// assert_eq!(map.get_with("a", |text| text.len()), Some(9));
+    /// ```
     #[inline]
     pub fn get_with<R>(&self, key: &K::Borrowed, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
         let read = |value: Loan<'_>| read(lent::<V>(self.memory(), value));
@@ -94,6 +99,11 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Whether there is a record of `key`.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = [(7, 49)].into();
+    /// assert!(map.contains_key(&7) && !map.contains_key(&8));
+    /// ```
     pub fn contains_key(&self, key: &K::Borrowed) -> bool {
         self.tree.get(key, |_| ()).is_some()
     }
@@ -135,6 +145,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// [`DEPTH`] lookups overlap, which hides much of slow memory's latency. Each is linearizable
     /// on its own.
     ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = (0..100).map(|key| (key, key * key)).collect();
+    /// let mut values = [None; 3];
+    /// map.get_many(&[3, 200, 5], &mut values);
+    /// assert_eq!(values, [Some(9), None, Some(25)]);
+    /// ```
+    ///
     /// # Panics
     /// If the slices differ in length.
     pub fn get_many<Q: Borrow<K::Borrowed>>(&self, keys: &[Q], values: &mut [Option<V>]) {
@@ -161,6 +178,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Inserts a record, or replaces the value of a present one. Returns the previous value.
     ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::new();
+    /// assert_eq!(map.insert(&7, 48)?, None);
+    /// assert_eq!(map.insert(&7, 49)?, Some(48));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The key or the value is too long, or memory is used up; the map is as it was.
     #[inline]
@@ -174,6 +198,14 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Replaces the value of a present record. Returns the previous value, `None` where there is no
     /// such record.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = [(7, 48)].into();
+    /// assert_eq!(map.update(&7, 49)?, Some(48));
+    /// assert_eq!(map.update(&8, 64)?, None);
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The value is too long, or there is no memory for it. Words need none: there is no error
@@ -196,6 +228,14 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// leaf locked. For strings it is called without a lock, and again if another thread replaced
     /// the value meanwhile.
     ///
+    /// ```
+    /// let stock: timberline::Art<str, u64> = [("pens", 2)].into();
+    /// let take = |name: &str| stock.modify(name, |left| left.checked_sub(2));
+    /// assert_eq!((take("pens")?, stock.get("pens")), (Some(2), Some(0)));
+    /// assert_eq!((take("pens")?, stock.get("pens")), (Some(0), Some(0)));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`update`](Self::update).
     #[inline]
@@ -214,6 +254,15 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// Inserts or replaces a record by `value` of the present value, atomically. Returns the new
     /// value. `value` is called as [`modify`](Self::modify) calls its `change`.
     ///
+    /// ```
+    /// let counts = timberline::Art::<str, u64>::new();
+    /// for word in ["to", "be", "to"] {
+    ///     counts.upsert_with(word, |count| count.unwrap_or(0) + 1)?;
+    /// }
+    /// assert_eq!(counts.get("to"), Some(2));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`insert`](Self::insert).
     pub fn upsert_with(
@@ -230,11 +279,22 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Removes a record. Returns its value.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = [(7, 49)].into();
+    /// assert_eq!((map.remove(&7), map.remove(&7)), (Some(49), None));
+    /// ```
     pub fn remove(&self, key: &K::Borrowed) -> Option<V> {
         self.tree.remove(key, None, |value| self.own(value))
     }
 
     /// The record with the least key, in O(log n) node visits.
+    ///
+    /// ```
+    /// let map: timberline::BTree<i32, char> = [(3, 'c'), (-1, 'a')].into();
+    /// assert_eq!(map.first_key_value(), Some((-1, 'a')));
+    /// assert_eq!(map.last_key_value(), Some((3, 'c')));
+    /// ```
     pub fn first_key_value(&self) -> Option<(K::Owned, V)> {
         self.iter().next()
     }
@@ -246,6 +306,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Removes the record with the least key, and returns it. The two are one step: no other thread
     /// puts a lesser one there in between.
+    ///
+    /// ```
+    /// let queue: timberline::BTree<u64, char> = [(3, 'c'), (1, 'a')].into();
+    /// assert_eq!(queue.pop_first(), Some((1, 'a')));
+    /// assert_eq!(queue.pop_last(), Some((3, 'c')));
+    /// assert_eq!(queue.pop_first(), None);
+    /// ```
     pub fn pop_first(&self) -> Option<(K::Owned, V)> {
         let own = |key, value: Loan<'_>| (key, self.own(value));
         self.tree.pop(Way::Forward, own)
@@ -259,12 +326,24 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Removes all records that are there throughout, and gives back the memory of copies. Ends
     /// beside others that insert, too: some of the records that they insert meanwhile may stay.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = [(1, 1), (2, 4)].into();
+    /// map.clear();
+    /// assert!(map.is_empty());
+    /// ```
     pub fn clear(&self) {
         self.tree.clear();
     }
 
     /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock. A
     /// record that is there throughout is yielded exactly once.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = (0..100).map(|key| (key, key * key)).collect();
+    /// assert_eq!(map.range(3..5).collect::<Vec<_>>(), [(3, 9), (4, 16)]);
+    /// assert_eq!(map.range(..).next_back(), Some((99, 99 * 99)));
+    /// ```
     pub fn range(&self, bounds: impl KeyRange<K::Borrowed>) -> T::Range {
         T::range(&self.tree, bounds.low(), bounds.high())
     }
@@ -304,6 +383,17 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
     /// the number of calls. Faster than [`range`](Self::range) for short scans, but `visit` should
     /// be brief: no memory is reclaimed meanwhile.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// let map: timberline::BTree<u64, u64> = (0..100).map(|key| (key, key * key)).collect();
+    /// let mut sum = 0;
+    /// let visited = map.scan(&10, 3, |_, value| {
+    ///     sum += value;
+    ///     ControlFlow::Continue(())
+    /// });
+    /// assert_eq!((visited, sum), (3, 100 + 121 + 144));
+    /// ```
     pub fn scan(
         &self,
         from: &K::Borrowed,
@@ -318,6 +408,14 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// Inserts records that ascend by key, and returns their number. A B+tree of words takes them a
     /// leaf at a time, and leaves full leaves where they are appended; other maps insert them one
     /// by one, which for sorted input finds its path in the CPU's caches.
+    ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::new();
+    /// assert_eq!(map.bulk_load((0..1_000).map(|key| (key, key * key)))?, 1_000);
+    /// let error = map.bulk_load([(5, 25), (4, 16)]).unwrap_err();
+    /// assert_eq!(error.to_string(), "record 1: out of order: keys must ascend, each once");
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The input is not sorted, a key or a value is too long, or memory is used up; all records
