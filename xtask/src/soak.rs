@@ -18,6 +18,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::args::Args;
+use crate::test::TESTS;
 use crate::{Failure, exec};
 
 /// A run that takes longer has hung.
@@ -240,8 +241,10 @@ impl Binary {
 
 /// Builds all tests and finds the binaries in what cargo says about them.
 fn build(root: &Path) -> Result<Vec<Binary>, String> {
-    let build = "test --workspace --exclude bench-peers --no-run --message-format json";
-    let messages = exec::output(exec::cargo(root, build))?;
+    let build = format!("test --workspace --exclude bench-peers {TESTS} --no-run");
+    let mut build = exec::cargo(root, &build);
+    build.args(["--message-format", "json"]);
+    let messages = exec::output(build)?;
     Ok(messages.lines().filter_map(binary_of).collect())
 }
 

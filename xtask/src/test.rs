@@ -13,6 +13,11 @@ use crate::{Failure, browser, callgrind, exec, model, package, tidy, vm};
 /// The package that the gate never compiles: it depends on many other maps.
 const PEERS: &str = "bench-peers";
 
+/// Every target with tests. Not the examples, which `cargo test` builds otherwise: clippy checks
+/// them, and `timberline`'s own are modules of a test. To compile them took a tenth of the tests'
+/// time.
+pub const TESTS: &str = "--lib --bins --tests";
+
 /// Why a step is skipped without `--all`.
 const ON_REQUEST: &str = "runs with --all";
 
@@ -46,13 +51,15 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
     let cargo = move |args: &str| exec::succeed(exec::cargo(root, args));
     let crates = format!("--workspace --exclude {PEERS}");
     let clippy = format!("clippy {crates} --all-targets -- -D warnings");
-    let tests = format!("test {crates} --no-fail-fast");
+    let tests = format!("test {crates} {TESTS} --no-fail-fast");
+    let doctests = format!("test {crates} --doc --no-fail-fast");
     let docs = format!("doc {crates} --no-deps");
     vec![
         Step::new("fmt", move || cargo("fmt --all --check")),
         Step::new("clippy", move || cargo(&clippy)),
         Step::new("tidy", move || tidy::run(root)),
         Step::new("tests", move || cargo(&tests)),
+        Step::new("doctests", move || cargo(&doctests)),
         Step::new("docs", move || {
             let mut doc = exec::cargo(root, &docs);
             exec::add_flags(&mut doc, "RUSTDOCFLAGS", "-D warnings");
@@ -94,13 +101,16 @@ mod tests {
     fn steps_that_need_more_than_cargo_run_on_request() {
         let steps = |all| steps(Path::new("."), all, all).into_iter();
         let names: Vec<_> = steps(true).map(|step| step.name).collect();
-        let (plain, on_request) = names.split_at(6);
-        assert_eq!(plain, ["fmt", "clippy", "tidy", "tests", "docs", "package"]);
+        let (plain, on_request) = names.split_at(7);
+        let expected = [
+            "fmt", "clippy", "tidy", "tests", "doctests", "docs", "package",
+        ];
+        assert_eq!(plain, expected);
         assert_eq!(
             on_request,
             ["seeded", "loom", "callgrind", "browser", "model", "vm"]
         );
-        for step in steps(false).skip(6) {
+        for step in steps(false).skip(7) {
             assert!(
                 matches!((step.action)(), Outcome::Skipped(why) if why.starts_with("runs with --"))
             );
