@@ -15,15 +15,14 @@ const USERS: [(u64, &str, &str); 5] = [
 /// Users, and where they live.
 #[derive(Default)]
 pub struct Users {
-    /// The name and the city of a user.
-    records: BTree<u64, Vec<u8>>,
+    names: BTree<u64, String>,
     by_city: Art<(String, u64), u64>,
 }
 
 impl Users {
     /// Adds a user to both maps.
     pub fn add(&self, id: u64, name: &str, city: &str) -> Result<(), Error> {
-        self.records.insert(&id, name.as_bytes())?;
+        self.names.insert(&id, name)?;
         self.by_city.insert(&(city.into(), id), id)?;
         Ok(())
     }
@@ -31,11 +30,8 @@ impl Users {
     /// The names of the users of a city, in order of their numbers.
     pub fn of_city(&self, city: &str) -> Vec<String> {
         let all = (city.to_string(), 0)..=(city.to_string(), u64::MAX);
-        let names = self.by_city.range(all).filter_map(|(_, id)| {
-            let name = self.records.get(&id)?;
-            Some(String::from_utf8_lossy(&name).into_owned())
-        });
-        names.collect()
+        let ids = self.by_city.range(all).map(|(_, id)| id);
+        ids.filter_map(|id| self.names.get(&id)).collect()
     }
 
     /// Takes a user from one city to another.

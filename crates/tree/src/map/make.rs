@@ -53,7 +53,10 @@ impl<T: Make<K, V>, K: ?Sized, V> Map<T, K, V> {
 }
 
 macro_rules! constructors {
-    ($(#[$example:meta])* $map:ident [$($key:tt)*] <$k:ident $(: ?$sized:ident)?, $v:ident $(: $value:ident)?>) => {
+    (
+        $(#[$example:meta])*
+        $map:ident [$($key:tt)*] <$k:ident $(: ?$sized:ident)?, $v:ident $(: $value:ident)?>
+    ) => {
         // The bounds are the methods', so that a type that is no key or value is told as such.
         impl<$k $(: ?$sized)?, $v $(: $value)?> $map<$k, $v> {
             /// An empty map in plain memory. It grows with its records, and has no worker.
