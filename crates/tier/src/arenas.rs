@@ -319,6 +319,7 @@ impl Arenas {
     }
 
     /// Gives back what [`Arenas::commit_table`] committed.
+    #[allow(unsafe_code)]
     pub(crate) fn decommit_table(
         &self,
         tier: TierId,
@@ -327,7 +328,8 @@ impl Arenas {
         bytes: usize,
     ) {
         let this = &self.tiers[tier.index()];
-        table.decommit(offset, bytes);
+        // SAFETY: tables consist of atomics.
+        unsafe { table.decommit(offset, bytes) };
         this.tables.fetch_sub(bytes, Relaxed);
         this.budget.release(bytes);
     }
@@ -514,9 +516,12 @@ impl Arenas {
 
     /// Returns the memory of a chunk that is gone, and what only it needs of the side table. Its
     /// addresses are vacant, but its tier's chunks still locked.
+    #[allow(unsafe_code)]
     fn decommit(&self, id: TierId, offset: usize, bytes: usize) {
         let start = self.tiers[id.index()].span.start - self.span.start + offset;
-        self.range.decommit(start, bytes);
+        // SAFETY: a chunk goes when all of its slots were given back, which says that they are not
+        // used any more; what late readers still look at there are atomics.
+        unsafe { self.range.decommit(start, bytes) };
         if self.huge_chunk == Some(bytes) {
             self.range.use_huge_pages(start, bytes, false);
         }

@@ -51,11 +51,9 @@ impl Domain {
     #[inline]
     pub fn pin(&self) -> Guard<'_> {
         let core = self.core();
-        let mine = thread::near(&core.slots);
-        if mine.is_idle() {
-            Guard::first(mine, core)
-        } else {
-            self.pin_otherwise()
+        match thread::near(&core.slots) {
+            Some(mine) => Guard::first(mine, core),
+            None => self.pin_otherwise(),
         }
     }
 

@@ -121,11 +121,16 @@ impl Slot {
         self.epoch.store(IDLE, Release);
     }
 
+    /// Whether a thread has the slot, is not pinned, and has nothing else to do.
+    #[inline(always)]
+    pub fn is_idle(&self) -> bool {
+        self.epoch.load(Relaxed) == IDLE
+    }
+
     /// The slot as its thread sees it.
     ///
     /// # Safety
-    /// The calling thread has the slot's index (or is the only one that knows the domain); or the
-    /// slot is that of index 0, and nothing is done with it but to ask whether it is idle.
+    /// The calling thread has the slot's index, or is the only one that knows the domain.
     #[inline(always)]
     pub unsafe fn mine(&self) -> Mine<'_> {
         Mine {
@@ -144,12 +149,6 @@ pub struct Mine<'d> {
 }
 
 impl<'d> Mine<'d> {
-    /// Whether the thread has the slot, is not pinned, and has nothing else to do.
-    #[inline(always)]
-    pub fn is_idle(self) -> bool {
-        self.slot.epoch.load(Relaxed) == IDLE
-    }
-
     /// Zero: to unpin, the thread need only leave.
     #[inline(always)]
     pub fn state(self) -> u32 {
@@ -218,7 +217,10 @@ impl<'d> Mine<'d> {
     }
 
     /// Makes the slot, which is free, the calling thread's.
-    pub fn take(self, core: &'d Core, flags: u32) {
+    ///
+    /// # Safety
+    /// The slot is part of this domain.
+    pub unsafe fn take(self, core: &'d Core, flags: u32) {
         debug_assert_eq!(self.state(), IS_FREE);
         self.slot.core.set(core);
         self.set_state(flags);
@@ -231,10 +233,12 @@ impl<'d> Mine<'d> {
     }
 
     /// The domain that it is part of.
+    ///
+    /// # Panics
+    /// No thread has taken the slot so far.
     pub fn core(self) -> &'d Core {
-        debug_assert!(!self.has(IS_FREE));
         // SAFETY: `take` was handed the domain that the slot is part of: it lives as long as the
         // slot does, and the slot for `'d`.
-        unsafe { &*self.slot.core.get() }
+        unsafe { self.slot.core.get().as_ref() }.expect("the slot was taken")
     }
 }

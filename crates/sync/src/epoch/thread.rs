@@ -43,13 +43,13 @@ struct Thread {
     is_freeing: Cell<bool>,
 }
 
-/// The calling thread's slot if it is near and taken; one that is not idle if not.
+/// The calling thread's slot if it is near and idle.
 #[inline(always)]
-pub fn near(slots: &Slots) -> Mine<'_> {
+pub fn near(slots: &Slots) -> Option<Mine<'_>> {
     let slot = slots.near(THREAD.with(|thread| thread.near.get()));
-    // SAFETY: it is the slot of this thread's index, or that of index 0, which is never taken; so
-    // whether it is idle is all that anybody asks.
-    unsafe { slot.mine() }
+    // SAFETY: it is the slot of this thread's index. The only other one it could be is that of
+    // index 0, which nobody takes, so it is never idle.
+    slot.is_idle().then(|| unsafe { slot.mine() })
 }
 
 /// The calling thread's slot, taken if need be.
@@ -60,7 +60,7 @@ pub fn slot(core: &Arc<Core>) -> Mine<'_> {
         }
         let mine = thread.slot(core);
         if mine.has(IS_FREE) {
-            thread.take(mine, core);
+            thread.take(core);
         }
         mine
     })
@@ -106,7 +106,7 @@ impl Thread {
     }
 
     #[cold]
-    fn take<'d>(&self, mine: Mine<'d>, core: &'d Arc<Core>) {
+    fn take(&self, core: &Arc<Core>) {
         let listed = AT_END.try_with(|AtEnd(domains)| {
             let mut domains = domains.borrow_mut();
             if domains.len() == domains.capacity() {
@@ -122,7 +122,8 @@ impl Thread {
         if !barrier::is_asymmetric() {
             flags |= IS_FENCED;
         }
-        mine.take(core, flags);
+        // SAFETY: the slot was found in this domain.
+        unsafe { self.slot(core).take(core, flags) };
     }
 
     fn has_one_less(&self) {

@@ -84,7 +84,7 @@ pub fn commit(start: usize, bytes: usize) -> io::Result<()> {
 /// See [`Reservation::decommit`](super::Reservation::decommit).
 ///
 /// # Safety
-/// It is a range of the caller's that holds nothing any more.
+/// It is a range of the caller's, and no reference leads into it, except to atomics.
 pub unsafe fn decommit(start: usize, bytes: usize) {
     // SAFETY: as the caller says.
     unsafe { libc::madvise(start as *mut _, bytes, libc::MADV_DONTNEED) };

@@ -83,9 +83,19 @@ impl Reservation {
         system::commit(self.base + offset, bytes)
     }
 
-    /// Gives the memory behind a range back. By the caller's accounting it holds nothing any more.
-    /// It reads as zero from then on.
-    pub fn decommit(&self, offset: usize, bytes: usize) {
+    /// Gives the memory behind a range back. It reads as zero from then on.
+    ///
+    /// # Safety
+    /// No reference leads into the range, except to atomics.
+    ///
+    /// # Panics
+    /// If the range is not within the reservation.
+    pub unsafe fn decommit(&self, offset: usize, bytes: usize) {
+        let room = self.mapped.end - self.base;
+        assert!(
+            offset <= room && bytes <= room - offset,
+            "{bytes} bytes from {offset} on of {room}"
+        );
         // SAFETY: a range of ours, and as the caller says.
         unsafe { system::decommit(self.base + offset, bytes) };
     }
@@ -124,7 +134,8 @@ mod tests {
         };
         assert!(nodes[0] >= 0 && nodes[1] >= 0, "{nodes:?}");
         assert!(nodes[2] < 0, "an untouched page is nowhere: {nodes:?}");
-        range.decommit(0, 2 * PAGE);
+        // SAFETY: nothing refers to it.
+        unsafe { range.decommit(0, 2 * PAGE) };
         assert!(nodes_of_pages(&pages).unwrap()[0] < 0);
     }
 

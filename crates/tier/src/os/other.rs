@@ -20,7 +20,7 @@ pub fn map(bytes: usize) -> io::Result<usize> {
 /// See [`Reservation::decommit`](super::Reservation::decommit).
 ///
 /// # Safety
-/// It is a range of the caller's that holds nothing any more.
+/// It is a range of the caller's, and no reference leads into it, except to atomics.
 #[cfg(unix)]
 pub unsafe fn decommit(start: usize, bytes: usize) {
     // `MADV_DONTNEED` keeps contents on some systems; a new mapping is zero on all.
