@@ -173,22 +173,14 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Makes one more, of a free slot in fast memory, if there is one.
     pub(super) fn add_page_of_copies(&self) -> bool {
-        let slot = || self.store.allocate_in(TierId::FAST, Self::BYTES).ok();
-        let add = |cache: &RecordCache| cache.add(self.memory().arenas(), slot, &self.store.pin());
+        let add = |cache: &RecordCache| cache.add(&self.store, &self.store.pin());
         self.copies().is_some_and(add)
     }
 
     /// Gives one back, if there is one.
     pub(super) fn drop_page_of_copies(&self) -> bool {
-        let guard = self.store.pin();
-        let take = |cache: &RecordCache| cache.take(self.memory().arenas(), &guard);
-        let page = self.copies().and_then(take);
-        if let Some(page) = page {
-            let bytes = Self::BYTES;
-            self.store
-                .reclaim(&guard, move |state| page.free(bytes, state.arenas()));
-        }
-        page.is_some()
+        let remove = |cache: &RecordCache| cache.remove(&self.store, &self.store.pin());
+        self.copies().is_some_and(remove)
     }
 }
 

@@ -38,35 +38,31 @@
 mod bucket;
 mod page;
 
-use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicU32, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use timberline_sync::Snapshot;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::fence;
-use timberline_tier::{Arenas, Table, TierId, hint};
+use timberline_tier::{Arenas, Memory, hint};
 
 use crate::seeded::{self, Bug};
+use crate::store::Store;
 
 pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
-pub(crate) use page::Page;
+use page::Directory;
 
 /// See the [module's text](self).
 pub struct RecordCache {
-    /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
-    directory: Table<AtomicU32>,
+    directory: Directory,
     /// How many there are: those with the lowest numbers. Written by the thread that holds
     /// `coming_and_going`.
     pages: AtomicUsize,
     /// Held by who adds or takes one.
     coming_and_going: Mutex<()>,
-    /// Where fast memory begins.
-    base: usize,
-    page_bytes: usize,
     /// The power of two of buckets in a page.
     in_page: u32,
 }
@@ -94,18 +90,13 @@ impl RecordCache {
     /// A cache of at most this many pages, none of which is there. `None` where there are no
     /// addresses to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
-        let fast = arenas.range_of(TierId::FAST);
-        // Slots have numbers of this length.
-        u32::try_from(fast.len() / page_bytes).ok()?;
         if pages == 0 {
             return None;
         }
         Some(RecordCache {
-            directory: Table::new(arenas, pages).ok()?,
+            directory: Directory::new(arenas, pages, page_bytes)?,
             pages: AtomicUsize::new(0),
             coming_and_going: Mutex::new(()),
-            base: fast.start,
-            page_bytes,
             in_page: (page_bytes / BUCKET_BYTES).ilog2(),
         })
     }
@@ -125,8 +116,7 @@ impl RecordCache {
     #[inline(always)]
     pub fn bucket<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<&'g Bucket> {
         let (number, index) = self.place_of(key);
-        let page = self.page(self.directory[number].load(Acquire))?;
-        Some(page.bucket(index, self.page_bytes, pinned))
+        Some(&self.directory.buckets(number, pinned)?[index])
     }
 
     /// Has the CPU fetch the bucket that a record's copy would be in, if its page is there.
@@ -139,9 +129,9 @@ impl RecordCache {
         let (number, index) = self.place_of(key);
         // Where there are few, most lookups spare the directory's line, too.
         if number < pages
-            && let Some(page) = self.page(self.directory[number].load(Relaxed))
+            && let Some(page) = self.directory.address_of(number)
         {
-            hint::prefetch_lines(page.address() + index * BUCKET_BYTES, 1);
+            hint::prefetch_lines(page + index * BUCKET_BYTES, 1);
         }
     }
 
@@ -156,12 +146,6 @@ impl RecordCache {
         let buckets = (self.directory.len() as u64) << self.in_page;
         let bucket = ((u128::from(mix(key)) * u128::from(buckets)) >> u64::BITS) as usize;
         (bucket >> self.in_page, bucket & ((1 << self.in_page) - 1))
-    }
-
-    #[inline(always)]
-    fn page(&self, entry: u32) -> Option<Page> {
-        let slot = entry.checked_sub(1)? as usize;
-        Some(Page::at(self.base + slot * self.page_bytes))
     }
 
     /// The record's value, and where its copy is, if there is one. The bucket is its own.
@@ -224,48 +208,43 @@ impl RecordCache {
         false
     }
 
-    /// Makes one more page in a slot that `slot` finds for it in fast memory, for nodes of this
-    /// tree. `false` if there is no room, or if there are as many pages as there may be.
-    pub fn add(
-        &self,
-        arenas: &Arenas,
-        slot: impl FnOnce() -> Option<NonNull<u8>>,
-        pinned: &Guard,
-    ) -> bool {
+    /// Makes one more page in a free slot of fast memory. `false` if there is no room, or if there
+    /// are as many pages as there may be.
+    pub fn add(&self, store: &Store<impl Memory>, pinned: &Guard) -> bool {
         if self.pages.load(Relaxed) == self.directory.len() {
             return false;
         }
-        let Some(slot) = slot() else { return false };
-        let page = Page::new(slot, self.page_bytes, pinned);
+        let Some(page) = self.directory.allocate(store, pinned) else {
+            return false;
+        };
         let _alone = self.lock();
         let pages = self.pages.load(Relaxed);
         let has_place = pages < self.directory.len();
-        if !has_place || self.directory.resize(arenas, pages + 1).is_err() {
+        if !has_place || self.directory.resize(store.arenas(), pages + 1).is_err() {
             // Another thread was faster, or the directory has no memory for it.
-            page.free(self.page_bytes, arenas);
+            page.reclaim(store, pinned);
             return false;
         }
-        let place = &self.directory[pages];
-        let slot = (page.address() - self.base) / self.page_bytes;
-        place.store(slot as u32 + 1, Release);
+        self.directory.put(pages, page);
         self.pages.store(pages + 1, Relaxed);
         true
     }
 
-    /// Takes a page out, if there is one. The caller frees it when no thread can reach it any more.
-    pub fn take(&self, arenas: &Arenas, pinned: &Guard) -> Option<Page> {
+    /// Takes a page out, and frees it once no thread can reach it any more. `false` if none is
+    /// there.
+    pub fn remove(&self, store: &Store<impl Memory>, guard: &Guard) -> bool {
         let alone = self.lock();
-        let last = self.pages.load(Relaxed).checked_sub(1)?;
-        let page = self.page(self.directory[last].swap(0, AcqRel))?;
+        let Some(last) = self.pages.load(Relaxed).checked_sub(1) else {
+            return false;
+        };
+        let Some(page) = self.directory.take(last) else {
+            return false;
+        };
         self.pages.store(last, Relaxed);
-        let _ = self.directory.resize(arenas, last);
+        let _ = self.directory.resize(store.arenas(), last);
         drop(alone);
-        for bucket in page.buckets(self.page_bytes, pinned) {
-            if let Ok(held) = bucket.lock() {
-                held.retire();
-            }
-        }
-        Some(page)
+        page.reclaim(store, guard);
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

@@ -1,65 +1,153 @@
-//! A page: buckets that fill the slot of a node in fast memory.
+//! Pages: buckets that fill the slot of a node in fast memory, and the directory that finds them.
 #![allow(unsafe_code)]
 
+use std::ops::Range;
 use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 
 use timberline_sync::epoch::{Guard, Pinned};
-use timberline_tier::Arenas;
+use timberline_tier::{Arenas, Limit, Memory, Table, TierId};
 
 use super::bucket::{BYTES, Bucket};
+use crate::store::Store;
 
-/// Where a page lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Page(usize);
+/// A page that no directory has: fresh, or taken out of one.
+pub struct Page {
+    slot: NonNull<u8>,
+    bytes: usize,
+}
 
 impl Page {
-    /// Makes a slot of so many bytes, which was just handed out, a page of empty buckets.
-    pub fn new(slot: NonNull<u8>, bytes: usize, pinned: &Guard) -> Page {
-        let page = Page(slot.as_ptr() as usize);
+    /// A page of empty buckets in a free slot of fast memory, if there is one.
+    fn allocate(store: &Store<impl Memory>, bytes: usize, pinned: &Guard) -> Option<Page> {
+        let slot = store.allocate_in(TierId::FAST, bytes).ok()?;
+        let page = Page { slot, bytes };
         // What lay there before left any words behind. Nobody has a snapshot of them: the epoch
         // gave the slot back.
-        for bucket in page.buckets(bytes, pinned) {
+        for bucket in page.buckets(pinned) {
             bucket.claim().reset();
         }
-        page
+        Some(page)
     }
 
-    /// The page in the slot at an address, which is a page's.
-    pub fn at(address: usize) -> Page {
-        Page(address)
+    fn buckets<'g>(&self, pinned: impl Into<Pinned<'g>>) -> &'g [Bucket] {
+        // SAFETY: `allocate` made it of a slot of this size.
+        unsafe { buckets(self.slot.as_ptr() as usize, self.bytes, pinned) }
     }
 
-    pub fn address(self) -> usize {
-        self.0
+    /// Retires its buckets, and frees its slot once no thread can reach it any more. The store is
+    /// the one that it was allocated in.
+    pub fn reclaim<M: Memory>(self, store: &Store<M>, guard: &Guard) {
+        for bucket in self.buckets(guard) {
+            if let Ok(held) = bucket.lock() {
+                held.retire();
+            }
+        }
+        let (address, bytes) = (self.slot.as_ptr() as usize, self.bytes);
+        store.reclaim(guard, move |state| {
+            let slot = NonNull::new(address as *mut u8).expect("no page lies at 0");
+            // SAFETY: `allocate` made the page of a slot of this size. A page is reclaimed once, as
+            // this consumes it, and the epoch says that all others are gone.
+            unsafe { state.arenas().free(slot, bytes) };
+        });
+    }
+}
+
+/// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
+///
+/// Only pages are put in, so that what it leads to is one.
+pub struct Directory {
+    slots: Table<AtomicU32>,
+    fast: Range<usize>,
+    page_bytes: usize,
+}
+
+impl Directory {
+    /// One for at most so many pages, none of which is there. `None` where there are no addresses
+    /// to keep account of them.
+    pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<Directory> {
+        let fast = arenas.range_of(TierId::FAST);
+        // Slots have numbers of this length.
+        u32::try_from(fast.len() / page_bytes).ok()?;
+        Some(Directory {
+            slots: Table::new(arenas, pages).ok()?,
+            fast,
+            page_bytes,
+        })
     }
 
-    /// One of its buckets; the page is `bytes` long.
+    /// How many pages there may be.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Takes memory for so many pages' places, and gives back the others'.
+    pub fn resize(&self, arenas: &Arenas, pages: usize) -> Result<(), Limit> {
+        self.slots.resize(arenas, pages)
+    }
+
+    /// A page, to be put in here.
+    pub fn allocate(&self, store: &Store<impl Memory>, pinned: &Guard) -> Option<Page> {
+        Page::allocate(store, self.page_bytes, pinned)
+    }
+
+    /// The buckets of a page, if it is there, alive as long as the thread stays pinned.
     #[inline(always)]
-    pub fn bucket<'g>(
-        self,
-        index: usize,
-        bytes: usize,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> &'g Bucket {
-        &self.buckets(bytes, pinned)[index]
+    pub fn buckets<'g>(&self, page: usize, pinned: impl Into<Pinned<'g>>) -> Option<&'g [Bucket]> {
+        let address = self.address(self.slots[page].load(Acquire))?;
+        // SAFETY: `put` stored it for a page of this size, which is not freed while a thread is
+        // pinned that may have found it here.
+        Some(unsafe { buckets(address, self.page_bytes, pinned) })
     }
 
-    /// All of its buckets, alive as long as the thread stays pinned.
+    /// The address of a page, if it is there, to prefetch it.
     #[inline(always)]
-    pub fn buckets<'g>(self, bytes: usize, _pinned: impl Into<Pinned<'g>>) -> &'g [Bucket] {
-        // SAFETY: a page is made of a slot of a tree's arenas of this size, aligned to a line, or
-        // is an address that came out of a directory, which holds such slots only. Arenas stay
-        // mapped while the tree or a deferred free needs them, and a slot is not reused while a
-        // thread is pinned that may have found it in the directory. All fields are atomics, for
-        // which any words will do.
-        unsafe { std::slice::from_raw_parts(self.0 as *const Bucket, bytes / BYTES) }
+    pub fn address_of(&self, page: usize) -> Option<usize> {
+        self.address(self.slots[page].load(Relaxed))
     }
 
-    /// Gives the slot back. It is in no directory, and nobody can look at it any more.
-    pub fn free(self, bytes: usize, arenas: &Arenas) {
-        let slot = NonNull::new(self.0 as *mut u8).expect("no page lies at 0");
-        // SAFETY: as for `buckets`; a page is freed once, by whoever took it out of the directory,
-        // when the epoch says that all others are gone.
-        unsafe { arenas.free(slot, bytes) };
+    #[inline(always)]
+    fn address(&self, entry: u32) -> Option<usize> {
+        let slot = entry.checked_sub(1)? as usize;
+        Some(self.fast.start + slot * self.page_bytes)
     }
+
+    /// Puts a page where none is.
+    ///
+    /// # Panics
+    /// If it is of another cache.
+    pub fn put(&self, at: usize, page: Page) {
+        let address = page.slot.as_ptr() as usize;
+        assert!(self.fast.contains(&address) && page.bytes == self.page_bytes);
+        let slot = (address - self.fast.start) / self.page_bytes;
+        self.slots[at].store(slot as u32 + 1, Release);
+    }
+
+    /// Takes a page out, if it is there.
+    pub fn take(&self, page: usize) -> Option<Page> {
+        let address = self.address(self.slots[page].swap(0, AcqRel))?;
+        Some(Page {
+            slot: NonNull::new(address as *mut u8).expect("no page lies at 0"),
+            bytes: self.page_bytes,
+        })
+    }
+}
+
+/// The buckets of a page, alive as long as the thread stays pinned.
+///
+/// # Safety
+/// A page of this size lies there, and is not freed while the thread is pinned.
+#[inline(always)]
+unsafe fn buckets<'g>(
+    address: usize,
+    bytes: usize,
+    _pinned: impl Into<Pinned<'g>>,
+) -> &'g [Bucket] {
+    // SAFETY: a page is a slot of this size, aligned to a line. Arenas stay mapped while the tree
+    // or a deferred free needs them. All fields are atomics, for which any words will do.
+    unsafe { slice::from_raw_parts(address as *const Bucket, bytes / BYTES) }
 }
