@@ -1,5 +1,4 @@
-//! Looking up values: one alone, many in a ring of a given depth, or as a future. All run the same
-//! [`Lookup`], so that the memory's latencies overlap where there is other work.
+//! Looking up values: one alone, or as a future. [`many`](super::many) looks up many.
 
 use std::marker::PhantomData;
 use std::task::Poll;
@@ -16,7 +15,7 @@ use super::tree::{Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket};
 use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, Loan, fetch, fetch_each};
+use crate::value::{Keep, Loan, fetch};
 
 /// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not
 /// asked for before that is over.
@@ -166,14 +165,6 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode> Get<'t, M, WORDS, H, D
             mode,
         }
     }
-
-    #[cold]
-    fn patiently(self) -> Option<u64> {
-        let Get {
-            tree, key, guard, ..
-        } = self;
-        run(Lookup::new(tree, key, guard, guard, tree.search))
-    }
 }
 
 impl<M: Memory, const WORDS: usize, H: Keep, D: Mode> Work for Get<'_, M, WORDS, H, D> {
@@ -194,9 +185,9 @@ impl<M: Memory, const WORDS: usize, H: Keep, D: Mode> Work for Get<'_, M, WORDS,
                 Ok(Met::Leaf(leaf)) => break leaf,
                 Ok(Met::SlowLeaf(parent, leaf)) => {
                     let found = tree.get_slow(key, parent, leaf, guard);
-                    return found.unwrap_or_else(|Restart| self.patiently());
+                    return found.unwrap_or_else(|Restart| tree.get_patiently(key, guard));
                 }
-                Err(Restart) => return self.patiently(),
+                Err(Restart) => return tree.get_patiently(key, guard),
             }
         };
         match leaf.get(|body| tree.look_up(lanes, body, key, descent.share)) {
@@ -204,36 +195,8 @@ impl<M: Memory, const WORDS: usize, H: Keep, D: Mode> Work for Get<'_, M, WORDS,
                 tree.note(leaf, Access::Reuse, guard);
                 found
             }
-            Err(Restart) => self.patiently(),
+            Err(Restart) => tree.get_patiently(key, guard),
         }
-    }
-}
-
-/// Looks up many keys.
-struct Each<'t, M: Memory, const WORDS: usize, H: Keep, K, F> {
-    tree: &'t Tree<M, WORDS, Values<H>>,
-    keys: K,
-    depth: usize,
-    found: F,
-}
-
-impl<M, const WORDS: usize, H, K, F> Work for Each<'_, M, WORDS, H, K, F>
-where
-    M: Memory,
-    H: Keep,
-    K: Iterator<Item = u64>,
-    F: FnMut(usize, Option<Loan<'_>>),
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run(mut self, lanes: impl Lanes) {
-        let guard = self.tree.store.pin();
-        let look_up = |key| Lookup::new(self.tree, key, &guard, &guard, lanes);
-        let lookups = self.keys.map(look_up);
-        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, |at, word| {
-            (self.found)(at, word.map(|word| Loan::new(word, &guard)));
-        });
     }
 }
 
@@ -254,6 +217,12 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         found.map(|word| out(Loan::new(word, guard)))
     }
 
+    /// The word of a key's value, waiting for writers.
+    #[cold]
+    pub(super) fn get_patiently(&self, key: u64, guard: &Guard) -> Option<u64> {
+        run(Lookup::new(self, key, guard, guard, self.search))
+    }
+
     /// A record's value, from a leaf that may be changing.
     #[inline(always)]
     pub fn look_up(
@@ -266,22 +235,6 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
         let index = self.seek(lanes, body, key, share).ok()?;
         self.charge_payload(body, index);
         Some(body.payload(index))
-    }
-
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
-    /// the thread pinned.
-    pub fn get_each(
-        &self,
-        keys: impl Iterator<Item = u64>,
-        depth: usize,
-        found: impl FnMut(usize, Option<Loan<'_>>),
-    ) {
-        self.search.run(Each {
-            tree: self,
-            keys,
-            depth,
-            found,
-        });
     }
 
     /// What `out` makes of the value of a key, yielding at each node.

@@ -7,7 +7,7 @@
 //! | `tree.rs`, `find.rs` | the tree's parts, and finding a node by its name, with its parent |
 //! | `descent.rs`, `read.rs` | the way from the root to a leaf, and searches in nodes |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
-//! | `scan.rs`, `load.rs` | operations on many |
+//! | `many.rs`, `scan.rs`, `load.rs` | operations on many |
 //! | `split.rs`, `merge.rs`, `fresh.rs` | structure modifications, and memory for nodes |
 //! | `compact.rs` | room in a full tree, by merging half-empty leaves |
 //! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
@@ -27,6 +27,7 @@ mod get;
 mod insert;
 mod leaves;
 mod load;
+mod many;
 mod map;
 mod merge;
 mod migrate;
