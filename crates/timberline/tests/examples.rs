@@ -8,12 +8,17 @@ mod async_lookups;
     reason = "its program takes arguments, and here these are the tests'"
 )]
 mod autocomplete;
+#[path = "../examples/changing_budget.rs"]
+#[allow(dead_code, reason = "its program takes seconds")]
+mod changing_budget;
 #[path = "../examples/secondary_index.rs"]
 mod secondary_index;
 #[path = "../examples/time_series.rs"]
 mod time_series;
 #[path = "../examples/url_counters.rs"]
 mod url_counters;
+
+use std::time::Duration;
 
 #[test]
 fn a_secondary_index_finds_users_by_city() {
@@ -66,4 +71,14 @@ fn look_ups_are_spawned() {
         .unwrap();
     let sum = runtime.block_on(async_lookups::sum(&map, [3, 4, 2_000].into_iter()));
     assert_eq!(sum, 25);
+}
+
+#[test]
+fn a_budget_that_changes_holds() {
+    let index = changing_budget::index(100_000, 1 << 20).unwrap();
+    for fast in [256 << 10, 4 << 20, 512 << 10] {
+        changing_budget::set(&index, fast, Duration::ZERO).unwrap();
+        assert!(index.committed().0 <= fast);
+    }
+    assert!(index.iter().map(|(key, _)| key).eq(0..100_000));
 }
