@@ -247,3 +247,27 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
         }
     }
 }
+
+/// On plain memory a ring holds the keys whose leaves were asked for: of any length, filled in
+/// part, exactly, and many times over; in maps of one leaf, of two levels and of three.
+#[test]
+fn many_keys_are_found_in_their_order_at_any_depth() {
+    for records in [0, 40, 2_000, 60_000] {
+        let map: BTree<u64, u64> = BTree::new();
+        for key in 0..records {
+            map.insert(&(3 * key), key).unwrap();
+        }
+        for depth in [0, 1, 2, 3, 15, 16, 17, 63, 64, 65, usize::MAX] {
+            for count in [0, 1, 2, 3, 15, 16, 17, 63, 64, 65, 129, 500] {
+                let key = |index: u64| index.wrapping_mul(0x9e37_79b9) % (3 * records + 1);
+                let keys: Vec<u64> = (0..count).map(key).collect();
+                let mut values = vec![Some(u64::MAX); keys.len()];
+                map.get_many_deep(&keys, &mut values, depth);
+                for (key, value) in keys.iter().zip(values) {
+                    let is_there = key.is_multiple_of(3) && key / 3 < records;
+                    assert_eq!(value, is_there.then_some(key / 3), "{key} at depth {depth}");
+                }
+            }
+        }
+    }
+}
