@@ -12,7 +12,7 @@ use super::node::{Reach, Terminal};
 use super::tree::Tree;
 use crate::store::{AnyThread, Caller};
 use crate::traverse::Traversal;
-use crate::value::{Keep, Loan, fetch, fetch_each};
+use crate::value::{Loan, Represent, fetch, fetch_each};
 
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, B, M: Memory, R: Reach, C> {
@@ -75,7 +75,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
     /// the thread pinned.
-    pub fn get_each<H: Keep, B: AsRef<[u8]>>(
+    pub fn get_each<H: Represent, B: AsRef<[u8]>>(
         &self,
         keys: impl Iterator<Item = B>,
         depth: usize,
@@ -89,7 +89,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// What `out` makes of the value of a key, yielding at each node.
-    pub async fn get_async<H: Keep, T>(
+    pub async fn get_async<H: Represent, T>(
         &self,
         key: &[u8],
         out: impl FnOnce(Loan<'_>) -> T,

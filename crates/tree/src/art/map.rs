@@ -12,7 +12,7 @@ use crate::error::Refused;
 use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 use crate::{Error, Key, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
@@ -54,12 +54,12 @@ impl<K: Key + ?Sized, V: Value, M: Memory, R: Reach> Make<K, V> for Tree<M, R> {
                  take Far instead of Near"
             )));
         }
-        let in_blocks = V::Kept::IN_BLOCKS;
+        let in_blocks = V::Representation::IN_BLOCKS;
         Ok(Tree::new(memory, placement, domain, in_blocks, K::LEN))
     }
 }
 
-impl<M: Memory, R: Reach, H: Keep> ByteTree<H> for Tree<M, R> {
+impl<M: Memory, R: Reach, H: Represent> ByteTree<H> for Tree<M, R> {
     const NAME: &'static str = "Art";
 
     #[inline(always)]

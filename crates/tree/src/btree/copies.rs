@@ -13,7 +13,7 @@ use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::store::Caller;
-use crate::value::Keep;
+use crate::value::Represent;
 
 /// One in this many lookups that come to a slow leaf counts what it finds or misses in
 /// the cache. A greater number costs lookups less, and lets as much be found in the end, but later
@@ -184,7 +184,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The value of a key that this slow leaf covers: from a copy, or from there.
     // Out of line: a lookup that comes to a fast leaf has what it knows in registers.
     #[cold]

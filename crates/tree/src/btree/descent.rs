@@ -16,7 +16,7 @@ use super::node::{Body, Lanes, Link, Share, Work};
 use super::payload::Values;
 use super::tree::{Root, Tree, address};
 use crate::traverse::{Traversal, run};
-use crate::value::Keep;
+use crate::value::Represent;
 
 /// How a descent goes, and what for.
 pub(super) trait Mode {
@@ -62,7 +62,7 @@ pub(super) enum Met<'t, const WORDS: usize> {
 }
 
 /// Looks for the leaf that covers a key, as its [`Mode`] says.
-pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, D, L: Lanes> {
+pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Represent, D, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, Values<H>>,
     root: &'t Versioned<Root>,
     pub lanes: L,
@@ -76,7 +76,9 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, D, L: Lane
     mode: PhantomData<D>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Descent<'t, M, WORDS, H, D, L> {
+impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
+    Descent<'t, M, WORDS, H, D, L>
+{
     /// Nodes up to this height have the CPU asked for their children. What is above is in the
     /// caches.
     const HINTED: u8 = match D::LATER {
@@ -199,7 +201,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Descent<'t, 
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Traversal
+impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes> Traversal
     for Descent<'t, M, WORDS, H, D, L>
 {
     /// The leaf, and the key's part of its range.
@@ -217,13 +219,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode, L: Lanes> Traversal
 }
 
 /// Finds the leaf that covers a key.
-pub(super) struct Leaf<'t, M: Memory, const WORDS: usize, H: Keep> {
+pub(super) struct Leaf<'t, M: Memory, const WORDS: usize, H: Represent> {
     pub tree: &'t Tree<M, WORDS, Values<H>>,
     pub key: u64,
     pub guard: &'t Guard<'t>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep> Leaf<'t, M, WORDS, H> {
+impl<'t, M: Memory, const WORDS: usize, H: Represent> Leaf<'t, M, WORDS, H> {
     #[cold]
     fn patiently(self) -> (Snapshot<'t, Body<WORDS>>, Share) {
         let Leaf { tree, key, guard } = self;
@@ -236,7 +238,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep> Leaf<'t, M, WORDS, H> {
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Leaf<'t, M, WORDS, H> {
+impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Leaf<'t, M, WORDS, H> {
     type Output = (Snapshot<'t, Body<WORDS>>, Share);
 
     #[inline(always)]
@@ -264,11 +266,11 @@ pub struct Cursor<'t, const WORDS: usize> {
 
 /// Finds the place of a key in its leaf. `SHIFTS`: others may have to move aside for it, which
 /// reads all lines; they are asked for while the search waits for its own.
-pub(super) struct Seek<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool>(
+pub(super) struct Seek<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool>(
     pub Leaf<'t, M, WORDS, H>,
 );
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool> Work
+impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
     for Seek<'t, M, WORDS, H, SHIFTS>
 {
     type Output = Result<Cursor<'t, WORDS>, Restart>;
@@ -287,7 +289,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const SHIFTS: bool> Work
 }
 
 /// Descents where there is one tree.
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The leaf that covers `key`.
     #[inline(always)]
     pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> Snapshot<'g, Body<WORDS>> {

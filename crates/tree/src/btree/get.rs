@@ -15,7 +15,7 @@ use super::tree::{Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket};
 use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, Loan, fetch};
+use crate::value::{Loan, Represent, fetch};
 
 /// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not
 /// asked for before that is over.
@@ -29,7 +29,7 @@ enum Copy<'t> {
 }
 
 /// Looks for the value of a key, where other work comes between two steps.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes, C> {
+pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C> {
     caller: C,
     descent: Descent<'t, M, WORDS, H, ValueLater, L>,
     copy: Copy<'t>,
@@ -37,7 +37,7 @@ pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes, C
     leaf: Option<Snapshot<'t, Body<WORDS>>>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes, C: Caller>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     Lookup<'t, M, WORDS, H, L, C>
 {
     #[inline(always)]
@@ -128,7 +128,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, L: Lanes, C: Caller>
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes, C: Caller> Traversal
+impl<M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller> Traversal
     for Lookup<'_, M, WORDS, H, L, C>
 {
     type Output = Option<u64>;
@@ -148,14 +148,14 @@ impl<M: Memory, const WORDS: usize, H: Keep, L: Lanes, C: Caller> Traversal
 ///
 /// The first attempt does not wait, and gives up where it would have to start over: as a loop
 /// without a call in it, it has all it knows in registers. The attempts after that are patient.
-struct Get<'t, M: Memory, const WORDS: usize, H: Keep, D> {
+struct Get<'t, M: Memory, const WORDS: usize, H: Represent, D> {
     tree: &'t Tree<M, WORDS, Values<H>>,
     key: u64,
     guard: &'t Guard<'t>,
     mode: PhantomData<D>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode> Get<'t, M, WORDS, H, D> {
+impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode> Get<'t, M, WORDS, H, D> {
     fn new(tree: &'t Tree<M, WORDS, Values<H>>, key: u64, guard: &'t Guard<'t>) -> Self {
         let mode = PhantomData;
         Get {
@@ -167,7 +167,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, D: Mode> Get<'t, M, WORDS, H, D
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep, D: Mode> Work for Get<'_, M, WORDS, H, D> {
+impl<M: Memory, const WORDS: usize, H: Represent, D: Mode> Work for Get<'_, M, WORDS, H, D> {
     type Output = Option<u64>;
 
     #[inline(always)]
@@ -200,7 +200,7 @@ impl<M: Memory, const WORDS: usize, H: Keep, D: Mode> Work for Get<'_, M, WORDS,
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// What `out` makes of the value of a key.
     #[inline(always)]
     pub fn get<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {

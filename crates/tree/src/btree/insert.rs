@@ -10,7 +10,7 @@ use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 
 enum Put<R> {
     /// With what the value before became.
@@ -18,7 +18,7 @@ enum Put<R> {
     NoRoom,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
     /// `out` makes of the value before.
     pub fn upsert<R>(

@@ -11,9 +11,9 @@ use super::payload::Values;
 use super::scan::Record;
 use super::tree::Tree;
 use crate::Error;
-use crate::value::Keep;
+use crate::value::Represent;
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Inserts ascending records, with values that are words. Into an empty tree, or behind its
     /// greatest key, this leaves full leaves.
     ///

@@ -16,10 +16,10 @@ use super::node::{Body, Lanes, Link, Share, Work};
 use super::payload::Values;
 use super::tree::Tree;
 use crate::traverse::MAX_DEPTH;
-use crate::value::{Keep, Loan, fetch_each};
+use crate::value::{Loan, Represent, fetch_each};
 
 /// Looks up many keys.
-struct Each<'t, M: Memory, const WORDS: usize, H: Keep, K, F> {
+struct Each<'t, M: Memory, const WORDS: usize, H: Represent, K, F> {
     tree: &'t Tree<M, WORDS, Values<H>>,
     keys: K,
     depth: usize,
@@ -29,7 +29,7 @@ struct Each<'t, M: Memory, const WORDS: usize, H: Keep, K, F> {
 impl<M, const WORDS: usize, H, K, F> Work for Each<'_, M, WORDS, H, K, F>
 where
     M: Memory,
-    H: Keep,
+    H: Represent,
     K: Iterator<Item = u64>,
     F: FnMut(usize, Option<Loan<'_>>),
 {
@@ -79,7 +79,7 @@ struct Asked<'t, const WORDS: usize> {
 
 impl<'t, const WORDS: usize> Asked<'t, WORDS> {
     #[inline(always)]
-    fn new<M: Memory, H: Keep>(
+    fn new<M: Memory, H: Represent>(
         tree: &'t Tree<M, WORDS, Values<H>>,
         lanes: impl Lanes,
         key: u64,
@@ -98,7 +98,7 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
     }
 
     #[inline(always)]
-    fn finish<M: Memory, H: Keep>(
+    fn finish<M: Memory, H: Represent>(
         self,
         tree: &Tree<M, WORDS, Values<H>>,
         lanes: impl Lanes,
@@ -117,7 +117,7 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
     /// the thread pinned.
     pub fn get_each(

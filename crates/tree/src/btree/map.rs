@@ -16,7 +16,7 @@ use crate::error::Refused;
 use crate::map::{Core, Make, Map, Shared};
 use crate::range::Way;
 use crate::store::Store;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 use crate::{Error, Value, WordKey};
 
 /// A concurrent ordered map whose nodes live across memory tiers and move by themselves: a B+tree.
@@ -37,7 +37,7 @@ use crate::{Error, Value, WordKey};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type BTree<K, V, M = Native, const WORDS: usize = NODE_1K> =
-    Map<Tree<M, WORDS, Values<<V as Value>::Kept>>, K, V>;
+    Map<Tree<M, WORDS, Values<<V as Value>::Representation>>, K, V>;
 
 /// Maps of nodes of words: [`BTree`] and [`Masstree`](crate::Masstree).
 impl<M: Memory, const WORDS: usize, P: Payload, K: ?Sized, V> Map<Tree<M, WORDS, P>, K, V> {
@@ -45,7 +45,7 @@ impl<M: Memory, const WORDS: usize, P: Payload, K: ?Sized, V> Map<Tree<M, WORDS,
     pub const NODE_BYTES: usize = Tree::<M, WORDS, P>::BYTES;
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep, K, V> Make<K, V> for Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent, K, V> Make<K, V> for Tree<M, WORDS, Values<H>> {
     type Memory = M;
     const HEAT: HeatIn = HeatIn::Table {
         node_bytes: Self::BYTES,
@@ -57,7 +57,7 @@ impl<M: Memory, const WORDS: usize, H: Keep, K, V> Make<K, V> for Tree<M, WORDS,
 }
 
 impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
-    for Tree<M, WORDS, Values<V::Kept>>
+    for Tree<M, WORDS, Values<V::Representation>>
 {
     const NAME: &'static str = "BTree";
     type Memory = M;
@@ -142,11 +142,11 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         map: &Map<Self, K, V>,
         sorted: impl Iterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
-        if V::Kept::IN_BLOCKS {
+        if V::Representation::IN_BLOCKS {
             return map.insert_sorted(sorted);
         }
         map.tree.load(sorted.map(|(key, value)| {
-            let word = V::Kept::word(V::to_kept(value.lend()));
+            let word = V::Representation::word(V::to_stored(value.lend()));
             (key.borrow().to_word(), word.expect("no string"))
         }))
     }

@@ -8,7 +8,7 @@ use timberline_tier::Arenas;
 
 use super::node::{Block, Body, Link};
 use crate::Word;
-use crate::value::Keep;
+use crate::value::Represent;
 
 /// Tells the core of the tree what hangs below its leaves. Everything here is asked for entries
 /// that were read under a lock or validated, so that links may be followed.
@@ -67,7 +67,7 @@ pub struct Values<H>(PhantomData<H>);
 /// Values that are words.
 pub(crate) type Words = Values<Word>;
 
-impl<H: Keep> Payload for Values<H> {
+impl<H: Represent> Payload for Values<H> {
     const LINKS: bool = false;
     const VALUES: bool = H::IN_BLOCKS;
     // A copy of a word that leads to a slow block would save half of the way at most.

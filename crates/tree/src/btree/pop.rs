@@ -17,9 +17,9 @@ use super::tree::Tree;
 use crate::clear::{self, GROUP};
 use crate::range::Way;
 use crate::seeded::{self, Bug};
-use crate::value::{Keep, Loan};
+use crate::value::{Loan, Represent};
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Removes the first or the last record. Returns what `out` makes of its key and its value.
     pub fn pop<R>(&self, way: Way, out: impl FnOnce(u64, Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.pin();

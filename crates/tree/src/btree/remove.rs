@@ -8,9 +8,9 @@ use timberline_tier::Memory;
 use super::find::NodeName;
 use super::payload::Values;
 use super::tree::{LockedNode, Tree};
-use crate::value::{Keep, Loan};
+use crate::value::{Loan, Represent};
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Removes a record, if its value is `only` or that is `None`. Returns what `out` makes of its
     /// value.
     pub fn remove<R>(

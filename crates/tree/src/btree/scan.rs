@@ -22,7 +22,7 @@ use super::tree::{Tree, address};
 use crate::map::Shared;
 use crate::range::Approach;
 use crate::traverse::{Yielding, yield_now};
-use crate::value::{Keep, Loan, owned};
+use crate::value::{Loan, Represent, owned};
 use crate::{Value, WordKey};
 
 /// A record as words.
@@ -69,7 +69,7 @@ impl Span {
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Gives `take` the records of `span` in the leaf that covers `key`, by way of `entries`.
     /// Returns that leaf's fences.
     fn copy_leaf(
@@ -212,7 +212,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
 /// An iterator over the records of a range, from both ends. See
 /// [`BTree::range`](super::BTree::range).
 pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
-    tree: Shared<Tree<M, WORDS, Values<V::Kept>>>,
+    tree: Shared<Tree<M, WORDS, Values<V::Representation>>>,
     /// Records copied ahead of the front.
     front: VecDeque<(u64, V)>,
     /// Records copied behind the back.
@@ -225,7 +225,7 @@ pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
 }
 
 impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> {
-    pub(super) fn new(tree: Shared<Tree<M, WORDS, Values<V::Kept>>>, span: Span) -> Self {
+    pub(super) fn new(tree: Shared<Tree<M, WORDS, Values<V::Representation>>>, span: Span) -> Self {
         let (front, back) = (VecDeque::new(), VecDeque::new());
         Range {
             tree,

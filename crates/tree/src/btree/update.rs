@@ -10,9 +10,9 @@ use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, Values<H>> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The leaf of a present record, and the record's index there.
     pub fn record<'g>(
         &'g self,

@@ -42,8 +42,8 @@ type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
 /// # Ok::<(), timberline::Error>(())
 /// ```
 pub struct Builder<M> {
-    fast: Wanted,
-    slow: Wanted,
+    fast: TierSettings,
+    slow: TierSettings,
     placing: Option<MakePlacing>,
     domain: Domain,
     /// Why the machine's tiers are not known.
@@ -51,9 +51,9 @@ pub struct Builder<M> {
     map: PhantomData<fn() -> M>,
 }
 
-/// What is wanted of a tier.
+/// The settings of a tier.
 #[derive(Clone, Default, Debug)]
-struct Wanted {
+struct TierSettings {
     limit: Option<usize>,
     nodes: Vec<u32>,
 }
@@ -62,8 +62,8 @@ impl<M> Builder<M> {
     /// A map in plain memory, unless more is set.
     pub fn new() -> Self {
         Builder {
-            fast: Wanted::default(),
-            slow: Wanted::default(),
+            fast: TierSettings::default(),
+            slow: TierSettings::default(),
             placing: None,
             domain: Domain::new(),
             unknown: None,
@@ -122,7 +122,7 @@ impl<M> Builder<M> {
         match Topology::discover(root) {
             Ok(topology) => {
                 if let [fast, slow, ..] = topology.allowed_bytes()[..] {
-                    let half = |tier: usize, bytes: u64| Wanted {
+                    let half = |tier: usize, bytes: u64| TierSettings {
                         limit: Some((bytes / 2) as usize),
                         nodes: topology.tier_nodes(tier).to_vec(),
                     };
@@ -198,7 +198,7 @@ fn timberline(config: TimberlineConfig) -> MakePlacing {
 }
 
 /// The memory of a map, and whether that is two tiers.
-fn arenas(fast: Wanted, slow: Wanted, reach: usize) -> Result<(Arenas, bool), Error> {
+fn arenas(fast: TierSettings, slow: TierSettings, reach: usize) -> Result<(Arenas, bool), Error> {
     let is_tiered = match slow.limit {
         Some(limit) => limit > 0,
         None => fast.limit.is_some() || !slow.nodes.is_empty(),
@@ -212,7 +212,8 @@ fn arenas(fast: Wanted, slow: Wanted, reach: usize) -> Result<(Arenas, bool), Er
         let line = "a map in two tiers needs a limit of its fast memory";
         return Err(Error::Configuration(line.into()));
     }
-    let tier = |wanted: Wanted| TierConfig::new(wanted.limit.unwrap_or(NO_LIMIT), wanted.nodes);
+    let tier =
+        |wanted: TierSettings| TierConfig::new(wanted.limit.unwrap_or(NO_LIMIT), wanted.nodes);
     let mut config = ArenasConfig::growing();
     config.tiers = match is_tiered {
         true => vec![tier(fast), tier(slow)],

@@ -12,7 +12,7 @@ use crate::store::Store;
 use crate::value::{Change, Loan, lent};
 use crate::{Key, MAX_KEY, Stats, Value};
 
-/// A tree from byte strings to words, of values that are kept as `H` says. See [`Core`] for its
+/// A tree from byte strings to words, of values that are stored as `H` says. See [`Core`] for its
 /// methods.
 pub trait ByteTree<H>: Ordered + Placed + Sized {
     const NAME: &'static str;
@@ -63,7 +63,7 @@ pub trait ByteTree<H>: Ordered + Placed + Sized {
     fn stats(&self) -> Stats;
 }
 
-impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
+impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T {
     const NAME: &'static str = T::NAME;
     type Memory = <T as Ordered>::Memory;
     type Range = Records<K, V, T>;
@@ -170,7 +170,7 @@ impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Core<K, V> for T {
 }
 
 /// Maps over byte strings.
-impl<T: ByteTree<V::Kept>, K: Key + ?Sized, V: Value> Map<T, K, V> {
+impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The records whose keys begin with the bytes of `prefix`, in order, from either end.
     pub fn prefix(&self, prefix: &K::Borrowed) -> Records<K, V, T> {
         let low = prefix.to_bytes().as_ref().to_vec();

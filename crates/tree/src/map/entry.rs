@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::{Core, Map};
-use crate::value::{Keep, Loan, lent};
+use crate::value::{Loan, Represent, lent};
 use crate::{Error, Key, Value};
 
 /// A record's place in a map, whether it is there or not: see [`Map::entry`]. It holds no lock, and
@@ -89,7 +89,7 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
                 made.as_ref().map(|value| V::own(value.lend()))
             }
         };
-        let change = V::Kept::making(map.tree.store(), &mut after, value);
+        let change = V::Representation::making(map.tree.store(), &mut after, value);
         let before = map.tree.upsert(key, change, |before| map.own(before));
         let before = before.map_err(|refused| map.error(refused))?;
         Ok(after.or(before).expect("the record is there"))
@@ -156,17 +156,18 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let Some(new) = new else {
             return Ok(self.exchange_for_nothing(key, current));
         };
-        let new = V::to_kept(new);
-        V::Kept::check(new).map_err(|refused| self.error(refused))?;
+        let new = V::to_stored(new);
+        V::Representation::check(new).map_err(|refused| self.error(refused))?;
         let Some(current) = current else {
-            let change = V::Kept::setting(self.tree.store(), new, |now| now.is_none());
+            let change = V::Representation::setting(self.tree.store(), new, |now| now.is_none());
             let before = self.tree.upsert(key, change, |before| self.own(before));
             let before = before.map_err(|refused| self.error(refused))?;
             return Ok(before.map_or(Ok(None), |before| Err(Some(before))));
         };
         let is_current = Cell::new(false);
-        let change = V::Kept::setting(self.tree.store(), new, |now| {
-            is_current.set(now.is_some_and(|now| V::Kept::same(now, V::to_kept(current))));
+        let change = V::Representation::setting(self.tree.store(), new, |now| {
+            is_current
+                .set(now.is_some_and(|now| V::Representation::same(now, V::to_stored(current))));
             is_current.get()
         });
         let other = |before: Loan<'_>| (!is_current.get()).then(|| self.own(before));
@@ -184,7 +185,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     ) -> Result<Option<V>, Option<V>> {
         let mut other = None;
         let removed = self.remove_if(key, |now| {
-            let same = |current| V::Kept::same(V::to_kept(now), V::to_kept(current));
+            let same = |current| V::Representation::same(V::to_stored(now), V::to_stored(current));
             let is_current = current.is_some_and(same);
             other = (!is_current).then(|| V::own(now));
             is_current
@@ -232,7 +233,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     #[cold]
     fn word_in_leaf(&self, key: &K::Borrowed) -> Option<u64> {
         let mut unused: Option<V> = None;
-        let unchanged = V::Kept::making(self.tree.store(), &mut unused, |_| None::<V>);
+        let unchanged = V::Representation::making(self.tree.store(), &mut unused, |_| None::<V>);
         let word = self.tree.modify(key, unchanged, |loan| loan.word());
         word.expect("needs no memory")
     }

@@ -44,7 +44,7 @@ pub use self::shared::Shared;
 use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
-use crate::value::{Keep, Loan, lent, owned};
+use crate::value::{Loan, Represent, lent, owned};
 use crate::{AsyncRange, Error, Key, KeyRange, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
@@ -189,9 +189,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The key or the value is too long, or memory is used up; the map is as it was.
     #[inline]
     pub fn insert(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
-        let value = V::to_kept(value);
-        V::Kept::check(value).map_err(|refused| self.error(refused))?;
-        let change = V::Kept::setting(self.tree.store(), value, |_| true);
+        let value = V::to_stored(value);
+        V::Representation::check(value).map_err(|refused| self.error(refused))?;
+        let change = V::Representation::setting(self.tree.store(), value, |_| true);
         let before = self.tree.upsert(key, change, |before| self.own(before));
         before.map_err(|refused| self.error(refused))
     }
@@ -212,9 +212,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// then.
     #[inline]
     pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
-        let value = V::to_kept(value);
-        V::Kept::check(value).map_err(|refused| self.error(refused))?;
-        let change = V::Kept::setting(self.tree.store(), value, |_| true);
+        let value = V::to_stored(value);
+        V::Representation::check(value).map_err(|refused| self.error(refused))?;
+        let change = V::Representation::setting(self.tree.store(), value, |_| true);
         let before = self.tree.modify(key, change, |before| self.own(before));
         before.map_err(|refused| self.error(refused))
     }
@@ -246,7 +246,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     ) -> Result<Option<V>, Error> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
-        let change = V::Kept::making(self.tree.store(), &mut after, make);
+        let change = V::Representation::making(self.tree.store(), &mut after, make);
         let before = self.tree.modify(key, change, |before| self.own(before));
         before.map_err(|refused| self.error(refused))
     }
@@ -272,7 +272,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     ) -> Result<V, Error> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| Some(value(now));
-        let change = V::Kept::making(self.tree.store(), &mut after, make);
+        let change = V::Representation::making(self.tree.store(), &mut after, make);
         let put = self.tree.upsert(key, change, |_| ());
         put.map_err(|refused| self.error(refused))?;
         Ok(after.expect("the record is there"))

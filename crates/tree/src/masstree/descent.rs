@@ -15,7 +15,7 @@ use super::Tree;
 use super::slice::{Lead, SLICE, has_more, slice};
 use crate::btree::node::{Block, Body, Lanes, Link, Work};
 use crate::traverse::{Traversal, run};
-use crate::value::Keep;
+use crate::value::Represent;
 
 /// Where a key's record is, or would be.
 pub(super) struct Cursor<'t, const WORDS: usize> {
@@ -55,7 +55,14 @@ enum Below<'t, const WORDS: usize> {
 
 /// Moves a cursor to a key. `LATER`: other work comes between two steps, so the memory is asked for
 /// what the next one reads.
-pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> {
+pub(super) struct Descent<
+    't,
+    M: Memory,
+    const WORDS: usize,
+    H: Represent,
+    const LATER: bool,
+    L: Lanes,
+> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     lanes: L,
@@ -66,7 +73,7 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Keep, const LATE
     restarts: u32,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes>
     Descent<'t, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
@@ -247,7 +254,7 @@ pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
         .count()
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Traversal
+impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes> Traversal
     for Descent<'t, M, WORDS, H, LATER, L>
 {
     type Output = Cursor<'t, WORDS>;
@@ -264,13 +271,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes> Tr
 }
 
 /// Moves a cursor to a key.
-pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Keep> {
+pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Represent> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     pub guard: &'t Guard<'t>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep> Work for Locate<'t, M, WORDS, H> {
+impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Locate<'t, M, WORDS, H> {
     type Output = Cursor<'t, WORDS>;
 
     #[inline(always)]

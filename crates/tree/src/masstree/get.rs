@@ -14,18 +14,25 @@ use super::slice::SLICE;
 use crate::btree::node::{Block, Body, Lanes, Work};
 use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
-use crate::value::{Keep, Loan, fetch, fetch_each};
+use crate::value::{Loan, Represent, fetch, fetch_each};
 
 /// Looks for the value of a key.
-pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C>
-{
+pub(super) struct Lookup<
+    't,
+    M: Memory,
+    const WORDS: usize,
+    H: Represent,
+    const LATER: bool,
+    L: Lanes,
+    C,
+> {
     caller: C,
     descent: Descent<'t, M, WORDS, H, LATER, L>,
     /// The record to compare next.
     record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C: Caller>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes, C: Caller>
     Lookup<'t, M, WORDS, H, LATER, L, C>
 {
     #[inline(always)]
@@ -61,8 +68,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C:
     }
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C: Caller> Traversal
-    for Lookup<'t, M, WORDS, H, LATER, L, C>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes, C: Caller>
+    Traversal for Lookup<'t, M, WORDS, H, LATER, L, C>
 {
     type Output = Option<u64>;
 
@@ -101,13 +108,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Keep, const LATER: bool, L: Lanes, C:
 }
 
 /// Finds the value of a key.
-pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Keep> {
+pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Represent> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'t [u8],
     pub guard: &'t Guard<'t>,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Work for Get<'_, M, WORDS, H> {
     type Output = Option<u64>;
 
     #[inline(always)]
@@ -120,7 +127,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Work for Get<'_, M, WORDS, H> {
 }
 
 /// Looks up many keys.
-struct Each<'t, M: Memory, const WORDS: usize, H: Keep, I, F> {
+struct Each<'t, M: Memory, const WORDS: usize, H: Represent, I, F> {
     tree: &'t Tree<M, WORDS, H>,
     keys: I,
     depth: usize,
@@ -130,7 +137,7 @@ struct Each<'t, M: Memory, const WORDS: usize, H: Keep, I, F> {
 impl<'k, M, const WORDS: usize, H, I, F> Work for Each<'_, M, WORDS, H, I, F>
 where
     M: Memory,
-    H: Keep,
+    H: Represent,
     I: Iterator<Item = &'k [u8]>,
     F: FnMut(usize, Option<Loan<'_>>),
 {
@@ -148,7 +155,7 @@ where
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// What `out` makes of the value of a key.
     #[inline]
     pub fn get<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {

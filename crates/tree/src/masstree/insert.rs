@@ -12,7 +12,7 @@ use crate::abort::{Abort, attempt};
 use crate::btree::find::NodeName;
 use crate::btree::node::Block;
 use crate::error::Refused;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 
 /// What became of an attempt to write.
 enum Put<R> {
@@ -24,7 +24,7 @@ enum Put<R> {
     Deeper,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Makes the value of a key what `change` makes of what is there, atomically. Returns what
     /// `out` makes of what was there.
     pub fn upsert<R>(

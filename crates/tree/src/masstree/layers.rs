@@ -8,9 +8,9 @@ use timberline_tier::Arenas;
 use super::slice::{Lead, SLICE, has_more, path};
 use crate::btree::node::{Block, Body, Link};
 use crate::btree::payload::Payload;
-use crate::value::Keep;
+use crate::value::Represent;
 
-/// Payloads as [`slice`](super::slice) describes them, of values that are kept as `H` says.
+/// Payloads as [`slice`](super::slice) describes them, of values that are stored as `H` says.
 pub struct Slices<H>(PhantomData<H>);
 
 /// What an entry leads to, if that is more than a value.
@@ -19,7 +19,7 @@ fn lead(key: u64, payload: u64) -> Option<Lead> {
     has_more(key).then(|| Lead::of(payload))
 }
 
-impl<H: Keep> Payload for Slices<H> {
+impl<H: Represent> Payload for Slices<H> {
     const LINKS: bool = true;
     const CACHED: bool = false;
     const VALUES: bool = H::IN_BLOCKS;

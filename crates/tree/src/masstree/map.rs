@@ -11,7 +11,7 @@ use crate::error::Refused;
 use crate::map::{ByteTree, Make, Map};
 use crate::range::Way;
 use crate::store::Store;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 use crate::{Error, Stats, Value};
 
 /// A concurrent ordered map from byte strings, whose nodes live across memory tiers and move by
@@ -36,9 +36,9 @@ use crate::{Error, Stats, Value};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type Masstree<K, V, M = Native, const WORDS: usize = NODE> =
-    Map<Tree<M, WORDS, <V as Value>::Kept>, K, V>;
+    Map<Tree<M, WORDS, <V as Value>::Representation>, K, V>;
 
-impl<M: Memory, const WORDS: usize, H: Keep, K: ?Sized, V> Make<K, V> for Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent, K: ?Sized, V> Make<K, V> for Tree<M, WORDS, H> {
     type Memory = M;
     const HEAT: HeatIn = HeatIn::Leaf {
         leaf_bytes: Self::BYTES,
@@ -49,7 +49,7 @@ impl<M: Memory, const WORDS: usize, H: Keep, K: ?Sized, V> Make<K, V> for Tree<M
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> ByteTree<H> for Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> ByteTree<H> for Tree<M, WORDS, H> {
     const NAME: &'static str = "Masstree";
 
     #[inline(always)]

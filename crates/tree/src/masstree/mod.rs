@@ -43,7 +43,7 @@ pub use map::Masstree;
 
 /// An iterator over a range of a [`Masstree`]. See [`Map::range`](crate::Map::range).
 pub type Range<K, V, M, const WORDS: usize> =
-    crate::range::Records<K, V, Tree<M, WORDS, <V as crate::Value>::Kept>>;
+    crate::range::Records<K, V, Tree<M, WORDS, <V as crate::Value>::Representation>>;
 
 /// Body words of a node of 256 bytes: layers are many and small.
 pub const NODE: usize = crate::btree::NODE_256;

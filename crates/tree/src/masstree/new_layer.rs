@@ -19,7 +19,7 @@ use crate::btree::fresh::Fresh;
 use crate::btree::node::{Block, Link};
 use crate::btree::tree::address;
 use crate::store::Store;
-use crate::value::{Keep, ValueCopy};
+use crate::value::{Represent, ValueCopy};
 
 /// A slot for a block that is not written yet; freed if it never is.
 pub(super) struct FreshBlock<'t, M: Memory> {
@@ -73,7 +73,7 @@ struct NewLayer<'t, M: Memory, const WORDS: usize> {
     value: Option<ValueCopy<'t, M>>,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Puts a layer below the entry that a key shares with others.
     pub(super) fn deepen(
         &self,

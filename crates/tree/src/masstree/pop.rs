@@ -15,9 +15,9 @@ use crate::btree::node::{Body, Link};
 use crate::clear;
 use crate::range::Way;
 use crate::seeded::{self, Bug};
-use crate::value::{Keep, Loan};
+use crate::value::{Loan, Represent};
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Removes the first or the last record. Returns what `out` makes of its key and its value.
     pub fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R> {
         let (guard, mut key) = (self.store.pin(), Vec::new());

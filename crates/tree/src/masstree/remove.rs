@@ -11,9 +11,9 @@ use super::slice::path;
 use super::update::ValueSlot;
 use crate::btree::find::NodeName;
 use crate::btree::tree::LockedNode;
-use crate::value::{Keep, Loan};
+use crate::value::{Loan, Represent};
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Locks the leaf of a present record.
     fn hold<'g>(
         &self,

@@ -21,7 +21,7 @@ use crate::btree::node::{Body, Link};
 use crate::btree::tree::node_address;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
-use crate::value::{Keep, Loan};
+use crate::value::{Loan, Represent};
 
 /// A border node on the way.
 struct Frame<'g, const WORDS: usize> {
@@ -39,7 +39,7 @@ struct Frame<'g, const WORDS: usize> {
 }
 
 /// A walk that no writer disturbed so far.
-struct Walk<'g, M: Memory, const WORDS: usize, H: Keep> {
+struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     tree: &'g Tree<M, WORDS, H>,
     guard: &'g Guard<'g>,
     way: Way,
@@ -68,7 +68,7 @@ enum Side {
     Within,
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Ordered for Tree<M, WORDS, H> {
     type Memory = M;
 
     fn memory(&self) -> &M {
@@ -124,7 +124,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Ordered for Tree<M, WORDS, H> {
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// The topmost root and its height.
     pub(super) fn top<'g>(
         &'g self,
@@ -156,7 +156,7 @@ impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
     }
 }
 
-impl<'g, M: Memory, const WORDS: usize, H: Keep> Walk<'g, M, WORDS, H> {
+impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
     /// Drops what changed since the walk came through, and has it go on from a bound below the
     /// rest.
     fn back_up(&mut self, from: Bound<&[u8]>) {

@@ -16,7 +16,7 @@ use crate::abort::{Abort, attempt};
 use crate::btree::node::Block;
 use crate::btree::tree::LockedNode;
 use crate::error::Refused;
-use crate::value::{Change, Keep, Loan};
+use crate::value::{Change, Loan, Represent};
 
 /// Where a value is.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ impl ValueSlot {
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Keep> Tree<M, WORDS, H> {
+impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     pub(super) fn cursor<'g>(&'g self, key: &'g [u8], guard: &'g Guard<'g>) -> Cursor<'g, WORDS> {
         self.search.run(Locate {
             tree: self,

@@ -6,13 +6,13 @@ use std::task::Poll;
 use timberline_tier::Memory;
 
 use super::block::ValueBlock;
-use super::kept::inner::Keep;
+use super::representation::inner::Represent;
 use crate::traverse::{Traversal, Yielding, interleave};
 
-/// Runs lookups of words of values that are kept as `H` says, `depth` at a time, with their blocks:
-/// see [`interleave`].
+/// Runs lookups of words of values that are stored as `H` says, `depth` at a time, with their
+/// blocks: see [`interleave`].
 #[inline(always)]
-pub(crate) fn fetch_each<H: Keep, T: Traversal<Output = Option<u64>>>(
+pub(crate) fn fetch_each<H: Represent, T: Traversal<Output = Option<u64>>>(
     memory: &impl Memory,
     depth: usize,
     lookups: impl Iterator<Item = T>,
@@ -24,8 +24,8 @@ pub(crate) fn fetch_each<H: Keep, T: Traversal<Output = Option<u64>>>(
     }
 }
 
-/// Runs a lookup of a word of a value that is kept as `H` says, with its block, as a future.
-pub(crate) async fn fetch<H: Keep, T: Traversal<Output = Option<u64>> + Unpin>(
+/// Runs a lookup of a word of a value that is stored as `H` says, with its block, as a future.
+pub(crate) async fn fetch<H: Represent, T: Traversal<Output = Option<u64>> + Unpin>(
     memory: &impl Memory,
     lookup: T,
 ) -> Option<u64> {

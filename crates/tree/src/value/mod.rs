@@ -13,31 +13,31 @@
 //! | `change.rs` | changes of a value, prepared before any lock is taken |
 //! | `copy.rs` | a copy of a block in another tier |
 //! | `fetched.rs` | lookups that also prefetch the block |
-//! | `kept.rs` | the two value representations |
+//! | `representation.rs` | the two value representations |
 //! | `postcard.rs` | values of every type that serde knows |
 
 mod block;
 mod change;
 mod copy;
 mod fetched;
-mod kept;
 #[cfg(feature = "postcard")]
 mod postcard;
+mod representation;
 
 pub(crate) use block::ValueBlock;
 pub(crate) use change::Change;
 pub(crate) use copy::ValueCopy;
 pub(crate) use fetched::{fetch, fetch_each};
-pub(crate) use kept::inner::Keep;
-pub use kept::{Bytes, Kept, Word};
 #[cfg(feature = "postcard")]
 pub use postcard::{Postcard, PostcardRef};
+pub(crate) use representation::inner::Represent;
+pub use representation::{Bytes, Representation, Word};
 
 use timberline_sync::epoch::Pinned;
 use timberline_tier::Memory;
 
 /// The stored form of a value: a word for [`Word`], `&[u8]` for [`Bytes`].
-pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
+pub type Stored<'a, V> = <<V as Value>::Representation as Represent>::Stored<'a>;
 
 /// A value of a map: up to eight bytes, which lie in the leaf, or a string of up to
 /// [`MAX_VALUE`](crate::MAX_VALUE) bytes, which lies beside the leaf in the same tier, and moves
@@ -66,14 +66,14 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 /// also choose one of the two representations:
 ///
 /// ```
-/// use timberline::{Form, Value, Word};
+/// use timberline::{Stored, Value, Word};
 ///
 /// #[derive(Clone, Copy)]
 /// struct Point(i32, i32);
 ///
 /// impl Value for Point {
 ///     type Ref<'a> = Point;
-///     type Kept = Word;
+///     type Representation = Word;
 ///
 ///     fn lend(&self) -> Point {
 ///         *self
@@ -81,10 +81,10 @@ pub type Form<'a, V> = <<V as Value>::Kept as Keep>::Form<'a>;
 ///     fn own(value: Self::Ref<'_>) -> Point {
 ///         value
 ///     }
-///     fn to_kept(Point(x, y): Self::Ref<'_>) -> Form<'_, Self> {
+///     fn to_stored(Point(x, y): Self::Ref<'_>) -> Stored<'_, Self> {
 ///         u64::from(x as u32) << 32 | u64::from(y as u32)
 ///     }
-///     fn from_kept(word: Form<'_, Self>) -> Self::Ref<'_> {
+///     fn from_stored(word: Stored<'_, Self>) -> Self::Ref<'_> {
 ///         Point((word >> 32) as i32, word as i32)
 ///     }
 /// }
@@ -98,16 +98,16 @@ pub trait Value: Sized + Send + Sync + 'static {
     /// A value that is lent: itself, or a reference to what the map has.
     type Ref<'a>: Copy;
     /// Its representation: [`Word`] or [`Bytes`].
-    type Kept: Kept;
+    type Representation: Representation;
 
     /// Lends the value.
     fn lend(&self) -> Self::Ref<'_>;
     /// An owned value.
     fn own(value: Self::Ref<'_>) -> Self;
     /// The value as the map stores it: a `u64`, or `&[u8]`.
-    fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self>;
-    /// The value that `kept` was made from.
-    fn from_kept(kept: Form<'_, Self>) -> Self::Ref<'_>;
+    fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self>;
+    /// The value that `stored` was made from.
+    fn from_stored(stored: Stored<'_, Self>) -> Self::Ref<'_>;
 }
 
 /// A value's word, lent for as long as the guard lives that it was read under: the block that it
@@ -137,7 +137,7 @@ impl<'g> Loan<'g> {
 /// The value that a map's word refers to.
 #[inline(always)]
 pub(crate) fn lent<'g, V: Value>(memory: &impl Memory, loan: Loan<'g>) -> V::Ref<'g> {
-    V::from_kept(V::Kept::open(memory, loan))
+    V::from_stored(V::Representation::open(memory, loan))
 }
 
 /// A copy of the value that a map's word refers to.
@@ -150,7 +150,7 @@ macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl Value for $number {
             type Ref<'a> = $number;
-            type Kept = Word;
+            type Representation = Word;
 
             #[inline(always)]
             fn lend(&self) -> Self::Ref<'_> {
@@ -161,11 +161,11 @@ macro_rules! numbers {
                 value
             }
             #[inline(always)]
-            fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
+            fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self> {
                 value as u64
             }
             #[inline(always)]
-            fn from_kept(word: Form<'_, Self>) -> Self::Ref<'_> {
+            fn from_stored(word: Stored<'_, Self>) -> Self::Ref<'_> {
                 word as $number
             }
         }
@@ -179,7 +179,7 @@ macro_rules! words {
     ($($type:ty: |$value:pat_param| $to:expr, |$word:pat_param| $from:expr;)*) => {$(
         impl Value for $type {
             type Ref<'a> = $type;
-            type Kept = Word;
+            type Representation = Word;
 
             #[inline(always)]
             fn lend(&self) -> Self::Ref<'_> {
@@ -190,11 +190,11 @@ macro_rules! words {
                 value
             }
             #[inline(always)]
-            fn to_kept($value: Self::Ref<'_>) -> Form<'_, Self> {
+            fn to_stored($value: Self::Ref<'_>) -> Stored<'_, Self> {
                 $to
             }
             #[inline(always)]
-            fn from_kept($word: Form<'_, Self>) -> Self::Ref<'_> {
+            fn from_stored($word: Stored<'_, Self>) -> Self::Ref<'_> {
                 $from
             }
         }
@@ -209,12 +209,12 @@ words! {
     (): |_| 0, |_| ();
 }
 
-/// A value that is kept as a byte string, what is lent of it, and how that is made of bytes.
+/// A value that is stored as a byte string, what is lent of it, and how that is made of bytes.
 macro_rules! strings {
     ($([$($generics:tt)*] $string:ty as $lent:ty: |$bytes:ident| $from:expr;)*) => {$(
         impl<$($generics)*> Value for $string {
             type Ref<'a> = &'a $lent;
-            type Kept = Bytes;
+            type Representation = Bytes;
 
             fn lend(&self) -> Self::Ref<'_> {
                 self
@@ -222,10 +222,10 @@ macro_rules! strings {
             fn own(value: Self::Ref<'_>) -> Self {
                 value.to_owned().into()
             }
-            fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
+            fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self> {
                 value.as_ref()
             }
-            fn from_kept($bytes: Form<'_, Self>) -> Self::Ref<'_> {
+            fn from_stored($bytes: Stored<'_, Self>) -> Self::Ref<'_> {
                 $from
             }
         }
@@ -247,7 +247,7 @@ mod tests {
 
     fn comes_back<V: Value + PartialEq + Debug + Clone>(values: &[V]) {
         for value in values {
-            let back = V::own(V::from_kept(V::to_kept(value.lend())));
+            let back = V::own(V::from_stored(V::to_stored(value.lend())));
             assert_eq!(&back, value);
         }
     }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Bytes, Form, Value};
+use super::{Bytes, Stored, Value};
 
 /// A value of any type with serde's traits, encoded in the [postcard](https://docs.rs/postcard)
 /// format, of up to [`MAX_VALUE`](crate::MAX_VALUE) bytes. It is encoded when it is made, and
@@ -92,7 +92,7 @@ impl<T: DeserializeOwned> PostcardRef<'_, T> {
 
 impl<T: 'static> Value for Postcard<T> {
     type Ref<'a> = PostcardRef<'a, T>;
-    type Kept = Bytes;
+    type Representation = Bytes;
 
     fn lend(&self) -> Self::Ref<'_> {
         self.lend()
@@ -100,10 +100,10 @@ impl<T: 'static> Value for Postcard<T> {
     fn own(value: Self::Ref<'_>) -> Self {
         value.into()
     }
-    fn to_kept(value: Self::Ref<'_>) -> Form<'_, Self> {
+    fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self> {
         value.bytes
     }
-    fn from_kept(bytes: Form<'_, Self>) -> Self::Ref<'_> {
+    fn from_stored(bytes: Stored<'_, Self>) -> Self::Ref<'_> {
         let of = PhantomData;
         PostcardRef { bytes, of }
     }
