@@ -104,7 +104,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         Way::Forward => held.last(),
                         Way::Backward => held.first(),
                     };
-                    last = end.map(|(key, _)| TerminalKey::Number(key.to_be_bytes()));
+                    // All that it held from the start on may be gone: what is left lies before the
+                    // start, and is no place to go on from.
+                    let end = end.map(|(key, _)| key.to_be_bytes());
+                    if let Some(end) = end.filter(|end| !from.leaves_out(way, end)) {
+                        last = Some(TerminalKey::Number(end));
+                    }
                     self.note(Terminal::Pack(pack), Access::Reuse, &guard);
                     self.show_pack(pack, &held, way, from, left, &mut visit)
                 } else {
