@@ -23,7 +23,7 @@ pub enum Bug {
     /// A node of the B+tree that takes over what its right neighbour holds leaves the last entry
     /// behind.
     LastLeftBehind,
-    /// Who changes, removes or moves a record leaves its copy as it is.
+    /// A thread that changes, removes or moves a record leaves its copy as it is.
     CopyLeftBehind,
     /// Who makes a copy of a record looks whether its leaf changed before it has locked the copy's
     /// bucket, not after that.

@@ -1,4 +1,4 @@
-//! The epoch: a node is replaced and freed beside a reader, who must never see it freed. Loom's
+//! The epoch: a node is replaced and freed beside a reader, which must never see it freed. Loom's
 //! cells make the reading and the freeing of a node a race unless one happened before the other.
 //! Both sides' barriers are `fence(SeqCst)` here.
 #![allow(unsafe_code)]

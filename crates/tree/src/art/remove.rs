@@ -389,7 +389,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let last = lock_last(location.terminal, location.key, ends)?;
         ends.hold(2)?;
         if !link.is_terminal() {
-            // Who holds it waits for nothing that is locked here.
+            // The thread that holds it waits for nothing that is locked here.
             let below = link.node::<R>(self.base, guard).lock()?;
             let own = &location.key[location.branch - old.prefix_len()..location.branch];
             let byte = at.saturating_sub(1) as u8;

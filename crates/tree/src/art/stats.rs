@@ -120,7 +120,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     let node = link.node::<R>(self.base, guard).read()?;
                     node.get(|body| body.get(link.kind(), at))
                 };
-                // Retired again: whoever opened it will see.
+                // Retired again: the thread that opened it will see.
                 link = child().unwrap_or(path[level + 1].link);
             }
         }

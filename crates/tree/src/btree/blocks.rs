@@ -183,7 +183,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Frees the block in a slot of so many bytes once nobody can look at it any more. It is
+    /// Frees the block in a slot of this many bytes once no thread can reach it any more. It is
     /// unlinked.
     pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
         self.store

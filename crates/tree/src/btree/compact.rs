@@ -1,9 +1,9 @@
 //! Room in a full tree: neighbours that are half empty become one leaf before an insert is refused.
 //!
 //! Removals merge a node only when it falls below a quarter, or nodes would split and merge in
-//! turns. Where records leave at random, leaves stay half full, and no slot is free. So whoever
-//! finds no memory for a node looks for leaves that fit into one with their right neighbours, close
-//! by first and then where the last search ended, below a bounded number of parents. The next
+//! turns. Where records leave at random, leaves stay half full, and no slot is free. So a thread
+//! that finds no memory for a node looks for leaves that fit into one with their right neighbours,
+//! close by first and then where the last search ended, below a bounded number of parents. The next
 //! attempt has the memory that they leave, once no thread can reach them any more
 //! ([`Store::reclaimed`]).
 //!

@@ -113,7 +113,7 @@ impl Way {
         }
     }
 
-    /// The first entry of so many, at least one.
+    /// The first entry of this many, at least one.
     pub(crate) fn first_of(self, count: usize) -> usize {
         match self {
             Way::Forward => 0,

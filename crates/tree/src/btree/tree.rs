@@ -1,8 +1,8 @@
 //! The tree of words: its parts, what it counts, and what it tells a placement.
 //!
 //! Reads take no lock. A descent steps from parent to child as the protocol in
-//! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: whoever
-//! needs a parent descends again, which also finds out whether the node is still there.
+//! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: to find a
+//! parent, an operation descends again, which also finds out whether the node is still there.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -28,8 +28,8 @@
 //!   leaf locked already, and a maker that found the page will see it. A page that goes has its
 //!   buckets retired, so that nobody who is late finds anything.
 //!
-//! Locks are taken leaf first, then one bucket; who holds a bucket waits for nothing. A reader that
-//! finds a bucket locked goes to the leaf.
+//! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing. A
+//! reader that finds a bucket locked goes to the leaf.
 //!
 //! [`rewrite`]: RecordCache::rewrite
 //! [`forget`]: RecordCache::forget
@@ -61,7 +61,7 @@ pub struct RecordCache {
     /// How many there are: those with the lowest numbers. Written by the thread that holds
     /// `coming_and_going`.
     pages: AtomicUsize,
-    /// Held by who adds or takes one.
+    /// Held while a page is added or taken.
     coming_and_going: Mutex<()>,
     /// The power of two of buckets in a page.
     in_page: u32,

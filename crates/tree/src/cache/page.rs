@@ -67,7 +67,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// One for at most so many pages, none of which is there. `None` where there are no addresses
+    /// One for at most this many pages, none of which is there. `None` where there are no addresses
     /// to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<Directory> {
         let fast = arenas.range_of(TierId::FAST);
@@ -85,7 +85,7 @@ impl Directory {
         self.slots.len()
     }
 
-    /// Takes memory for so many pages' places, and gives back the others'.
+    /// Takes memory for the places of this many pages, and gives back the others'.
     pub fn resize(&self, arenas: &Arenas, pages: usize) -> Result<(), Limit> {
         self.slots.resize(arenas, pages)
     }

@@ -85,8 +85,8 @@ impl ValueBlock {
     pub fn free(self, arenas: &Arenas) {
         let slot = NonNull::new(self.address as *mut u8).expect("no block lies at 0");
         // SAFETY: words of blocks are made by `write`, in a slot for this length; a block is freed
-        // once: by whoever did not link it, or by the one who unlinked it, when the epoch says that
-        // all others are gone.
+        // once: by the thread that did not link it, or by the one that unlinked it, when the epoch
+        // says that all others are gone.
         unsafe { arenas.free(slot, Self::slot_for(self.len)) };
     }
 

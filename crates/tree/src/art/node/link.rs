@@ -113,7 +113,7 @@ impl Link {
     pub fn to_dense(base: Base, address: usize) -> Link {
         assert!(
             address.is_multiple_of(WIDE_ALIGN),
-            "a dense at {address:#x}"
+            "a dense leaf at {address:#x}"
         );
         Link(base.distance(address) | DENSE)
     }
@@ -174,7 +174,7 @@ impl Link {
     pub fn is_terminal(self) -> bool {
         // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two
         // branches.
-        const TIPS: u32 = {
+        const TERMINALS: u32 = {
             let (mut terminals, mut tag) = (0, 0);
             while tag < 16 {
                 let word = tag << 2;
@@ -184,12 +184,12 @@ impl Link {
             }
             terminals
         };
-        TIPS >> (self.0 >> 2 & 15) & 1 != 0
+        TERMINALS >> (self.0 >> 2 & 15) & 1 != 0
     }
 
     /// Whether it leads to an inner node of the smallest kind.
     #[inline(always)]
-    pub fn is_few(self) -> bool {
+    pub fn is_smallest(self) -> bool {
         !self.is_none() && !self.is_leaf() && self.kind() == Kind::N3
     }
 
@@ -335,8 +335,8 @@ impl Link {
     pub fn free(self, base: Base, bytes: usize, arenas: &Arenas) {
         let slot = NonNull::new(self.address(base) as *mut u8).expect("no node lies at 0");
         // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by
-        // whoever failed to link it, or by the one who unlinked it, when the epoch says that all
-        // others are gone.
+        // the thread that failed to link it, or by the one that unlinked it, when the epoch says
+        // that all others are gone.
         unsafe { arenas.free(slot, bytes) };
     }
 }
@@ -431,7 +431,7 @@ mod tests {
         for distance in [0, 64, 1 << 20, (1 << 34) - 128] {
             let address = (1 << 40) + distance;
             for link in [Link::to_dense(base, address), Link::to_pack(base, address)] {
-                assert!(link.is_terminal() && !link.is_leaf() && !link.is_few());
+                assert!(link.is_terminal() && !link.is_leaf() && !link.is_smallest());
                 assert!(link.is_dense() != link.is_pack());
                 assert_eq!(link.address(base), address);
                 near.store(link);

@@ -103,8 +103,8 @@ impl Block {
 
     /// Frees a slot in which no block was made.
     pub fn discard(slot: NonNull<u8>, bytes: usize, arenas: &Arenas) {
-        // SAFETY: blocks are made in slots of this size, and freed once: by whoever failed to link
-        // one, or by the one who unlinked it, when the epoch says that all others are gone.
+        // SAFETY: blocks are made in slots of this size, and freed once: by the thread that failed
+        // to link one, or by the one who unlinked it, when the epoch says that all others are gone.
         unsafe { arenas.free(slot, bytes) };
     }
 

@@ -63,7 +63,7 @@ fn the_greatest_key_is_told_from_empty_entries() {
     assert_eq!(large.find_near(Search::detect(), 6, 0), Some(2));
 }
 
-/// Who asks before the node is locked may see one that others have emptied: found by
+/// A thread that asks before the node is locked may see one that others have emptied: found by
 /// AddressSanitizer's slow threads.
 #[test]
 fn an_empty_node_has_a_split_point_too() {
