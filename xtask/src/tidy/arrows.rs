@@ -16,6 +16,8 @@ const ARROWS: &[(&str, &str)] = &[
     ("tier", ""),
     // A macro: it writes code that names the others, and links none.
     ("derive", ""),
+    // Arithmetic only.
+    ("model", ""),
     ("placement", "sync tier"),
     ("tree", "sync tier placement"),
     // What only comparisons need: the thread that uses a library must not have to compile it.
