@@ -31,6 +31,7 @@ pub use classes::{MAX_SLOT, slot_size};
 pub use compaction::CompactionCandidates;
 pub use config::{ArenasConfig, ArenasError, Limit, NO_LIMIT, OutOfMemory, TierConfig};
 pub use poison::Look;
+pub use slot::Slot;
 
 mod addresses;
 mod bits;
@@ -41,6 +42,7 @@ mod compaction;
 mod config;
 mod faults;
 mod poison;
+mod slot;
 mod thread_caches;
 mod vacant;
 
@@ -162,6 +164,21 @@ impl Arenas {
         };
         poison::show(slot, size);
         Ok(NonNull::new(slot as *mut u8).expect("no slot lies at 0"))
+    }
+
+    /// The same, as a slot that is given back unless it is [kept](Slot::keep).
+    ///
+    /// # Errors
+    /// The tier is full.
+    ///
+    /// # Panics
+    /// On a size of 0 or above [`MAX_SLOT`].
+    pub fn slot(&self, tier: TierId, size: usize) -> Result<Slot<'_>, OutOfMemory> {
+        let start = self.allocate(tier, size)?;
+        // SAFETY: it was just handed out, for this size, to nobody else.
+        #[allow(unsafe_code)]
+        let slot = unsafe { Slot::new(self, start, size) };
+        Ok(slot)
     }
 
     /// Gives a slot back.

@@ -18,7 +18,7 @@ pub mod topology;
 
 pub use arenas::{
     Arenas, ArenasConfig, ArenasError, CompactionCandidates, Limit, Look, MAX_SLOT, NO_LIMIT,
-    OutOfMemory, PageCensus, TierConfig, slot_size,
+    OutOfMemory, PageCensus, Slot, TierConfig, slot_size,
 };
 pub use budget::Budget;
 pub use id::TierId;

@@ -10,7 +10,6 @@ mod shared_state;
 
 use std::cmp::Ordering;
 use std::ops::Deref;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -19,7 +18,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::{Domain, Guard};
 use timberline_sync::shim::pause;
 use timberline_tier::Striped;
-use timberline_tier::{Memory, OutOfMemory, TierId};
+use timberline_tier::{Memory, OutOfMemory, Slot, TierId};
 
 use self::capacity::EffectiveCapacity;
 use self::shared_state::{RetiredCount, SharedState};
@@ -110,12 +109,12 @@ impl<M: Memory> Store<M> {
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never
     /// in a faster one: what is left there is the placement's to give, for inner nodes and for
     /// promotions.
-    pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         self.allocate_from(self.placement.place(new), bytes)
     }
 
     /// Memory in this tier, or in the next slower one with room.
-    pub fn allocate_from(&self, tier: TierId, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    pub fn allocate_from(&self, tier: TierId, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         let arenas = self.arenas();
         let mut tier = tier.min(arenas.slowest());
         loop {
@@ -128,9 +127,9 @@ impl<M: Memory> Store<M> {
     }
 
     /// Memory for a node in this tier.
-    pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<NonNull<u8>, OutOfMemory> {
+    pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         let arenas = self.arenas();
-        arenas.allocate(tier, bytes).inspect_err(|_| {
+        arenas.slot(tier, bytes).inspect_err(|_| {
             self.capacities[tier.index()].ran_out(arenas.used(tier));
         })
     }

@@ -91,7 +91,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         bytes: usize,
         link: impl FnOnce(usize) -> Link,
     ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let slot = self.store.allocate(new, bytes)?;
+        let slot = self.store.allocate(new, bytes)?.keep();
         Ok(Fresh {
             tree: self,
             link: link(slot.as_ptr().expose_provenance()),
@@ -106,7 +106,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         old: Link,
         bytes: usize,
     ) -> Result<Fresh<'_, M, R>, OutOfMemory> {
-        let slot = self.store.allocate_in(tier, bytes)?;
+        let slot = self.store.allocate_in(tier, bytes)?.keep();
         let address = slot.as_ptr().expose_provenance();
         Ok(Fresh {
             tree: self,

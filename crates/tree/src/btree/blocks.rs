@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Arenas, Memory, OutOfMemory, TierId};
+use timberline_tier::{Arenas, Memory, OutOfMemory, Slot, TierId};
 
 use super::node::{Block, Body};
 use super::payload::Payload;
@@ -112,7 +112,9 @@ impl<'t, M: Memory> Blocks<'t, M> {
         goal: Goal<'_>,
     ) -> Result<(), Abort> {
         let store = self.store;
-        self.allocate::<P, WORDS>(leaf, 0, goal, |bytes| store.allocate_in(goal.tier, bytes))
+        self.allocate::<P, WORDS>(leaf, 0, goal, |bytes| {
+            store.allocate_in(goal.tier, bytes).map(Slot::keep)
+        })
     }
 
     /// Slots in this tier, or the next slower one with room, for the blocks from an entry on.
@@ -124,7 +126,9 @@ impl<'t, M: Memory> Blocks<'t, M> {
     ) -> Result<(), Abort> {
         let store = self.store;
         let goal = Goal::tier(tier);
-        self.allocate::<P, WORDS>(leaf, from, goal, |bytes| store.allocate_from(tier, bytes))
+        self.allocate::<P, WORDS>(leaf, from, goal, |bytes| {
+            store.allocate_from(tier, bytes).map(Slot::keep)
+        })
     }
 
     fn allocate<P: Payload, const WORDS: usize>(

@@ -14,14 +14,14 @@ pub struct Fresh<'t, M: Memory, const WORDS: usize> {
 
 impl<'t, M: Memory, const WORDS: usize> Fresh<'t, M, WORDS> {
     pub fn new(store: &'t Store<M>, new: NewNode) -> Result<Self, OutOfMemory> {
-        let slot = store.allocate(new, Body::<WORDS>::BYTES)?;
+        let slot = store.allocate(new, Body::<WORDS>::BYTES)?.keep();
         let link = Some(Link::to_slot(slot));
         Ok(Fresh { store, link })
     }
 
     /// In exactly this tier.
     pub fn new_in(store: &'t Store<M>, tier: TierId) -> Result<Self, OutOfMemory> {
-        let slot = store.allocate_in(tier, Body::<WORDS>::BYTES)?;
+        let slot = store.allocate_in(tier, Body::<WORDS>::BYTES)?.keep();
         let link = Some(Link::to_slot(slot));
         Ok(Fresh { store, link })
     }

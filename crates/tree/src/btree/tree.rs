@@ -120,7 +120,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Memory for a node: see [`Store::allocate`].
     pub fn allocate(&self, new: NewNode) -> Result<Link, OutOfMemory> {
-        self.store.allocate(new, Self::BYTES).map(Link::to_slot)
+        self.store
+            .allocate(new, Self::BYTES)
+            .map(|slot| Link::to_slot(slot.keep()))
     }
 
     /// Frees a node once no thread can reach it any more. It is unlinked and retired.

@@ -24,7 +24,7 @@ pub struct Page {
 impl Page {
     /// A page of empty buckets in a free slot of fast memory, if there is one.
     fn allocate(store: &Store<impl Memory>, bytes: usize, pinned: &Guard) -> Option<Page> {
-        let slot = store.allocate_in(TierId::FAST, bytes).ok()?;
+        let slot = store.allocate_in(TierId::FAST, bytes).ok()?.keep();
         let page = Page { slot, bytes };
         // What lay there before left any words behind. Nobody has a snapshot of them: the epoch
         // gave the slot back.

@@ -31,7 +31,7 @@ pub(super) struct FreshBlock<'t, M: Memory> {
 impl<'t, M: Memory> FreshBlock<'t, M> {
     /// In this tier, or the next slower one that has room.
     pub fn new(store: &'t Store<M>, tier: TierId, bytes: usize) -> Result<Self, OutOfMemory> {
-        let slot = Some(store.allocate_from(tier, bytes)?);
+        let slot = Some(store.allocate_from(tier, bytes)?.keep());
         Ok(FreshBlock { store, slot, bytes })
     }
 

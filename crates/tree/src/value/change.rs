@@ -131,7 +131,9 @@ fn write(store: &Store<impl Memory>, tier: TierId, bytes: &[u8]) -> Result<u64, 
     if bytes.is_empty() {
         return Ok(ValueBlock::EMPTY);
     }
-    let slot = store.allocate_from(tier, ValueBlock::slot_for(bytes.len()))?;
+    let slot = store
+        .allocate_from(tier, ValueBlock::slot_for(bytes.len()))?
+        .keep();
     store
         .memory
         .charge_access(slot.as_ptr() as usize, bytes.len());

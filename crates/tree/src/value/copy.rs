@@ -28,7 +28,7 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
         let Some(old) = ValueBlock::of(word).filter(elsewhere) else {
             return Ok(None);
         };
-        let slot = Some(store.allocate_in(goal.tier, old.slot())?);
+        let slot = Some(store.allocate_in(goal.tier, old.slot())?.keep());
         Ok(Some(ValueCopy { store, old, slot }))
     }
 
