@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("tier", ""),
     // A macro: it writes code that names the others, and links none.
     ("derive", ""),
+    ("io", ""),
     // Arithmetic only.
     ("model", ""),
     ("placement", "sync tier"),

@@ -1,0 +1,166 @@
+//! A disk: the folders and files that a driver serves.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use crate::file::{Place, real};
+use crate::queue::Queue;
+use crate::{Driver, File, Mode, Simulation};
+
+/// How requests are carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// By io_uring.
+    Uring,
+    /// By a pool of threads.
+    Threads,
+    /// In memory, by [`Simulation`].
+    Simulated,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Uring => "io_uring",
+            Kind::Threads => "threads",
+            Kind::Simulated => "simulated",
+        })
+    }
+}
+
+/// A disk. Clones are the same disk.
+///
+/// Folders and names are looked up and changed at once, on the thread that asks. Reads and writes
+/// of files are futures that complete when the disk's [`Driver`] runs.
+#[derive(Clone)]
+pub struct Disk {
+    pub(crate) queue: Arc<Queue>,
+    kind: Kind,
+    reason: Option<Arc<str>>,
+    simulation: Option<Simulation>,
+}
+
+impl Disk {
+    /// This machine's file systems, by io_uring if it is allowed, otherwise by threads. `depth` is
+    /// the most requests that are under way at a time (1 to 4,096); more of them wait.
+    pub fn open(depth: usize) -> (Disk, Driver) {
+        match Disk::uring(depth) {
+            Ok(disk) => disk,
+            Err(error) => {
+                let (mut disk, driver) = Disk::threads(depth.min(64));
+                disk.reason = Some(format!("io_uring is not available: {error}").into());
+                (disk, driver)
+            }
+        }
+    }
+
+    /// This machine's file systems, by io_uring. Fails where the kernel has none or forbids it.
+    pub fn uring(depth: usize) -> io::Result<(Disk, Driver)> {
+        let disk = Disk::new(Kind::Uring, None);
+        let driver = Driver::uring(&disk.queue, depth.clamp(1, 4096))?;
+        Ok((disk, driver))
+    }
+
+    /// This machine's file systems, by this many threads (at least one).
+    pub fn threads(threads: usize) -> (Disk, Driver) {
+        let disk = Disk::new(Kind::Threads, None);
+        let driver = Driver::threads(&disk.queue, threads.max(1));
+        (disk, driver)
+    }
+
+    /// A simulated disk.
+    pub fn simulated(simulation: &Simulation) -> (Disk, Driver) {
+        let disk = Disk::new(Kind::Simulated, Some(simulation.clone()));
+        let driver = Driver::simulated(&disk.queue, simulation.clone());
+        (disk, driver)
+    }
+
+    fn new(kind: Kind, simulation: Option<Simulation>) -> Disk {
+        Disk {
+            queue: Arc::default(),
+            kind,
+            reason: None,
+            simulation,
+        }
+    }
+
+    /// How it carries requests out.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Why [`open`](Self::open) did not take the better kind, in one line.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Opens a file.
+    pub fn open_file(&self, path: &Path, mode: Mode) -> io::Result<File> {
+        let (place, direct) = match &self.simulation {
+            Some(disk) => (
+                Place::Simulated(disk.clone(), disk.open(path, mode)?),
+                mode.direct,
+            ),
+            None => {
+                let (file, direct) = real::open(path, mode)?;
+                (
+                    Place::Real {
+                        file,
+                        registered: AtomicU32::new(0),
+                    },
+                    direct,
+                )
+            }
+        };
+        Ok(File::new(place, &self.queue, direct))
+    }
+
+    /// Makes a folder and those above it, unless they are there.
+    pub fn create_folder(&self, path: &Path) -> io::Result<()> {
+        match &self.simulation {
+            Some(disk) => disk.create_folder(path),
+            None => std::fs::create_dir_all(path),
+        }
+    }
+
+    /// The files and folders in a folder, by name.
+    pub fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        if let Some(disk) = &self.simulation {
+            return disk.list(folder);
+        }
+        let entries = std::fs::read_dir(folder)?;
+        let mut paths = entries
+            .map(|it| Ok(it?.path()))
+            .collect::<io::Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// Removes a file. Its name is gone for good after [`sync_folder`](Self::sync_folder).
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        match &self.simulation {
+            Some(disk) => disk.remove(path),
+            None => std::fs::remove_file(path),
+        }
+    }
+
+    /// Gives a file another name, in place of the file that has that name now. A crash leaves one
+    /// of the two names, and the new one for good after [`sync_folder`](Self::sync_folder).
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match &self.simulation {
+            Some(disk) => disk.rename(from, to),
+            None => std::fs::rename(from, to),
+        }
+    }
+
+    /// Waits until all names of a folder are on the disk as they are now.
+    pub fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        match &self.simulation {
+            Some(disk) => disk.sync_folder(folder),
+            None => std::fs::File::open(folder)?.sync_all(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The side of a disk that carries requests out.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::JoinHandle;
+
+use crate::Simulation;
+use crate::pool::Pool;
+use crate::queue::Queue;
+
+/// Carries a disk's requests out. There is one for each disk; when it is dropped, requests that
+/// were not begun fail, and it waits for the others.
+///
+/// An executor of futures calls [`turn`](Self::turn) when it has nothing else to do. A program
+/// without one calls [`spawn`](Self::spawn) once, or [`block_on`](Self::block_on).
+pub struct Driver {
+    engine: Engine,
+    queue: Arc<Queue>,
+}
+
+enum Engine {
+    #[cfg(target_os = "linux")]
+    Ring(Box<crate::uring::Ring>),
+    /// Its threads need no driving.
+    Pool(Pool),
+    Simulation(Simulation),
+}
+
+impl Driver {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn uring(queue: &Arc<Queue>, depth: usize) -> io::Result<Driver> {
+        let ring = crate::uring::Ring::new(queue, depth)?;
+        Ok(Driver {
+            engine: Engine::Ring(Box::new(ring)),
+            queue: Arc::clone(queue),
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn uring(_: &Arc<Queue>, _: usize) -> io::Result<Driver> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn threads(queue: &Arc<Queue>, threads: usize) -> Driver {
+        let pool = Pool::new(queue, threads);
+        Driver {
+            engine: Engine::Pool(pool),
+            queue: Arc::clone(queue),
+        }
+    }
+
+    pub(crate) fn simulated(queue: &Arc<Queue>, simulation: Simulation) -> Driver {
+        Driver {
+            engine: Engine::Simulation(simulation),
+            queue: Arc::clone(queue),
+        }
+    }
+
+    /// Begins the requests that wait, and ends those that are complete: wakes their futures. With
+    /// `wait`, sleeps until there is something to do, or until [`Unparker::unpark`].
+    pub fn turn(&mut self, wait: bool) {
+        match &mut self.engine {
+            #[cfg(target_os = "linux")]
+            Engine::Ring(ring) => ring.turn(wait),
+            Engine::Pool(pool) => pool.turn(wait),
+            Engine::Simulation(simulation) => {
+                if !simulation.turn(&self.queue) && wait {
+                    self.queue.sleep_in_bed(true);
+                }
+            }
+        }
+    }
+
+    /// Ends the sleep of a [`turn`](Self::turn), from any thread.
+    pub fn unparker(&self) -> Unparker {
+        Unparker(Arc::clone(&self.queue))
+    }
+
+    /// Runs a future to its end on this thread, and the disk with it.
+    pub fn block_on<F: Future>(&mut self, future: F) -> F::Output {
+        let waker = Waker::from(Arc::new(self.unparker()));
+        let mut context = Context::from_waker(&waker);
+        let mut future = pin!(future);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+            self.turn(true);
+        }
+    }
+
+    /// Drives the disk on a thread of its own, until the handle is dropped.
+    pub fn spawn(mut self) -> io::Result<Spawned> {
+        let queue = Arc::clone(&self.queue);
+        let run = move || {
+            while !self.queue.is_closed() {
+                self.turn(true);
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("timberline-disk".into())
+            .spawn(run)?;
+        Ok(Spawned {
+            queue,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// A thread that drives a disk; it ends with this.
+pub struct Spawned {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        self.queue.close();
+        self.queue.bell().ring();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was printed; the requests have failed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes a [`Driver`] that sleeps.
+#[derive(Clone)]
+pub struct Unparker(Arc<Queue>);
+
+impl Unparker {
+    /// Ends the driver's sleep, or its next one.
+    pub fn unpark(&self) {
+        self.0.bell().ring();
+    }
+}
+
+impl Wake for Unparker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}

@@ -1,0 +1,69 @@
+//! Requests carried out by a pool of threads.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::queue::{Queue, Request};
+
+/// Threads that take requests from the queue, each one at a time.
+pub(crate) struct Pool {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Threads that the system refuses are not there. Without any, the driver's thread carries
+    /// requests out.
+    pub fn new(queue: &Arc<Queue>, threads: usize) -> Pool {
+        let spawn = |number| {
+            let queue = Arc::clone(queue);
+            let builder = std::thread::Builder::new().name(format!("timberline-io-{number}"));
+            builder
+                .spawn(move || while work(&queue, Queue::wait_for_request) {})
+                .ok()
+        };
+        let threads = (0..threads).map_while(spawn).collect();
+        Pool {
+            queue: Arc::clone(queue),
+            threads,
+        }
+    }
+
+    /// Sleeps until somebody rings, if `wait`.
+    pub fn turn(&self, wait: bool) {
+        if self.threads.is_empty() {
+            while work(&self.queue, Queue::take) {}
+        }
+        if wait {
+            self.queue.sleep_in_bed(self.threads.is_empty());
+        }
+    }
+}
+
+/// Carries one request out, if `next` has one.
+fn work(queue: &Queue, next: fn(&Queue) -> Option<(usize, Request)>) -> bool {
+    let Some((ticket, request)) = next(queue) else {
+        return false;
+    };
+    let Request {
+        file,
+        action,
+        mut buffer,
+        range,
+        offset,
+    } = request;
+    let result = file.perform(action, &mut buffer[range], offset);
+    // Whoever gets the result may close the file: no handle of it may be here then.
+    drop(file);
+    queue.complete(ticket, (buffer, result));
+    true
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

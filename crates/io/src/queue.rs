@@ -1,0 +1,278 @@
+//! Requests from when they are made until their results are fetched.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::task::{Poll, Waker};
+
+use slab::Slab;
+
+use crate::Buffer;
+use crate::file::Handle;
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    Read,
+    Write,
+    /// All that was written is on the disk when it completes.
+    Sync,
+}
+
+/// One transfer between a part of a buffer and a place in a file.
+pub(crate) struct Request {
+    pub file: Arc<Handle>,
+    pub action: Action,
+    pub buffer: Buffer,
+    pub range: Range<usize>,
+    pub offset: u64,
+}
+
+/// A buffer that comes back, and the bytes transferred.
+pub(crate) type Completion = (Buffer, io::Result<usize>);
+
+/// Names a request until its result is fetched.
+pub(crate) type Ticket = usize;
+
+enum Slot {
+    Waiting(Option<Waker>),
+    /// Its future was dropped.
+    Abandoned,
+    Done(Completion),
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<(Ticket, Request)>,
+    slots: Slab<Slot>,
+    /// Files that were closed and that the ring still knows.
+    released: Vec<u32>,
+    closed: bool,
+}
+
+/// What a disk, its files, its futures and its driver share.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    /// A request came, or the queue was closed.
+    changed: Condvar,
+    bell: Bell,
+}
+
+impl Queue {
+    /// Adds a request.
+    pub fn push(&self, request: Request) -> Ticket {
+        let mut state = self.lock();
+        let ticket = state.slots.insert(Slot::Waiting(None));
+        if state.closed {
+            let gone = io::Error::other("the disk's driver is gone");
+            state.slots[ticket] = Slot::Done((request.buffer, Err(gone)));
+            return ticket;
+        }
+        state.waiting.push_back((ticket, request));
+        drop(state);
+        self.changed.notify_one();
+        self.bell.wake();
+        ticket
+    }
+
+    /// Takes the oldest request that nobody has begun, if there is one.
+    pub fn take(&self) -> Option<(Ticket, Request)> {
+        self.lock().waiting.pop_front()
+    }
+
+    /// The same, but waits for one; `None` when the queue is closed.
+    pub fn wait_for_request(&self) -> Option<(Ticket, Request)> {
+        let mut state = self.lock();
+        loop {
+            if let Some(request) = state.waiting.pop_front() {
+                return Some(request);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(|it| it.into_inner());
+        }
+    }
+
+    /// Stores a request's result and wakes whoever awaits it.
+    pub fn complete(&self, ticket: Ticket, completion: Completion) {
+        let mut state = self.lock();
+        let waker = match &mut state.slots[ticket] {
+            Slot::Waiting(waker) => {
+                let waker = waker.take();
+                state.slots[ticket] = Slot::Done(completion);
+                waker
+            }
+            Slot::Abandoned => {
+                state.slots.remove(ticket);
+                None
+            }
+            Slot::Done(_) => unreachable!("a request completes once"),
+        };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The result of a request, once: its ticket then means nothing any more.
+    pub fn poll(&self, ticket: Ticket, waker: &Waker) -> Poll<Completion> {
+        let mut state = self.lock();
+        match &mut state.slots[ticket] {
+            Slot::Waiting(stored) => {
+                match stored {
+                    Some(stored) => stored.clone_from(waker),
+                    None => *stored = Some(waker.clone()),
+                }
+                Poll::Pending
+            }
+            _ => match state.slots.remove(ticket) {
+                Slot::Done(completion) => Poll::Ready(completion),
+                _ => unreachable!("only its future polls a ticket"),
+            },
+        }
+    }
+
+    /// Nobody will fetch this result. A request that was not begun is not carried out.
+    pub fn abandon(&self, ticket: Ticket) {
+        let mut state = self.lock();
+        if let Some(at) = state.waiting.iter().position(|it| it.0 == ticket) {
+            state.waiting.remove(at);
+            state.slots.remove(ticket);
+        } else if matches!(state.slots[ticket], Slot::Done(_)) {
+            state.slots.remove(ticket);
+        } else {
+            state.slots[ticket] = Slot::Abandoned;
+        }
+    }
+
+    /// Ends the queue: what was not begun fails, and so does what comes later.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let never_begun = std::mem::take(&mut state.waiting);
+        drop(state);
+        for (ticket, request) in never_begun {
+            let gone = io::Error::other("the disk's driver is gone");
+            self.complete(ticket, (request.buffer, Err(gone)));
+        }
+        self.changed.notify_all();
+    }
+
+    /// Whether the driver is gone.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Ends the sleep of the driver's thread.
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// Runs `sleep` on the driver's thread, or `go_on` if the bell has rung since the last time or
+    /// requests wait.
+    pub fn sleep<T>(&self, sleep: impl FnOnce() -> T, go_on: impl FnOnce() -> T) -> T {
+        self.bell.asleep.store(true, SeqCst);
+        let slept = if self.bell.has_rung() || self.has_requests() {
+            go_on()
+        } else {
+            sleep()
+        };
+        self.bell.rise();
+        slept
+    }
+
+    /// Sleeps on the driver's thread until the bell rings, or a request waits if the driver is to
+    /// carry it out itself.
+    pub fn sleep_in_bed(&self, for_requests: bool) {
+        self.bell.asleep.store(true, SeqCst);
+        let mut bed = self.bell.bed.lock().unwrap_or_else(|it| it.into_inner());
+        while !(self.bell.has_rung() || for_requests && self.has_requests()) {
+            bed = self
+                .bell
+                .changed
+                .wait(bed)
+                .unwrap_or_else(|it| it.into_inner());
+        }
+        drop(bed);
+        self.bell.rise();
+    }
+
+    fn has_requests(&self) -> bool {
+        !self.lock().waiting.is_empty()
+    }
+
+    /// Files that the driver may forget: their numbers in its table.
+    pub fn take_released(&self) -> Vec<u32> {
+        std::mem::take(&mut self.lock().released)
+    }
+
+    /// The driver may forget a file.
+    pub fn release(&self, number: u32) {
+        self.lock().released.push(number);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in a waker leaves no state half changed: wakers run outside of the lock.
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
+    }
+}
+
+/// Ends the sleep of the driver's thread.
+#[derive(Default)]
+pub(crate) struct Bell {
+    rung: AtomicBool,
+    /// Whether the thread sleeps, or is about to.
+    asleep: AtomicBool,
+    /// Where the thread sleeps, unless a ring does that.
+    bed: Mutex<()>,
+    changed: Condvar,
+    /// Ends the sleep of a thread that waits for a ring.
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Bell {
+    /// Sleeps are of another kind, which this ends.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        // A queue has one driver.
+        let _ = self.waker.set(Box::new(waker));
+    }
+
+    /// Ends the driver's sleep, or its next one.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, SeqCst) {
+            self.wake();
+        }
+    }
+
+    fn has_rung(&self) -> bool {
+        self.rung.load(SeqCst)
+    }
+
+    /// The driver is awake and looks at everything after this.
+    fn rise(&self) {
+        self.asleep.store(false, SeqCst);
+        self.rung.swap(false, SeqCst);
+    }
+
+    /// Ends the driver's sleep. Its next one does not begin if there are requests.
+    fn wake(&self) {
+        // The driver says that it sleeps before it looks whether there is a reason not to; here it
+        // is the other way round. So one of the two sees the other.
+        if self.asleep.load(SeqCst) {
+            match self.waker.get() {
+                Some(wake) => wake(),
+                None => {
+                    drop(self.bed.lock().unwrap_or_else(|it| it.into_inner()));
+                    self.changed.notify_all();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Requests carried out by io_uring (Axboe: "Efficient IO with io_uring", 2019).
+//!
+//! The ring belongs to the driver's thread. Others put requests into the queue and wake that thread
+//! through an event file, on which the ring has a read of its own under way.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use io_uring::{IoUring, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::Buffer;
+use crate::file::Place;
+use crate::queue::{Action, Queue, Request};
+
+/// Files that a ring can know in advance, which saves the kernel a look-up for each request.
+const FILES: u32 = 1024;
+/// Names the read of the event file, instead of a ticket.
+const EVENT: u64 = u64::MAX;
+
+/// A ring, and the requests that the kernel works on.
+pub(crate) struct Ring {
+    ring: IoUring,
+    queue: Arc<Queue>,
+    depth: usize,
+    /// By ticket.
+    requests: Vec<Option<Request>>,
+    under_way: usize,
+    /// Numbers of files that are free, `None` where the kernel has no table of files.
+    free_files: Option<Vec<u32>>,
+    event: Arc<OwnedFd>,
+    /// Where the kernel writes what it reads from the event file; alive as long as the ring.
+    event_count: Box<u64>,
+    event_is_read: bool,
+}
+
+impl Ring {
+    pub fn new(queue: &Arc<Queue>, depth: usize) -> io::Result<Ring> {
+        // One more for the event file.
+        let entries = depth as u32 + 1;
+        let cooperative = IoUring::builder()
+            .setup_clamp()
+            .setup_coop_taskrun()
+            .build(entries);
+        // Kernels before 5.19 do not know what the first asks for.
+        let ring = cooperative.or_else(|_| IoUring::builder().setup_clamp().build(entries))?;
+        let has_files = ring.submitter().register_files_sparse(FILES).is_ok();
+        let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let bell = Arc::clone(&event);
+        queue.bell().set_waker(move || {
+            // It fails only when 2^64 − 2 rings were not heard.
+            let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
+        });
+        Ok(Ring {
+            ring,
+            queue: Arc::clone(queue),
+            depth,
+            requests: Vec::new(),
+            under_way: 0,
+            free_files: has_files.then(|| (0..FILES).rev().collect()),
+            event,
+            event_count: Box::new(0),
+            event_is_read: false,
+        })
+    }
+
+    /// Gives waiting requests to the kernel and takes complete ones back.
+    pub fn turn(&mut self, wait: bool) {
+        self.forget_files();
+        while self.under_way < self.depth
+            && let Some((ticket, request)) = self.queue.take()
+        {
+            self.begin(ticket, request);
+        }
+        self.listen();
+        let submitted = if wait {
+            let (sleep, go_on) = (|| self.ring.submit_and_wait(1), || self.ring.submit());
+            self.queue.sleep(sleep, go_on)
+        } else {
+            self.ring.submit()
+        };
+        self.end_complete(submitted);
+    }
+
+    fn begin(&mut self, ticket: usize, request: Request) {
+        let registered = self.registered(&request);
+        if self.requests.len() <= ticket {
+            self.requests.resize_with(ticket + 1, || None);
+        }
+        let request = self.requests[ticket].insert(request);
+        let Place::Real { file, .. } = &request.file.place else {
+            unreachable!("a simulated disk has no ring");
+        };
+        let (fixed, plain) = (registered.map(types::Fixed), types::Fd(file.as_raw_fd()));
+        let bytes = &mut request.buffer[request.range.clone()];
+        let (start, len, offset) = (bytes.as_mut_ptr(), bytes.len() as u32, request.offset);
+        let entry = match (request.action, fixed) {
+            (Action::Read, Some(file)) => {
+                opcode::Read::new(file, start, len).offset(offset).build()
+            }
+            (Action::Read, None) => opcode::Read::new(plain, start, len).offset(offset).build(),
+            (Action::Write, Some(file)) => {
+                opcode::Write::new(file, start, len).offset(offset).build()
+            }
+            (Action::Write, None) => opcode::Write::new(plain, start, len).offset(offset).build(),
+            (Action::Sync, Some(file)) => sync(opcode::Fsync::new(file)),
+            (Action::Sync, None) => sync(opcode::Fsync::new(plain)),
+        };
+        self.push(&entry.user_data(ticket as u64));
+        self.under_way += 1;
+    }
+
+    /// A file's number in the ring's table; `None` where it has no place there.
+    fn registered(&mut self, request: &Request) -> Option<u32> {
+        let Place::Real { file, registered } = &request.file.place else {
+            return None;
+        };
+        if let Some(number) = registered.load(Relaxed).checked_sub(1) {
+            return Some(number);
+        }
+        let number = self.free_files.as_mut()?.pop()?;
+        match self
+            .ring
+            .submitter()
+            .register_files_update(number, &[file.as_raw_fd()])
+        {
+            Ok(_) => {
+                // Only this thread stores it, and it is dropped with the request's handle.
+                registered.store(number + 1, Relaxed);
+                Some(number)
+            }
+            Err(_) => {
+                self.free_files.as_mut()?.push(number);
+                None
+            }
+        }
+    }
+
+    /// Closes the ring's own references to files that were closed.
+    fn forget_files(&mut self) {
+        const NONE: RawFd = -1;
+        for number in self.queue.take_released() {
+            // Where that fails, the file stays open as long as the ring.
+            if self
+                .ring
+                .submitter()
+                .register_files_update(number, &[NONE])
+                .is_ok()
+            {
+                self.free_files.get_or_insert_default().push(number);
+            }
+        }
+    }
+
+    /// Has a read of the event file under way.
+    fn listen(&mut self) {
+        if !self.event_is_read {
+            let start = std::ptr::from_mut(&mut *self.event_count).cast();
+            let read = opcode::Read::new(types::Fd(self.event.as_raw_fd()), start, 8);
+            self.push(&read.build().user_data(EVENT));
+            self.event_is_read = true;
+        }
+    }
+
+    /// Puts an entry into the ring, which has space for `depth` and the event.
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: what an entry points to lives until its completion: buffers in `requests` (their
+        // bytes do not move when that vector grows), open files by the handles there, and the event
+        // file and its count with the ring, whose `drop` waits.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        pushed.expect("the ring has an entry for each request under way");
+    }
+
+    /// Hands out what is complete after this call of the kernel.
+    fn end_complete(&mut self, submitted: io::Result<usize>) {
+        if let Err(error) = submitted
+            && !is_passing(&error)
+        {
+            return self.give_up(&error);
+        }
+        let (_, _, completions) = self.ring.split();
+        for completion in completions {
+            if completion.user_data() == EVENT {
+                self.event_is_read = false;
+                continue;
+            }
+            let ticket = completion.user_data() as usize;
+            let request = self.requests[ticket]
+                .take()
+                .expect("each entry completes once");
+            self.under_way -= 1;
+            let result = match completion.result() {
+                moved @ 0.. => Ok(moved as usize),
+                error => Err(io::Error::from_raw_os_error(-error)),
+            };
+            // Whoever gets the result may close the file: no handle of it may be here then.
+            drop(request.file);
+            self.queue.complete(ticket, (request.buffer, result));
+        }
+    }
+
+    /// The kernel refuses the ring: everything fails, now and later. The buffers are lost, as
+    /// nobody can say when the kernel is done with them.
+    fn give_up(&mut self, error: &io::Error) {
+        self.queue.close();
+        for (ticket, request) in self.requests.iter_mut().enumerate() {
+            if let Some(request) = request.take() {
+                std::mem::forget(request.buffer);
+                let failed = io::Error::new(error.kind(), format!("io_uring failed: {error}"));
+                self.queue
+                    .complete(ticket, (Buffer::default(), Err(failed)));
+            }
+        }
+        std::mem::forget(std::mem::take(&mut self.event_count));
+        (self.under_way, self.event_is_read) = (0, false);
+    }
+}
+
+impl Drop for Ring {
+    /// The kernel may still write to buffers: waits until it has finished with all of them.
+    fn drop(&mut self) {
+        self.queue.close();
+        // Ends the read of the event file.
+        let _ = rustix::io::write(&*self.event, &1u64.to_ne_bytes());
+        while self.under_way > 0 || self.event_is_read {
+            let submitted = self.ring.submit_and_wait(1);
+            self.end_complete(submitted);
+        }
+    }
+}
+
+fn sync(entry: opcode::Fsync) -> squeue::Entry {
+    entry.flags(types::FsyncFlags::DATASYNC).build()
+}
+
+/// Whether the call may simply be repeated after completions were taken.
+fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| passing.contains(&code))
+}

@@ -1,0 +1,256 @@
+//! What every kind of disk does alike.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+
+use timberline_io::{BLOCK, Buffer, Disk, Driver, Mode, Simulation};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!(
+            "timberline-io-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Relaxed)
+        );
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("there is a folder for temporary files");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a test on each kind of disk that this machine has.
+fn on_each(test: impl Fn(&Disk, Driver, &Path)) {
+    let mut disks = vec![
+        Disk::threads(3),
+        Disk::threads(1),
+        Disk::simulated(&Simulation::new(1)),
+    ];
+    match Disk::uring(8) {
+        Ok(disk) => disks.push(disk),
+        Err(error) => println!("skipped io_uring: {error}"),
+    }
+    for (disk, driver) in disks {
+        println!("on {}", disk.kind());
+        let folder = Folder::new();
+        disk.create_folder(&folder.0).expect("a folder");
+        test(&disk, driver, &folder.0);
+    }
+}
+
+fn buffer(byte: u8, bytes: usize) -> Buffer {
+    let mut buffer = Buffer::zeroed(bytes).expect("there is memory");
+    buffer.fill(byte);
+    buffer
+}
+
+#[test]
+fn what_is_written_is_read() {
+    on_each(|disk, mut driver, folder| {
+        for mode in [Mode::create(), Mode::create().direct()] {
+            let file = disk.open_file(&folder.join("a"), mode).expect("it opens");
+            let all = async {
+                for block in 0..5u8 {
+                    let (_, written) = file
+                        .write_all(buffer(block + 1, BLOCK), 0..BLOCK, u64::from(block) * 4096)
+                        .await;
+                    written.expect("it is written");
+                }
+                file.sync().await.expect("it is synced");
+                let (bytes, read) = file
+                    .read_exact(buffer(0, 2 * BLOCK), 0..2 * BLOCK, 4096)
+                    .await;
+                read.expect("it is read");
+                assert!(bytes[..BLOCK].iter().all(|&byte| byte == 2));
+                assert!(bytes[BLOCK..].iter().all(|&byte| byte == 3));
+            };
+            driver.block_on(all);
+            assert_eq!(file.len().expect("it has a length"), 5 * 4096);
+            let mut bytes = vec![0; BLOCK];
+            if !file.is_direct() {
+                file.read_exact_now(&mut bytes, 4 * 4096)
+                    .expect("it is read");
+                assert!(bytes.iter().all(|&byte| byte == 5));
+            }
+        }
+    });
+}
+
+#[test]
+fn the_end_of_a_file_is_told() {
+    on_each(|disk, mut driver, folder| {
+        let file = disk
+            .open_file(&folder.join("a"), Mode::create())
+            .expect("it opens");
+        let (bytes, written) = driver.block_on(file.write_all(buffer(7, BLOCK), 0..100, 0));
+        written.expect("it is written");
+        let (bytes, read) = driver.block_on(file.read(bytes, 0..BLOCK, 60));
+        assert_eq!(read.expect("it is read"), 40);
+        let (_, read) = driver.block_on(file.read_exact(bytes, 0..BLOCK, 60));
+        assert_eq!(
+            read.expect_err("it ends before").kind(),
+            ErrorKind::UnexpectedEof
+        );
+        let mut few = [0; 50];
+        let now = file
+            .read_exact_now(&mut few, 60)
+            .expect_err("it ends before");
+        assert_eq!(now.kind(), ErrorKind::UnexpectedEof);
+    });
+}
+
+#[test]
+fn names_are_made_changed_and_removed() {
+    on_each(|disk, _driver, folder| {
+        let (a, b) = (folder.join("a"), folder.join("b"));
+        let missing = disk
+            .open_file(&a, Mode::read())
+            .err()
+            .expect("it is not there");
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        drop(disk.open_file(&a, Mode::create()).expect("it opens"));
+        assert_eq!(disk.list(folder).expect("a folder"), [a.as_path()]);
+        disk.rename(&a, &b).expect("it is renamed");
+        assert_eq!(disk.list(folder).expect("a folder"), [b.as_path()]);
+        disk.sync_folder(folder).expect("it is synced");
+        disk.remove(&b).expect("it is removed");
+        assert!(disk.list(folder).expect("a folder").is_empty());
+        assert_eq!(
+            disk.remove(&b).expect_err("it is gone").kind(),
+            ErrorKind::NotFound
+        );
+        let nowhere = disk.list(&folder.join("nowhere")).expect_err("no folder");
+        assert_eq!(nowhere.kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn many_requests_are_under_way() {
+    on_each(|disk, driver, folder| {
+        let file = disk
+            .open_file(&folder.join("a"), Mode::create())
+            .expect("it opens");
+        file.allocate(64 * 4096).expect("there is space");
+        assert_eq!(file.len().expect("it has a length"), 64 * 4096);
+        let driver = driver.spawn().expect("there is a thread");
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let file = file.clone();
+                scope.spawn(move || {
+                    for block in (thread..64).step_by(4) {
+                        let write =
+                            file.write_all(buffer(block as u8, BLOCK), 0..BLOCK, block * 4096);
+                        let (bytes, written) = wait_for(write);
+                        written.expect("it is written");
+                        let (bytes, read) =
+                            wait_for(file.read_exact(bytes, 0..BLOCK, block * 4096));
+                        read.expect("it is read");
+                        assert!(bytes.iter().all(|&byte| byte == block as u8));
+                    }
+                });
+            }
+        });
+        drop(driver);
+        let (_, late) = wait_for(file.read(buffer(0, BLOCK), 0..BLOCK, 0));
+        let late = late.expect_err("nobody drives the disk");
+        assert_eq!(late.to_string(), "the disk's driver is gone");
+    });
+}
+
+/// Runs a future whose disk another thread drives.
+fn wait_for<F: Future>(future: F) -> F::Output {
+    struct Thread(std::thread::Thread);
+    impl std::task::Wake for Thread {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(std::sync::Arc::new(Thread(std::thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn futures_may_be_dropped_at_any_time() {
+    on_each(|disk, mut driver, folder| {
+        let file = disk
+            .open_file(&folder.join("a"), Mode::create())
+            .expect("it opens");
+        let (_, written) = driver.block_on(file.write_all(buffer(9, 64 * BLOCK), 0..64 * BLOCK, 0));
+        written.expect("it is written");
+        for turns in 0..4 {
+            for _ in 0..50 {
+                // More than the disk's depth: some have not begun when they are dropped.
+                let mut futures: Vec<_> = (0..20)
+                    .map(|block| {
+                        Box::pin(file.read_exact(buffer(0, BLOCK), 0..BLOCK, block * 4096))
+                    })
+                    .collect();
+                let mut context = Context::from_waker(Waker::noop());
+                for future in &mut futures {
+                    let _ = future.as_mut().poll(&mut context);
+                }
+                for _ in 0..turns {
+                    driver.turn(false);
+                }
+            }
+        }
+        let (bytes, read) = driver.block_on(file.read_exact(buffer(0, BLOCK), 0..BLOCK, 4096));
+        read.expect("it is read");
+        assert!(bytes.iter().all(|&byte| byte == 9));
+    });
+}
+
+#[test]
+fn more_files_are_opened_and_closed_than_a_ring_knows() {
+    on_each(|disk, mut driver, folder| {
+        let path = folder.join("a");
+        for round in 0..1500u32 {
+            let file = disk.open_file(&path, Mode::create()).expect("it opens");
+            let (_, read) = driver.block_on(file.read(buffer(0, BLOCK), 0..10, 0));
+            assert_eq!(read.expect("it is read"), 0, "{round}");
+        }
+        // Closed files are open nowhere, once the driver has turned again.
+        driver.turn(false);
+        disk.remove(&path).expect("it is removed");
+        let links = std::fs::read_dir("/proc/self/fd")
+            .into_iter()
+            .flatten()
+            .flatten();
+        let open = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+        assert_eq!(open.filter(|it| it.starts_with(folder)).count(), 0);
+    });
+}
+
+#[test]
+fn a_disk_that_lost_its_driver_fails_and_does_not_hang() {
+    on_each(|disk, driver, folder| {
+        let file = disk
+            .open_file(&folder.join("a"), Mode::create())
+            .expect("it opens");
+        let mut early = Box::pin(file.sync());
+        let polled = early.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        drop(driver);
+        // Whether it had begun or not, it ends.
+        if polled.is_pending() {
+            let _ = wait_for(early);
+        }
+        assert!(wait_for(file.sync()).is_err());
+    });
+}
