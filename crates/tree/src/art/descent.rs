@@ -9,17 +9,17 @@
 
 use std::task::Poll;
 
+use timberline_sync::Restart;
 use timberline_sync::epoch::Pinned;
 use timberline_sync::shim::pause;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
 use super::node::{
-    Body, DenseLeaf, Leaf, Link, PACK_BYTES, Pack, Position, Reach, leaf_bytes, number, position,
-    value_offset,
+    DenseLeaf, Inner, InnerLink, Leaf, Link, PACK_BYTES, Pack, Position, Reach, Terminal,
+    leaf_bytes, number, position, value_offset,
 };
-use super::tree::{Inner, Root, Tree};
+use super::tree::Tree;
 use crate::traverse::Traversal;
 
 /// Where a key's record is, or would be.
@@ -47,7 +47,7 @@ pub type Found<'t, R> = Result<Cursor<'t>, Option<Gap<'t, R>>>;
 
 /// What the root leads to.
 enum Top<'t, R> {
-    Inner(Snapshot<'t, Body<R>>, Link),
+    Inner(Inner<'t, R>),
     /// There is no inner node: the way ends here.
     End(Option<Cursor<'t>>),
 }
@@ -65,11 +65,11 @@ pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
 /// What the next step does.
 enum Next<'t, R> {
     Start,
-    /// Enters an inner node, to which a key leads with this many bytes.
-    Inner(Snapshot<'t, Body<R>>, Link, usize),
-    Leaf(Link),
+    /// Enters an inner node below another, to which a key leads with this many bytes.
+    Inner(Inner<'t, R>, InnerLink<'t>, usize),
+    Leaf(Leaf<'t>),
     /// A pack or a dense leaf below a node.
-    Shared(Snapshot<'t, Body<R>>, Link),
+    Shared(Inner<'t, R>, Terminal<'t>),
 }
 
 impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
@@ -89,36 +89,36 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
         let Descent { tree, pinned, .. } = *self;
         // Read once: whatever is behind an acquiring load would be read again after it.
         let (key, base) = (self.key.as_ref(), tree.base);
-        let (node, link, depth) = match self.next {
+        let (node, depth) = match self.next {
             Next::Start => match tree.enter_root(key, pinned)? {
-                Top::Inner(node, link) => (node, link, 0),
+                Top::Inner(node) => (node, 0),
                 Top::End(end) => return Ok(Poll::Ready(end)),
             },
             Next::Inner(parent, link, depth) => {
-                let node = link.node::<R>(base, pinned).read()?;
+                let node = link.read(base)?;
                 parent.validate()?;
-                (node, link, depth)
+                (node, depth)
             }
-            Next::Leaf(link) => return Ok(Poll::Ready(tree.arrive(link, key, pinned))),
-            Next::Shared(parent, link) => {
-                let end = tree.look_in(link, key, pinned, || parent.validate())?;
+            Next::Leaf(leaf) => return Ok(Poll::Ready(tree.arrive(leaf, key))),
+            Next::Shared(parent, shared) => {
+                let end = tree.look_in(shared, key, || parent.validate())?;
                 return Ok(Poll::Ready(end));
             }
         };
-        let (child, below) = node.get(|body| {
-            tree.charge_node(link, key, depth);
-            body.child_for(link.kind(), key, depth, &mut false)
-        })?;
+        tree.charge_node(node.link(), key, depth);
+        let (child, below) = node.child_for(key, depth, &mut false)?;
         if child.is_none() {
             return Ok(Poll::Ready(None));
         }
         tree.prefetch(child, key, below);
-        self.next = if child.is_leaf() {
-            Next::Leaf(child)
-        } else if child.is_shared() {
-            Next::Shared(node, child)
-        } else {
+        self.next = if let Some(leaf) = child.leaf(base) {
+            Next::Leaf(leaf)
+        } else if let Some(shared) = child.shared(base) {
+            Next::Shared(node, shared)
+        } else if let Some(child) = child.inner() {
             Next::Inner(node, child, below)
+        } else {
+            return Ok(Poll::Ready(None));
         };
         Ok(Poll::Pending)
     }
@@ -145,40 +145,36 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     #[inline(always)]
     pub fn find<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Found<'g, R>, Restart> {
         let base = self.base;
-        let (mut node, mut link) = match self.enter_root(key, pinned)? {
-            Top::Inner(node, link) => (node, link),
+        let mut node = match self.enter_root(key, pinned)? {
+            Top::Inner(node) => node,
             Top::End(end) => return Ok(end.ok_or(None)),
         };
         let (mut depth, mut level, mut trusts) = (0, 0u8, false);
         loop {
-            let kind = link.kind();
-            // Said of the closure, too, or it would be a function of all callers.
-            let (child, below) = node.get(
-                #[inline(always)]
-                |body| {
-                    self.charge_node(link, key, depth);
-                    body.child_for(kind, key, depth, &mut trusts)
-                },
-            )?;
+            self.charge_node(node.link(), key, depth);
+            let (child, below) = node.child_for(key, depth, &mut trusts)?;
             if child.is_none() {
                 let gap = (below > 0 && !trusts).then(|| Gap {
-                    inner: Inner { link, node },
+                    inner: node,
                     at: position(key, below - 1),
                     level,
                 });
                 return Ok(Err(gap));
             }
-            if child.is_leaf() {
-                return Ok(self.arrive(child, key, pinned).ok_or(None));
+            if let Some(leaf) = child.leaf(base) {
+                return Ok(self.arrive(leaf, key).ok_or(None));
             }
-            if child.is_shared() {
-                let end = self.look_in(child, key, pinned, || node.validate())?;
+            if let Some(shared) = child.shared(base) {
+                let end = self.look_in(shared, key, || node.validate())?;
                 return Ok(end.ok_or(None));
             }
+            let Some(link) = child.inner() else {
+                return Ok(Err(None));
+            };
             let parent = node;
-            node = child.node::<R>(base, pinned).read()?;
+            node = link.read(base)?;
             parent.validate()?;
-            (link, depth) = (child, below);
+            depth = below;
             level = level.saturating_add(1);
         }
     }
@@ -186,27 +182,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// The topmost inner node, if there is one.
     #[inline(always)]
     fn enter_root<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Top<'g, R>, Restart> {
-        let root = self.root.read()?;
-        let link = root.get(Root::link)?;
+        let (parent, link) = self.root.read::<R>(pinned)?;
         if link.is_none() {
             return Ok(Top::End(None));
         }
-        if link.is_leaf() {
-            return Ok(Top::End(self.arrive(link, key, pinned)));
+        if let Some(leaf) = link.leaf(self.base) {
+            return Ok(Top::End(self.arrive(leaf, key)));
         }
-        if link.is_shared() {
-            let end = self.look_in(link, key, pinned, || root.validate())?;
+        if let Some(shared) = link.shared(self.base) {
+            let end = self.look_in(shared, key, || parent.validate())?;
             return Ok(Top::End(end));
         }
-        let node = link.node::<R>(self.base, pinned).read()?;
-        root.validate()?;
-        Ok(Top::Inner(node, link))
+        let Some(link) = link.inner() else {
+            return Ok(Top::End(None));
+        };
+        self.enter(link, &parent).map(Top::Inner)
     }
 
     /// The leaf, if it is the key's.
     #[inline(always)]
-    fn arrive<'g>(&'g self, link: Link, key: &[u8], pinned: Pinned<'g>) -> Option<Cursor<'g>> {
-        let leaf = self.leaf_at(link, pinned);
+    fn arrive<'g>(&self, leaf: Leaf<'g>, key: &[u8]) -> Option<Cursor<'g>> {
         self.memory()
             .charge_access(leaf.address(), leaf_bytes(key.len()));
         (leaf.key() == key).then_some(Cursor::Leaf(leaf))
@@ -216,39 +211,41 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// there is as it was.
     #[inline(always)]
     fn look_in<'g>(
-        &'g self,
-        link: Link,
+        &self,
+        shared: Terminal<'g>,
         key: &[u8],
-        pinned: Pinned<'g>,
         is_linked: impl FnOnce() -> Result<(), Restart>,
     ) -> Result<Option<Cursor<'g>>, Restart> {
-        if link.is_pack() {
-            let pack = self.pack_at(link, pinned);
-            let records = pack.read()?;
-            is_linked()?;
-            let value = records.get(|records| {
-                self.visit_pack(pack);
-                records.get(number(key))
-            })?;
-            return Ok(value.map(|value| Cursor::InPack(pack, value)));
+        match shared {
+            Terminal::Leaf(leaf) => Ok(self.arrive(leaf, key)),
+            Terminal::Pack(pack) => {
+                let records = pack.read()?;
+                is_linked()?;
+                let value = records.get(|records| {
+                    self.visit_pack(pack);
+                    records.get(number(key))
+                })?;
+                Ok(value.map(|value| Cursor::InPack(pack, value)))
+            }
+            Terminal::DenseLeaf(dense) => {
+                let records = dense.read()?;
+                is_linked()?;
+                let Some(at) = dense.place_of(key) else {
+                    return Ok(None);
+                };
+                let value = records.get(|records| {
+                    self.visit_dense(dense, at);
+                    records.get(at)
+                })?;
+                Ok(Some(Cursor::InDense(dense, at, value)))
+            }
         }
-        let dense = self.dense_at(link, pinned);
-        let records = dense.read()?;
-        is_linked()?;
-        let Some(at) = dense.place_of(key) else {
-            return Ok(None);
-        };
-        let value = records.get(|records| {
-            self.visit_dense(dense, at);
-            records.get(at)
-        })?;
-        Ok(Some(Cursor::InDense(dense, at, value)))
     }
 
     /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a
     /// node.
     #[inline(always)]
-    fn prefetch(&self, link: Link, key: &[u8], depth: usize) {
+    fn prefetch(&self, link: Link<'_>, key: &[u8], depth: usize) {
         let address = link.address(self.base);
         if link.is_leaf() {
             return self.memory().prefetch(address, leaf_bytes(key.len()));

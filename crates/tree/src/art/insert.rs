@@ -13,9 +13,12 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, TierId};
 
 use super::descent::{Cursor, Gap};
-use super::fresh::{Fresh, leaf_below};
-use super::node::{DenseLeaf, Kind, Leaf, Link, Position, Reach, Step, Terminal, position};
-use super::tree::{Inner, Parent, Root, Tree, common};
+use super::fresh::leaf_below;
+use super::node::{
+    DenseLeaf, FreshInner, FreshLeaf, Inner, Kind, Leaf, Link, Parent, Position, Reach, Step,
+    StoredLink, Terminal, position,
+};
+use super::tree::{Tree, common};
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
 use crate::value::{Change, Loan};
@@ -109,31 +112,27 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     fn descend<C: Change>(&self, insert: &mut Insert<'_, C>, guard: &Guard) -> Put {
-        let root = self.root.read()?;
-        let mut link = root.get(Root::link)?;
+        let (parent, mut link) = self.root.read(guard)?;
         let mut site = Site {
-            parent: Parent::Root(root),
+            parent,
             depth: 0,
             level: 0,
             guard,
         };
         let mut on_trust = false;
         loop {
-            if link.is_none() {
-                return self.hang(insert, site);
-            }
-            match self.terminal_at(link, guard) {
+            match link.terminal(self.base) {
                 Some(Terminal::Leaf(leaf)) => return self.meet(insert, site, leaf),
                 Some(Terminal::Pack(pack)) => return self.meet_pack(insert, site, pack),
                 Some(Terminal::DenseLeaf(dense)) => return self.meet_dense(insert, site, dense),
                 None => {}
             }
-            let inner = self.enter(link, &site.parent, guard)?;
-            self.charge_node(link, insert.key, site.depth);
-            let step = inner
-                .node
-                .get(|body| body.step(link.kind(), insert.key, site.depth))?;
-            let (branch, at, child, trusted) = match step {
+            let Some(inner) = link.inner() else {
+                return self.hang(insert, site);
+            };
+            let inner = self.enter(inner, &site.parent)?;
+            self.charge_node(inner.link(), insert.key, site.depth);
+            let (branch, at, child, trusted) = match inner.step(insert.key, site.depth)? {
                 Step::Differs(same) => return self.part(insert, site, inner, same),
                 Step::Goes {
                     depth,
@@ -143,7 +142,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 } => (depth, at, child, trusted),
             };
             if trusted && insert.careful {
-                let same = self.same(insert.key, inner, branch, guard)?;
+                let same = self.same(insert.key, inner, branch)?;
                 if same < site.depth {
                     return Err(Abort::Restart);
                 }
@@ -154,10 +153,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             on_trust |= trusted;
             if child.is_none() {
-                if on_trust
-                    && !insert.careful
-                    && self.same(insert.key, inner, branch, guard)? < branch
-                {
+                if on_trust && !insert.careful && self.same(insert.key, inner, branch)? < branch {
                     return insert.carefully();
                 }
                 return self.add(insert, site, inner, branch, at);
@@ -174,35 +170,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         insert: &mut Insert<'_, C>,
         below: TierId,
         level: u8,
-    ) -> Result<Fresh<'_, M, R>, Refused> {
-        let leaf = self.fresh_leaf(leaf_below(below, level), insert.key)?;
+    ) -> Result<FreshLeaf<'_>, Refused> {
+        let leaf = self.fresh_leaf(leaf_below(below, level), insert.key, 0)?;
         if C::PREPARES {
-            insert.change.prepare(None, self.tier_of(leaf.link))?;
+            insert.change.prepare(None, leaf.tier())?;
         }
         Ok(leaf)
     }
 
-    /// Gives a new leaf its value, once nothing can keep it from being linked. Returns its link.
-    fn fill<C: Change>(
-        &self,
-        leaf: Fresh<'_, M, R>,
-        insert: &mut Insert<'_, C>,
-        guard: &Guard,
-    ) -> Link {
-        self.leaf_at(leaf.link, guard).set_first(insert.made());
-        leaf.keep()
-    }
-
     /// Counts and reports a new leaf, with everything unlocked.
-    fn inserted(&self, leaf: Link, level: u8, guard: &Guard) -> Put {
+    fn inserted(&self, leaf: Link<'_>, level: u8, guard: &Guard) -> Put {
         self.store.count(1);
         self.store.count_leaves(1);
         self.reaches(level);
-        self.note(
-            Terminal::Leaf(self.leaf_at(leaf, guard)),
-            Access::Insert,
-            guard,
-        );
+        self.note_at(leaf, Access::Insert, guard);
         Ok(None)
     }
 
@@ -210,9 +191,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn hang<C: Change>(&self, insert: &mut Insert<'_, C>, site: Site<'_, R>) -> Put {
         let leaf = self.leaf_for(insert, self.tier_of_parent(&site.parent), 0)?;
         let held = site.parent.upgrade()?;
-        let link = self.fill(leaf, insert, site.guard);
-        held.set(link);
-        drop(held);
+        let link = held.hang(leaf.with(insert.made()));
         self.inserted(link, 0, site.guard)
     }
 
@@ -267,7 +246,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let fork = Fork {
             prefix: &key[site.depth..same],
             path: &key[..same],
-            old: self.link_to(terminal),
+            old: *terminal.link(self.base),
             old_at: position(&other, same),
             new_at: position(key, same),
         };
@@ -283,17 +262,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         same: usize,
     ) -> Put {
         let (key, split) = (insert.key, site.depth + same);
-        let below = self.key_below(inner, site.guard)?;
+        let below = self.key_below(inner)?;
         // What was taken on trust further up.
         if below.get(..split) != key.get(..split) {
             return insert.carefully();
         }
-        let len = inner.node.get(|body| body.prefix_len())?;
+        let len = inner.get(|body| body.prefix_len())?;
         let rest = &below[split + 1..site.depth + len];
         let fork = Fork {
             prefix: &key[site.depth..split],
             path: &key[..split],
-            old: inner.link,
+            old: **inner.link(),
             old_at: position(&below, split),
             new_at: position(key, split),
         };
@@ -314,25 +293,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         fork: Fork<'_>,
         cut: Option<(Inner<'_, R>, &[u8])>,
     ) -> Put {
-        let new = self.in_place_of(fork.old, 1, &parent, level);
+        let slot = self.slot_for_inner(Kind::N3, fork.old, &parent, level)?;
         let level = level.saturating_add(1);
-        let inner = self.fresh_inner(new, Kind::N3)?;
-        let leaf = self.leaf_for(insert, self.tier_of(inner.link), level)?;
+        let leaf = self.leaf_for(insert, slot.tier(), level)?;
         let parent = parent.upgrade()?;
-        let held = cut.map(|(inner, _)| inner.node.upgrade()).transpose()?;
-        let body = inner.link.claim::<R>(self.base, guard);
-        body.reset(Kind::N3, fork.prefix);
-        body.insert(fork.old_at, fork.old);
-        body.insert(fork.new_at, leaf.link);
+        let held = cut.map(|(inner, _)| inner.upgrade()).transpose()?;
+        let new = FreshInner::new(slot, self.base, Kind::N3, fork.prefix, guard);
         // Code of others, which may panic, runs before anything changes.
-        self.check_boundary(inner.link, &body, fork.path);
-        drop(body);
-        let link = self.fill(leaf, insert, guard);
+        let beside = leaf.tier().min(self.tier_of(fork.old));
+        self.check_boundary(&new, beside, fork.path);
+        let link = new.insert(fork.new_at, leaf.with(insert.made()));
         if let (Some(held), Some((_, rest))) = (held, cut) {
             held.set_prefix(rest.len(), rest.iter().copied());
         }
-        parent.set(inner.keep());
-        drop(parent);
+        parent.put_between(new, fork.old_at);
         self.inserted(link, level, guard)
     }
 
@@ -351,30 +325,21 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         at: Position,
     ) -> Put {
         let (key, below) = (insert.key, level.saturating_add(1));
-        let (full, prefix_len) = inner
-            .node
-            .get(|body| (body.is_full_for(at), body.prefix_len()))?;
+        let (full, prefix_len) = inner.get(|body| (body.is_full_for(at), body.prefix_len()))?;
         if !full {
             return self.hang_in(insert, Gap { inner, at, level }, guard);
         }
-        let kind = Kind::of(inner.link.kind().capacity() + 1);
-        let new = self.in_place_of(inner.link, 1, &parent, level);
-        let larger = self.fresh_inner(new, kind)?;
-        let leaf = self.leaf_for(insert, self.tier_of(larger.link), below)?;
+        let kind = Kind::of(inner.kind().capacity() + 1);
+        let slot = self.slot_for_inner(kind, **inner.link(), &parent, level)?;
+        let leaf = self.leaf_for(insert, slot.tier(), below)?;
         let parent = parent.upgrade()?;
-        let old = inner.node.upgrade()?;
-        let body = larger.link.claim::<R>(self.base, guard);
-        body.reset(kind, &key[branch - prefix_len..branch]);
-        body.take_over(&old);
-        body.insert(at, leaf.link);
+        let prefix = &key[branch - prefix_len..branch];
+        let mut larger = FreshInner::new(slot, self.base, kind, prefix, guard);
+        larger.take_over(inner.upgrade()?, None);
         // Code of others, which may panic, runs before anything changes.
-        self.check_boundary(larger.link, &body, &key[..branch]);
-        drop(body);
-        let link = self.fill(leaf, insert, guard);
-        parent.set(larger.keep());
-        drop(parent);
-        old.retire();
-        self.reclaim_inner(inner.link, guard);
+        self.check_boundary(&larger, leaf.tier(), &key[..branch]);
+        let link = larger.insert(at, leaf.with(insert.made()));
+        parent.replace_inner(larger).reclaim(&self.store, guard);
         self.inserted(link, below, guard)
     }
 
@@ -386,27 +351,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Gap { inner, at, level }: Gap<'_, R>,
         guard: &Guard,
     ) -> Put {
-        if inner.node.get(|body| body.is_full_for(at))? {
+        if inner.get(|body| body.is_full_for(at))? {
             return Err(Abort::Restart);
         }
         let below = level.saturating_add(1);
-        let leaf = self.leaf_for(insert, self.tier_of(inner.link), below)?;
-        let held = inner.node.upgrade()?;
-        let link = self.fill(leaf, insert, guard);
-        held.insert(at, link);
+        let leaf = self.leaf_for(insert, self.tier_of(**inner.link()), below)?;
+        let held = inner.upgrade()?;
+        let link = held.insert(at, leaf.with(insert.made()));
         drop(held);
         self.inserted(link, below, guard)
     }
 
     /// How many bytes of its path, which ends at `branch`, a node has in common with a key.
-    fn same(
-        &self,
-        key: &[u8],
-        inner: Inner<'_, R>,
-        branch: usize,
-        guard: &Guard,
-    ) -> Result<usize, Restart> {
-        let below = self.key_below(inner, guard)?;
+    fn same(&self, key: &[u8], inner: Inner<'_, R>, branch: usize) -> Result<usize, Restart> {
+        let below = self.key_below(inner)?;
         Ok(common(&below[..branch], key))
     }
 }
@@ -418,7 +376,7 @@ struct Fork<'a> {
     /// All bytes up to this one.
     path: &'a [u8],
     /// What hung there.
-    old: Link,
+    old: StoredLink,
     old_at: Position,
     new_at: Position,
 }

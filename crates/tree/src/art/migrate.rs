@@ -14,10 +14,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use timberline_placement::{Move, NodeKey};
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{Memory, TierId};
+use timberline_tier::{Memory, Slot, TierId};
 
-use super::node::{AT_END, Leaf, Link, LockedTerminal, Reach, Step, Terminal};
-use super::tree::{Inner, Parent, Root, Tree};
+use super::node::{
+    AT_END, Fresh, FreshInner, FreshLeaf, Inner, Leaf, LockedTerminal, Parent, Reach, Step,
+    StoredLink, Terminal,
+};
+use super::tree::Tree;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 use crate::value::{ValueBlock, ValueCopy};
@@ -44,28 +47,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &'g Guard<'g>,
         mut pass: impl FnMut(&OnPath<'g, R>) -> bool,
     ) -> Result<Option<Found<'g, R>>, Restart> {
-        let root = self.root.read()?;
-        let mut parent = Parent::Root(root);
-        let mut link = root.get(Root::link)?;
+        let (mut parent, mut link) = self.root.read(guard)?;
         let mut depth = 0;
         loop {
-            if link.is_none() {
-                return Ok(None);
-            }
-            if let Some(terminal) = self.terminal_at(link, guard) {
+            if let Some(terminal) = link.terminal(self.base) {
                 let named = name.height == 0 && terminal.covers(&name.key);
                 return Ok(named.then_some(Found::Terminal(parent, terminal)));
             }
-            let inner = self.enter(link, &parent, guard)?;
-            self.charge_node(link, &name.key, depth);
+            let Some(inner) = link.inner() else {
+                return Ok(None);
+            };
+            let inner = self.enter(inner, &parent)?;
+            self.charge_node(inner.link(), &name.key, depth);
             let Step::Goes {
                 depth: branch,
                 at,
                 child,
                 ..
-            } = inner
-                .node
-                .get(|body| body.step(link.kind(), &name.key, depth))?
+            } = inner.step(&name.key, depth)?
             else {
                 return Ok(None);
             };
@@ -102,12 +101,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             Found::Terminal(_, terminal) => {
                 terminal.bytes() + self.block_of(terminal).map_or(0, ValueBlock::slot)
             }
-            Found::Inner(_, inner) => inner.link.kind().bytes::<R>(),
+            Found::Inner(_, inner) => inner.kind().bytes::<R>(),
         }))
     }
 
     /// Why a node below this parent stays where it is, if it does.
-    fn stays(&self, parent: &Parent<'_, R>, link: Link, goal: Goal<'_>) -> Option<Move> {
+    fn stays(&self, parent: &Parent<'_, R>, link: StoredLink, goal: Goal<'_>) -> Option<Move> {
         if goal.has(self.store.arenas(), link.address(self.base)) {
             return Some(Move::AlreadyThere);
         }
@@ -122,16 +121,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let link = Link::to_leaf(self.base, leaf.address());
+        let terminal = Terminal::Leaf(leaf);
+        let link = *terminal.link(self.base);
         let value = leaf.value();
         if let Some(stays) = self.stays(&parent, link, goal) {
-            let block = self.block_of(Terminal::Leaf(leaf));
+            let block = self.block_of(terminal);
             let elsewhere = |it: &ValueBlock| goal.avoids(it.address());
             if stays != Move::AlreadyThere || !block.as_ref().is_some_and(elsewhere) {
                 return Ok(stays);
             }
         }
-        let Ok(fresh) = self.fresh_in(goal.tier, link, leaf.bytes()) else {
+        let Ok(slot) = self.store.allocate_in(goal.tier, leaf.bytes()) else {
             return Ok(Move::Full);
         };
         let block = match self.in_blocks {
@@ -146,18 +146,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if self.in_blocks && leaf.value() != value {
             return Err(Restart);
         }
-        let copy = self.copy_leaf(leaf, leaf.value(), fresh.link, guard);
-        // The placement is told before anything changes: it may panic.
-        let placement = &self.store.placement;
-        placement.leaf_moved(
-            self.leaf_ref(Terminal::Leaf(leaf)),
-            self.leaf_ref(Terminal::Leaf(copy)),
-        );
-        if let Some(block) = block {
-            self.store.reclaim_value(value, guard);
-            copy.set_first(block.make(guard));
-        }
-        self.replace(held, LockedTerminal::Leaf(locked), fresh, guard);
+        self.charge_copy(terminal, &slot);
+        let heat = leaf.heat().load(Relaxed);
+        let copy = FreshLeaf::new(slot, self.base, leaf.key(), heat);
+        self.tell_moved(terminal, &copy);
+        let value = match block {
+            None => leaf.value(),
+            Some(block) => {
+                self.store.reclaim_value(value, guard);
+                block.make(guard)
+            }
+        };
+        let locked = LockedTerminal::Leaf(locked);
+        self.replace(held, locked, copy.with(value), guard);
         let from = self.tier_of(link);
         self.store.count_move(from, goal.tier, leaf.bytes());
         Ok(Move::Moved(1))
@@ -171,55 +172,57 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let link = self.link_to(terminal);
+        let link = *terminal.link(self.base);
         if let Some(stays) = self.stays(&parent, link, goal) {
             return Ok(stays);
         }
-        let Ok(fresh) = self.fresh_in(goal.tier, link, terminal.bytes()) else {
+        let Ok(slot) = self.store.allocate_in(goal.tier, terminal.bytes()) else {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
         let mut old = terminal.lock()?;
-        self.memory()
-            .charge_access(terminal.address(), terminal.bytes());
-        self.memory()
-            .charge_access(fresh.link.address(self.base), terminal.bytes());
-        let copy = self.copy_shared(&old, fresh.link, guard);
+        self.charge_copy(terminal, &slot);
+        let copy = self.copy_shared(&old, slot);
         if seeded::has(Bug::CopiedBeforeLocked) {
             drop(old);
             std::thread::yield_now();
             old = terminal.lock()?;
         }
-        let placement = &self.store.placement;
-        placement.leaf_moved(self.leaf_ref(terminal), self.leaf_ref(copy.terminal()));
-        drop(copy);
-        self.replace(held, old, fresh, guard);
+        self.tell_moved(terminal, &copy);
+        self.replace(held, old, copy, guard);
         let from = self.tier_of(link);
         self.store.count_move(from, goal.tier, terminal.bytes());
         Ok(Move::Moved(1))
     }
 
     /// Copies a pack or a dense leaf into a slot of its own size.
-    fn copy_shared<'g>(
-        &self,
-        old: &LockedTerminal<'_>,
-        to: Link,
-        guard: &'g Guard<'g>,
-    ) -> LockedTerminal<'g> {
-        let heat = old.terminal().heat().load(Relaxed);
+    fn copy_shared<'t>(&self, old: &LockedTerminal<'_>, slot: Slot<'t>) -> Fresh<'t> {
+        let (base, heat) = (self.base, old.terminal().heat().load(Relaxed));
         match old {
             LockedTerminal::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
             LockedTerminal::Pack(old) => {
                 let (depth, records) = (old.records().depth(), old.records().all());
-                LockedTerminal::Pack(to.claim_pack(self.base, depth, &records, heat, guard))
+                Fresh::pack(slot, base, depth, &records, heat)
             }
             LockedTerminal::DenseLeaf(old) => {
                 let (dense, records) = (old.dense(), old.records());
-                let copy = to.claim_dense(self.base, dense.least(), dense.room(), heat, guard);
-                copy.take_over(records);
-                LockedTerminal::DenseLeaf(copy)
+                Fresh::dense(slot, base, dense.least(), dense.room(), heat, |copy| {
+                    copy.take_over(records);
+                })
             }
         }
+    }
+
+    /// Tells the memory that a terminal node is copied.
+    fn charge_copy(&self, old: Terminal<'_>, to: &Slot<'_>) {
+        self.memory().charge_access(old.address(), old.bytes());
+        self.memory().charge_access(to.address(), old.bytes());
+    }
+
+    /// Tells the placement that a leaf moves, before anything changes: it may panic.
+    fn tell_moved(&self, old: Terminal<'_>, copy: &Fresh<'_>) {
+        let (old, new) = (self.leaf_ref(old), self.leaf_ref(copy.terminal(self.base)));
+        self.store.placement.leaf_moved(old, new);
     }
 
     /// What covers a key, if anything does.
@@ -231,54 +234,31 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Writes a locked leaf's key and a value into a slot of its own size.
-    fn copy_leaf<'g>(
-        &'g self,
-        leaf: Leaf<'_>,
-        value: u64,
-        to: Link,
-        guard: &'g Guard<'g>,
-    ) -> Leaf<'g> {
-        let address = to.address(self.base);
-        self.memory().charge_access(leaf.address(), leaf.bytes());
-        self.memory().charge_access(address, leaf.bytes());
-        let heat = leaf.heat().load(Relaxed);
-        to.claim_leaf(self.base, leaf.key(), value, heat);
-        self.leaf_at(to, guard)
-    }
-
     fn move_inner(
         &self,
         parent: Parent<'_, R>,
-        Inner { link, node }: Inner<'_, R>,
+        inner: Inner<'_, R>,
         goal: Goal<'_>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
+        let link = **inner.link();
         if let Some(stays) = self.stays(&parent, link, goal) {
             return Ok(stays);
         }
         let (from, to) = (self.tier_of(link), goal.tier);
-        if to > from && node.get(|body| self.has_fast_child(body))? {
+        if to > from && inner.get(|body| self.has_fast_child(body))? {
             return Ok(Move::Blocked);
         }
-        let bytes = link.kind().bytes::<R>();
-        let Ok(fresh) = self.fresh_in(goal.tier, link, bytes) else {
+        let bytes = inner.kind().bytes::<R>();
+        let Ok(slot) = self.store.allocate_in(goal.tier, bytes) else {
             return Ok(Move::Full);
         };
         let held = parent.upgrade()?;
-        let old = node.upgrade()?;
+        let old = inner.upgrade()?;
         self.memory().charge_access(link.address(self.base), bytes);
-        self.memory()
-            .charge_access(fresh.link.address(self.base), bytes);
-        let copy = fresh.link.claim::<R>(self.base, guard);
-        copy.copy_from(&old);
-        drop(copy);
-        let there = fresh.link;
-        fresh.keep();
-        held.set(there);
-        drop(held);
-        old.retire();
-        self.reclaim_inner(link, guard);
+        self.memory().charge_access(slot.address(), bytes);
+        let copy = FreshInner::copy_of(slot, self.base, old, guard);
+        held.replace_inner(copy).reclaim(&self.store, guard);
         self.store.count_move(from, to, bytes);
         Ok(Move::Moved(1))
     }
@@ -310,12 +290,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn on_path(
         &self,
         name: &NodeKey,
-        wanted: impl Fn(Link) -> bool,
+        wanted: impl Fn(StoredLink) -> bool,
         guard: &Guard,
     ) -> Result<Result<Vec<NodeKey>, Stale>, Restart> {
         let mut nodes = Vec::new();
         let found = self.follow(name, guard, |here| {
-            if wanted(here.inner.link) {
+            if wanted(**here.inner.link()) {
                 nodes.push(branching(&name.key[..here.branch]));
             }
             true
@@ -323,7 +303,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(match found {
             None => Err(Stale),
             Some(Found::Terminal(_, terminal)) => {
-                if wanted(self.link_to(terminal)) {
+                if wanted(*terminal.link(self.base)) {
                     nodes.push(name.clone());
                 }
                 Ok(nodes)
@@ -336,7 +316,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// same tier. Returns how many nodes moved.
     pub fn renew(&self, leaf: &NodeKey, goal: Goal<'_>) -> usize {
         let guard = self.store.pin();
-        let sparse = |link: Link| goal.avoids(link.address(self.base));
+        let sparse = |link: StoredLink| goal.avoids(link.address(self.base));
         let Ok(mut nodes) = self.retry(|| self.on_path(leaf, sparse, &guard)) else {
             return 0;
         };
@@ -377,34 +357,22 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let Some(Found::Inner(_, inner)) = self.follow(name, guard, |_| true)? else {
             return Ok(Vec::new());
         };
-        let mut links = Vec::new();
-        inner.node.get(|body| {
-            body.each(AT_END, |_, link| {
-                if self.is_fast(link) {
-                    links.push(link);
-                }
-                true
-            });
-        })?;
+        let links = inner.children(|link| self.is_fast(link))?;
         let names = links.into_iter().map(|link| {
-            if let Some(terminal) = self.terminal_at(link, guard) {
+            if let Some(terminal) = link.terminal(self.base) {
                 return Ok(NodeKey::leaf((&*terminal.key()).into()));
             }
-            let child = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
-            self.name_of(child, name.key.len() + 1, guard)
+            let child = link.inner().ok_or(Restart)?;
+            let child = self.enter(child, &Parent::Node(inner, AT_END))?;
+            self.name_of(child, name.key.len() + 1)
         });
         names.collect()
     }
 
     /// The name of an inner node whose prefix begins at `depth`.
-    pub fn name_of(
-        &self,
-        inner: Inner<'_, R>,
-        depth: usize,
-        guard: &Guard,
-    ) -> Result<NodeKey, Restart> {
-        let branch = depth + inner.node.get(|body| body.prefix_len())?;
-        let path = self.key_below(inner, guard)?;
+    pub fn name_of(&self, inner: Inner<'_, R>, depth: usize) -> Result<NodeKey, Restart> {
+        let branch = depth + inner.get(|body| body.prefix_len())?;
+        let path = self.key_below(inner)?;
         Ok(branching(&path[..branch]))
     }
 
@@ -414,34 +382,25 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut draw: u64,
         guard: &Guard,
     ) -> Result<Option<NodeKey>, Restart> {
-        let root = self.root.read()?;
-        let mut parent = Parent::Root(root);
-        let mut link = root.get(Root::link)?;
+        let (mut parent, link) = self.root.read(guard)?;
         let (mut depth, mut lowest) = (0, None);
-        if link.is_none() || link.is_terminal() || !self.is_fast(link) {
+        let is_fast = |link: StoredLink| self.is_fast(link);
+        let Some(mut link) = link.inner().filter(|link| is_fast(***link)) else {
             return Ok(None);
-        }
+        };
         loop {
-            let inner = self.enter(link, &parent, guard)?;
-            let mut below = Vec::new();
-            let len = inner.node.get(|body| {
-                below.clear();
-                body.each(AT_END, |_, child| {
-                    if !child.is_terminal() && self.is_fast(child) {
-                        below.push(child);
-                    }
-                    true
-                });
-                body.prefix_len()
-            })?;
-            if below.is_empty() {
+            let inner = self.enter(link, &parent)?;
+            let below = inner.children(|child| !child.is_terminal() && is_fast(child))?;
+            let len = inner.get(|body| body.prefix_len())?;
+            let count = below.len() as u64;
+            let drawn = below.get(draw.checked_rem(count).unwrap_or(0) as usize);
+            let Some(child) = drawn.and_then(|link| link.inner()) else {
                 return match lowest {
-                    Some(depth) => self.name_of(inner, depth, guard).map(Some),
+                    Some(depth) => self.name_of(inner, depth).map(Some),
                     None => Ok(None),
                 };
-            }
-            let count = below.len() as u64;
-            link = below[(draw % count) as usize];
+            };
+            link = child;
             draw /= count;
             parent = Parent::Node(inner, AT_END);
             depth += len + 1;

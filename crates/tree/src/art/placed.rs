@@ -7,7 +7,7 @@ use timberline_placement::{
 };
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
-use super::node::{DENSE_HEAD, DenseLeaf, Leaf, Link, Pack, Reach, leaf_bytes};
+use super::node::{DENSE_HEAD, DenseLeaf, Guess, Leaf, Link, Pack, Reach, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
@@ -43,7 +43,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
             let mut shown = None;
             for &link in &ring[..walked] {
-                let Some(found) = self.terminal_at(link, &guard) else {
+                let Some(found) = link.terminal(self.base) else {
                     continue;
                 };
                 // One that moved is shown where it is now; one that was removed, not at all.
@@ -118,11 +118,7 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
     }
 
     fn fence_at(&self, address: usize) -> Option<KeyBytes> {
-        let arenas = self.store.arenas();
-        if !arenas.range().contains(&address) {
-            return None;
-        }
-        let look = arenas.look(address);
+        let guess = Guess::at(self.store.arenas(), address)?;
         // What is read may be anything, until what covers this key turns out to lie there.
         let guard = self.store.pin();
         let lies_there = |key: &[u8]| {
@@ -130,10 +126,10 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
             (terminal.address() == address).then(|| KeyBytes::from(&*terminal.key()))
         };
         let mut key = Vec::new();
-        let leaf = Leaf::probe(address, look.end, &mut key);
+        let leaf = Leaf::probe(&guess, &mut key);
         let name = leaf.then(|| lies_there(&key)).flatten();
-        name.or_else(|| lies_there(&DenseLeaf::probe(address, look.end)?))
-            .or_else(|| lies_there(&Pack::probe(address, look.end)?.to_be_bytes()))
+        name.or_else(|| lies_there(&DenseLeaf::probe(&guess)?))
+            .or_else(|| lies_there(&Pack::probe(&guess)?.to_be_bytes()))
     }
 }
 

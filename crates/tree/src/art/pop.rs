@@ -10,8 +10,8 @@ use timberline_sync::Restart;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
-use super::node::{AT_END, PackedRecords, Position, Reach, Records};
-use super::tree::{Parent, Tree};
+use super::node::{AT_END, PackedRecords, Parent, Position, Reach, Records};
+use super::tree::Tree;
 use super::way::Start;
 use crate::clear;
 use crate::range::Way;
@@ -52,7 +52,7 @@ impl<'g, R: Reach> Ends<'g, R> {
         };
         if let Parent::Node(inner, at) = parent {
             let mut first = AT_END;
-            inner.node.get(|body| {
+            inner.get(|body| {
                 let show = |at: Position, _| {
                     first = at;
                     false

@@ -13,14 +13,15 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{
-    AT_END, DENSE_DEPTH, DenseLeaf, Link, LockedTerminal, PACKED, Pack, PackedRecords, Position,
-    Reach, Step, Terminal, number,
+    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, Inner, LockedTerminal, PACK_BYTES,
+    PACKED, Pack, PackedRecords, Parent, Position, Reach, Retired, Step, Terminal, number,
 };
 use super::pop::Ends;
-use super::tree::{Inner, Parent, Root, Tree};
+use super::tree::Tree;
 use crate::value::Loan;
 
 /// The location of a record: the node that holds it and no other, with its parent and grandparent.
+#[derive(Clone, Copy)]
 struct Location<'k, 'g, R> {
     key: &'k [u8],
     above: Parent<'g, R>,
@@ -79,45 +80,36 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ends: &mut Ends<'g, R>,
         guard: &'g Guard<'g>,
     ) -> Result<Option<u64>, Restart> {
-        let root = self.root.read()?;
-        let mut parent = Parent::Root(root);
+        let (mut parent, mut link) = self.root.read(guard)?;
         ends.pass(parent)?;
-        let mut link = root.get(Root::link)?;
         let (mut depth, mut level) = (0, 0u8);
         loop {
-            if link.is_none() {
-                return Ok(None);
-            }
-            if let Some(terminal) = self.terminal_at(link, guard) {
+            if let Some(terminal) = link.terminal(self.base) {
                 // Only at the root; what hangs below a node is met from there.
                 let within = Hanging { parent, level };
                 if let Some(done) = self.remove_within(terminal, key, within, ends, guard)? {
                     return Ok(done);
                 }
-                let held = parent.upgrade()?;
-                let last = lock_last(terminal, key, ends)?;
-                ends.hold(1)?;
-                held.set(Link::NONE);
-                return Ok(Some(self.removed(last, guard)));
+                return self.unlink(parent, terminal, key, ends, guard).map(Some);
             }
-            let inner = self.enter(link, &parent, guard)?;
-            self.charge_node(link, key, depth);
+            let Some(inner) = link.inner() else {
+                return Ok(None);
+            };
+            let inner = self.enter(inner, &parent)?;
+            self.charge_node(inner.link(), key, depth);
             let Step::Goes {
                 depth: branch,
                 at,
                 child,
                 ..
-            } = inner.node.get(|body| body.step(link.kind(), key, depth))?
+            } = inner.step(key, depth)?
             else {
                 return Ok(None);
             };
             if !ends.pass(Parent::Node(inner, at))? {
                 return Ok(None);
             }
-            if let Some(terminal) = (!child.is_none())
-                .then(|| self.terminal_at(child, guard))
-                .flatten()
-            {
+            if let Some(terminal) = child.terminal(self.base) {
                 let within = Hanging {
                     parent: Parent::Node(inner, at),
                     level: level.saturating_add(1),
@@ -227,15 +219,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(());
         };
         let new = self.new_terminal(&parent, Terminal::Pack(pack), level);
-        let Ok(fresh) = self.fresh_leaf(new, &key.to_be_bytes()) else {
+        let Ok(fresh) = self.fresh_leaf(new, &key.to_be_bytes(), pack.heat().load(Relaxed)) else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
         let held = pack.upgrade(seen)?;
-        let leaf = self.leaf_at(fresh.link, guard);
-        leaf.set_first(value);
-        leaf.heat().store(pack.heat().load(Relaxed), Relaxed);
-        self.replace(parent, LockedTerminal::Pack(held), fresh, guard);
+        let leaf = fresh.with(value);
+        self.replace(parent, LockedTerminal::Pack(held), leaf, guard);
         Ok(())
     }
 
@@ -293,31 +283,28 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             dense.room().smaller(),
             self.new_terminal(&parent, Terminal::DenseLeaf(dense), level),
         );
-        let fresh = match room {
-            Some(room) => self.fresh_dense(new, room),
-            None => self.fresh_pack(new),
-        };
-        let Ok(fresh) = fresh else {
+        let Ok(slot) = self
+            .store
+            .allocate(new, room.map_or(PACK_BYTES, DenseCapacity::bytes))
+        else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
         let held = dense.upgrade(seen)?;
         let (least, heat) = (dense.least(), dense.heat().load(Relaxed));
-        match room {
-            Some(room) => {
-                let smaller = fresh.link.claim_dense(self.base, least, room, heat, guard);
+        let new = match room {
+            Some(room) => Fresh::dense(slot, self.base, least, room, heat, |smaller| {
                 smaller.take_over(held.records());
-            }
+            }),
             None => {
                 let mut few = Vec::with_capacity(PACKED);
                 let first = number(least);
                 held.records()
                     .each(|at, value| few.push((first + u64::from(at), value)));
-                let link = fresh.link;
-                drop(link.claim_pack(self.base, DENSE_DEPTH, &few, heat, guard));
+                Fresh::pack(slot, self.base, DENSE_DEPTH, &few, heat)
             }
-        }
-        self.replace(parent, LockedTerminal::DenseLeaf(held), fresh, guard);
+        };
+        self.replace(parent, LockedTerminal::DenseLeaf(held), new, guard);
         Ok(())
     }
 
@@ -328,45 +315,52 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ends: &Ends<'_, R>,
         guard: &Guard,
     ) -> Result<u64, Restart> {
-        let left = location
-            .inner
-            .node
-            .get(|body| body.count())?
-            .saturating_sub(1);
+        let Location {
+            key,
+            above,
+            inner,
+            at,
+            branch,
+            level,
+            terminal,
+        } = location;
+        let left = inner.get(|body| body.count())?.saturating_sub(1);
         if left == 1 {
             return self.collapse(location, ends, guard);
         }
-        if let Some(kind) = location.inner.link.kind().shrunk(left) {
-            let new = self.in_place_of(location.inner.link, 1, &location.above, location.level);
-            if let Ok(smaller) = self.fresh_inner(new, kind) {
-                let above = location.above.upgrade()?;
-                let old = location.inner.node.upgrade()?;
-                let last = lock_last(location.terminal, location.key, ends)?;
-                ends.hold(2)?;
-                let path = &location.key[..location.branch];
-                let body = smaller.link.claim::<R>(self.base, guard);
-                body.reset(kind, &path[location.branch - old.prefix_len()..]);
-                old.each(AT_END, |at, link| {
-                    if at != location.at {
-                        body.insert(at, link);
-                    }
-                    true
-                });
-                self.check_boundary(smaller.link, &body, path);
-                drop(body);
-                above.set(smaller.keep());
-                drop(above);
-                old.retire();
-                self.reclaim_inner(location.inner.link, guard);
-                return Ok(self.removed(last, guard));
-            }
+        if let Some(kind) = inner.kind().shrunk(left)
+            && let Ok(slot) = self.slot_for_inner(kind, **inner.link(), &above, level)
+        {
+            let above = above.upgrade()?;
+            let old = inner.upgrade()?;
+            let (last, value) = lock_last(terminal, key, ends)?;
+            ends.hold(2)?;
+            let path = &key[..branch];
+            let prefix = &path[branch - old.prefix_len()..];
+            let mut smaller = FreshInner::new(slot, self.base, kind, prefix, guard);
+            smaller.take_over(old, Some(at));
+            self.check_boundary(&smaller, smaller.tier(), path);
+            let [old, last] = above.replace_without(at, last, smaller, self.base);
+            old.reclaim(&self.store, guard);
+            return Ok(self.removed(terminal, value, last, guard));
         }
-        let held = location.inner.node.upgrade()?;
-        let last = lock_last(location.terminal, location.key, ends)?;
+        self.unlink(Parent::Node(inner, at), terminal, key, ends, guard)
+    }
+
+    /// Takes what holds a record, and no other, from where it hangs.
+    fn unlink(
+        &self,
+        parent: Parent<'_, R>,
+        terminal: Terminal<'_>,
+        key: &[u8],
+        ends: &Ends<'_, R>,
+        guard: &Guard,
+    ) -> Result<u64, Restart> {
+        let held = parent.upgrade()?;
+        let (last, value) = lock_last(terminal, key, ends)?;
         ends.hold(1)?;
-        held.remove(location.at);
-        drop(held);
-        Ok(self.removed(last, guard))
+        let last = held.unlink(last, self.base);
+        Ok(self.removed(terminal, value, last, guard))
     }
 
     /// Takes one of two entries from a node, and puts the other in the node's place.
@@ -377,20 +371,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &Guard,
     ) -> Result<u64, Restart> {
         let above = location.above.upgrade()?;
-        let old = location.inner.node.upgrade()?;
-        let mut other = (AT_END, Link::NONE);
-        old.each(AT_END, |at, link| {
-            if at != location.at {
-                other = (at, link);
-            }
-            at == location.at
-        });
-        let (at, link) = other;
-        let last = lock_last(location.terminal, location.key, ends)?;
+        let old = location.inner.upgrade()?;
+        let (at, other) = old.other(location.at);
+        let (last, value) = lock_last(location.terminal, location.key, ends)?;
         ends.hold(2)?;
-        if !link.is_terminal() {
+        if let Some(below) = other.inner() {
             // The thread that holds it waits for nothing that is locked here.
-            let below = link.node::<R>(self.base, guard).lock()?;
+            let below = below.lock(self.base)?;
             let own = &location.key[location.branch - old.prefix_len()..location.branch];
             let byte = at.saturating_sub(1) as u8;
             let (prefix, _) = below.prefix();
@@ -402,21 +389,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 .chain(prefix.iter().copied());
             below.set_prefix(len, bytes);
         }
-        above.set(link);
-        drop(above);
-        old.retire();
-        self.reclaim_inner(location.inner.link, guard);
-        Ok(self.removed(last, guard))
+        let [old, last] = above.collapse(old, location.at, last, self.base);
+        old.reclaim(&self.store, guard);
+        Ok(self.removed(location.terminal, value, last, guard))
     }
 
-    /// What held a record, and no other, is unlinked: retires it. Returns the value, which is there
-    /// as long as the thread stays pinned.
-    fn removed(&self, (locked, value): (LockedTerminal<'_>, u64), guard: &Guard) -> u64 {
-        let terminal = locked.terminal();
-        locked.retire();
+    /// What held a record, and no other, is unlinked. Returns the value, which is there as long as
+    /// the thread stays pinned.
+    fn removed(&self, terminal: Terminal<'_>, value: u64, last: Retired, guard: &Guard) -> u64 {
         self.store.count(-1);
         self.store.count_leaves(-1);
-        self.reclaim_terminal(terminal, guard);
+        last.reclaim(&self.store, guard);
         if self.in_blocks {
             self.store.reclaim_value(value, guard);
         }

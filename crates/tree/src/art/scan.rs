@@ -84,8 +84,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             while passed < show {
                 let link = ring[passed % ring.len()];
                 passed += 1;
-                if link.is_leaf() {
-                    let leaf = self.leaf_at(link, &guard);
+                if let Some(leaf) = link.leaf(self.base) {
                     seen += 1;
                     self.visit_leaf(leaf);
                     last = Some(TerminalKey::Lent(leaf.key()));
@@ -97,8 +96,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     continue;
                 }
                 let (from, left) = (walker.from(passed - 1), limit - seen);
-                let (shown, flow) = if link.is_pack() {
-                    let pack = self.pack_at(link, &guard);
+                let (shown, flow) = if let Some(pack) = link.pack(self.base) {
                     let held = pack.last();
                     let end = match way {
                         Way::Forward => held.last(),
@@ -112,11 +110,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     }
                     self.note(Terminal::Pack(pack), Access::Reuse, &guard);
                     self.show_pack(pack, &held, way, from, left, &mut visit)
-                } else {
-                    let dense = self.dense_at(link, &guard);
+                } else if let Some(dense) = link.dense(self.base) {
                     last = Some(way.last_of(Terminal::DenseLeaf(dense)));
                     self.note(Terminal::DenseLeaf(dense), Access::Reuse, &guard);
                     self.show_dense(dense, way, from, left, &mut visit)
+                } else {
+                    continue;
                 };
                 seen += shown;
                 if flow.is_break() || seen == limit {

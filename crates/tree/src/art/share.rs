@@ -5,18 +5,19 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_placement::{Access, NewNode};
+use timberline_placement::Access;
 use timberline_sync::Snapshot;
 use timberline_sync::epoch::Guard;
-use timberline_tier::Memory;
+use timberline_tier::{Memory, Slot};
 
-use super::fresh::{Fresh, leaf_below};
+use super::fresh::leaf_below;
 use super::insert::{Insert, Put, Site};
 use super::node::{
-    DENSE_DEPTH, DenseCapacity, DenseLeaf, Held, Kind, Leaf, LockedTerminal, PACKED, Pack,
-    PackedRecords, Position, Reach, Record, Records, Terminal, number,
+    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Held, Kind, Leaf, Link,
+    Linkable, LockedParent, LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Position,
+    Reach, Record, Records, Terminal, leaf_bytes, number,
 };
-use super::tree::{LockedParent, Parent, Tree, common};
+use super::tree::{Tree, common};
 use crate::value::Change;
 
 /// A pack that can't take a new record, as of a version.
@@ -43,7 +44,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             level,
             guard,
         } = site;
-        let fresh = self.fresh_pack(self.new_terminal(&parent, Terminal::Leaf(leaf), level))?;
+        let new = self.new_terminal(&parent, Terminal::Leaf(leaf), level);
+        let slot = self.store.allocate(new, PACK_BYTES)?;
         let parent = parent.upgrade()?;
         let locked = leaf.lock()?;
         let mut records = [
@@ -52,9 +54,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ];
         records.sort_unstable();
         let heat = leaf.heat().load(Relaxed);
-        let link = fresh.link;
-        drop(link.claim_pack(self.base, depth, &records, heat, guard));
-        self.swap(parent, LockedTerminal::Leaf(locked), fresh, guard);
+        let new = Fresh::pack(slot, self.base, depth, &records, heat);
+        self.swap(parent, LockedTerminal::Leaf(locked), new, guard);
         Ok(None)
     }
 
@@ -106,7 +107,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         old: Full<'_>,
     ) -> Put {
         let terminal = Terminal::Pack(old.pack);
-        let fresh = self.fresh_pack(self.new_terminal(&parent, terminal, level))?;
+        let new = self.new_terminal(&parent, terminal, level);
+        let slot = self.store.allocate(new, PACK_BYTES)?;
         let parent = parent.upgrade()?;
         let locked = old.pack.upgrade(old.seen)?;
         let new = (number(insert.key), insert.made());
@@ -114,9 +116,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         records[1..=old.held.len()].copy_from_slice(&old.held);
         let records = &mut records[..=old.held.len()];
         records.sort_unstable();
-        let (link, heat) = (fresh.link, old.pack.heat().load(Relaxed));
-        drop(link.claim_pack(self.base, depth, records, heat, guard));
-        self.swap(parent, LockedTerminal::Pack(locked), fresh, guard);
+        let heat = old.pack.heat().load(Relaxed);
+        let new = Fresh::pack(slot, self.base, depth, records, heat);
+        self.swap(parent, LockedTerminal::Pack(locked), new, guard);
         Ok(None)
     }
 
@@ -145,61 +147,51 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
         let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
         let kind = Kind::of(groups().count());
-        let old = self.link_to(Terminal::Pack(full.pack));
-        let new = self.in_place_of(old, 1, &parent, level);
-        let inner = self.fresh_inner(new, kind)?;
-        let below = self.tier_of(inner.link);
+        let old = Terminal::Pack(full.pack).link(self.base);
+        let slot = self.slot_for_inner(kind, *old, &parent, level)?;
         let level = level.saturating_add(1);
-        let new = leaf_below(below, level);
-        let mut terminals = [const { None }; PACKED + 1];
-        for (terminal, group) in terminals.iter_mut().zip(groups()) {
-            *terminal = Some(match group {
-                [(key, _)] => self.fresh_leaf(new, &key.to_be_bytes())?,
-                _ => self.fresh_pack(new)?,
-            });
+        let new = leaf_below(slot.tier(), level);
+        let mut slots = [const { None }; PACKED + 1];
+        for (slot, group) in slots.iter_mut().zip(groups()) {
+            let bytes = match group {
+                [_] => leaf_bytes(DENSE_DEPTH + 1),
+                _ => PACK_BYTES,
+            };
+            *slot = Some(self.store.allocate(new, bytes)?);
         }
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
+        let prefix = &insert.key[depth..branch];
+        let inner = FreshInner::new(slot, self.base, kind, prefix, guard);
+        let tiers = slots.iter().flatten().map(Slot::tier);
+        let beside = tiers.min().unwrap_or(inner.tier());
+        // Code of others, which may panic, runs before anything changes.
+        self.check_boundary(&inner, beside, &insert.key[..branch]);
         let value = insert.made();
-        let body = inner.link.claim::<R>(self.base, guard);
-        body.reset(kind, &insert.key[depth..branch]);
+        for record in records.iter_mut().filter(|(key, _)| *key == new_key) {
+            record.1 = value;
+        }
         let (heat, mut noted) = (full.pack.heat().load(Relaxed), None);
-        for (terminal, group) in terminals.iter().flatten().zip(groups()) {
-            let value_of = |&(key, old): &Record| if key == new_key { value } else { old };
-            let link = terminal.link;
-            match group {
-                [record] => {
-                    let leaf = self.leaf_at(link, guard);
-                    leaf.set_first(value_of(record));
-                    leaf.heat().store(heat, Relaxed);
+        let groups = records.chunk_by(|one, two| byte(one) == byte(two));
+        for (slot, group) in slots.into_iter().flatten().zip(groups) {
+            let new = match group {
+                &[(key, value)] => {
+                    FreshLeaf::new(slot, self.base, &key.to_be_bytes(), heat).with(value)
                 }
-                _ => {
-                    let mut held = [(0, 0); PACKED];
-                    for (to, record) in held.iter_mut().zip(group) {
-                        *to = (record.0, value_of(record));
-                    }
-                    let held = &held[..group.len()];
-                    drop(link.claim_pack(self.base, branch + 1, held, heat, guard));
-                }
-            }
-            body.insert(1 + Position::from(byte(&group[0])), link);
+                _ => Fresh::pack(slot, self.base, branch + 1, group, heat),
+            };
+            let link = inner.insert(1 + Position::from(byte(&group[0])), new);
             if group.iter().any(|&(key, _)| key == new_key) {
-                noted = self.terminal_at(link, guard);
+                noted = Some(link);
             }
         }
-        self.check_boundary(inner.link, &body, &insert.key[..branch]);
-        let count = body.count() as i64;
-        drop(body);
-        terminals
-            .into_iter()
-            .flatten()
-            .for_each(|terminal| _ = terminal.keep());
+        let count = inner.count() as i64;
         self.replace(parent, LockedTerminal::Pack(locked), inner, guard);
         self.store.count(1);
         self.store.count_leaves(count - 1);
         self.reaches(level);
-        if let Some(terminal) = noted {
-            self.note(terminal, Access::Insert, guard);
+        if let Some(link) = noted {
+            self.note_at(link, Access::Insert, guard);
         }
         Ok(None)
     }
@@ -216,24 +208,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }: Site<'_, R>,
         full: Full<'_>,
     ) -> Put {
-        let old = Terminal::Pack(full.pack);
-        let fresh =
-            self.fresh_dense(self.new_terminal(&parent, old, level), DenseCapacity::LEAST)?;
+        let (old, room) = (Terminal::Pack(full.pack), DenseCapacity::LEAST);
+        let new = self.new_terminal(&parent, old, level);
+        let slot = self.store.allocate(new, room.bytes())?;
         let parent = parent.upgrade()?;
         let locked = full.pack.upgrade(full.seen)?;
         let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
-        let dense = fresh.link.claim_dense(
-            self.base,
-            &key.to_be_bytes(),
-            DenseCapacity::LEAST,
-            heat,
-            guard,
-        );
-        for &(key, value) in full.held.iter().chain([&(key, insert.made())]) {
-            dense.set(key as u8, value);
-        }
-        drop(dense);
-        self.swap(parent, LockedTerminal::Pack(locked), fresh, guard);
+        let new = (key, insert.made());
+        let dense = Fresh::dense(slot, self.base, &key.to_be_bytes(), room, heat, |dense| {
+            for &(key, value) in full.held.iter().chain([&new]) {
+                dense.set(key as u8, value);
+            }
+        });
+        self.swap(parent, LockedTerminal::Pack(locked), dense, guard);
         Ok(None)
     }
 
@@ -251,31 +238,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         at: u8,
     ) -> Put {
         let room = dense.room().larger();
-        let fresh = self.fresh_dense(
-            self.new_terminal(&parent, Terminal::DenseLeaf(dense), level),
-            room,
-        )?;
+        let new = self.new_terminal(&parent, Terminal::DenseLeaf(dense), level);
+        let slot = self.store.allocate(new, room.bytes())?;
         let parent = parent.upgrade()?;
         let locked = dense.upgrade(seen)?;
-        let heat = dense.heat().load(Relaxed);
-        let larger = fresh
-            .link
-            .claim_dense(self.base, dense.least(), room, heat, guard);
-        larger.take_over(locked.records());
-        larger.set(at, insert.made());
-        drop(larger);
-        self.swap(parent, LockedTerminal::DenseLeaf(locked), fresh, guard);
+        let (heat, value) = (dense.heat().load(Relaxed), insert.made());
+        let larger = Fresh::dense(slot, self.base, dense.least(), room, heat, |larger| {
+            larger.take_over(locked.records());
+            larger.set(at, value);
+        });
+        self.swap(parent, LockedTerminal::DenseLeaf(locked), larger, guard);
         Ok(None)
-    }
-
-    /// What a placement is told of a terminal node that takes the place of another.
-    pub(super) fn new_terminal(
-        &self,
-        parent: &Parent<'_, R>,
-        old: Terminal<'_>,
-        level: u8,
-    ) -> NewNode {
-        self.in_place_of(self.link_to(old), 0, parent, level)
     }
 
     /// Hangs a terminal node with one record more in the place of another.
@@ -283,29 +256,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         parent: LockedParent<'_, R>,
         old: LockedTerminal<'_>,
-        fresh: Fresh<'_, M, R>,
+        new: Fresh<'_>,
         guard: &Guard,
     ) {
-        let link = fresh.link;
-        self.replace(parent, old, fresh, guard);
+        let link = self.replace(parent, old, new, guard);
         self.store.count(1);
-        if let Some(terminal) = self.terminal_at(link, guard) {
-            self.note(terminal, Access::Insert, guard);
-        }
+        self.note_at(link, Access::Insert, guard);
     }
 
     /// Hangs a node in the place of a terminal node. Nothing here panics.
-    pub(super) fn replace(
+    pub(super) fn replace<'g>(
         &self,
-        parent: LockedParent<'_, R>,
+        parent: LockedParent<'g, R>,
         old: LockedTerminal<'_>,
-        fresh: Fresh<'_, M, R>,
+        new: impl Linkable,
         guard: &Guard,
-    ) {
-        parent.set(fresh.keep());
-        drop(parent);
-        let terminal = old.terminal();
-        old.retire();
-        self.reclaim_terminal(terminal, guard);
+    ) -> Link<'g> {
+        let (link, retired) = parent.replace(old, self.base, new);
+        retired.reclaim(&self.store, guard);
+        link
     }
 }

@@ -8,14 +8,14 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, slot_size};
 
-use super::node::{AT_END, LAST, Link, Position, Reach};
-use super::tree::{Root, Tree};
+use super::node::{AT_END, InnerLink, LAST, Link, Position, Reach};
+use super::tree::Tree;
 use crate::value::ValueBlock;
 use crate::{LevelFill, Stats};
 
 /// An inner node that is being looked through.
-struct Open {
-    link: Link,
+struct Open<'g> {
+    link: InnerLink<'g>,
     /// Where it hangs in its parent.
     at: Position,
     /// Where to go on.
@@ -40,32 +40,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let guard = self.store.pin();
         let mut path = Vec::new();
-        let top = self.top();
+        let top = self.top(&guard);
         if !top.is_none() {
-            self.tally(top, AT_END, true, &mut path, &mut stats, &guard);
+            self.tally(top, AT_END, true, &mut path, &mut stats);
         }
         while let Some(open) = path.last() {
-            let Ok(node) = open.link.node::<R>(self.base, &guard).read() else {
+            let Ok(node) = open.link.read(self.base) else {
                 self.reopen(&mut path, &guard);
                 continue;
             };
-            let mut found = None;
-            let looked = node.get(|body| {
-                found = None;
-                body.each(open.next, |at, link| {
-                    found = Some((at, link));
-                    false
-                });
-            });
-            match (looked, found) {
-                (Err(Restart), _) => {}
-                (Ok(()), None) => drop(path.pop()),
-                (Ok(()), Some((at, link))) => {
-                    let below_fast = self.is_fast(open.link);
+            match node.next(open.next) {
+                Err(Restart) => {}
+                Ok(None) => drop(path.pop()),
+                Ok(Some((at, link))) => {
+                    let below_fast = self.is_fast(**open.link);
                     if let Some(open) = path.last_mut() {
                         open.next = at + 1;
                     }
-                    self.tally(link, at, below_fast, &mut path, &mut stats, &guard);
+                    self.tally(link, at, below_fast, &mut path, &mut stats);
                 }
             }
         }
@@ -74,31 +66,30 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         stats
     }
 
-    fn top(&self) -> Link {
-        self.retry(|| self.root.read()?.get(Root::link))
+    fn top<'g>(&'g self, guard: &'g Guard) -> Link<'g> {
+        self.retry(|| self.root.read::<R>(guard)).1
     }
 
     /// Counts a node, and opens it if there may be others below.
-    fn tally(
+    fn tally<'g>(
         &self,
-        link: Link,
+        link: Link<'g>,
         at: Position,
         below_fast: bool,
-        path: &mut Vec<Open>,
+        path: &mut Vec<Open<'g>>,
         stats: &mut Stats,
-        guard: &Guard,
     ) {
-        let (level, is_fast) = (path.len(), self.is_fast(link));
+        let (level, is_fast) = (path.len(), self.is_fast(*link));
         if stats.levels.len() == level {
             stats.levels.push(LevelFill::default());
         }
         stats.levels[level].add(is_fast);
         stats.above_boundary += usize::from(is_fast && !below_fast);
-        if let Some(terminal) = self.terminal_at(link, guard) {
+        if let Some(terminal) = link.terminal(self.base) {
             stats.leaves.add(is_fast);
             let beside = self.block_of(terminal).map_or(0, ValueBlock::slot);
             stats.bytes_in_nodes += slot_size(terminal.bytes()) + beside;
-        } else {
+        } else if let Some(link) = link.inner() {
             stats.bytes_in_nodes += slot_size(link.kind().bytes::<R>());
             let next = AT_END;
             path.push(Open { link, at, next });
@@ -107,21 +98,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Finds the nodes of a path again, from the top on. What is no inner node any more is closed,
     /// with all below.
-    fn reopen(&self, path: &mut Vec<Open>, guard: &Guard) {
-        let mut link = self.top();
+    fn reopen<'g>(&'g self, path: &mut Vec<Open<'g>>, guard: &'g Guard) {
+        let mut link = self.top(guard);
         for level in 0..path.len() {
-            if link.is_none() || link.is_terminal() {
+            let Some(inner) = link.inner() else {
                 return path.truncate(level);
-            }
-            path[level].link = link;
+            };
+            path[level].link = inner;
             if let Some(below) = path.get(level + 1) {
-                let at = below.at;
-                let child = || {
-                    let node = link.node::<R>(self.base, guard).read()?;
-                    node.get(|body| body.get(link.kind(), at))
-                };
+                let child = inner.read(self.base).and_then(|node| node.child(below.at));
                 // Retired again: the thread that opened it will see.
-                link = child().unwrap_or(path[level + 1].link);
+                link = child.unwrap_or(*below.link);
             }
         }
     }

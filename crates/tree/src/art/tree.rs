@@ -1,43 +1,25 @@
 //! The tree of byte strings: its parts, and what it tells a placement.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, LeafRef, NodeKey, Placement};
-use timberline_sync::epoch::{Domain, Guard, Pinned};
-use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+use timberline_sync::Restart;
+use timberline_sync::epoch::{Domain, Guard};
 use timberline_tier::{Memory, TierId};
 
 use super::node::{
-    AT_END, Base, Body, DENSE_DEPTH, DENSE_HEAD, DenseLeaf, Leaf, Link, PACK_BYTES, Pack, Position,
-    Reach, Terminal, TerminalKey, value_offset,
+    AT_END, Base, Body, DENSE_DEPTH, DENSE_HEAD, DenseLeaf, FreshInner, Inner, InnerLink, Leaf,
+    Link, PACK_BYTES, Pack, Parent, Reach, Root, StoredLink, Terminal, TerminalKey, value_offset,
 };
 use crate::store::{self, Store};
 use crate::value::ValueBlock;
 
-/// The link to the topmost node, guarded like a node: it is that node's parent.
-#[repr(align(128))]
-pub struct Root {
-    link: AtomicU64,
-}
-
-// Not generic, so a call from other crates if it is not said: one in each operation.
-impl Root {
-    #[inline(always)]
-    pub fn link(&self) -> Link {
-        Link::from_word(self.link.load(Relaxed))
-    }
-
-    pub fn set(&self, link: Link) {
-        self.link.store(link.to_word(), Relaxed);
-    }
-}
-
 /// A concurrent radix tree from byte strings to words. See [`Art`](super::Art), its map.
 pub struct Tree<M: Memory, R: Reach> {
     pub store: Store<M>,
-    pub root: Versioned<Root>,
-    pub base: Base,
+    pub root: Root,
+    pub base: Base<R>,
     /// Whether values are strings, in blocks of their own.
     pub in_blocks: bool,
     /// Whether records may be in packs and dense leaves: keys have eight bytes each, and values are
@@ -45,67 +27,6 @@ pub struct Tree<M: Memory, R: Reach> {
     pub shares: bool,
     /// The most inner nodes that were on a path so far.
     deepest: AtomicU8,
-    reach: std::marker::PhantomData<R>,
-}
-
-/// An inner node, as of one version.
-pub struct Inner<'g, R> {
-    pub link: Link,
-    pub node: Snapshot<'g, Body<R>>,
-}
-
-impl<R> Clone for Inner<'_, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for Inner<'_, R> {}
-
-/// Where a node hangs.
-pub enum Parent<'g, R> {
-    Root(Snapshot<'g, Root>),
-    Node(Inner<'g, R>, Position),
-}
-
-impl<R> Clone for Parent<'_, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for Parent<'_, R> {}
-
-/// A locked parent, to hang another node there.
-pub enum LockedParent<'g, R> {
-    Root(Exclusive<'g, Root>),
-    Node(Exclusive<'g, Body<R>>, Position),
-}
-
-impl<'g, R: Reach> Parent<'g, R> {
-    pub fn upgrade(self) -> Result<LockedParent<'g, R>, Restart> {
-        Ok(match self {
-            Parent::Root(root) => LockedParent::Root(root.upgrade()?),
-            Parent::Node(inner, at) => LockedParent::Node(inner.node.upgrade()?, at),
-        })
-    }
-
-    pub fn validate(&self) -> Result<(), Restart> {
-        match self {
-            Parent::Root(root) => root.validate(),
-            Parent::Node(inner, _) => inner.node.validate(),
-        }
-    }
-}
-
-impl<R: Reach> LockedParent<'_, R> {
-    /// Hangs another node there.
-    pub fn set(&self, link: Link) {
-        match self {
-            LockedParent::Root(root) => root.set(link),
-            LockedParent::Node(node, at) => node.replace(*at, link),
-        }
-    }
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -120,14 +41,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let base = Base::of(memory.arenas());
         Tree {
             store: Store::new(memory, placement, domain),
-            root: Versioned::new(Root {
-                link: AtomicU64::new(Link::NONE.to_word()),
-            }),
+            root: Root::new(),
             base,
             in_blocks,
             shares: key_len == Some(DENSE_DEPTH + 1) && !in_blocks,
             deepest: AtomicU8::new(0),
-            reach: std::marker::PhantomData,
         }
     }
 
@@ -142,11 +60,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The tier of what a link leads to.
-    pub fn tier_of(&self, link: Link) -> TierId {
+    pub fn tier_of(&self, link: StoredLink) -> TierId {
         self.store.arenas().tier_of(link.address(self.base))
     }
 
-    pub fn is_fast(&self, link: Link) -> bool {
+    pub fn is_fast(&self, link: StoredLink) -> bool {
         self.tier_of(link).is_fast()
     }
 
@@ -154,58 +72,20 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub fn tier_of_parent(&self, parent: &Parent<'_, R>) -> TierId {
         match parent {
             Parent::Root(_) => TierId::FAST,
-            Parent::Node(inner, _) => self.tier_of(inner.link),
+            Parent::Node(inner, _) => self.tier_of(**inner.link()),
         }
     }
 
     /// Begins to read an inner node, below a parent that is then still the same.
     #[inline(always)]
     pub fn enter<'g>(
-        &'g self,
-        link: Link,
+        &self,
+        link: InnerLink<'g>,
         parent: &Parent<'g, R>,
-        guard: &'g Guard<'g>,
     ) -> Result<Inner<'g, R>, Restart> {
-        let node = link.node(self.base, guard).read()?;
+        let inner = link.read(self.base)?;
         parent.validate()?;
-        Ok(Inner { link, node })
-    }
-
-    /// The leaf at a validated link.
-    #[inline(always)]
-    pub fn leaf_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Leaf<'g> {
-        link.leaf(self.base, pinned)
-    }
-
-    /// The pack at a validated link.
-    #[inline(always)]
-    pub fn pack_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> Pack<'g> {
-        link.pack(self.base, pinned)
-    }
-
-    /// The dense leaf at a validated link.
-    #[inline(always)]
-    pub fn dense_at<'g>(&'g self, link: Link, pinned: impl Into<Pinned<'g>>) -> DenseLeaf<'g> {
-        link.dense(self.base, pinned)
-    }
-
-    /// What holds records at a validated link; `None` for an inner node.
-    #[inline(always)]
-    pub fn terminal_at<'g>(
-        &'g self,
-        link: Link,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> Option<Terminal<'g>> {
-        link.terminal(self.base, pinned)
-    }
-
-    /// The link to what holds records.
-    pub fn link_to(&self, terminal: Terminal<'_>) -> Link {
-        match terminal {
-            Terminal::Leaf(leaf) => Link::to_leaf(self.base, leaf.address()),
-            Terminal::Pack(pack) => Link::to_pack(self.base, pack.address()),
-            Terminal::DenseLeaf(dense) => Link::to_dense(self.base, dense.address()),
-        }
+        Ok(inner)
     }
 
     /// Levels of the longest path so far, the leaf included.
@@ -220,9 +100,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Tells the placement if an inner node came to lie below the boundary with children above it.
-    pub fn check_boundary(&self, link: Link, node: &Body<R>, path: &[u8]) {
-        if !self.is_fast(link) && self.has_fast_child(node) {
+    /// Tells the placement if a new inner node came to lie below the boundary, where what hangs
+    /// there beside its entries may be fast too.
+    pub fn check_boundary(&self, node: &FreshInner<'_, R>, beside: TierId, path: &[u8]) {
+        if !node.tier().is_fast() && (beside.is_fast() || self.has_fast_child(node)) {
             self.store.placement.boundary_broken(NodeKey {
                 key: path.into(),
                 height: 1,
@@ -242,7 +123,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Tells the memory what a search for `key` at this depth reads of a node.
     #[inline(always)]
-    pub fn charge_node(&self, link: Link, key: &[u8], depth: usize) {
+    pub fn charge_node(&self, link: InnerLink<'_>, key: &[u8], depth: usize) {
         let address = link.address(self.base);
         let (head, more) = link
             .kind()
@@ -312,18 +193,27 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
+    /// The same for what a link leads to.
+    #[inline(always)]
+    pub fn note_at(&self, link: Link<'_>, access: Access, guard: &Guard) {
+        if self.store.report_is_due(guard)
+            && let Some(terminal) = link.terminal(self.base)
+        {
+            self.report(terminal, access, guard);
+        }
+    }
+
     /// Some key below an inner node, which begins with the node's path.
-    pub fn key_below<'g>(
-        &'g self,
-        mut inner: Inner<'g, R>,
-        guard: &'g Guard<'g>,
-    ) -> Result<TerminalKey<'g>, Restart> {
+    pub fn key_below<'g>(&self, mut inner: Inner<'g, R>) -> Result<TerminalKey<'g>, Restart> {
         loop {
-            let link = inner.node.get(Body::first)?;
-            if let Some(terminal) = self.terminal_at(link, guard) {
-                return Ok(terminal.key());
+            let first = inner.first()?;
+            match first.inner() {
+                Some(link) => inner = self.enter(link, &Parent::Node(inner, AT_END))?,
+                None => {
+                    let terminal = first.terminal(self.base).ok_or(Restart)?;
+                    return Ok(terminal.key());
+                }
             }
-            inner = self.enter(link, &Parent::Node(inner, AT_END), guard)?;
         }
     }
 }

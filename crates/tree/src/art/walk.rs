@@ -17,9 +17,9 @@ use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
 use super::node::{
-    Link, PACK_BYTES, Position, Reach, Terminal, leaf_bytes, position, value_offset,
+    Inner, Link, PACK_BYTES, Parent, Position, Reach, Terminal, leaf_bytes, position, value_offset,
 };
-use super::tree::{Inner, Parent, Root, Tree, common};
+use super::tree::{Tree, common};
 use super::way::Start;
 use crate::range::Way;
 
@@ -41,7 +41,7 @@ pub(super) enum Filled {
 
 struct Frame<'g, R> {
     inner: Inner<'g, R>,
-    links: [Link; TAKEN],
+    links: [Link<'g>; TAKEN],
     /// Of these links, how many were passed, and how many there are.
     taken: u8,
     count: u8,
@@ -105,7 +105,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     #[inline(always)]
     pub fn fill<const N: usize>(
         &mut self,
-        ring: &mut [Link; N],
+        ring: &mut [Link<'g>; N],
         mut walked: usize,
         until: usize,
         most: usize,
@@ -180,13 +180,12 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     fn search(&mut self, most: usize) -> Result<(), Restart> {
         while let Some(frame) = self.top() {
             if frame.taken < frame.count {
-                let link = frame.links[usize::from(frame.taken)];
-                if link.is_terminal() {
+                let Some(link) = frame.links[usize::from(frame.taken)].inner() else {
                     return Ok(());
-                }
+                };
                 frame.taken += 1;
                 let parent = Parent::Node(frame.inner, 0);
-                let inner = self.tree.enter(link, &parent, self.guard)?;
+                let inner = self.tree.enter(link, &parent)?;
                 self.push(inner, Some(self.way.begin()));
             } else if let Some(next) = frame.next {
                 self.take(next, most.min(TAKEN))?;
@@ -225,17 +224,14 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let Some(frame) = self.top() else {
             return Ok(());
         };
-        let (link, links) = (frame.inner.link, &mut frame.links[..most.max(1)]);
+        let (link, links) = (frame.inner.link(), &mut frame.links[..most.max(1)]);
         let (kind, address) = (link.kind(), link.address(tree.base));
         tree.memory().charge_access(address, kind.bytes::<R>());
-        let (mut count, rest) = frame.inner.node.get(|body| match way {
-            Way::Forward => body.take(kind, from, links),
-            Way::Backward => body.take_back(from, links),
-        })?;
+        let (mut count, rest) = frame.inner.take(way, from, links)?;
         if fast_only {
             let all = std::mem::replace(&mut count, 0);
             for at in 0..all {
-                if tree.is_fast(links[at]) {
+                if tree.is_fast(*links[at]) {
                     links[count] = links[at];
                     count += 1;
                 }
@@ -253,7 +249,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 
     #[inline(always)]
-    fn prefetch(tree: &Tree<M, R>, link: Link) {
+    fn prefetch(tree: &Tree<M, R>, link: Link<'_>) {
         let prefetch = |bytes| tree.memory().prefetch(link.address(tree.base), bytes);
         // Each by itself: where it is known what a link leads to, its address is one subtraction.
         if link.is_leaf() {
@@ -269,41 +265,42 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
 
     /// Builds the path to where the walk begins. Returns the link there, if the path ends at
     /// records that are not left out.
-    fn seek(&mut self) -> Result<Option<Link>, Restart> {
+    fn seek(&mut self) -> Result<Option<Link<'g>>, Restart> {
         self.started = true;
-        let root = self.tree.root.read()?;
-        let mut link = root.get(Root::link)?;
-        let mut parent = Parent::Root(root);
+        let (mut parent, mut link) = self.tree.root.read(self.guard)?;
         let mut depth = 0;
         loop {
-            if link.is_none() || (self.fast_only && !self.tree.is_fast(link)) {
+            if link.is_none() || (self.fast_only && !self.tree.is_fast(*link)) {
                 return Ok(None);
             }
-            if let Some(terminal) = self.tree.terminal_at(link, self.guard) {
+            if let Some(terminal) = link.terminal(self.tree.base) {
                 if let Terminal::Leaf(leaf) = terminal {
                     self.tree.visit_leaf(leaf);
                 }
                 let out = self.from.leaves_out(self.way, &self.way.last_of(terminal));
                 return Ok((!out).then_some(link));
             }
-            let inner = self.tree.enter(link, &parent, self.guard)?;
+            let Some(inner) = link.inner() else {
+                return Ok(None);
+            };
+            let inner = self.tree.enter(inner, &parent)?;
             let from = self.from;
             let Some(key) = from.key() else {
                 let begin = Some(self.way.begin());
                 self.push(inner, begin);
                 return Ok(None);
             };
-            let len = inner.node.get(|body| body.prefix_len())?;
+            let len = inner.get(|body| body.prefix_len())?;
             let branch = depth + len;
             let order = if len == 0 {
                 Equal
             } else {
-                let (prefix, known) = inner.node.get(|body| body.prefix())?;
+                let (prefix, known) = inner.get(|body| body.prefix())?;
                 let rest = key.get(depth..).unwrap_or(&[]);
                 if known {
                     compare(&prefix, rest)
                 } else {
-                    let below = self.tree.key_below(inner, self.guard)?;
+                    let below = self.tree.key_below(inner)?;
                     compare(&below[depth..branch], rest)
                 }
             };
@@ -318,7 +315,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 return Ok(None);
             }
             let at = position(key, branch);
-            let child = inner.node.get(|body| body.get(link.kind(), at))?;
+            let child = inner.child(at)?;
             let next = self.way.after(at);
             self.push(inner, next);
             parent = Parent::Node(inner, at);

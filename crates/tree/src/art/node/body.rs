@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use timberline_sync::Versioned;
 
 use super::layout::{Node3, Node16, Node48, Node256, View};
-use super::link::{Kind, Link, Reach};
+use super::link::{Kind, StoredLink};
+use super::reach::Reach;
 use super::search;
 
 /// An inner node behind its optimistic lock. What it holds beyond its head depends on its kind.
@@ -33,19 +34,19 @@ pub fn position(key: &[u8], depth: usize) -> Position {
 #[derive(Debug)]
 pub struct Body<R> {
     /// Bytes between the parent's branch and this node's.
-    prefix_len: AtomicU16,
+    pub(super) prefix_len: AtomicU16,
     /// Entries (9 bits), whether one of them is at the end (1 bit), kind (2 bits).
-    meta: AtomicU16,
+    pub(super) meta: AtomicU16,
     reach: PhantomData<R>,
 }
 
 const COUNT: u16 = (1 << 9) - 1;
-const HAS_END: u16 = 1 << 9;
-const KIND: u32 = 10;
+pub(super) const HAS_END: u16 = 1 << 9;
+pub(super) const KIND: u32 = 10;
 
 /// Where a key goes on from a node.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub enum Step<L> {
     /// The prefix differs after this many bytes.
     Differs(usize),
     /// It fits as far as the node knows.
@@ -55,15 +56,35 @@ pub enum Step {
         /// The entry there.
         at: Position,
         /// What hangs there, if anything.
-        child: Link,
+        child: L,
         /// Whether part of the prefix was taken on trust.
         trusted: bool,
     },
 }
 
+impl<L> Step<L> {
+    #[inline(always)]
+    pub(super) fn map<T>(self, map: impl FnOnce(L) -> T) -> Step<T> {
+        match self {
+            Step::Differs(same) => Step::Differs(same),
+            Step::Goes {
+                depth,
+                at,
+                child,
+                trusted,
+            } => Step::Goes {
+                depth,
+                at,
+                child: map(child),
+                trusted,
+            },
+        }
+    }
+}
+
 impl<R: Reach> Body<R> {
     #[inline(always)]
-    fn layout<T>(&self) -> &T {
+    pub(super) fn layout<T>(&self) -> &T {
         let address = std::ptr::from_ref(self).addr() - size_of::<u64>();
         // SAFETY: callers name the layout of this node's kind, for which its slot was allocated.
         // All fields are atomics.
@@ -71,7 +92,7 @@ impl<R: Reach> Body<R> {
     }
 
     #[inline(always)]
-    fn view(&self, kind: Kind) -> View<'_, R> {
+    pub(super) fn view(&self, kind: Kind) -> View<'_, R> {
         match kind {
             Kind::N3 => {
                 let node: &Node3<R> = self.layout();
@@ -125,7 +146,7 @@ impl<R: Reach> Body<R> {
         usize::from(self.meta.load(Relaxed) & COUNT)
     }
 
-    fn has_end(&self) -> bool {
+    pub(super) fn has_end(&self) -> bool {
         self.meta.load(Relaxed) & HAS_END != 0
     }
 
@@ -165,18 +186,18 @@ impl<R: Reach> Body<R> {
     /// byte that leads there: 0 where the key has none, or leaves the way before. Part of the
     /// prefix may be taken on trust, which `trusts` is told.
     #[inline(always)]
-    pub fn child_for(
+    pub(super) fn child_for(
         &self,
         kind: Kind,
         key: &[u8],
         mut depth: usize,
         trusts: &mut bool,
-    ) -> (Link, usize) {
+    ) -> (StoredLink, usize) {
         let len = self.prefix_len();
         if len > 0 {
             let known = len.min(kind.known_prefix());
             if depth + len > key.len() || self.alike(kind, key, depth, known) < known {
-                return (Link::NONE, 0);
+                return (StoredLink::NONE, 0);
             }
             *trusts |= known < len;
             depth += len;
@@ -189,7 +210,7 @@ impl<R: Reach> Body<R> {
 
     /// The same for those who want to change something.
     #[inline(always)]
-    pub fn step(&self, kind: Kind, key: &[u8], depth: usize) -> Step {
+    pub(super) fn step(&self, kind: Kind, key: &[u8], depth: usize) -> Step<StoredLink> {
         let len = self.prefix_len();
         let known = len.min(kind.known_prefix());
         if len > 0 {
@@ -201,7 +222,7 @@ impl<R: Reach> Body<R> {
         }
         let at = position(key, depth + len);
         let child = if depth + len > key.len() {
-            Link::NONE
+            StoredLink::NONE
         } else {
             self.get(kind, at)
         };
@@ -215,7 +236,7 @@ impl<R: Reach> Body<R> {
 
     /// The child for a byte.
     #[inline(always)]
-    pub fn child(&self, kind: Kind, byte: u8) -> Link {
+    pub(super) fn child(&self, kind: Kind, byte: u8) -> StoredLink {
         // Most nodes of most paths are of this kind: a branch that is foreseen.
         if kind == Kind::N256 {
             return self.layout::<Node256<R>>().links[usize::from(byte)].load();
@@ -228,14 +249,14 @@ impl<R: Reach> Body<R> {
             Kind::N3 => {
                 let node: &Node3<R> = self.layout();
                 match valid(search::lanes_of_few(&node.keys, &node.fifth, byte)) {
-                    0 => Link::NONE,
+                    0 => StoredLink::NONE,
                     lanes => node.links[(lanes.trailing_zeros() as usize).min(2)].load(),
                 }
             }
             Kind::N16 => {
                 let node: &Node16<R> = self.layout();
                 match valid(search::lanes_of(&node.keys, byte)) {
-                    0 => Link::NONE,
+                    0 => StoredLink::NONE,
                     lanes => node.links[(lanes.trailing_zeros() as usize).min(15)].load(),
                 }
             }
@@ -244,7 +265,7 @@ impl<R: Reach> Body<R> {
     }
 
     /// The leaf of the key that ends here.
-    pub fn end(&self, kind: Kind) -> Link {
+    pub(super) fn end(&self, kind: Kind) -> StoredLink {
         match self.view(kind) {
             View::PackedRecords(_, links) if self.has_end() => links[0].load(),
             wide => wide.end(),
@@ -252,7 +273,7 @@ impl<R: Reach> Body<R> {
     }
 
     /// The entry at a position.
-    pub fn get(&self, kind: Kind, at: Position) -> Link {
+    pub(super) fn get(&self, kind: Kind, at: Position) -> StoredLink {
         match at.checked_sub(1) {
             None => self.end(kind),
             Some(byte) => self.child(kind, byte as u8),
@@ -261,7 +282,7 @@ impl<R: Reach> Body<R> {
 
     /// Visits entries in order, from `from` on, until `visit` returns false.
     #[inline(always)]
-    pub fn each(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
+    pub fn each(&self, from: Position, mut visit: impl FnMut(Position, StoredLink) -> bool) {
         let view = self.view(self.kind());
         if let View::PackedRecords(keys, links) = view {
             let end = self.has_end();
@@ -287,11 +308,11 @@ impl<R: Reach> Body<R> {
     /// Takes links in order, from `from` on, until `links` is full. Returns how many, and where the
     /// next is if there is one.
     #[inline(always)]
-    pub fn take(
+    pub(super) fn take(
         &self,
         kind: Kind,
         from: Position,
-        links: &mut [Link],
+        links: &mut [StoredLink],
     ) -> (usize, Option<Position>) {
         match self.view(kind) {
             View::PackedRecords(keys, cells) => {
@@ -323,10 +344,10 @@ impl<R: Reach> Body<R> {
     /// The same where each byte has a place: `group` tells which of sixteen bytes have a child, and
     /// how to come to those.
     #[inline(always)]
-    fn take_wide<F: Fn(usize) -> Link>(
-        end: Link,
+    fn take_wide<F: Fn(usize) -> StoredLink>(
+        end: StoredLink,
         from: Position,
-        links: &mut [Link],
+        links: &mut [StoredLink],
         group: impl Fn(usize) -> (u32, F),
     ) -> (usize, Option<Position>) {
         let mut count = 0;
@@ -356,21 +377,18 @@ impl<R: Reach> Body<R> {
         (count, None)
     }
 
-    /// The links of a node of three, and their number.
     #[inline(always)]
-    pub fn three(&self) -> ([Link; 3], usize) {
-        let node: &Node3<R> = self.layout();
-        (node.links.each_ref().map(R::load), self.count().min(3))
-    }
-
-    #[inline(always)]
-    fn show(at: Position, link: Link, visit: &mut impl FnMut(Position, Link) -> bool) -> bool {
+    fn show(
+        at: Position,
+        link: StoredLink,
+        visit: &mut impl FnMut(Position, StoredLink) -> bool,
+    ) -> bool {
         link.is_none() || visit(at, link)
     }
 
     /// Visits entries against the order, from `from` down, until `visit` returns false.
     #[inline(always)]
-    pub fn each_back(&self, from: Position, mut visit: impl FnMut(Position, Link) -> bool) {
+    pub fn each_back(&self, from: Position, mut visit: impl FnMut(Position, StoredLink) -> bool) {
         let view = self.view(self.kind());
         if let View::PackedRecords(keys, links) = view {
             let end = self.has_end();
@@ -391,7 +409,11 @@ impl<R: Reach> Body<R> {
     }
 
     /// The same as `take`, against the order, from `from` down.
-    pub fn take_back(&self, from: Position, links: &mut [Link]) -> (usize, Option<Position>) {
+    pub(super) fn take_back(
+        &self,
+        from: Position,
+        links: &mut [StoredLink],
+    ) -> (usize, Option<Position>) {
         let (mut count, mut rest) = (0, None);
         self.each_back(from, |at, link| {
             let Some(place) = links.get_mut(count) else {
@@ -406,7 +428,7 @@ impl<R: Reach> Body<R> {
     }
 
     #[inline(always)]
-    fn lane_position(keys: &[AtomicU8], lane: usize, end: bool) -> Position {
+    pub(super) fn lane_position(keys: &[AtomicU8], lane: usize, end: bool) -> Position {
         if end && lane == 0 {
             AT_END
         } else {
@@ -415,160 +437,10 @@ impl<R: Reach> Body<R> {
     }
 
     /// The first entry.
-    pub fn first(&self) -> Link {
-        let mut first = [Link::NONE];
+    pub(super) fn first(&self) -> StoredLink {
+        let mut first = [StoredLink::NONE];
         self.take(self.kind(), AT_END, &mut first);
         first[0]
-    }
-
-    // What follows writes, and is reached through an `Exclusive` only.
-
-    /// Makes this a node without entries.
-    pub fn reset(&self, kind: Kind, prefix: &[u8]) {
-        self.meta.store((kind as u16) << KIND, Relaxed);
-        self.set_prefix(prefix.len(), prefix.iter().copied());
-        match self.view(kind) {
-            View::PackedRecords(..) => {}
-            View::Indexed(node) => {
-                node.end.store(Link::NONE);
-                node.index.iter().for_each(|slot| slot.store(0, Relaxed));
-                node.links.iter().for_each(|link| link.store(Link::NONE));
-            }
-            View::Full(node) => {
-                node.end.store(Link::NONE);
-                node.links.iter().for_each(|link| link.store(Link::NONE));
-            }
-        }
-    }
-
-    /// Changes the prefix, of which at least as many bytes are given as the kind keeps.
-    pub fn set_prefix(&self, len: usize, bytes: impl Iterator<Item = u8>) {
-        self.prefix_len.store(len as u16, Relaxed);
-        let mut first = [0; 16];
-        for (to, byte) in first.iter_mut().zip(bytes) {
-            *to = byte;
-        }
-        let [first, second] = [0, 8].map(|from| word_at(&first, from));
-        let in_words = |cells: &[AtomicU64; 2]| {
-            cells[0].store(first, Relaxed);
-            cells[1].store(second, Relaxed);
-        };
-        match self.kind() {
-            Kind::N3 => {
-                let node: &Node3<R> = self.layout();
-                node.prefix.store(first as u32, Relaxed);
-                node.fifth.store((first >> 32) as u8, Relaxed);
-            }
-            Kind::N16 => {
-                let node: &Node16<R> = self.layout();
-                node.prefix.store(first as u32, Relaxed);
-            }
-            Kind::N48 => in_words(&self.layout::<Node48<R>>().prefix),
-            Kind::N256 => in_words(&self.layout::<Node256<R>>().prefix),
-        }
-    }
-
-    /// Makes this a copy of a node of the same kind.
-    pub fn copy_from(&self, other: &Self) {
-        let (prefix, _) = other.prefix();
-        self.reset(other.kind(), &[]);
-        self.set_prefix(other.prefix_len(), prefix.iter().copied());
-        self.take_over(other);
-    }
-
-    /// Adds all entries of another node.
-    pub fn take_over(&self, other: &Self) {
-        other.each(AT_END, |at, link| {
-            self.insert(at, link);
-            true
-        });
-    }
-
-    /// Adds an entry that is not there; there is room.
-    pub fn insert(&self, at: Position, link: Link) {
-        debug_assert!(!self.is_full_for(at));
-        let kind = self.kind();
-        match self.view(kind) {
-            View::PackedRecords(keys, links) => {
-                let (count, end) = (self.count(), self.has_end());
-                let lane = (0..count)
-                    .find(|&lane| Self::lane_position(keys, lane, end) > at)
-                    .unwrap_or(count);
-                for from in (lane..count).rev() {
-                    keys[from + 1].store(keys[from].load(Relaxed), Relaxed);
-                    links[from + 1].store(links[from].load());
-                }
-                keys[lane].store(at.saturating_sub(1) as u8, Relaxed);
-                links[lane].store(link);
-            }
-            View::Indexed(node) => match at.checked_sub(1) {
-                None => node.end.store(link),
-                Some(byte) => {
-                    let slot = node.links.iter().position(|link| link.load().is_none());
-                    let slot = slot.expect("there is room");
-                    node.links[slot].store(link);
-                    node.index[usize::from(byte)].store(slot as u8 + 1, Relaxed);
-                }
-            },
-            View::Full(node) => match at.checked_sub(1) {
-                None => node.end.store(link),
-                Some(byte) => node.links[usize::from(byte)].store(link),
-            },
-        }
-        let end = if at == AT_END { HAS_END } else { 0 };
-        let meta = self.meta.load(Relaxed);
-        self.meta.store((meta + 1) | end, Relaxed);
-    }
-
-    /// Replaces the link of an entry that is there.
-    pub fn replace(&self, at: Position, link: Link) {
-        match self.view(self.kind()) {
-            View::PackedRecords(keys, links) => {
-                let lane = self.lane(keys, at);
-                links[lane].store(link);
-            }
-            View::Indexed(node) => match at.checked_sub(1) {
-                None => node.end.store(link),
-                Some(byte) => {
-                    let slot = node.index[usize::from(byte)].load(Relaxed) - 1;
-                    node.links[usize::from(slot)].store(link);
-                }
-            },
-            View::Full(node) => match at.checked_sub(1) {
-                None => node.end.store(link),
-                Some(byte) => node.links[usize::from(byte)].store(link),
-            },
-        }
-    }
-
-    /// Removes an entry that is there.
-    pub fn remove(&self, at: Position) {
-        match self.view(self.kind()) {
-            View::PackedRecords(keys, links) => {
-                let count = self.count();
-                for lane in self.lane(keys, at)..count - 1 {
-                    keys[lane].store(keys[lane + 1].load(Relaxed), Relaxed);
-                    links[lane].store(links[lane + 1].load());
-                }
-            }
-            View::Indexed(node) => {
-                self.replace(at, Link::NONE);
-                if let Some(byte) = at.checked_sub(1) {
-                    node.index[usize::from(byte)].store(0, Relaxed);
-                }
-            }
-            View::Full(_) => self.replace(at, Link::NONE),
-        }
-        let end = if at == AT_END { HAS_END } else { 0 };
-        let meta = self.meta.load(Relaxed);
-        self.meta.store((meta - 1) & !end, Relaxed);
-    }
-
-    fn lane(&self, keys: &[AtomicU8], at: Position) -> usize {
-        let end = self.has_end();
-        (0..self.count())
-            .find(|&lane| Self::lane_position(keys, lane, end) == at)
-            .expect("the entry is there")
     }
 }
 
@@ -585,7 +457,7 @@ fn alike(one: u64, two: u64) -> usize {
 
 /// Up to eight bytes of a key from `depth` on, the first lowest; zeros behind its end.
 #[inline(always)]
-fn word_at(key: &[u8], depth: usize) -> u64 {
+pub(super) fn word_at(key: &[u8], depth: usize) -> u64 {
     // A key of a word needs no more than a shift.
     if let Ok(word) = key.try_into() {
         let shift = 8 * depth as u32;

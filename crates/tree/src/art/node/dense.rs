@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU16, AtomicU64};
 
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
+use super::guess::Guess;
+
 /// Keys that a dense leaf covers.
 const KEYS: usize = 256;
 /// The length of the prefix that all its keys share.
@@ -139,13 +141,13 @@ impl<'g> DenseLeaf<'g> {
         LockedDense { dense: self, held }
     }
 
-    /// The least key of a dense leaf at `address`, if there is one there: any arena memory may be
-    /// passed, whatever it holds. `end` is the end of readable memory.
-    pub fn probe(address: usize, end: usize) -> Option<[u8; 8]> {
-        if !address.is_multiple_of(DENSE_HEAD) || address + DENSE_HEAD > end {
+    /// The least key of a dense leaf, if there is one there.
+    pub fn probe(guess: &Guess<'_>) -> Option<[u8; 8]> {
+        if !guess.address.is_multiple_of(DENSE_HEAD) || !guess.has(DENSE_HEAD) {
             return None;
         }
-        let least = std::ptr::with_exposed_provenance::<AtomicU64>(address + size_of::<u64>());
+        let least = guess.address + size_of::<u64>();
+        let least = std::ptr::with_exposed_provenance::<AtomicU64>(least);
         // SAFETY: readable and aligned. Atomic, as it may be written at this moment.
         let least = unsafe { &*least };
         Some(least.load(Relaxed).to_ne_bytes())
@@ -402,7 +404,7 @@ impl<'g> LockedDense<'g> {
     }
 
     /// Unlocks for good: the dense leaf is unlinked.
-    pub fn retire(self) {
+    pub(super) fn retire(self) {
         self.held.retire();
     }
 }
@@ -442,7 +444,8 @@ mod tests {
                 (dense.least(), dense.greatest()),
                 (b"timber\0\0", b"timber\0\xff")
             );
-            let probed = DenseLeaf::probe(dense.address(), dense.address() + DENSE_HEAD);
+            let probed =
+                DenseLeaf::probe(&Guess::of(dense.address()..dense.address() + DENSE_HEAD));
             assert_eq!(probed, Some(*b"timber\0\0"));
             assert_eq!(dense.place_of(b"timber\0x"), Some(b'x'));
             for other in [&b"timber\x01x"[..], b"timber\0", b"timber\0xy", b""] {

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 
 use timberline_tier::slot_size;
 
-use super::link::{Kind, Link, Reach};
+use super::link::{Kind, StoredLink};
+use super::reach::Reach;
 use super::search;
 
 // All kinds begin with the version word and the head; for these, `_top` only keeps their place.
@@ -60,11 +61,11 @@ pub enum View<'a, R> {
 impl<R: Reach> View<'_, R> {
     /// The child for a byte, of the kinds that have a place for each.
     #[inline(always)]
-    pub fn wide(&self, byte: usize) -> Link {
+    pub fn wide(&self, byte: usize) -> StoredLink {
         match self {
-            View::PackedRecords(..) => Link::NONE,
+            View::PackedRecords(..) => StoredLink::NONE,
             View::Indexed(node) => match usize::from(node.index[byte].load(Relaxed)) {
-                0 => Link::NONE,
+                0 => StoredLink::NONE,
                 slot => node.links[(slot - 1).min(47)].load(),
             },
             View::Full(node) => node.links[byte].load(),
@@ -83,9 +84,9 @@ impl<R: Reach> View<'_, R> {
 
     /// The entry at the end, of these kinds.
     #[inline(always)]
-    pub fn end(&self) -> Link {
+    pub fn end(&self) -> StoredLink {
         match self {
-            View::PackedRecords(..) => Link::NONE,
+            View::PackedRecords(..) => StoredLink::NONE,
             View::Indexed(node) => node.end.load(),
             View::Full(node) => node.end.load(),
         }

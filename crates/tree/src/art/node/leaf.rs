@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use timberline_sync::Restart;
 use timberline_sync::shim::pause;
 
+use super::guess::Guess;
+
 const LOCKED: u16 = 1;
 const OBSOLETE: u16 = 2;
 const UNLOCKED: u16 = 0;
@@ -81,11 +83,11 @@ impl<'g> Leaf<'g> {
         }
     }
 
-    /// The key of a leaf at `address`, if there is one there: any arena memory may be passed,
-    /// whatever it holds. `end` is the end of readable memory.
-    pub fn probe(address: usize, end: usize, key: &mut Vec<u8>) -> bool {
+    /// The key of a leaf, if there is one there.
+    pub fn probe(guess: &Guess<'_>, key: &mut Vec<u8>) -> bool {
         key.clear();
-        if !address.is_multiple_of(8) || address + size_of::<Head>() > end {
+        let address = guess.address;
+        if !address.is_multiple_of(8) || !guess.has(size_of::<Head>()) {
             return false;
         }
         // SAFETY: readable, aligned, and read through atomics only.
@@ -94,7 +96,7 @@ impl<'g> Leaf<'g> {
         let start = address + size_of::<Head>();
         if leaf.head.state.load(Relaxed) & OBSOLETE != 0
             || len > crate::MAX_KEY
-            || start + len.next_multiple_of(8) > end
+            || !guess.has(leaf_bytes(len))
         {
             return false;
         }
@@ -124,9 +126,9 @@ impl<'g> Leaf<'g> {
         self.head.value.load(Acquire)
     }
 
-    /// Sets the value of a leaf that is not shared yet.
+    /// Sets the value of a leaf that is not linked yet.
     #[inline(always)]
-    pub fn set_first(self, value: u64) {
+    pub(super) fn set_first(self, value: u64) {
         self.head.value.store(value, Relaxed);
     }
 
@@ -203,7 +205,7 @@ impl<'g> LockedLeaf<'g> {
     }
 
     /// Unlocks for good: the leaf is unlinked.
-    pub fn retire(self) {
+    pub(super) fn retire(self) {
         self.leaf.head.state.store(OBSOLETE, Release);
         std::mem::forget(self);
     }
@@ -232,14 +234,17 @@ mod tests {
             assert_eq!(leaf.heat().load(Relaxed), 3);
             assert_eq!(leaf.bytes(), 16 + key.len().next_multiple_of(8));
             let mut probed = Vec::new();
-            assert!(Leaf::probe(address, address + 128, &mut probed));
+            assert!(Leaf::probe(&Guess::of(address..address + 128), &mut probed));
             assert_eq!(probed, key);
             let locked = leaf.lock().unwrap();
             assert_eq!(locked.replace(8), 7);
             drop(locked);
             leaf.lock().unwrap().retire();
             assert!(leaf.lock().is_err());
-            assert!(!Leaf::probe(address, address + 128, &mut probed));
+            assert!(!Leaf::probe(
+                &Guess::of(address..address + 128),
+                &mut probed
+            ));
             assert_eq!(leaf.value(), 8);
         }
     }

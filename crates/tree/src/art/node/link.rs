@@ -9,18 +9,21 @@
 //!
 //! The distance counts from 64 bytes before the arenas, so that no link is 0, which is none. The
 //! two lowest bits are always 0 and are not stored: 32 bits reach 16 GiB.
+//!
+//! A [`StoredLink`] is what a node holds: it tells what it leads to and where that lies, and may be
+//! out of date. A [`Link`] can be followed. It comes from a validated read, from under a node's
+//! lock, or from what it leads to, and carries the lifetime of the guard that this happened under.
 
-use std::fmt::Debug;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::marker::PhantomData;
+use std::ops::Deref;
 
-use timberline_sync::epoch::Pinned;
+use timberline_sync::{Restart, Versioned};
 use timberline_tier::Arenas;
 
-use super::{
-    Body, DenseCapacity, DenseLeaf, Leaf, LockedDense, LockedPack, Node, Pack, Record, Terminal,
-    search,
-};
+use super::body::Node;
+use super::inner::Inner;
+use super::reach::Reach;
+use super::{DenseLeaf, Leaf, Pack, Terminal};
 
 const LEAF: u64 = 0b100;
 const PACK: u64 = 0b11_0000;
@@ -30,7 +33,7 @@ const TAG: u64 = DENSE | LEAF;
 /// Links to inner nodes leave room for this many values of a tag.
 const INNER_ALIGN: usize = 32;
 /// And those to the large ones, to packs and to dense leaves.
-const WIDE_ALIGN: usize = 64;
+pub(super) const WIDE_ALIGN: usize = 64;
 
 /// The kind of an inner node: how many children it may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,6 +58,7 @@ impl Kind {
         }
     }
 
+    #[inline(always)]
     pub(super) fn of_bits(bits: u64) -> Kind {
         match bits & 3 {
             0 => Kind::N3,
@@ -65,78 +69,103 @@ impl Kind {
     }
 }
 
-/// Where distances count from.
-#[derive(Clone, Copy, Debug)]
-pub struct Base(usize);
+/// Where distances count from, in a tree whose links have this width.
+#[derive(Debug)]
+pub struct Base<R> {
+    start: usize,
+    reach: PhantomData<R>,
+}
 
-impl Base {
-    /// That of these arenas.
-    pub fn of(arenas: &Arenas) -> Base {
-        Base(arenas.range().start - WIDE_ALIGN)
-    }
-
-    fn distance(self, address: usize) -> u64 {
-        (address - self.0) as u64
+impl<R> Clone for Base<R> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-/// Where a node is, and what it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Link(u64);
+impl<R> Copy for Base<R> {}
 
-impl Link {
+impl<R> Base<R> {
+    /// That of these arenas.
+    pub fn of(arenas: &Arenas) -> Self {
+        Base::before(arenas.range().start)
+    }
+
+    fn before(start: usize) -> Self {
+        Base {
+            start: start - WIDE_ALIGN,
+            reach: PhantomData,
+        }
+    }
+
+    fn distance(self, address: usize) -> u64 {
+        (address - self.start) as u64
+    }
+}
+
+/// Where a node is, and what it is, as a node holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct StoredLink(u64);
+
+impl StoredLink {
     /// No node.
-    pub const NONE: Link = Link(0);
+    pub const NONE: StoredLink = StoredLink(0);
 
     /// The link to a leaf at `address`.
-    pub fn to_leaf(base: Base, address: usize) -> Link {
+    pub(super) fn to_leaf<R>(base: Base<R>, address: usize) -> Self {
         debug_assert!(address.is_multiple_of(8));
-        Link(base.distance(address) | LEAF)
+        StoredLink(base.distance(address) | LEAF)
     }
 
     /// The link to an inner node at `address`.
-    pub fn to_inner(base: Base, address: usize, kind: Kind) -> Link {
+    pub(super) fn to_inner<R>(base: Base<R>, address: usize, kind: Kind) -> Self {
         assert!(
             address.is_multiple_of(kind.align()),
             "an inner node at {address:#x}"
         );
-        Link(base.distance(address) | (kind as u64) << 3)
+        StoredLink(base.distance(address) | (kind as u64) << 3)
     }
 
     /// The link to a pack at `address`.
-    pub fn to_pack(base: Base, address: usize) -> Link {
+    pub(super) fn to_pack<R>(base: Base<R>, address: usize) -> Self {
         assert!(address.is_multiple_of(WIDE_ALIGN), "a pack at {address:#x}");
-        Link(base.distance(address) | PACK)
+        StoredLink(base.distance(address) | PACK)
     }
 
     /// The link to a dense leaf at `address`.
-    pub fn to_dense(base: Base, address: usize) -> Link {
+    pub(super) fn to_dense<R>(base: Base<R>, address: usize) -> Self {
         assert!(
             address.is_multiple_of(WIDE_ALIGN),
             "a dense leaf at {address:#x}"
         );
-        Link(base.distance(address) | DENSE)
-    }
-
-    /// The link to what is like this at another `address`.
-    pub fn moved_to(self, base: Base, address: usize) -> Link {
-        match self {
-            leaf if leaf.is_leaf() => Link::to_leaf(base, address),
-            pack if pack.is_pack() => Link::to_pack(base, address),
-            dense if dense.is_dense() => Link::to_dense(base, address),
-            inner => Link::to_inner(base, address, inner.kind()),
-        }
+        StoredLink(base.distance(address) | DENSE)
     }
 
     /// The link that was stored as this word.
     #[inline(always)]
-    pub fn from_word(word: u64) -> Link {
-        Link(word)
+    pub(super) fn from_word(word: u64) -> Self {
+        StoredLink(word)
     }
 
     /// The link as a word to store.
-    pub fn to_word(self) -> u64 {
+    #[inline(always)]
+    pub(super) fn word(self) -> u64 {
         self.0
+    }
+
+    /// The same, to be followed.
+    ///
+    /// # Safety
+    /// It is none, or leads to a complete node that is not given back before `'g` ends: one that
+    /// was linked at some moment of `'g`, in which a guard keeps the epoch, or one that the caller
+    /// owns.
+    #[inline(always)]
+    pub(super) unsafe fn alive<'g>(self) -> Link<'g> {
+        Link {
+            stored: self,
+            alive: PhantomData,
+        }
     }
 
     /// Whether there is no node.
@@ -187,13 +216,7 @@ impl Link {
         TERMINALS >> (self.0 >> 2 & 15) & 1 != 0
     }
 
-    /// Whether it leads to an inner node of the smallest kind.
-    #[inline(always)]
-    pub fn is_smallest(self) -> bool {
-        !self.is_none() && !self.is_leaf() && self.kind() == Kind::N3
-    }
-
-    /// The kind of inner node that it leads to.
+    /// The kind of inner node that it leads to, if it leads to one.
     #[inline(always)]
     pub fn kind(self) -> Kind {
         Kind::of_bits(self.0 >> 3)
@@ -201,7 +224,7 @@ impl Link {
 
     /// Where it leads.
     #[inline(always)]
-    pub fn address(self, base: Base) -> usize {
+    pub fn address<R>(self, base: Base<R>) -> usize {
         let tag = if self.is_leaf() {
             LEAF
         } else if self.is_shared() {
@@ -209,229 +232,151 @@ impl Link {
         } else {
             INNER_ALIGN as u64 - 1
         };
-        base.0 + (self.0 & !tag) as usize
-    }
-
-    /// The inner node there, alive as long as the thread stays pinned.
-    ///
-    /// The link comes from a validated read, and leads to no records.
-    #[inline(always)]
-    pub fn node<'g, R: Reach>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> &'g Node<R> {
-        debug_assert!(!self.is_none() && !self.is_terminal());
-        let address = base.0 + (self.0 & !(INNER_ALIGN as u64 - 1)) as usize;
-        // SAFETY: links to inner nodes are made of slots of the tree's arenas only, that are
-        // claimed as such before they are linked, and links are validated before they are followed.
-        // Arenas stay mapped while a tree or a deferred free needs them, and a slot is not used
-        // again while a thread is pinned that may have seen a link to it. All fields are atomics.
-        unsafe { &*std::ptr::with_exposed_provenance::<Node<R>>(address) }
-    }
-
-    /// The leaf there, alive as long as the thread stays pinned.
-    ///
-    /// The link comes from a validated read, and leads to a leaf.
-    #[inline(always)]
-    pub fn leaf<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> Leaf<'g> {
-        debug_assert!(self.is_leaf());
-        let address = base.0 + (self.0 - LEAF) as usize;
-        // SAFETY: as for `node`; a leaf is written before it is linked.
-        unsafe { Leaf::at(address) }
-    }
-
-    /// The pack there, alive as long as the thread stays pinned.
-    ///
-    /// The link comes from a validated read, and leads to a pack.
-    #[inline(always)]
-    pub fn pack<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> Pack<'g> {
-        debug_assert!(self.is_pack());
-        let address = base.0 + (self.0 - PACK) as usize;
-        // SAFETY: as for `node`; a pack is written before it is linked.
-        unsafe { Pack::at(address) }
-    }
-
-    /// The dense leaf there, alive as long as the thread stays pinned.
-    ///
-    /// The link comes from a validated read, and leads to a dense leaf.
-    #[inline(always)]
-    pub fn dense<'g>(self, base: Base, _pinned: impl Into<Pinned<'g>>) -> DenseLeaf<'g> {
-        debug_assert!(self.is_dense());
-        let address = base.0 + (self.0 - DENSE) as usize;
-        // SAFETY: as for `node`; a dense leaf is written before it is linked.
-        unsafe { DenseLeaf::at(address) }
-    }
-
-    /// What holds records there, alive as long as the thread stays pinned; `None` for an inner
-    /// node.
-    ///
-    /// The link comes from a validated read, and leads somewhere.
-    #[inline(always)]
-    pub fn terminal<'g>(self, base: Base, pinned: impl Into<Pinned<'g>>) -> Option<Terminal<'g>> {
-        if self.is_leaf() {
-            return Some(Terminal::Leaf(self.leaf(base, pinned)));
-        }
-        if self.is_pack() {
-            return Some(Terminal::Pack(self.pack(base, pinned)));
-        }
-        self.is_dense()
-            .then(|| Terminal::DenseLeaf(self.dense(base, pinned)))
-    }
-
-    /// Makes an inner node of a slot that nobody else knows.
-    pub fn claim<'g, R: Reach>(
-        self,
-        base: Base,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> timberline_sync::Exclusive<'g, Body<R>> {
-        self.forget_versions(base);
-        self.node(base, pinned).claim()
-    }
-
-    /// Writes a leaf into a slot of [`leaf_bytes`](super::leaf_bytes) that nobody else knows, to
-    /// which this leads.
-    pub fn claim_leaf(self, base: Base, key: &[u8], value: u64, heat: u16) {
-        debug_assert!(self.is_leaf());
-        // SAFETY: links to leaves are made of slots of a leaf's size and alignment; this one is the
-        // caller's alone.
-        unsafe { Leaf::write(self.address(base), key, value, heat) };
-    }
-
-    /// Makes an empty dense leaf, for keys that begin as this one, of a slot that nobody else
-    /// knows.
-    pub fn claim_dense<'g>(
-        self,
-        base: Base,
-        key: &[u8; 8],
-        room: DenseCapacity,
-        heat: u16,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> LockedDense<'g> {
-        self.forget_versions(base);
-        self.dense(base, pinned).write(key, room, heat)
-    }
-
-    /// Makes a pack of records, which ascend by key, of a slot that nobody else knows.
-    pub fn claim_pack<'g>(
-        self,
-        base: Base,
-        depth: usize,
-        records: &[Record],
-        heat: u16,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> LockedPack<'g> {
-        self.forget_versions(base);
-        self.pack(base, pinned).write(depth, records, heat)
-    }
-
-    /// A slot may have been a leaf before, whose words are no versions: they begin anew, as the
-    /// epoch keeps all who saw the former node from seeing the next.
-    fn forget_versions(self, base: Base) {
-        let address = self.address(base);
-        // SAFETY: the slot is the caller's alone, and at least a word long.
-        let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(address) };
-        word.store(0, Relaxed);
-    }
-
-    /// Gives the node's slot of `bytes` bytes back to its arena. The node is unlinked (or never was
-    /// linked) and nobody can look at it any more.
-    pub fn free(self, base: Base, bytes: usize, arenas: &Arenas) {
-        let slot = NonNull::new(self.address(base) as *mut u8).expect("no node lies at 0");
-        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by
-        // the thread that failed to link it, or by the one that unlinked it, when the epoch says
-        // that all others are gone.
-        unsafe { arenas.free(slot, bytes) };
+        base.start + (self.0 & !tag) as usize
     }
 }
 
-/// How far links reach, which is how wide they are: [`Near`] or [`Far`].
-///
-/// Sealed, because unsafe code relies on it: nodes are followed to where a stored link leads.
-pub trait Reach: sealed::Sealed + Send + Sync + Debug + 'static {
-    /// The most bytes of arenas, all tiers together.
-    const SPAN: usize;
-
-    /// The link stored here.
-    fn load(&self) -> Link;
-    /// Stores a link.
-    fn store(&self, link: Link);
-
-    /// Which of sixteen links lead anywhere (a bit each).
-    #[inline(always)]
-    fn occupied(links: &[Self; 16]) -> u32
-    where
-        Self: Sized,
-    {
-        let there = |link: &Self| u32::from(!link.load().is_none());
-        links
-            .iter()
-            .enumerate()
-            .fold(0, |bits, (at, link)| bits | there(link) << at)
-    }
-}
-
-mod sealed {
-    /// Keeps [`Reach`](super::Reach) to this module's two widths.
-    pub trait Sealed {}
-    impl Sealed for super::Near {}
-    impl Sealed for super::Far {}
-}
-
-/// A link of 32 bits: arenas of up to 16 GiB, all tiers together.
-#[derive(Debug)]
+/// A link to what is alive as long as the guard that it was found under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub struct Near(AtomicU32);
+pub struct Link<'g> {
+    stored: StoredLink,
+    alive: PhantomData<&'g ()>,
+}
 
-impl Reach for Near {
-    const SPAN: usize = (1 << 34) - WIDE_ALIGN;
-
-    #[inline(always)]
-    fn load(&self) -> Link {
-        Link(u64::from(self.0.load(Relaxed)) << 2)
-    }
+impl Deref for Link<'_> {
+    type Target = StoredLink;
 
     #[inline(always)]
-    fn store(&self, link: Link) {
-        self.0.store((link.0 >> 2) as u32, Relaxed);
-    }
-
-    #[inline(always)]
-    fn occupied(links: &[Near; 16]) -> u32 {
-        // SAFETY: a `Near` is nothing but its word.
-        let words = unsafe { &*std::ptr::from_ref(links).cast::<[AtomicU32; 16]>() };
-        search::occupied(words)
+    fn deref(&self) -> &StoredLink {
+        &self.stored
     }
 }
 
-/// A link of 64 bits, for larger arenas.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct Far(AtomicU64);
+impl<'g> Link<'g> {
+    /// No node.
+    pub const NONE: Link<'static> = Link {
+        stored: StoredLink::NONE,
+        alive: PhantomData,
+    };
 
-impl Reach for Far {
-    const SPAN: usize = 1 << 56;
-
+    /// The leaf there, if it leads to one.
     #[inline(always)]
-    fn load(&self) -> Link {
-        Link(self.0.load(Relaxed))
+    pub fn leaf<R>(self, base: Base<R>) -> Option<Leaf<'g>> {
+        if !self.is_leaf() {
+            return None;
+        }
+        let address = base.start + (self.0 - LEAF) as usize;
+        // SAFETY: a link to a leaf is made of the slot in which one was written, and this one was
+        // validated.
+        Some(unsafe { Leaf::at(address) })
     }
 
+    /// The pack there, if it leads to one.
     #[inline(always)]
-    fn store(&self, link: Link) {
-        self.0.store(link.0, Relaxed);
+    pub fn pack<R>(self, base: Base<R>) -> Option<Pack<'g>> {
+        if !self.is_pack() {
+            return None;
+        }
+        let address = base.start + (self.0 - PACK) as usize;
+        // SAFETY: as for a leaf.
+        Some(unsafe { Pack::at(address) })
+    }
+
+    /// The dense leaf there, if it leads to one.
+    #[inline(always)]
+    pub fn dense<R>(self, base: Base<R>) -> Option<DenseLeaf<'g>> {
+        if !self.is_dense() {
+            return None;
+        }
+        let address = base.start + (self.0 - DENSE) as usize;
+        // SAFETY: as for a leaf.
+        Some(unsafe { DenseLeaf::at(address) })
+    }
+
+    /// What holds several records there, if it leads to such.
+    #[inline(always)]
+    pub fn shared<R>(self, base: Base<R>) -> Option<Terminal<'g>> {
+        if !self.is_shared() {
+            return None;
+        }
+        match self.pack(base) {
+            Some(pack) => Some(Terminal::Pack(pack)),
+            None => self.dense(base).map(Terminal::DenseLeaf),
+        }
+    }
+
+    /// What holds records there, if it leads to such.
+    #[inline(always)]
+    pub fn terminal<R>(self, base: Base<R>) -> Option<Terminal<'g>> {
+        match self.leaf(base) {
+            Some(leaf) => Some(Terminal::Leaf(leaf)),
+            None => self.shared(base),
+        }
+    }
+
+    /// The same, if it leads to an inner node.
+    #[inline(always)]
+    pub fn inner(self) -> Option<InnerLink<'g>> {
+        // In the order in which callers ask, so that what they know is not asked again.
+        let is_inner = !self.is_none() && !self.is_leaf() && !self.is_shared();
+        is_inner.then_some(InnerLink(self))
+    }
+}
+
+/// A link to an inner node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct InnerLink<'g>(Link<'g>);
+
+impl<'g> Deref for InnerLink<'g> {
+    type Target = Link<'g>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Link<'g> {
+        &self.0
+    }
+}
+
+impl<'g> InnerLink<'g> {
+    /// The node there.
+    #[inline(always)]
+    pub(super) fn node<R: Reach>(self, base: Base<R>) -> &'g Node<R> {
+        let address = base.start + (self.0.0 & !(INNER_ALIGN as u64 - 1)) as usize;
+        // SAFETY: a link to an inner node is made of the slot in which one was made, and this one
+        // was validated. All fields are atomics.
+        unsafe { &*std::ptr::with_exposed_provenance::<Versioned<_>>(address) }
+    }
+
+    /// Begins to read the node there.
+    ///
+    /// # Errors
+    /// It was replaced, or moved.
+    #[inline(always)]
+    pub fn read<R: Reach>(self, base: Base<R>) -> Result<Inner<'g, R>, Restart> {
+        self.node(base).read().map(|node| Inner::new(self, node))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::super::reach::Near;
     use super::*;
 
     #[test]
     fn links_tell_what_they_lead_to() {
-        let base = Base((1 << 40) - WIDE_ALIGN);
+        let base = Base::<Near>::before(1 << 40);
         let near = Near(AtomicU32::new(0));
         assert!(near.load().is_none());
         for distance in [0, 64, 1 << 20, (1 << 34) - 128] {
             let address = (1 << 40) + distance;
-            for link in [Link::to_dense(base, address), Link::to_pack(base, address)] {
-                assert!(link.is_terminal() && !link.is_leaf() && !link.is_smallest());
+            for link in [
+                StoredLink::to_dense(base, address),
+                StoredLink::to_pack(base, address),
+            ] {
+                assert!(link.is_terminal() && !link.is_leaf() && link.is_shared());
                 assert!(link.is_dense() != link.is_pack());
                 assert_eq!(link.address(base), address);
                 near.store(link);
@@ -439,14 +384,14 @@ mod tests {
             }
             for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
                 let address = address + WIDE_ALIGN - kind.align();
-                let link = Link::to_inner(base, address, kind);
+                let link = StoredLink::to_inner(base, address, kind);
                 assert!(!link.is_none() && !link.is_terminal());
                 assert_eq!((link.kind(), link.address(base)), (kind, address));
                 near.store(link);
                 assert_eq!(near.load(), link);
             }
             for address in [address, address + 8, address + 24] {
-                let link = Link::to_leaf(base, address);
+                let link = StoredLink::to_leaf(base, address);
                 assert!(!link.is_none() && link.is_leaf() && !link.is_dense());
                 assert_eq!(link.address(base), address);
                 near.store(link);

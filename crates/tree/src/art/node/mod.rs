@@ -33,18 +33,31 @@
 
 mod body;
 mod dense;
+mod fresh;
+mod guess;
+mod inner;
 mod layout;
 mod leaf;
 mod link;
+mod locked_inner;
 mod pack;
+mod parent;
+mod reach;
+mod retired;
 mod search;
 mod terminal;
 
-pub use body::{AT_END, Body, LAST, Node, Position, Step, position};
+pub use body::{AT_END, Body, LAST, Position, Step, position};
 pub use dense::{
     DENSE_DEPTH, DENSE_HEAD, DenseCapacity, DenseLeaf, LockedDense, Records, value_offset,
 };
+pub use fresh::{Fresh, FreshInner, FreshLeaf, Linkable};
+pub use guess::Guess;
+pub use inner::Inner;
 pub use leaf::{Leaf, leaf_bytes};
-pub use link::{Base, Far, Kind, Link, Near, Reach};
-pub use pack::{Held, LockedPack, PACK_BYTES, PACKED, Pack, PackedRecords, Record};
+pub use link::{Base, InnerLink, Kind, Link, StoredLink};
+pub use pack::{Held, PACK_BYTES, PACKED, Pack, PackedRecords, Record};
+pub use parent::{LockedParent, Parent, Root};
+pub use reach::{Far, Near, Reach};
+pub use retired::Retired;
 pub use terminal::{LockedTerminal, Terminal, TerminalKey, number};

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicU16, AtomicU64};
 
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
+use super::guess::Guess;
+
 /// The maximum number of records.
 pub const PACKED: usize = 3;
 /// Bytes of a pack, and its alignment.
@@ -84,13 +86,12 @@ impl<'g> Pack<'g> {
         LockedPack { pack: self, held }
     }
 
-    /// The first key of a pack at `address`, if there is one there: any arena memory may be passed,
-    /// whatever it holds. `end` is the end of readable memory.
-    pub fn probe(address: usize, end: usize) -> Option<u64> {
-        if !address.is_multiple_of(PACK_BYTES) || address + PACK_BYTES > end {
+    /// The first key of a pack, if there is one there.
+    pub fn probe(guess: &Guess<'_>) -> Option<u64> {
+        if !guess.address.is_multiple_of(PACK_BYTES) || !guess.has(PACK_BYTES) {
             return None;
         }
-        let first = std::ptr::with_exposed_provenance::<AtomicU64>(address + KEYS);
+        let first = std::ptr::with_exposed_provenance::<AtomicU64>(guess.address + KEYS);
         // SAFETY: readable and aligned. Atomic, as it may be written at this moment.
         let first = unsafe { &*first };
         Some(first.load(Relaxed))
@@ -280,7 +281,7 @@ impl<'g> LockedPack<'g> {
     }
 
     /// Unlocks for good: the pack is unlinked.
-    pub fn retire(self) {
+    pub(super) fn retire(self) {
         self.held.retire();
     }
 }
@@ -306,7 +307,7 @@ mod tests {
         assert_eq!(pack.heat().load(Relaxed), 5);
         assert_eq!(pack.read().unwrap().get(PackedRecords::depth), Ok(6));
         assert_eq!(
-            (pack.key(), Pack::probe(address, address + 64)),
+            (pack.key(), Pack::probe(&Guess::of(address..address + 64))),
             (3, Some(3))
         );
         let reader = pack.read().unwrap();

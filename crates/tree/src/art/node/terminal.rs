@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicU16;
 
 use super::dense::{DenseLeaf, LockedDense};
 use super::leaf::{Leaf, LockedLeaf};
+use super::link::{Base, Link, StoredLink};
 use super::pack::{LockedPack, PACK_BYTES, Pack};
+use super::retired::Retired;
 
 /// A key: borrowed from the leaf that holds it, or a number that was a key when it was read.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +97,18 @@ impl<'g> Terminal<'g> {
         }
     }
 
+    /// The link to it.
+    pub fn link<R>(self, base: Base<R>) -> Link<'g> {
+        let address = self.address();
+        let link = match self {
+            Terminal::Leaf(_) => StoredLink::to_leaf(base, address),
+            Terminal::Pack(_) => StoredLink::to_pack(base, address),
+            Terminal::DenseLeaf(_) => StoredLink::to_dense(base, address),
+        };
+        // SAFETY: it is alive for as long.
+        unsafe { link.alive() }
+    }
+
     /// Its size in bytes.
     #[inline(always)]
     pub fn bytes(self) -> usize {
@@ -161,13 +175,20 @@ impl<'g> LockedTerminal<'g> {
         value.filter(|_| count == 1)
     }
 
+    /// The link to it.
+    pub(super) fn link<R>(&self, base: Base<R>) -> Link<'g> {
+        self.terminal().link(base)
+    }
+
     /// Unlocks for good: the node is unlinked.
-    pub fn retire(self) {
+    pub(super) fn retire(self) -> Retired {
+        let terminal = self.terminal();
         match self {
             LockedTerminal::Leaf(locked) => locked.retire(),
             LockedTerminal::Pack(locked) => locked.retire(),
             LockedTerminal::DenseLeaf(locked) => locked.retire(),
         }
+        Retired::new(terminal.address(), terminal.bytes(), true)
     }
 }
 

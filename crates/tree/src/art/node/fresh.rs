@@ -1,0 +1,220 @@
+//! Nodes that are complete and not linked yet. They own their slots, so what is never linked is
+//! freed, and a node is linked once.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::epoch::Pinned;
+use timberline_tier::{Slot, TierId};
+
+use super::body::{AT_END, Position};
+use super::link::{Base, Kind, StoredLink};
+use super::locked_inner::LockedInner;
+use super::reach::Reach;
+use super::{
+    DenseCapacity, DenseLeaf, Leaf, LockedDense, PACK_BYTES, Pack, Record, Terminal, leaf_bytes,
+};
+
+/// What can be linked: a complete node that nothing links to yet.
+pub trait Linkable {
+    /// It is linked now: returns the link.
+    fn keep(self) -> StoredLink;
+}
+
+/// A node that holds records and is not linked yet; freed if it never is.
+#[must_use = "it is freed if it is not linked"]
+pub struct Fresh<'t> {
+    slot: Slot<'t>,
+    link: StoredLink,
+}
+
+impl<'t> Fresh<'t> {
+    /// A pack of records, which ascend by key, to which `depth` bytes lead.
+    pub fn pack<R>(
+        slot: Slot<'t>,
+        base: Base<R>,
+        depth: usize,
+        records: &[Record],
+        heat: u16,
+    ) -> Self {
+        let (link, address) = (StoredLink::to_pack(base, slot.address()), slot.address());
+        assert!(slot.bytes() >= PACK_BYTES, "a slot for a pack");
+        forget_versions(&slot);
+        // SAFETY: the slot is large enough, aligned as the link wants it, and nobody else's.
+        drop(unsafe { Pack::at(address) }.write(depth, records, heat));
+        Fresh { slot, link }
+    }
+
+    /// A dense leaf for keys that begin as this one, which `fill` puts records in.
+    pub fn dense<R>(
+        slot: Slot<'t>,
+        base: Base<R>,
+        key: &[u8; 8],
+        room: DenseCapacity,
+        heat: u16,
+        fill: impl FnOnce(&LockedDense<'_>),
+    ) -> Self {
+        let (link, address) = (StoredLink::to_dense(base, slot.address()), slot.address());
+        assert!(slot.bytes() >= room.bytes(), "a slot for a dense leaf");
+        forget_versions(&slot);
+        // SAFETY: as for a pack.
+        fill(&unsafe { DenseLeaf::at(address) }.write(key, room, heat));
+        Fresh { slot, link }
+    }
+
+    /// The node.
+    pub fn terminal<R>(&self, base: Base<R>) -> Terminal<'_> {
+        // SAFETY: it is complete, and its slot is this one's.
+        let link = unsafe { self.link.alive() };
+        link.terminal(base).expect("it holds records")
+    }
+
+    /// The tier that it is in.
+    pub fn tier(&self) -> TierId {
+        self.slot.tier()
+    }
+}
+
+impl Linkable for Fresh<'_> {
+    #[inline(always)]
+    fn keep(self) -> StoredLink {
+        let Fresh { slot, link } = self;
+        slot.keep();
+        link
+    }
+}
+
+/// A leaf that has no value yet; freed if it is not linked.
+#[must_use = "it is freed if it is not linked"]
+pub struct FreshLeaf<'t>(Fresh<'t>);
+
+impl<'t> Deref for FreshLeaf<'t> {
+    type Target = Fresh<'t>;
+
+    fn deref(&self) -> &Fresh<'t> {
+        &self.0
+    }
+}
+
+impl<'t> FreshLeaf<'t> {
+    /// A leaf of this key.
+    #[inline(always)]
+    pub fn new<R>(slot: Slot<'t>, base: Base<R>, key: &[u8], heat: u16) -> Self {
+        assert!(slot.bytes() >= leaf_bytes(key.len()), "a slot for a leaf");
+        let link = StoredLink::to_leaf(base, slot.address());
+        // SAFETY: the slot is large enough, as all are aligned to eight bytes, and nobody else's.
+        unsafe { Leaf::write(slot.address(), key, 0, heat) };
+        FreshLeaf(Fresh { slot, link })
+    }
+
+    /// The leaf with a value, to be linked.
+    #[inline(always)]
+    pub fn with(self, value: u64) -> Fresh<'t> {
+        // SAFETY: `new` wrote it, into a slot that is still this one's.
+        unsafe { Leaf::at(self.0.slot.address()) }.set_first(value);
+        self.0
+    }
+}
+
+/// An inner node that is not linked yet; freed if it never is.
+#[must_use = "it is freed if it is not linked"]
+pub struct FreshInner<'g, R: Reach> {
+    // Unlocked before its slot is freed.
+    node: LockedInner<'g, R>,
+    slot: Slot<'g>,
+    /// The node whose entries were taken over.
+    original: Option<LockedInner<'g, R>>,
+}
+
+impl<'g, R: Reach> Deref for FreshInner<'g, R> {
+    type Target = LockedInner<'g, R>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.node
+    }
+}
+
+impl<'g, R: Reach> FreshInner<'g, R> {
+    /// A node without entries.
+    pub fn new(
+        slot: Slot<'g>,
+        base: Base<R>,
+        kind: Kind,
+        prefix: &[u8],
+        _pinned: impl Into<Pinned<'g>>,
+    ) -> Self {
+        let link = StoredLink::to_inner(base, slot.address(), kind);
+        assert!(slot.bytes() >= kind.bytes::<R>(), "a slot for this kind");
+        forget_versions(&slot);
+        // SAFETY: the slot is large enough, aligned as the link wants it, and nobody else's for as
+        // long as this has it.
+        let node = unsafe { LockedInner::claim(link, base, prefix) };
+        FreshInner {
+            node,
+            slot,
+            original: None,
+        }
+    }
+
+    /// A copy of another node, in whose place it comes.
+    pub fn copy_of(
+        slot: Slot<'g>,
+        base: Base<R>,
+        old: LockedInner<'g, R>,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> Self {
+        let mut new = FreshInner::new(slot, base, old.kind(), &[], pinned);
+        let (prefix, _) = old.prefix();
+        new.node
+            .set_prefix(old.prefix_len(), prefix.iter().copied());
+        new.take_over(old, None);
+        new
+    }
+
+    /// Adds all entries of another node, in whose place this comes, but the one at a position.
+    pub fn take_over(&mut self, old: LockedInner<'g, R>, but: Option<Position>) {
+        assert!(self.original.is_none(), "the entries of one node");
+        old.each(AT_END, |at, link| {
+            if Some(at) != but {
+                self.node.put(at, link);
+            }
+            true
+        });
+        self.original = Some(old);
+    }
+
+    /// The node whose entries were taken over, which this replaces now.
+    pub(super) fn original(&mut self) -> LockedInner<'g, R> {
+        self.original.take().expect("a copy")
+    }
+
+    /// The tier that it is in.
+    pub fn tier(&self) -> TierId {
+        self.slot.tier()
+    }
+}
+
+impl<R: Reach> Linkable for FreshInner<'_, R> {
+    fn keep(self) -> StoredLink {
+        let FreshInner {
+            node,
+            slot,
+            original,
+        } = self;
+        // What was taken over would hang from two places.
+        assert!(original.is_none(), "a copy takes the place of its original");
+        let link = **node.link();
+        drop(node);
+        slot.keep();
+        link
+    }
+}
+
+/// A slot may have been a leaf before, whose words are no versions: they begin anew, as the epoch
+/// keeps all who saw the former node from seeing the next.
+fn forget_versions(slot: &Slot<'_>) {
+    // SAFETY: the slot is the caller's alone, and at least a word long.
+    let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(slot.address()) };
+    word.store(0, Relaxed);
+}

@@ -1,0 +1,215 @@
+//! Where a node hangs: below the root, or at a position of an inner node.
+//!
+//! All structure modifications go through a [`LockedParent`]. Each hangs a new node, or what hung
+//! below the old one, and retires what nothing links to any more: so each node is linked from one
+//! place, and what is retired from none.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::epoch::Pinned;
+use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+
+use super::body::Position;
+use super::fresh::{FreshInner, Linkable};
+use super::inner::Inner;
+use super::link::{Base, Link, StoredLink};
+use super::locked_inner::LockedInner;
+use super::reach::Reach;
+use super::retired::Retired;
+use super::terminal::LockedTerminal;
+
+/// The link to the topmost node, guarded like a node: it is that node's parent.
+#[repr(align(128))]
+pub struct Root(Versioned<Top>);
+
+#[derive(Debug)]
+pub struct Top {
+    link: AtomicU64,
+}
+
+// Not generic, so a call from other crates if it is not said: one in each operation.
+impl Top {
+    #[inline(always)]
+    fn link(&self) -> StoredLink {
+        StoredLink::from_word(self.link.load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn set(&self, link: StoredLink) {
+        self.link.store(link.word(), Relaxed);
+    }
+}
+
+impl Root {
+    /// That of an empty tree.
+    pub fn new() -> Root {
+        let link = AtomicU64::new(StoredLink::NONE.word());
+        Root(Versioned::new(Top { link }))
+    }
+
+    /// The place of the topmost node, and the link that is there.
+    ///
+    /// # Errors
+    /// It changed meanwhile.
+    #[inline(always)]
+    pub fn read<'g, R>(
+        &'g self,
+        _pinned: impl Into<Pinned<'g>>,
+    ) -> Result<(Parent<'g, R>, Link<'g>), Restart> {
+        let top = self.0.read()?;
+        let link = top.get(Top::link)?;
+        // SAFETY: it was the topmost node when this was validated, under the guard.
+        Ok((Parent::Root(top), unsafe { link.alive() }))
+    }
+}
+
+/// Where a node hangs.
+pub enum Parent<'g, R> {
+    /// Below no other.
+    Root(Snapshot<'g, Top>),
+    /// At this position of a node.
+    Node(Inner<'g, R>, Position),
+}
+
+impl<R> Clone for Parent<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Parent<'_, R> {}
+
+impl<'g, R: Reach> Parent<'g, R> {
+    /// Locks it.
+    ///
+    /// # Errors
+    /// It changed, or a writer holds the lock.
+    pub fn upgrade(self) -> Result<LockedParent<'g, R>, Restart> {
+        Ok(match self {
+            Parent::Root(root) => LockedParent::Root(root.upgrade()?),
+            Parent::Node(inner, at) => LockedParent::Node(inner.upgrade()?, at),
+        })
+    }
+
+    /// Whether it is as it was.
+    ///
+    /// # Errors
+    /// It is not.
+    #[inline(always)]
+    pub fn validate(&self) -> Result<(), Restart> {
+        match self {
+            Parent::Root(root) => root.validate(),
+            Parent::Node(inner, _) => inner.validate(),
+        }
+    }
+}
+
+/// A locked parent, to hang another node there.
+pub enum LockedParent<'g, R> {
+    /// That of the topmost node.
+    Root(Exclusive<'g, Top>),
+    /// An inner node.
+    Node(LockedInner<'g, R>, Position),
+}
+
+impl<'g, R: Reach> LockedParent<'g, R> {
+    /// What hangs there.
+    fn child(&self) -> StoredLink {
+        match self {
+            LockedParent::Root(root) => root.link(),
+            LockedParent::Node(node, at) => node.at(*at),
+        }
+    }
+
+    fn set(&self, link: StoredLink) {
+        match self {
+            LockedParent::Root(root) => root.set(link),
+            LockedParent::Node(node, at) => node.replace(*at, link),
+        }
+    }
+
+    /// Hangs a new node in the place of what must be this.
+    fn swap(self, old: StoredLink, new: impl Linkable) -> Link<'g> {
+        assert!(self.child() == old, "a node is replaced where it hangs");
+        let link = new.keep();
+        self.set(link);
+        // SAFETY: it is complete, and linked.
+        unsafe { link.alive() }
+    }
+
+    /// Hangs the topmost node of an empty tree.
+    pub fn hang(self, new: impl Linkable) -> Link<'g> {
+        self.swap(StoredLink::NONE, new)
+    }
+
+    /// Hangs a new node between this and what hangs there, which comes to its position `at`.
+    pub fn put_between(self, new: FreshInner<'_, R>, at: Position) -> Link<'g> {
+        let old = self.child();
+        new.put(at, old);
+        self.swap(old, new)
+    }
+
+    /// Hangs a new node in the place of what held records.
+    pub fn replace(
+        self,
+        old: LockedTerminal<'_>,
+        base: Base<R>,
+        new: impl Linkable,
+    ) -> (Link<'g>, Retired) {
+        let link = self.swap(*old.link(base), new);
+        (link, old.retire())
+    }
+
+    /// Hangs a copy in the place of what it was made of.
+    pub fn replace_inner(self, mut new: FreshInner<'_, R>) -> Retired {
+        let old = new.original();
+        self.swap(**old.link(), new);
+        old.retire()
+    }
+
+    /// The same with a copy that lacks what held records at a position of the old node, which goes
+    /// with it.
+    pub fn replace_without(
+        self,
+        at: Position,
+        last: LockedTerminal<'_>,
+        mut new: FreshInner<'_, R>,
+        base: Base<R>,
+    ) -> [Retired; 2] {
+        let old = new.original();
+        assert!(old.at(at) == *last.link(base) && new.at(at).is_none());
+        self.swap(**old.link(), new);
+        [old.retire(), last.retire()]
+    }
+
+    /// Hangs the other one of two children in the place of their node, which goes with the one
+    /// that held records at a position.
+    pub fn collapse(
+        self,
+        old: LockedInner<'_, R>,
+        at: Position,
+        last: LockedTerminal<'_>,
+        base: Base<R>,
+    ) -> [Retired; 2] {
+        let (_, other) = old.other(at);
+        assert!(old.at(at) == *last.link(base) && old.count() == 2);
+        assert!(
+            self.child() == **old.link(),
+            "a node is replaced where it hangs"
+        );
+        self.set(*other);
+        drop(self);
+        [old.retire(), last.retire()]
+    }
+
+    /// Takes away what held records, and hangs nothing there.
+    pub fn unlink(self, old: LockedTerminal<'_>, base: Base<R>) -> Retired {
+        assert!(self.child() == *old.link(base), "it hangs here");
+        match &self {
+            LockedParent::Root(root) => root.set(StoredLink::NONE),
+            LockedParent::Node(node, at) => node.remove(*at),
+        }
+        drop(self);
+        old.retire()
+    }
+}
