@@ -25,7 +25,7 @@ use self::shared_state::{RetiredCount, SharedState};
 use crate::Error;
 use crate::error::Refused;
 use crate::seeded::{self, Bug};
-use crate::value::{Change, ValueBlock};
+use crate::value::{Change, RetiredBlock};
 
 /// The memory and the placement of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
@@ -151,10 +151,10 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Frees what a value's word leads to once no thread can reach it any more. No leaf leads to
-    /// it.
+    /// Frees what a value's word leads to once no thread can reach it any more. The caller has
+    /// just taken the word out of its leaf.
     pub fn reclaim_value(&self, value: u64, guard: &Guard) {
-        if let Some(block) = ValueBlock::of(value) {
+        if let Some(block) = RetiredBlock::of(value) {
             self.reclaim(guard, move |state| block.free(state.arenas()));
         }
     }

@@ -23,7 +23,7 @@ use super::node::{
 use super::tree::Tree;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
-use crate::value::{ValueBlock, ValueCopy};
+use crate::value::{Loan, ValueBlock, ValueCopy};
 
 /// A node that a name led to.
 pub(super) enum Found<'g, R> {
@@ -153,8 +153,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let value = match block {
             None => leaf.value(),
             Some(block) => {
+                let copy = block.make(Loan::new(value, guard));
                 self.store.reclaim_value(value, guard);
-                block.make(guard)
+                copy
             }
         };
         let locked = LockedTerminal::Leaf(locked);

@@ -4,11 +4,9 @@
 //! Room for them is taken before any lock; they are copied under the leaf's lock. Those that are in
 //! the right tier already stay where they are.
 
-use std::ptr::NonNull;
-
 use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Arenas, Memory, OutOfMemory, Slot, TierId};
+use timberline_tier::{Arenas, Memory, Slot, TierId};
 
 use super::node::{Block, Body};
 use super::payload::Payload;
@@ -16,50 +14,37 @@ use super::tree::Tree;
 use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::store::Store;
-use crate::value::ValueBlock;
+use crate::value::{Loan, ValueBlock, ValueCopy};
 
-/// A block beside a leaf.
-#[derive(Clone, Copy)]
-enum Beside {
-    Entry(Block),
-    Value(ValueBlock),
+/// The block of an entry, and the word of its value if that may lie in one.
+struct Beside {
+    entry: Option<Block>,
+    value: Option<u64>,
 }
 
 impl Beside {
-    fn address(self) -> usize {
-        match self {
-            Beside::Entry(block) => block.address(),
-            Beside::Value(block) => block.address(),
-        }
+    fn of<P: Payload, const WORDS: usize>(
+        leaf: &Snapshot<'_, Body<WORDS>>,
+        index: usize,
+    ) -> Result<Self, Restart> {
+        let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
+        let value = match P::VALUES {
+            true => P::value(key, payload),
+            false => None,
+        };
+        // The value may lie in the entry's block, which is guarded by the leaf's version.
+        leaf.validate()?;
+        let entry = P::block(key, payload);
+        Ok(Beside { entry, value })
     }
 
-    fn slot(self) -> usize {
-        match self {
-            Beside::Entry(block) => block.slot(),
-            Beside::Value(block) => block.slot(),
-        }
+    /// The address of each block, and the bytes of its slot.
+    fn slots(self) -> impl Iterator<Item = (usize, usize)> {
+        let entry = self.entry.map(|block| (block.address(), block.slot()));
+        let value = self.value.and_then(ValueBlock::of);
+        let value = value.map(|block| (block.address(), block.slot()));
+        entry.into_iter().chain(value)
     }
-
-    fn discard(self, slot: NonNull<u8>, store: &Store<impl Memory>) {
-        Block::discard(slot, self.slot(), store.arenas());
-    }
-}
-
-/// The blocks of an entry. An entry's own comes first.
-fn beside<P: Payload, const WORDS: usize>(
-    leaf: &Snapshot<'_, Body<WORDS>>,
-    index: usize,
-) -> Result<impl Iterator<Item = Beside>, Restart> {
-    let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
-    let value = match P::VALUES {
-        true => P::value(key, payload),
-        false => None,
-    };
-    // The value may lie in the entry's block, which is guarded by the leaf's version.
-    leaf.validate()?;
-    let entry = P::block(key, payload).map(Beside::Entry);
-    let value = value.and_then(ValueBlock::of).map(Beside::Value);
-    Ok(entry.into_iter().chain(value))
 }
 
 /// Bytes of all slots beside a leaf.
@@ -69,9 +54,8 @@ pub(super) fn bytes_beside<P: Payload, const WORDS: usize>(
     let mut bytes = 0;
     if P::BLOCKS {
         for index in 0..leaf.get(Body::count)? {
-            bytes += beside::<P, WORDS>(leaf, index)?
-                .map(Beside::slot)
-                .sum::<usize>();
+            let slots = Beside::of::<P, WORDS>(leaf, index)?.slots();
+            bytes += slots.map(|(_, bytes)| bytes).sum::<usize>();
         }
     }
     Ok(bytes)
@@ -84,25 +68,30 @@ pub(super) fn all_at<P: Payload, const WORDS: usize>(
     arenas: &Arenas,
 ) -> Result<bool, Restart> {
     for index in 0..leaf.get(Body::count)? {
-        let mut blocks = beside::<P, WORDS>(leaf, index)?;
-        if blocks.any(|block| !goal.has_beside(arenas, block.address())) {
+        let mut slots = Beside::of::<P, WORDS>(leaf, index)?.slots();
+        if slots.any(|(address, _)| !goal.has_beside(arenas, address)) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Slots for copies, by the index of the entry they belong to. Freed if they are not used.
+/// Room for copies, by the index of the entry they belong to. Freed if it is not used.
 pub(crate) struct Blocks<'t, M: Memory> {
     store: &'t Store<M>,
-    slots: Vec<(usize, Beside, NonNull<u8>)>,
+    entries: Vec<(usize, Slot<'t>)>,
+    values: Vec<(usize, ValueCopy<'t, M>)>,
 }
 
 impl<'t, M: Memory> Blocks<'t, M> {
     /// Nothing goes along.
     pub fn none(store: &'t Store<M>) -> Self {
-        let slots = Vec::new();
-        Blocks { store, slots }
+        let (entries, values) = (Vec::new(), Vec::new());
+        Blocks {
+            store,
+            entries,
+            values,
+        }
     }
 
     /// Slots exactly there for all blocks of a leaf that are elsewhere.
@@ -112,9 +101,19 @@ impl<'t, M: Memory> Blocks<'t, M> {
         goal: Goal<'_>,
     ) -> Result<(), Abort> {
         let store = self.store;
-        self.allocate::<P, WORDS>(leaf, 0, goal, |bytes| {
-            store.allocate_in(goal.tier, bytes).map(Slot::keep)
-        })
+        for index in 0..leaf.get(Body::count)? {
+            let Beside { entry, value } = Beside::of::<P, WORDS>(leaf, index)?;
+            let elsewhere = |block: &Block| !goal.has_beside(store.arenas(), block.address());
+            if let Some(block) = entry.filter(elsewhere) {
+                let slot = store.allocate_in(goal.tier, block.slot())?;
+                self.entries.push((index, slot));
+            }
+            if let Some(value) = value {
+                let copy = ValueCopy::new(store, value, goal)?;
+                self.values.extend(copy.map(|copy| (index, copy)));
+            }
+        }
+        Ok(())
     }
 
     /// Slots in this tier, or the next slower one with room, for the blocks from an entry on.
@@ -125,37 +124,19 @@ impl<'t, M: Memory> Blocks<'t, M> {
         tier: TierId,
     ) -> Result<(), Abort> {
         let store = self.store;
-        let goal = Goal::tier(tier);
-        self.allocate::<P, WORDS>(leaf, from, goal, |bytes| {
-            store.allocate_from(tier, bytes).map(Slot::keep)
-        })
-    }
-
-    fn allocate<P: Payload, const WORDS: usize>(
-        &mut self,
-        leaf: &Snapshot<'_, Body<WORDS>>,
-        from: usize,
-        goal: Goal<'_>,
-        mut allocate: impl FnMut(usize) -> Result<NonNull<u8>, OutOfMemory>,
-    ) -> Result<(), Abort> {
-        let arenas = self.store.arenas();
         for index in from..leaf.get(Body::count)? {
-            for block in beside::<P, WORDS>(leaf, index)? {
-                if goal.has_beside(arenas, block.address()) {
-                    continue;
-                }
-                self.slots.push((index, block, allocate(block.slot())?));
+            let Beside { entry, value } = Beside::of::<P, WORDS>(leaf, index)?;
+            let elsewhere = |block: &Block| store.arenas().tier_of(block.address()) != tier;
+            if let Some(block) = entry.filter(elsewhere) {
+                let slot = store.allocate_from(tier, block.slot())?;
+                self.entries.push((index, slot));
+            }
+            if let Some(value) = value {
+                let copy = ValueCopy::new_or_fall(store, value, tier)?;
+                self.values.extend(copy.map(|copy| (index, copy)));
             }
         }
         Ok(())
-    }
-}
-
-impl<M: Memory> Drop for Blocks<'_, M> {
-    fn drop(&mut self) {
-        for (_, block, slot) in self.slots.drain(..) {
-            block.discard(slot, self.store);
-        }
     }
 }
 
@@ -164,26 +145,26 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// `leaf` lead to the copies: these are the entries that room was taken for from `from` on.
     pub(super) fn move_blocks(
         &self,
-        mut blocks: Blocks<'_, M>,
+        blocks: Blocks<'_, M>,
         leaf: &Body<WORDS>,
         from: usize,
         guard: &Guard,
     ) {
-        for (index, block, slot) in std::mem::take(&mut blocks.slots) {
+        for (index, slot) in blocks.entries {
             let index = index - from;
             let (key, payload) = (leaf.key(index), leaf.payload(index));
-            match block {
-                Beside::Entry(old) => {
-                    self.memory().charge_access(old.address(), old.used());
-                    leaf.set_payload(index, P::with_block(payload, old.copy_to(slot)));
-                    self.reclaim_block(old, old.slot(), guard);
-                }
-                Beside::Value(old) => {
-                    let new = old.copy_to(slot, self.memory(), guard).word();
-                    leaf.set_payload(index, P::with_value(key, payload, new));
-                    self.reclaim_value(old.word(), guard);
-                }
-            }
+            let old = P::block(key, payload).expect("an entry with a block");
+            self.memory().charge_access(old.address(), old.used());
+            leaf.set_payload(index, P::with_block(payload, old.copy_to(slot.keep())));
+            self.reclaim_block(old, old.slot(), guard);
+        }
+        for (index, copy) in blocks.values {
+            let index = index - from;
+            let (key, payload) = (leaf.key(index), leaf.payload(index));
+            let old = P::value(key, payload).expect("a record");
+            let new = copy.make(Loan::new(old, guard));
+            leaf.set_payload(index, P::with_value(key, payload, new));
+            self.reclaim_value(old, guard);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::btree::fresh::Fresh;
 use crate::btree::node::{Block, Link};
 use crate::btree::tree::address;
 use crate::store::Store;
-use crate::value::{Represent, ValueCopy};
+use crate::value::{Loan, Represent, ValueCopy};
 
 /// A slot for a block that is not written yet; freed if it never is.
 pub(super) struct FreshBlock<'t, M: Memory> {
@@ -124,8 +124,9 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let held = cursor.leaf.upgrade()?;
         let mut word = old.word();
         if let Some(copy) = rooms.value {
-            self.reclaim_value(word, guard);
-            word = copy.make(guard);
+            let old = Loan::new(word, guard);
+            word = copy.make(old);
+            self.reclaim_value(old.word(), guard);
         }
         let payload = match (rooms.entry, is_layer) {
             (Some(room), false) => Lead::Record(room.block(word, &[entry.rest])).payload(),

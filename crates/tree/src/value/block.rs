@@ -8,24 +8,29 @@
 //! The empty string is the word 0 and takes no slot. There is no header: the word has the length.
 //! Bytes are written once, as atomic words, because a reader may take the slot for that of a node
 //! that was there before (`fence_at`); its descent then corrects it.
+//!
+//! Whose a block is: of a [`NewBlock`] until its word is put into a leaf, then of that leaf, at
+//! last a [`RetiredBlock`], of which the epoch disposes. A [`Loan`] reads it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::epoch::Pinned;
-use timberline_tier::{Arenas, Memory, slot_size};
+use timberline_tier::{Arenas, Memory, Slot, slot_size};
 
+use super::Loan;
 use crate::MAX_VALUE;
 
 /// Bits of a length.
 const LENGTH: u32 = 17;
 /// Bits of an address that are zero.
 const ALIGNED: u32 = 3;
+/// The word of the empty string.
+const EMPTY: u64 = 0;
 
 const _: () = assert!(MAX_VALUE < 1 << LENGTH);
 
-/// The location of a string.
+/// The location of a string. To know it is not to have access: a [`Loan`] has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValueBlock {
     address: usize,
@@ -33,9 +38,6 @@ pub struct ValueBlock {
 }
 
 impl ValueBlock {
-    /// The word of the empty string.
-    pub const EMPTY: u64 = 0;
-
     /// Bytes of the slot for a string of this length, of 1 to [`MAX_VALUE`] bytes.
     pub fn slot_for(len: usize) -> usize {
         slot_size(len)
@@ -50,50 +52,8 @@ impl ValueBlock {
     }
 
     /// The word that refers to it.
-    pub fn word(self) -> u64 {
+    fn word(self) -> u64 {
         (self.address as u64 >> ALIGNED) << LENGTH | self.len as u64
-    }
-
-    /// Writes a string into a slot that was allocated for this length and is not shared yet.
-    pub fn write(slot: NonNull<u8>, bytes: &[u8]) -> ValueBlock {
-        let block = ValueBlock {
-            address: slot.as_ptr() as usize,
-            len: bytes.len(),
-        };
-        debug_assert_eq!(ValueBlock::of(block.word()), Some(block));
-        let (words, rest) = bytes.as_chunks::<8>();
-        for (index, word) in words.iter().enumerate() {
-            block.store(index, u64::from_ne_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            block.store(words.len(), u64::from_ne_bytes(last));
-        }
-        block
-    }
-
-    fn store(self, index: usize, word: u64) {
-        debug_assert!(8 * index < self.len);
-        // SAFETY: slots are aligned to eight bytes and a multiple of eight long, so the word lies
-        // in this one, which only `write` stores to; arenas stay mapped.
-        let place = unsafe { &*((self.address + 8 * index) as *const AtomicU64) };
-        place.store(word, Relaxed);
-    }
-
-    /// Frees the slot. No thread can reach the block any more.
-    pub fn free(self, arenas: &Arenas) {
-        let slot = NonNull::new(self.address as *mut u8).expect("no block lies at 0");
-        // SAFETY: words of blocks are made by `write`, in a slot for this length; a block is freed
-        // once: by the thread that did not link it, or by the one that unlinked it, when the epoch
-        // says that all others are gone.
-        unsafe { arenas.free(slot, Self::slot_for(self.len)) };
-    }
-
-    /// Frees a slot in which no copy of this was made.
-    pub fn discard_copy(self, slot: NonNull<u8>, arenas: &Arenas) {
-        let address = slot.as_ptr() as usize;
-        ValueBlock { address, ..self }.free(arenas);
     }
 
     pub fn address(self) -> usize {
@@ -105,30 +65,94 @@ impl ValueBlock {
         Self::slot_for(self.len)
     }
 
-    /// The string, which stays there as long as the guard lives under which its word was read.
-    #[inline(always)]
-    pub fn read<'g>(self, memory: &impl Memory, _pinned: Pinned<'g>) -> &'g [u8] {
-        memory.charge_access(self.address, self.len);
-        // SAFETY: words of blocks come out of leaves by validated reads, or from under their locks;
-        // a block is not freed while the guard lives that its word was read under. `write` made it
-        // this long, and nobody writes to it again.
-        unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) }
-    }
-
-    /// Prefetches what [`read`](Self::read) reads.
+    /// Prefetches the string.
     #[inline(always)]
     pub fn prefetch(self, memory: &impl Memory) {
         memory.prefetch(self.address, self.len);
     }
+}
 
-    /// Makes a copy in a slot of the same size.
-    pub fn copy_to<'g>(
-        self,
-        slot: NonNull<u8>,
-        memory: &impl Memory,
-        pinned: impl Into<Pinned<'g>>,
-    ) -> ValueBlock {
-        memory.charge_access(slot.as_ptr() as usize, self.len);
-        ValueBlock::write(slot, self.read(memory, pinned.into()))
+impl<'g> Loan<'g> {
+    /// The string that the word refers to.
+    #[inline(always)]
+    pub fn bytes(self, memory: &impl Memory) -> &'g [u8] {
+        let Some(ValueBlock { address, len }) = ValueBlock::of(self.word()) else {
+            return &[];
+        };
+        memory.charge_access(address, len);
+        // SAFETY: a loan's word came out of a leaf by a validated read, or from under its lock, in
+        // a map of strings; its block is not freed while the guard lives that it was read under.
+        // `NewBlock::write` made it this long, and nobody writes to it again.
+        unsafe { std::slice::from_raw_parts(address as *const u8, len) }
+    }
+}
+
+/// A string that no leaf refers to yet. Its block is freed when this is dropped.
+pub struct NewBlock<'s> {
+    /// None for the empty string.
+    slot: Option<Slot<'s>>,
+    word: u64,
+}
+
+impl<'s> NewBlock<'s> {
+    /// The empty string.
+    pub const EMPTY: Self = NewBlock {
+        slot: None,
+        word: EMPTY,
+    };
+
+    /// Writes a string of at least a byte into a slot for its length.
+    ///
+    /// # Panics
+    /// The slot is one for another length.
+    pub fn write(slot: Slot<'s>, bytes: &[u8], memory: &impl Memory) -> Self {
+        let (address, len) = (slot.address(), bytes.len());
+        assert_eq!(slot.bytes(), ValueBlock::slot_for(len), "a slot for it");
+        memory.charge_access(address, len);
+        let store = |index: usize, word: [u8; 8]| {
+            // SAFETY: slots are aligned to eight bytes and a multiple of eight long, so the word
+            // lies in this one, which only this function stores to; arenas stay mapped.
+            let place = unsafe { &*((address + 8 * index) as *const AtomicU64) };
+            place.store(u64::from_ne_bytes(word), Relaxed);
+        };
+        let (words, rest) = bytes.as_chunks::<8>();
+        for (index, word) in words.iter().enumerate() {
+            store(index, *word);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            store(words.len(), last);
+        }
+        let word = ValueBlock { address, len }.word();
+        let slot = Some(slot);
+        NewBlock { slot, word }
+    }
+
+    /// The word that refers to it, for the leaf whose block it is from now on.
+    pub fn keep(self) -> u64 {
+        self.slot.map(Slot::keep);
+        self.word
+    }
+}
+
+/// A block that no leaf refers to any more. Readers that came to it before may still read it.
+#[must_use = "it is to be freed once its readers are gone"]
+pub struct RetiredBlock(ValueBlock);
+
+impl RetiredBlock {
+    /// The block of a word, which was [kept](NewBlock::keep) for a leaf, and which the caller has
+    /// taken out of that leaf; none for the empty string.
+    pub fn of(word: u64) -> Option<Self> {
+        ValueBlock::of(word).map(RetiredBlock)
+    }
+
+    /// Frees it. The epoch says that its readers are gone.
+    pub fn free(self, arenas: &Arenas) {
+        let RetiredBlock(block) = self;
+        let slot = NonNull::new(block.address as *mut u8).expect("no block lies at 0");
+        // SAFETY: `NewBlock::write` made it in a slot for this length; whoever took the word out of
+        // the leaf retired it, once; its readers are gone.
+        unsafe { arenas.free(slot, block.slot()) };
     }
 }

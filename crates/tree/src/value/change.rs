@@ -6,7 +6,7 @@
 use timberline_tier::{Memory, TierId};
 
 use super::Loan;
-use super::block::ValueBlock;
+use super::block::{NewBlock, ValueBlock};
 use crate::MAX_VALUE;
 use crate::error::Refused;
 use crate::store::Store;
@@ -48,45 +48,36 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
 }
 
 /// Makes a block of what `make` returns, if anything; it is freed if no leaf takes it.
-pub(crate) struct NewBlock<'s, M: Memory, F> {
+pub(crate) struct InBlock<'s, M: Memory, F> {
     store: &'s Store<M>,
     make: F,
-    ready: Option<Ready>,
+    ready: Option<Ready<'s>>,
 }
 
-/// The word that was made for a word and a tier.
-struct Ready {
+/// The block that was made for a word and a tier.
+struct Ready<'s> {
     before: Option<u64>,
     tier: TierId,
-    after: Option<u64>,
+    after: Option<NewBlock<'s>>,
 }
 
-impl<'s, M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> NewBlock<'s, M, F> {
+impl<'s, M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> InBlock<'s, M, F> {
     pub fn new(store: &'s Store<M>, make: F) -> Self {
         let ready = None;
-        NewBlock { store, make, ready }
+        InBlock { store, make, ready }
     }
 }
 
-impl<M: Memory, F> NewBlock<'_, M, F> {
-    fn discard(&mut self) {
-        let word = self.ready.take().and_then(|ready| ready.after);
-        if let Some(block) = word.and_then(ValueBlock::of) {
-            block.free(self.store.arenas());
-        }
-    }
-}
-
-impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for NewBlock<'_, M, F> {
+impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for InBlock<'_, M, F> {
     const PREPARES: bool = true;
 
     fn prepare(&mut self, loan: Option<Loan<'_>>, tier: TierId) -> Result<(), Refused> {
-        let before = loan.map(|loan| loan.word);
-        let fits = |ready: &Ready| (ready.before, ready.tier) == (before, tier);
+        let before = loan.map(Loan::word);
+        let fits = |ready: &Ready<'_>| (ready.before, ready.tier) == (before, tier);
         if self.ready.as_ref().is_some_and(fits) {
             return Ok(());
         }
-        self.discard();
+        self.forget();
         let (store, mut made) = (self.store, Ok(None));
         (self.make)(loan, &mut |bytes| {
             made = write(store, tier, bytes).map(Some);
@@ -103,17 +94,11 @@ impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for Ne
     fn change(&mut self, before: Option<u64>) -> Option<u64> {
         let ready = self.ready.take()?;
         debug_assert_eq!(ready.before, before, "it was prepared for what is there");
-        ready.after
+        ready.after.map(NewBlock::keep)
     }
 
     fn forget(&mut self) {
-        self.discard();
-    }
-}
-
-impl<M: Memory, F> Drop for NewBlock<'_, M, F> {
-    fn drop(&mut self) {
-        self.discard();
+        self.ready = None;
     }
 }
 
@@ -125,17 +110,16 @@ pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
     }
 }
 
-/// Makes a block in this tier, or the next slower one that has room. Returns its word.
-fn write(store: &Store<impl Memory>, tier: TierId, bytes: &[u8]) -> Result<u64, Refused> {
+/// Makes a block in this tier, or the next slower one that has room.
+fn write<'s>(
+    store: &'s Store<impl Memory>,
+    tier: TierId,
+    bytes: &[u8],
+) -> Result<NewBlock<'s>, Refused> {
     check(bytes)?;
     if bytes.is_empty() {
-        return Ok(ValueBlock::EMPTY);
+        return Ok(NewBlock::EMPTY);
     }
-    let slot = store
-        .allocate_from(tier, ValueBlock::slot_for(bytes.len()))?
-        .keep();
-    store
-        .memory
-        .charge_access(slot.as_ptr() as usize, bytes.len());
-    Ok(ValueBlock::write(slot, bytes).word())
+    let slot = store.allocate_from(tier, ValueBlock::slot_for(bytes.len()))?;
+    Ok(NewBlock::write(slot, bytes, &store.memory))
 }

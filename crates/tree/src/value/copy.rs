@@ -1,19 +1,16 @@
 //! A copy of a value's block, for a leaf that moves to another tier.
 
-use std::ptr::NonNull;
+use timberline_tier::{Memory, OutOfMemory, Slot, TierId};
 
-use timberline_sync::epoch::Guard;
-use timberline_tier::{Memory, OutOfMemory, TierId};
-
-use super::block::ValueBlock;
+use super::Loan;
+use super::block::{NewBlock, ValueBlock};
 use crate::goal::Goal;
 use crate::store::Store;
 
 /// An allocated slot for a copy; freed if no copy is made.
 pub(crate) struct ValueCopy<'s, M: Memory> {
     store: &'s Store<M>,
-    old: ValueBlock,
-    slot: Option<NonNull<u8>>,
+    slot: Slot<'s>,
 }
 
 impl<'s, M: Memory> ValueCopy<'s, M> {
@@ -28,8 +25,8 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
         let Some(old) = ValueBlock::of(word).filter(elsewhere) else {
             return Ok(None);
         };
-        let slot = Some(store.allocate_in(goal.tier, old.slot())?.keep());
-        Ok(Some(ValueCopy { store, old, slot }))
+        let slot = store.allocate_in(goal.tier, old.slot())?;
+        Ok(Some(ValueCopy { store, slot }))
     }
 
     /// The same, or in the next slower tier with a free slot.
@@ -46,17 +43,9 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
         }
     }
 
-    /// Makes the copy. Returns the word that refers to it.
-    pub fn make(mut self, guard: &Guard) -> u64 {
-        let slot = self.slot.take().expect("made once");
-        self.old.copy_to(slot, &self.store.memory, guard).word()
-    }
-}
-
-impl<M: Memory> Drop for ValueCopy<'_, M> {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.old.discard_copy(slot, self.store.arenas());
-        }
+    /// Copies the value that it was allocated for. Returns the word that refers to the copy.
+    pub fn make(self, value: Loan<'_>) -> u64 {
+        let memory = &self.store.memory;
+        NewBlock::write(self.slot, value.bytes(memory), memory).keep()
     }
 }

@@ -24,7 +24,7 @@ mod fetched;
 mod postcard;
 mod representation;
 
-pub(crate) use block::ValueBlock;
+pub(crate) use block::{RetiredBlock, ValueBlock};
 pub(crate) use change::Change;
 pub(crate) use copy::ValueCopy;
 pub(crate) use fetched::{fetch, fetch_each};
@@ -115,7 +115,7 @@ pub trait Value: Sized + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Loan<'g> {
     word: u64,
-    pinned: Pinned<'g>,
+    _pinned: Pinned<'g>,
 }
 
 impl<'g> Loan<'g> {
@@ -123,8 +123,8 @@ impl<'g> Loan<'g> {
     /// read under the node's lock.
     #[inline(always)]
     pub fn new(word: u64, pinned: impl Into<Pinned<'g>>) -> Self {
-        let pinned = pinned.into();
-        Loan { word, pinned }
+        let _pinned = pinned.into();
+        Loan { word, _pinned }
     }
 
     /// The word. It is another value's only after the guard's end.

@@ -2,8 +2,7 @@
 
 use timberline_tier::Memory;
 
-use super::block::ValueBlock;
-use super::change::{Change, NewBlock, check};
+use super::change::{Change, InBlock, check};
 use super::{Loan, Value, lent};
 use crate::error::Refused;
 use crate::store::Store;
@@ -118,7 +117,7 @@ impl inner::Represent for Bytes {
 
     #[inline(always)]
     fn open<'g>(memory: &impl Memory, loan: Loan<'g>) -> Self::Stored<'g> {
-        ValueBlock::of(loan.word).map_or(&[], |block| block.read(memory, loan.pinned))
+        loan.bytes(memory)
     }
 
     fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool {
@@ -134,7 +133,7 @@ impl inner::Represent for Bytes {
         value: Self::Stored<'_>,
         mut when: impl FnMut(Option<Self::Stored<'_>>) -> bool,
     ) -> impl Change {
-        NewBlock::new(
+        InBlock::new(
             store,
             move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
                 if when(before.map(|loan| Self::open(&store.memory, loan))) {
@@ -149,7 +148,7 @@ impl inner::Represent for Bytes {
         after: &mut Option<V>,
         mut make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
     ) -> impl Change {
-        NewBlock::new(
+        InBlock::new(
             store,
             move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
                 *after = store.call(|| make(before.map(|loan| lent::<V>(&store.memory, loan))));
