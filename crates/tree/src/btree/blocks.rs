@@ -4,11 +4,11 @@
 //! Room for them is taken before any lock; they are copied under the leaf's lock. Those that are in
 //! the right tier already stay where they are.
 
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, Slot, TierId};
 
-use super::node::{Block, Body};
+use super::node::{Block, Body, Fresh, Lead, View};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::Abort;
@@ -16,29 +16,29 @@ use crate::goal::Goal;
 use crate::store::Store;
 use crate::value::{Loan, ValueBlock, ValueCopy};
 
-/// The block of an entry, and the word of its value if that may lie in one.
-struct Beside {
-    entry: Option<Block>,
+/// The blocks of an entry, and the word of its value if that may lie in one.
+struct Beside<'g> {
+    entry: Option<Block<'g>>,
     value: Option<u64>,
 }
 
-impl Beside {
+impl<'g> Beside<'g> {
     fn of<P: Payload, const WORDS: usize>(
-        leaf: &Snapshot<'_, Body<WORDS>>,
+        leaf: &View<'g, WORDS>,
         index: usize,
     ) -> Result<Self, Restart> {
-        let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
+        let entry = leaf.entry(index)?;
         let value = match P::VALUES {
-            true => P::value(key, payload),
+            true => P::value(entry),
             false => None,
         };
         // The value may lie in the entry's block, which is guarded by the leaf's version.
         leaf.validate()?;
-        let entry = P::block(key, payload);
+        let entry = P::lead(entry).and_then(Lead::block);
         Ok(Beside { entry, value })
     }
 
-    /// The address of each block, and the bytes of its slot.
+    /// The address of each, and the bytes of its slot.
     fn slots(self) -> impl Iterator<Item = (usize, usize)> {
         let entry = self.entry.map(|block| (block.address(), block.slot()));
         let value = self.value.and_then(ValueBlock::of);
@@ -49,7 +49,7 @@ impl Beside {
 
 /// Bytes of all slots beside a leaf.
 pub(super) fn bytes_beside<P: Payload, const WORDS: usize>(
-    leaf: &Snapshot<'_, Body<WORDS>>,
+    leaf: &View<'_, WORDS>,
 ) -> Result<usize, Restart> {
     let mut bytes = 0;
     if P::BLOCKS {
@@ -63,7 +63,7 @@ pub(super) fn bytes_beside<P: Payload, const WORDS: usize>(
 
 /// Whether all blocks of a leaf are where they are to be.
 pub(super) fn all_at<P: Payload, const WORDS: usize>(
-    leaf: &Snapshot<'_, Body<WORDS>>,
+    leaf: &View<'_, WORDS>,
     goal: Goal<'_>,
     arenas: &Arenas,
 ) -> Result<bool, Restart> {
@@ -78,65 +78,63 @@ pub(super) fn all_at<P: Payload, const WORDS: usize>(
 
 /// Room for copies, by the index of the entry they belong to. Freed if it is not used.
 pub(crate) struct Blocks<'t, M: Memory> {
-    store: &'t Store<M>,
     entries: Vec<(usize, Slot<'t>)>,
     values: Vec<(usize, ValueCopy<'t, M>)>,
 }
 
 impl<'t, M: Memory> Blocks<'t, M> {
     /// Nothing goes along.
-    pub fn none(store: &'t Store<M>) -> Self {
+    pub fn none() -> Self {
         let (entries, values) = (Vec::new(), Vec::new());
-        Blocks {
-            store,
-            entries,
-            values,
-        }
+        Blocks { entries, values }
     }
 
     /// Slots exactly there for all blocks of a leaf that are elsewhere.
     pub fn allocate_in<P: Payload, const WORDS: usize>(
-        &mut self,
-        leaf: &Snapshot<'_, Body<WORDS>>,
+        store: &'t Store<M>,
+        leaf: &View<'_, WORDS>,
         goal: Goal<'_>,
-    ) -> Result<(), Abort> {
-        let store = self.store;
-        for index in 0..leaf.get(Body::count)? {
-            let Beside { entry, value } = Beside::of::<P, WORDS>(leaf, index)?;
-            let elsewhere = |block: &Block| !goal.has_beside(store.arenas(), block.address());
-            if let Some(block) = entry.filter(elsewhere) {
-                let slot = store.allocate_in(goal.tier, block.slot())?;
-                self.entries.push((index, slot));
-            }
-            if let Some(value) = value {
-                let copy = ValueCopy::new(store, value, goal)?;
-                self.values.extend(copy.map(|copy| (index, copy)));
-            }
-        }
-        Ok(())
+    ) -> Result<Self, Abort> {
+        Self::allocate::<P, WORDS>(store, leaf, 0, goal, false)
     }
 
     /// Slots in this tier, or the next slower one with room, for the blocks from an entry on.
     pub fn allocate_from<P: Payload, const WORDS: usize>(
-        &mut self,
-        leaf: &Snapshot<'_, Body<WORDS>>,
+        store: &'t Store<M>,
+        leaf: &View<'_, WORDS>,
         from: usize,
         tier: TierId,
-    ) -> Result<(), Abort> {
-        let store = self.store;
+    ) -> Result<Self, Abort> {
+        Self::allocate::<P, WORDS>(store, leaf, from, Goal::tier(tier), true)
+    }
+
+    fn allocate<P: Payload, const WORDS: usize>(
+        store: &'t Store<M>,
+        leaf: &View<'_, WORDS>,
+        from: usize,
+        goal: Goal<'_>,
+        or_slower: bool,
+    ) -> Result<Self, Abort> {
+        let mut blocks = Self::none();
         for index in from..leaf.get(Body::count)? {
             let Beside { entry, value } = Beside::of::<P, WORDS>(leaf, index)?;
-            let elsewhere = |block: &Block| store.arenas().tier_of(block.address()) != tier;
+            let elsewhere = |block: &Block<'_>| !goal.has_beside(store.arenas(), block.address());
             if let Some(block) = entry.filter(elsewhere) {
-                let slot = store.allocate_from(tier, block.slot())?;
-                self.entries.push((index, slot));
+                let slot = match or_slower {
+                    true => store.allocate_from(goal.tier, block.slot())?,
+                    false => store.allocate_in(goal.tier, block.slot())?,
+                };
+                blocks.entries.push((index, slot));
             }
             if let Some(value) = value {
-                let copy = ValueCopy::new_or_fall(store, value, tier)?;
-                self.values.extend(copy.map(|copy| (index, copy)));
+                let copy = match or_slower {
+                    true => ValueCopy::new_or_fall(store, value, goal.tier)?,
+                    false => ValueCopy::new(store, value, goal)?,
+                };
+                blocks.values.extend(copy.map(|copy| (index, copy)));
             }
         }
-        Ok(())
+        Ok(blocks)
     }
 }
 
@@ -146,33 +144,27 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub(super) fn move_blocks(
         &self,
         blocks: Blocks<'_, M>,
-        leaf: &Body<WORDS>,
+        leaf: &Fresh<'_, WORDS>,
         from: usize,
         guard: &Guard,
     ) {
         for (index, slot) in blocks.entries {
             let index = index - from;
-            let (key, payload) = (leaf.key(index), leaf.payload(index));
-            let old = P::block(key, payload).expect("an entry with a block");
-            self.memory().charge_access(old.address(), old.used());
-            leaf.set_payload(index, P::with_block(payload, old.copy_to(slot.keep())));
-            self.reclaim_block(old, old.slot(), guard);
+            if let Some(old) = P::lead(leaf.entry(index)).and_then(Lead::block) {
+                self.memory().charge_access(old.address(), old.used());
+            }
+            leaf.move_block(index, slot).reclaim(&self.store, guard);
         }
         for (index, copy) in blocks.values {
-            let index = index - from;
-            let (key, payload) = (leaf.key(index), leaf.payload(index));
-            let old = P::value(key, payload).expect("a record");
+            let entry = leaf.entry(index - from);
+            let old = P::value(entry).expect("a record");
             let new = copy.make(Loan::new(old, guard));
-            leaf.set_payload(index, P::with_value(key, payload, new));
+            match P::lead(entry) {
+                Some(Lead::Record(record)) => record.set_value(new),
+                _ => leaf.set_payload(index - from, new),
+            }
             self.reclaim_value(old, guard);
         }
-    }
-
-    /// Frees the block in a slot of this many bytes once no thread can reach it any more. It is
-    /// unlinked.
-    pub fn reclaim_block(&self, block: Block, bytes: usize, guard: &Guard) {
-        self.store
-            .reclaim(guard, move |state| block.free(bytes, state.arenas()));
     }
 
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.

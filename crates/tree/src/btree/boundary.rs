@@ -1,10 +1,10 @@
 //! The single boundary: no fast node below a slow one.
 
-use timberline_sync::{Restart, Snapshot};
+use timberline_sync::Restart;
 use timberline_tier::Memory;
 
 use super::find::NodeName;
-use super::node::{Body, Link};
+use super::node::{Body, View};
 use super::payload::Payload;
 use super::tree::{LockedNode, Tree, address};
 
@@ -27,28 +27,34 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// no child is touched.
     pub fn has_fast_child(&self, node: &LockedNode<'_, WORDS>) -> bool {
         (0..node.count()).any(|index| {
-            let (key, payload) = (node.key(index), node.payload(index));
             let child = match node.height() {
-                0 => P::layer(key, payload),
-                _ => Some(Link::from_word(payload)),
+                0 => P::layer(Body::entry_of(node, index)).map(address),
+                _ => Some(node.child_address(index)),
             };
             child.is_some_and(|child| self.is_fast(child))
         })
     }
 
-    /// The same of a node that is not locked.
-    pub fn seems_to_have_fast_child(
+    /// Where a child lies, or the root of the layer below an entry.
+    pub(super) fn child_at(
         &self,
-        node: Snapshot<'_, Body<WORDS>>,
-    ) -> Result<bool, Restart> {
-        let (height, count) = node.get(|body| (body.height(), body.count()))?;
+        node: &View<'_, WORDS>,
+        index: usize,
+    ) -> Result<Option<usize>, Restart> {
+        Ok(match node.height() {
+            0 => P::layer(node.entry(index)?).map(address),
+            _ => Some(node.child(index)?.address()),
+        })
+    }
+
+    /// Whether a node that is not locked has a fast child, or the root of a fast layer below it.
+    pub fn seems_to_have_fast_child(&self, node: View<'_, WORDS>) -> Result<bool, Restart> {
+        let (height, count) = (node.height(), node.get(Body::count)?);
         for index in 0..if P::LINKS || height > 0 { count } else { 0 } {
-            let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
-            let child = match height {
-                0 => P::layer(key, payload),
-                _ => Some(Link::from_word(payload)),
-            };
-            if child.is_some_and(|child| self.is_fast(child)) {
+            if self
+                .child_at(&node, index)?
+                .is_some_and(|child| self.is_fast(child))
+            {
                 return Ok(true);
             }
         }

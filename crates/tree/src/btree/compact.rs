@@ -77,9 +77,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         };
         let slowest = self.memory().arenas().slowest();
         for left in 0..above.get(Body::count)?.saturating_sub(1) {
-            let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
-            let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
-            let are_there = tier_of(one) == slowest && tier_of(two) == slowest;
+            let is_there = |child| {
+                let child: Link<'_, WORDS> = above.child(child)?;
+                Ok(self.memory().arenas().tier_of(child.address()) == slowest)
+            };
+            let are_there = is_there(left)? && is_there(left + 1)?;
             if are_there && self.merge(above, left, 0, Self::CAPACITY, guard)?.is_some() {
                 return Ok(true);
             }

@@ -8,7 +8,7 @@ use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, TierId};
 
-use super::node::{Body, Link, Share};
+use super::node::{Body, Link, Share, View};
 use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
@@ -55,8 +55,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Whether records of the leaf here may have copies: not if it is fast.
     #[inline(always)]
-    pub(super) fn may_have_copies(&self, leaf: Link) -> bool {
-        P::CACHED && leaf.address() >= self.copied_from
+    pub(super) fn may_have_copies(&self, leaf: usize) -> bool {
+        P::CACHED && leaf >= self.copied_from
     }
 
     /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is
@@ -159,8 +159,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// The cache, if there may be copies of a leaf's records.
     #[inline(always)]
     fn copies_of(&self, leaf: &LockedNode<'_, WORDS>) -> Option<&RecordCache> {
-        let link = Link::from_word(address(leaf.of()) as u64);
-        match self.may_have_copies(link) {
+        match self.may_have_copies(address(leaf.of())) {
             true => self.copies(),
             false => None,
         }
@@ -192,8 +191,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     pub(super) fn get_slow(
         &self,
         key: u64,
-        parent: Snapshot<'_, Body<WORDS>>,
-        leaf: Link,
+        parent: View<'_, WORDS>,
+        leaf: Link<'_, WORDS>,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
         let bucket = self.bucket_of(key, guard);
@@ -204,10 +203,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let (lower, upper) = parent.get(|body| self.range_below(body, key))?;
         let share = Share::of(key, lower, upper);
         match Body::<WORDS>::GUESSED {
-            true => self.prefetch_near(leaf, Body::<WORDS>::guess(share, lower, upper)),
-            false => self.prefetch(leaf),
+            true => self.prefetch_near(leaf.address(), Body::<WORDS>::guess(share, lower, upper)),
+            false => self.prefetch(leaf.address()),
         }
-        let leaf = leaf.node(guard).read()?;
+        let leaf = *leaf.read()?;
         parent.validate()?;
         let found = leaf.get(|body| self.look_up(self.search, body, key, share))?;
         if let (Some(bucket), Some(value)) = (bucket, found) {

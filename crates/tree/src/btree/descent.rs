@@ -12,9 +12,9 @@ use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
 
-use super::node::{Body, Lanes, Link, Share, Work};
+use super::node::{Body, Lanes, Link, Root, Share, View, Work};
 use super::payload::Values;
-use super::tree::{Root, Tree, address};
+use super::tree::{Tree, address};
 use crate::traverse::{Traversal, run};
 use crate::value::Represent;
 
@@ -58,18 +58,18 @@ pub(super) enum Met<'t, const WORDS: usize> {
     Leaf(Snapshot<'t, Body<WORDS>>),
     /// The parent of a slow leaf, and that leaf, which was not asked for: its record may have a
     /// copy. The next step goes on to the leaf.
-    SlowLeaf(Snapshot<'t, Body<WORDS>>, Link),
+    SlowLeaf(View<'t, WORDS>, Link<'t, WORDS>),
 }
 
 /// Looks for the leaf that covers a key, as its [`Mode`] says.
 pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Represent, D, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, Values<H>>,
-    root: &'t Versioned<Root>,
+    root: &'t Versioned<Root<WORDS>>,
     pub lanes: L,
     pub pinned: Pinned<'t>,
     pub key: u64,
-    /// The last node, its child that covers the key, and the child's height. `None` at the start.
-    pub below: Option<(Snapshot<'t, Body<WORDS>>, Link, u8)>,
+    /// The last node, and its child that covers the key. `None` at the start.
+    pub below: Option<(View<'t, WORDS>, Link<'t, WORDS>)>,
     /// The key's part of the range of keys of the last node's child.
     pub share: Share,
     restarts: u32,
@@ -123,41 +123,41 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
         self.below = None;
     }
 
-    /// Asks for what the next step will read of a child of this height that covers these keys. Of
-    /// an inner node that is any key: search there does not begin at a guess.
+    /// Asks for what the next step will read of a child that covers these keys. Of an inner node
+    /// that is any key: search there does not begin at a guess.
     #[inline(always)]
-    pub fn prefetch_child(&mut self, link: Link, height: u8, lower: u64, upper: u64) {
-        let (inner, hinted) = (height > 0, height < Self::HINTED);
-        let memory = self.tree.memory();
+    pub fn prefetch_child(&mut self, link: Link<'t, WORDS>, lower: u64, upper: u64) {
+        let (inner, hinted) = (link.height() > 0, link.height() < Self::HINTED);
+        let (memory, node) = (self.tree.memory(), link.address());
         if !Body::<WORDS>::GUESSED {
             return match D::LATER {
-                true => memory.prefetch(link.address(), Body::<WORDS>::BYTES),
-                false => self.tree.prefetch(link),
+                true => memory.prefetch(node, Body::<WORDS>::BYTES),
+                false => self.tree.prefetch(node),
             };
         }
         self.share = Share::of(self.key, lower, upper);
         let lines = Body::<WORDS>::guess(self.share, lower, upper);
         match (hinted, inner) {
             (false, _) => {}
-            (true, true) => self.tree.prefetch_inner(link, lines),
-            (true, false) => self.tree.prefetch_near(link, lines),
+            (true, true) => self.tree.prefetch_inner(node, lines),
+            (true, false) => self.tree.prefetch_near(node, lines),
         }
         if D::LATER {
             let bits = match inner {
                 true => lines.inner_bits::<WORDS>(),
                 false => lines.bits(),
             };
-            memory.charge_prefetch(link.address(), bits);
+            memory.charge_prefetch(node, bits);
         }
     }
 
     /// Begins to read a node; at once or not at all, where the next node follows at once: see
     /// [`Get`].
     #[inline(always)]
-    fn read<T>(node: &'t Versioned<T>) -> Result<Snapshot<'t, T>, Restart> {
+    fn read(link: Link<'t, WORDS>) -> Result<View<'t, WORDS>, Restart> {
         match D::LATER {
-            false => node.try_read(),
-            true => node.read(),
+            false => link.try_read(),
+            true => link.read(),
         }
     }
 
@@ -165,34 +165,36 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
     #[inline(always)]
     pub fn advance(&mut self) -> Result<Met<'t, WORDS>, Restart> {
         loop {
-            let (node, height) = match self.below {
+            let node = match self.below {
                 None => {
-                    let root = Self::read(self.root)?;
-                    let (link, height) = root.get(|root| (root.node(), root.height()))?;
-                    let node = Self::read(link.node(self.pinned))?;
+                    let root = match D::LATER {
+                        false => self.root.try_read(),
+                        true => self.root.read(),
+                    }?;
+                    let node = Self::read(Root::link(&root, self.pinned)?)?;
                     root.validate()?;
-                    (node, height)
+                    node
                 }
-                Some((parent, link, height)) => {
-                    let node = Self::read(link.node(self.pinned))?;
+                Some((parent, link)) => {
+                    let node = Self::read(link)?;
                     parent.validate()?;
-                    (node, height)
+                    node
                 }
             };
+            let height = node.height();
             if height == 0 {
-                return Ok(Met::Leaf(node));
+                return Ok(Met::Leaf(*node));
             }
-            let (link, range) = node.get(|body| {
-                let (index, child) = self.tree.find_child(self.lanes, body, self.key);
-                let range = (height <= Self::ASKED).then(|| body.range_of(index));
-                (child, range)
+            let (link, range) = node.child_for(self.lanes, self.key, |body, index| {
+                self.tree.charge_child(body, index);
+                (height <= Self::ASKED).then(|| body.range_of(index))
             })?;
-            self.below = Some((node, link, height - 1));
-            if D::OR_COPY && height == 1 && self.tree.may_have_copies(link) {
+            self.below = Some((node, link));
+            if D::OR_COPY && height == 1 && self.tree.may_have_copies(link.address()) {
                 return Ok(Met::SlowLeaf(node, link));
             }
             if let Some((lower, upper)) = range {
-                self.prefetch_child(link, height - 1, lower, upper);
+                self.prefetch_child(link, lower, upper);
             }
             if height <= Self::ASKED || !D::LATER {
                 return Ok(Met::Inner);
@@ -280,7 +282,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
         let Leaf { tree, key, .. } = self.0;
         let (leaf, share) = self.0.run(lanes);
         if SHIFTS {
-            tree.prefetch_all(Link::from_word(address(leaf.of()) as u64));
+            tree.prefetch_all(address(leaf.of()));
         }
         let read = |body: &Body<WORDS>| (tree.seek(lanes, body, key, share), body.count());
         let (found, count) = leaf.get(read)?;

@@ -2,12 +2,12 @@
 
 use timberline_placement::{Fence, KeyBytes, NodeKey};
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Exclusive, Restart, Snapshot};
+use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, TierId};
 
-use super::node::{Body, Link, Search};
+use super::node::{LockedParent, Root, View, address};
 use super::payload::Payload;
-use super::tree::{Root, Tree, address};
+use super::tree::Tree;
 
 /// A [`NodeKey`] taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,10 +61,10 @@ impl<'p> NodeName<'p> {
 
 /// Where a node hangs.
 pub enum Parent<'g, const WORDS: usize> {
-    Root(Snapshot<'g, Root>),
-    Node(Snapshot<'g, Body<WORDS>>),
+    Root(Snapshot<'g, Root<WORDS>>),
+    Node(View<'g, WORDS>),
     /// A leaf of another layer, and its entry for this one, that a layer's root hangs below.
-    Leaf(Snapshot<'g, Body<WORDS>>, NodeName<'g>),
+    Leaf(View<'g, WORDS>, NodeName<'g>),
 }
 
 /// A node found by key, with its parent; valid as long as both snapshots are.
@@ -74,15 +74,14 @@ pub struct Location<'g, const WORDS: usize> {
     /// Steps below the topmost root.
     pub level: u8,
     pub parent: Parent<'g, WORDS>,
-    pub link: Link,
-    pub node: Snapshot<'g, Body<WORDS>>,
+    pub node: View<'g, WORDS>,
 }
 
-/// A locked parent, to point at another node.
-pub enum LockedParent<'g, const WORDS: usize> {
-    Root(Exclusive<'g, Root>),
-    Node(Exclusive<'g, Body<WORDS>>),
-    Leaf(Exclusive<'g, Body<WORDS>>, NodeName<'g>),
+impl<'g, const WORDS: usize> Location<'g, WORDS> {
+    /// Where the node lies.
+    pub fn address(&self) -> usize {
+        address(self.node.of())
+    }
 }
 
 impl<'g, const WORDS: usize> Parent<'g, WORDS> {
@@ -90,7 +89,7 @@ impl<'g, const WORDS: usize> Parent<'g, WORDS> {
         Ok(match self {
             Parent::Root(root) => LockedParent::Root(root.upgrade()?),
             Parent::Node(node) => LockedParent::Node(node.upgrade()?),
-            Parent::Leaf(leaf, entry) => LockedParent::Leaf(leaf.upgrade()?, entry),
+            Parent::Leaf(leaf, entry) => LockedParent::Leaf(leaf.upgrade()?, entry.key),
         })
     }
 
@@ -108,22 +107,6 @@ impl<'g, const WORDS: usize> Parent<'g, WORDS> {
         match self {
             Parent::Root(root) => root.validate(),
             Parent::Node(node) | Parent::Leaf(node, _) => node.validate(),
-        }
-    }
-}
-
-impl<const WORDS: usize> LockedParent<'_, WORDS> {
-    /// Makes this the parent of another node with a lower fence of `lower`.
-    pub fn adopt<P: Payload>(&self, search: Search, lower: u64, node: Link, height: u8) {
-        match self {
-            LockedParent::Root(cell) => cell.set(node, height),
-            LockedParent::Node(above) => {
-                above.set_payload(above.child_for(search, lower), node.to_word());
-            }
-            LockedParent::Leaf(above, entry) => {
-                let index = above.find(search, entry.key).expect("a layer has an entry");
-                above.set_payload(index, P::with_root(above.payload(index), node));
-            }
         }
     }
 }
@@ -146,12 +129,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub fn find_passing<'g>(
         &'g self,
         at: NodeName<'g>,
-        mut pass: impl FnMut(NodeName<'g>, Link),
+        mut pass: impl FnMut(NodeName<'g>, &View<'g, WORDS>),
         guard: &'g Guard<'g>,
     ) -> Result<Option<Location<'g, WORDS>>, Restart> {
         let root = self.root.read()?;
-        let (mut link, mut height) = root.get(|root| (root.node(), root.height()))?;
-        let mut node = link.node(guard).read()?;
+        let mut node = Root::link(&root, guard.pinned())?.read()?;
         let mut parent = Parent::Root(root);
         parent.validate()?;
         let (mut level, mut known) = (0u8, 0);
@@ -162,47 +144,44 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 height: 0,
             });
             let here = next.unwrap_or(at);
-            if height < here.height {
+            if node.height() < here.height {
                 return Ok(None);
             }
-            while height > here.height {
-                pass(here.at_height(height), link);
-                let child = node.get(|body| self.find_child(self.search, body, here.key).1)?;
-                self.prefetch_all(child);
-                let snapshot = child.node(guard).read()?;
+            while node.height() > here.height {
+                pass(here.at_height(node.height()), &node);
+                let link = self.find_child(self.search, &node, here.key)?;
+                self.prefetch_all(link.address());
+                let child = link.read()?;
                 node.validate()?;
                 parent = Parent::Node(node);
-                (link, node, height) = (child, snapshot, height - 1);
+                node = child;
                 level = level.saturating_add(1);
             }
-            pass(here.at_height(height), link);
+            pass(here.at_height(node.height()), &node);
             let entry = match next {
                 None => None,
-                Some(entry) => node.get(|body| {
-                    self.charge_node(body);
-                    let index = body.find(self.search, entry.key).ok()?;
-                    Some(body.payload(index))
-                })?,
+                Some(entry) => {
+                    let charge = |body: &_, _| self.charge_node(body);
+                    node.find(self.search, entry.key, charge)?.0.ok()
+                }
             };
-            let below = entry.and_then(|payload| {
+            let below = entry.and_then(|(_, entry)| {
                 let rest = &at.path[known + size_of::<u64>()..];
-                P::enter(here.key, payload, rest, guard.pinned())
+                P::enter(entry, rest)
             });
             let Some((root, skipped)) = below else {
                 let found = Location {
                     at: here,
                     level,
                     parent,
-                    link,
                     node,
                 };
                 return Ok((next.is_none() || at.height == 0).then_some(found));
             };
-            let snapshot = root.node::<WORDS>(guard).read()?;
+            let snapshot = root.read()?;
             node.validate()?;
             parent = Parent::Leaf(node, here);
-            (link, node) = (root, snapshot);
-            height = node.get(Body::height)?;
+            node = View::of(snapshot)?;
             level = level.saturating_add(1);
             known += size_of::<u64>() + skipped;
         }

@@ -120,9 +120,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     /// Asks for the leaf after all.
     fn prefetch_leaf(&mut self) -> Result<Poll<Option<u64>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
-        if let Some((parent, leaf, height)) = self.descent.below {
+        if let Some((parent, leaf)) = self.descent.below {
             let (lower, upper) = parent.get(|body| tree.range_below(body, key))?;
-            self.descent.prefetch_child(leaf, height, lower, upper);
+            self.descent.prefetch_child(leaf, lower, upper);
         }
         Ok(Poll::Pending)
     }

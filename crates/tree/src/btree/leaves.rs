@@ -7,12 +7,12 @@
 use std::ops::ControlFlow;
 
 use timberline_placement::{KeyBytes, LeafRef, NodeKey};
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::find::{Location, NodeName, Parent};
-use super::node::{Body, HEADER, Link};
+use super::node::{HEADER, Link, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
 
@@ -21,13 +21,14 @@ use super::tree::Tree;
 const AHEAD: usize = 8;
 
 /// The lower fence and link of each child, and the upper fence of the last.
-pub(super) type Children = (Vec<(u64, Link)>, u64);
+pub(super) type Children<'g, const WORDS: usize> = (Vec<(u64, Link<'g, WORDS>)>, u64);
 
 /// A layer, and the entry it hangs below.
 pub(super) struct Layer {
     pub key: u64,
     pub path: Vec<u8>,
-    pub root: Link,
+    /// Where its root lies.
+    pub root: usize,
 }
 
 /// What is left of a layer.
@@ -116,30 +117,32 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let Some((leaves, upper)) = self.retry(|| self.leaves_below_parent(at, guard)) else {
             return ControlFlow::Continue(());
         };
-        let wanted = |link| which == Which::All || self.is_fast(link);
-        let prefetch = |leaf: Option<&(u64, Link)>| {
-            if let Some(&(_, link)) = leaf.filter(|&&(_, link)| wanted(link)) {
-                self.memory().prefetch(link.address(), Self::VISITED);
+        let wanted = |node| which == Which::All || self.is_fast(node);
+        let prefetch = |leaf: Option<&(u64, Link<'_, WORDS>)>| {
+            let address = leaf.map(|(_, link)| link.address());
+            if let Some(address) = address.filter(|&node| wanted(node)) {
+                self.memory().prefetch(address, Self::VISITED);
             }
         };
         (0..AHEAD).for_each(|index| prefetch(leaves.get(index)));
         for (index, &(key, link)) in leaves.iter().enumerate() {
             let visited = rest.visited && index == 0;
             prefetch(leaves.get(index + AHEAD));
-            if !wanted(link) {
+            if !wanted(link.address()) {
                 continue;
             }
             let place = NodeName { key, ..at };
-            let (link, leaf) = match link.node::<WORDS>(guard).read() {
-                Ok(leaf) => (link, leaf),
+            let leaf = match link.read() {
+                Ok(leaf) => leaf,
                 // It moved, or merged: what is in its place now is seen, maybe again.
                 Err(Restart) => match self.retry(|| self.find(place, guard)) {
-                    Some(now) if now.at.path.len() == at.path.len() => (now.link, now.node),
+                    Some(now) if now.at.path.len() == at.path.len() => now.node,
                     _ => continue,
                 },
             };
-            self.memory().charge_access(link.address(), HEADER);
-            let layers = match self.layers_of(leaf, place.path, guard) {
+            let address = address(leaf.of());
+            self.memory().charge_access(address, HEADER);
+            let layers = match self.layers_of(leaf, place.path) {
                 Ok(layers) => layers,
                 Err(Restart) => self.layers_below(place, guard),
             };
@@ -149,7 +152,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             // anyway.
             let mut flow = ControlFlow::Continue(());
             if !visited && is_end {
-                let _ = leaf.get(|body| flow = visit(self.leaf_ref(link.address(), body)));
+                let _ = leaf.get(|body| flow = visit(self.leaf_ref(address, body)));
             }
             if flow.is_break() {
                 return flow;
@@ -183,11 +186,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         &'g self,
         at: NodeName<'g>,
         guard: &'g Guard<'g>,
-    ) -> Result<Option<Children>, Restart> {
+    ) -> Result<Option<Children<'g, WORDS>>, Restart> {
         let Some(Location {
             at: found,
             parent,
-            link,
             node,
             ..
         }) = self.find(at, guard)?
@@ -199,27 +201,27 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
         let Parent::Node(parent) = parent else {
             let (lower, upper) = node.get(|body| (body.lower(), body.upper()))?;
-            return Ok(Some((vec![(lower, link)], upper)));
+            return Ok(Some((vec![(lower, node.link())], upper)));
         };
         let from = parent.get(|body| body.child_for(self.search, at.key))?;
         self.list(parent, from).map(Some)
     }
 
     /// The children of an inner node, from one on.
-    fn list(&self, node: Snapshot<'_, Body<WORDS>>, from: usize) -> Result<Children, Restart> {
-        node.get(|body| {
+    fn list<'g>(&self, node: View<'g, WORDS>, from: usize) -> Result<Children<'g, WORDS>, Restart> {
+        let upper = node.get(|body| {
             self.charge_node(body);
-            let entries = (from..body.count()).map(|index| (body.key(index), body.child(index)));
-            (entries.collect(), body.upper())
-        })
+            body.upper()
+        })?;
+        Ok((node.children(from)?, upper))
     }
 
     /// The children of an inner node.
-    pub(super) fn children(
-        &self,
-        at: NodeName<'_>,
-        guard: &Guard,
-    ) -> Result<Option<Children>, Restart> {
+    pub(super) fn children<'g>(
+        &'g self,
+        at: NodeName<'g>,
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<Children<'g, WORDS>>, Restart> {
         match self.find(at, guard)? {
             Some(place) => self.list(place.node, 0).map(Some),
             None => Ok(None),
@@ -232,18 +234,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return Vec::new();
         }
         self.retry(|| match self.find(at, guard)? {
-            Some(place) if place.at.path == at.path => self.layers_of(place.node, at.path, guard),
+            Some(place) if place.at.path == at.path => self.layers_of(place.node, at.path),
             _ => Ok(Vec::new()),
         })
     }
 
     /// The layers below a leaf that was read, which this path leads to.
-    fn layers_of(
-        &self,
-        leaf: Snapshot<'_, Body<WORDS>>,
-        path: &[u8],
-        guard: &Guard,
-    ) -> Result<Vec<Layer>, Restart> {
+    fn layers_of(&self, leaf: View<'_, WORDS>, path: &[u8]) -> Result<Vec<Layer>, Restart> {
         let mut layers = Vec::new();
         if !P::LINKS {
             return Ok(layers);
@@ -253,10 +250,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             body.count()
         })?;
         for index in 0..count {
-            let (key, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
-            if let Some(root) = P::layer(key, payload) {
-                let mut path = path.to_vec();
-                P::lead(key, payload, &mut path, guard.pinned());
+            let entry = leaf.entry(index)?;
+            if let Some(root) = P::layer(entry) {
+                let (key, root, mut path) = (entry.key, address(root), path.to_vec());
+                P::push_path(entry, &mut path);
                 layers.push(Layer { key, path, root });
             }
         }

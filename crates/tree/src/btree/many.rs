@@ -6,13 +6,13 @@
 //! value is not in the leaf, each [`Lookup`] takes as many steps as it has to wait.
 
 use timberline_placement::Access;
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::{Descent, LeafAtOnce, Met};
 use super::get::Lookup;
-use super::node::{Body, Lanes, Link, Share, Work};
+use super::node::{Lanes, Link, Share, View, Work};
 use super::payload::Values;
 use super::tree::Tree;
 use crate::traverse::MAX_DEPTH;
@@ -72,7 +72,7 @@ where
 struct Asked<'t, const WORDS: usize> {
     key: u64,
     /// The leaf's parent, and the leaf; `None` if there is no parent, or a writer got in between.
-    leaf: Option<(Snapshot<'t, Body<WORDS>>, Link)>,
+    leaf: Option<(View<'t, WORDS>, Link<'t, WORDS>)>,
     /// The key's part of the leaf's range.
     share: Share,
 }
@@ -88,7 +88,9 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
         let mut descent = Descent::<_, _, _, LeafAtOnce, _>::new(tree, key, guard, lanes);
         let leaf = loop {
             match (descent.advance(), descent.below) {
-                (Ok(Met::Inner), Some((parent, leaf, 0))) => break Some((parent, leaf)),
+                (Ok(Met::Inner), Some((parent, leaf))) if leaf.height() == 0 => {
+                    break Some((parent, leaf));
+                }
                 (Ok(Met::Inner), _) => {}
                 _ => break None,
             }
@@ -107,7 +109,7 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
         let Asked { key, leaf, share } = self;
         let look_up = || {
             let (parent, link) = leaf.ok_or(Restart)?;
-            let leaf = link.node::<WORDS>(guard).try_read()?;
+            let leaf = *link.try_read()?;
             parent.validate()?;
             let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
             tree.note(leaf, Access::Reuse, guard);

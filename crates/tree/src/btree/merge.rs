@@ -6,12 +6,12 @@
 //! all was removed is one leaf. Nodes of different tiers merge into the left one, or into the right
 //! one where that would put fast children below a slow node.
 
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
-use super::find::{Location, LockedParent, NodeName, Parent};
-use super::node::{Block, Body, Link};
+use super::find::{Location, NodeName, Parent};
+use super::node::{Body, Link, View};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::seeded::{self, Bug};
@@ -81,21 +81,20 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// together. Returns the key where they met.
     pub(super) fn merge(
         &self,
-        above: Snapshot<'_, Body<WORDS>>,
+        above: View<'_, WORDS>,
         left: usize,
         height: u8,
         most: usize,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
-        let (one, two) = above.get(|body| (body.child(left), body.child(left + 1)))?;
-        let first = one.node::<WORDS>(guard).read()?;
-        let second = two.node::<WORDS>(guard).read()?;
+        let (one, two) = (above.child(left)?, above.child(left + 1)?);
+        let (first, second) = (one.read()?, two.read()?);
         above.validate()?;
         let counts = (first.get(Body::count)?, second.get(Body::count)?);
         if counts.0 + counts.1 > most {
             return Ok(None);
         }
-        let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
+        let tier_of = |link: Link<'_, WORDS>| self.memory().arenas().tier_of(link.address());
         // Blocks lie in their leaf's tier: where there may be some, the one that goes is empty.
         let apart = P::BLOCKS && height == 0 && tier_of(one) != tier_of(two);
         if apart && counts.0 > 0 && counts.1 > 0 {
@@ -105,22 +104,24 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let (first, second) = (first.upgrade()?, second.upgrade()?);
         let seam = second.lower();
         let into_slow = !tier_of(one).is_fast();
-        above.remove(left + 1);
-        if (apart && counts.0 == 0) || (into_slow && self.has_fast_child(&second)) {
+        let unlinked = if (apart && counts.0 == 0) || (into_slow && self.has_fast_child(&second)) {
             self.forget_copies(&first, 0..counts.0, tier_of(two), guard);
             first.move_tail(0, &second);
             second.set_lower(first.lower());
-            above.set_payload(left, two.to_word());
+            let unlinked = Body::remove_child(&above, left, &first);
+            above.set_key(left, first.lower());
             first.retire();
-            self.reclaim(one, height, guard);
+            unlinked
         } else {
             self.forget_copies(&second, 0..counts.1, tier_of(one), guard);
             let left_behind = usize::from(seeded::has(Bug::LastLeftBehind));
             second.move_head(second.count().saturating_sub(left_behind), &first);
             first.set_upper(second.upper());
+            let unlinked = Body::remove_child(&above, left + 1, &second);
             second.retire();
-            self.reclaim(two, height, guard);
-        }
+            unlinked
+        };
+        self.reclaim(unlinked, guard);
         Ok(Some(seam))
     }
 
@@ -133,9 +134,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let parent = place.parent.upgrade()?;
         let root = place.node.upgrade()?;
         let child = place.at.at_height(place.at.height - 1);
-        parent.adopt::<P>(self.search, 0, root.child(0), child.height);
+        let unlinked = parent.lower(self.search, &root);
         root.retire();
-        self.reclaim(place.link, place.at.height, guard);
+        self.reclaim(unlinked, guard);
         Ok([Some(child), None])
     }
 
@@ -146,22 +147,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         place: Location<'g, WORDS>,
         guard: &'g Guard<'g>,
     ) -> Result<Next<'g>, Restart> {
-        let LockedParent::Leaf(above, entry) = place.parent.upgrade()? else {
+        let Parent::Leaf(above, entry) = place.parent else {
             unreachable!("a layer hangs below a leaf")
         };
-        let root = place.node.upgrade()?;
+        let (above, root) = (above.upgrade()?, place.node.upgrade()?);
         let index = above.find(self.search, entry.key);
         let index = index.expect("a layer has an entry");
-        let name = P::name(self.memory().arenas(), root.layer());
-        let skip = P::block(entry.key, above.payload(index));
-        above.remove(index);
+        let arenas = self.memory().arenas();
+        let (unlinked, blocks) = Body::remove_layer(&above, index, &root, arenas);
         root.retire();
-        self.reclaim(place.link, 0, guard);
-        if let Some(name) = name {
-            self.reclaim_block(name, Block::slot_for_name(name.len()), guard);
-        }
-        if let Some(skip) = skip {
-            self.reclaim_block(skip, skip.slot(), guard);
+        self.reclaim(unlinked, guard);
+        for block in blocks.into_iter().flatten() {
+            block.reclaim(&self.store, guard);
         }
         Ok([Some(entry), None])
     }

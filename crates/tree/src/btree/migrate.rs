@@ -16,15 +16,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use timberline_placement::{
     Compaction, Fill, KeyBytes, LeafRef, Move, NodeKey, RecordCache, Relocate, Walk,
 };
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{CompactionCandidates, Memory, TierId};
+use timberline_tier::{CompactionCandidates, Memory, Slot, TierId};
 
 use super::blocks::{Blocks, all_at, bytes_beside};
 use super::find::{Location, NodeName, Parent};
-use super::fresh::Fresh;
 use super::leaves::Which;
-use super::node::{Body, Link};
+use super::node::{Body, Fresh, Root, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::Abort;
@@ -32,33 +31,30 @@ use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    pub(super) fn is_fast(&self, link: Link) -> bool {
-        self.memory().arenas().tier_of(link.address()).is_fast()
+    pub(super) fn is_fast(&self, node: usize) -> bool {
+        self.memory().arenas().tier_of(node).is_fast()
     }
 
     /// Moves one node, if the single boundary allows.
     fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
-        let mut fresh = None;
-        self.retry(|| self.try_relocate(at, to, &mut fresh, guard))
+        let mut room = None;
+        self.retry(|| self.try_relocate(at, to, &mut room, guard))
     }
 
     fn try_relocate<'t>(
         &'t self,
         at: NodeName<'_>,
         goal: Goal<'_>,
-        fresh: &mut Option<Fresh<'t, M, WORDS>>,
+        room: &mut Option<Slot<'t>>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
-        let Some(Location {
-            parent, link, node, ..
-        }) = self.find(at, guard)?
-        else {
+        let Some(Location { parent, node, .. }) = self.find(at, guard)? else {
             return Ok(Move::Stale);
         };
-        let arenas = self.memory().arenas();
-        let (from, to) = (arenas.tier_of(link.address()), goal.tier);
+        let (arenas, here) = (self.memory().arenas(), address(node.of()));
+        let (from, to) = (arenas.tier_of(here), goal.tier);
         let with_blocks = P::BLOCKS && at.height == 0;
-        if goal.has(arenas, link.address()) {
+        if goal.has(arenas, here) {
             let stays = !with_blocks || !goal.is_within();
             if stays || all_at::<P, WORDS>(&node, goal, arenas)? {
                 return Ok(Move::AlreadyThere);
@@ -72,57 +68,55 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if blocked {
             return Ok(Move::Blocked);
         }
-        let new = match fresh {
-            Some(fresh) => fresh.link(),
-            None => match Fresh::new_in(&self.store, to) {
-                Ok(room) => fresh.insert(room).link(),
-                Err(_) => return Ok(Move::Full),
-            },
+        let slot = match room
+            .take()
+            .map_or_else(|| self.store.allocate_in(to, Self::BYTES), Ok)
+        {
+            Ok(slot) => slot,
+            Err(_) => return Ok(Move::Full),
         };
-        let mut blocks = Blocks::none(&self.store);
+        let mut blocks = Blocks::none();
         if with_blocks {
-            match blocks.allocate_in::<P, WORDS>(&node, goal) {
-                Ok(()) => {}
+            blocks = match Blocks::allocate_in::<P, WORDS>(&self.store, &node, goal) {
+                Ok(blocks) => blocks,
                 Err(Abort::Restart) => return Err(Restart),
                 Err(Abort::Refused(_)) => return Ok(Move::Full),
             }
         }
-        let parent = parent.upgrade()?;
-        let early = at.height == 0 && seeded::has(Bug::CopiedBeforeLocked);
-        let old = if early {
-            let copy = new.node::<WORDS>(guard).claim();
-            node.get(|old| copy.copy_from(old))?;
-            node.of().lock()?
-        } else {
-            node.upgrade()?
+        let (parent, mut old) = match (parent.upgrade(), node.upgrade()) {
+            (Ok(parent), Ok(old)) => (parent, old),
+            _ => {
+                *room = Some(slot);
+                return Err(Restart);
+            }
         };
-        let copy = new.node::<WORDS>(guard).claim();
-        self.memory().charge_access(link.address(), Self::BYTES);
-        self.memory().charge_access(new.address(), Self::BYTES);
-        if !early {
-            copy.copy_from(&old);
+        let copy = Fresh::copy(slot, &old);
+        if at.height == 0 && seeded::has(Bug::CopiedBeforeLocked) {
+            old.unchanged();
+            old = node.of().lock()?;
         }
+        let there = copy.address();
+        self.memory().charge_access(here, Self::BYTES);
+        self.memory().charge_access(there, Self::BYTES);
         let height = old.height();
-        let tell = || {
-            let (here, there) = (link.address(), new.address());
+        let tell = |copy: &Body<WORDS>| {
             let placement = &self.store.placement;
-            placement.leaf_moved(self.leaf_ref(here, &old), self.leaf_ref(there, &copy));
+            placement.leaf_moved(self.leaf_ref(here, &old), self.leaf_ref(there, copy));
         };
         // The placement is told before anything changes: it may panic.
         let late = seeded::has(Bug::ToldInBetween);
         if height == 0 && !late {
-            tell();
+            tell(&copy);
         }
-        fresh.take().map(Fresh::keep);
         self.move_blocks(blocks, &copy, 0, guard);
         self.count_leaf(height, 1);
         self.forget_copies(&old, 0..old.count(), to, guard);
-        parent.adopt::<P>(self.search, old.lower(), new, height);
+        let (copy, unlinked) = parent.replace(self.search, &old, copy);
         if height == 0 && late {
-            tell();
+            tell(&copy);
         }
         old.retire();
-        self.reclaim(link, height, guard);
+        self.reclaim(unlinked, guard);
         self.store.count_move(from, to, Self::BYTES);
         Ok(Move::Moved(1))
     }
@@ -131,31 +125,33 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// on the way that is an inner node, or a leaf with a layer below.
     fn draw_fast_inner(&self, mut draw: u64, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
         let root = self.root.read()?;
-        let (link, mut height) = root.get(|root| (root.node(), root.height()))?;
-        let mut node = link.node::<WORDS>(guard).read()?;
+        let mut node = Root::link(&root, guard.pinned())?.read()?;
         root.validate()?;
         let (mut path, mut found, mut above_all) = (Vec::new(), None, true);
-        while height > 1 || P::LINKS {
-            let Some((key, payload, link)) = self.draw_fast_child(node, &mut draw)? else {
+        while node.height() > 1 || P::LINKS {
+            let Some(index) = self.draw_fast_child(&node, &mut draw)? else {
                 break;
             };
-            if height == 0 && !above_all {
-                let key = node.get(Body::lower)?;
-                let path = &path;
-                found = Some(NodeName { path, key, height }.name());
-            }
-            let below = link.node::<WORDS>(guard).read()?;
-            node.validate()?;
+            let (below, key) = if node.height() == 0 {
+                let (path_above, entry) = (path.clone(), node.entry(index)?);
+                P::push_path(entry, &mut path);
+                if !above_all {
+                    let (path, key) = (&path_above[..], node.get(Body::lower)?);
+                    let height = 0;
+                    found = Some(NodeName { path, key, height }.name());
+                }
+                let below = P::layer(entry).ok_or(Restart)?.read()?;
+                node.validate()?;
+                (View::of(below)?, 0)
+            } else {
+                let key = node.get(|body| body.key(index))?;
+                let below = node.child(index)?.read()?;
+                node.validate()?;
+                (below, key)
+            };
             node = below;
             above_all = false;
-            let key = if height == 0 {
-                P::lead(key, payload, &mut path, guard.pinned());
-                height = node.get(Body::height)?;
-                0
-            } else {
-                height -= 1;
-                key
-            };
+            let height = node.height();
             if height > 0 {
                 let path = &path;
                 found = Some(NodeName { path, key, height }.name());
@@ -164,15 +160,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(found)
     }
 
-    /// A fast child of a node, or the root of a fast layer below it, with its entry.
+    /// The index of a fast child of a node, or of a fast layer below it.
     fn draw_fast_child(
         &self,
-        node: Snapshot<'_, Body<WORDS>>,
+        node: &View<'_, WORDS>,
         draw: &mut u64,
-    ) -> Result<Option<(u64, u64, Link)>, Restart> {
-        let (height, mut count) = node.get(|body| {
+    ) -> Result<Option<usize>, Restart> {
+        let mut count = node.get(|body| {
             self.charge_node(body);
-            (body.height(), body.count())
+            body.count()
         })?;
         if seeded::has(Bug::EmptyLeafEntered) {
             count = count.max(1);
@@ -185,13 +181,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         *draw /= count as u64;
         for index in start..start + count {
             let index = index % count;
-            let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
-            let child = match height {
-                0 => P::layer(key, payload),
-                _ => Some(Link::from_word(payload)),
-            };
-            if let Some(child) = child.filter(|&child| self.is_fast(child)) {
-                return Ok(Some((key, payload, child)));
+            if self
+                .child_at(node, index)?
+                .is_some_and(|child| self.is_fast(child))
+            {
+                return Ok(Some(index));
             }
         }
         Ok(None)
@@ -201,12 +195,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn on_path<'g>(
         &'g self,
         at: NodeName<'g>,
-        wanted: impl Fn(Link) -> bool,
+        wanted: impl Fn(usize) -> bool,
         guard: &'g Guard<'g>,
     ) -> Result<Vec<NodeName<'g>>, Restart> {
         let mut nodes = Vec::new();
-        let mut pass = |at, link| {
-            if wanted(link) {
+        let mut pass = |at, node: &View<'g, WORDS>| {
+            if wanted(address(node.of())) {
                 nodes.push(at);
             }
         };
@@ -232,18 +226,23 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             body.count()
         })?;
         for index in 0..count {
-            let (key, payload) = node.get(|body| (body.key(index), body.payload(index)))?;
+            let fast = self.child_at(&node, index)?;
+            if !fast.is_some_and(|child| self.is_fast(child)) {
+                continue;
+            }
             if at.height > 0 {
-                if self.is_fast(Link::from_word(payload)) {
-                    let height = at.height - 1;
-                    children.push(NodeName { key, height, ..at }.name());
-                }
-            } else if let Some(root) = P::layer(key, payload).filter(|&root| self.is_fast(root)) {
-                let root = root.node::<WORDS>(guard).read()?;
+                let key = node.get(|body| body.key(index))?;
+                let height = at.height - 1;
+                children.push(NodeName { key, height, ..at }.name());
+                continue;
+            }
+            let entry = node.entry(index)?;
+            if let Some(root) = P::layer(entry) {
+                let root = root.read()?;
                 node.validate()?;
                 let height = root.get(Body::height)?;
                 let mut path = at.path.to_vec();
-                P::lead(key, payload, &mut path, guard.pinned());
+                P::push_path(entry, &mut path);
                 let (path, key) = (&path[..], 0);
                 children.push(NodeName { path, key, height }.name());
             }
@@ -327,37 +326,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
     }
 
     fn fence_at(&self, address: usize) -> Option<KeyBytes> {
-        // Safe code may ask for any address; only a slot's is followed.
-        let arenas = self.memory().arenas();
-        let range = arenas.range();
-        if !range.contains(&address) || !(address - range.start).is_multiple_of(Self::BYTES) {
-            return None;
-        }
         let guard = self.store.pin();
-        let look = arenas.look(address);
-        if look.end < address + Self::BYTES {
-            return None;
-        }
-        let link = Link::from_word(address as u64);
-        let node = link.node::<WORDS>(&guard);
-        let node = match P::BLOCKS {
-            // What looks like a lock that is held may be anything; nobody unlocks that.
-            true => (0..64).find_map(|_| node.try_read().ok()),
-            false => node.read().ok(),
-        }?;
-        let leaf = node.get(|body| (body.height() == 0).then(|| (body.layer(), body.lower())));
-        let (layer, key) = leaf.ok()??;
-        let path = &P::guess_path(arenas, layer)?[..];
-        let at = NodeName {
-            path,
-            key,
-            height: 0,
+        let (path, key) = {
+            let arenas = self.memory().arenas();
+            Body::<WORDS>::guess_leaf(arenas, address, P::BLOCKS, P::LINKS)?
         };
+        let (path, height) = (&path[..], 0);
+        let at = NodeName { path, key, height };
         if P::BLOCKS || self.copies().is_some() {
             // It may be no node at all (a page of copies looks like a leaf). What says that it is
             // one is the way to it.
             let found = self.retry(|| self.find(at, &guard))?;
-            if found.link != link || found.at.path != path {
+            if found.address() != address || found.at.path != path {
                 return None;
             }
         }
@@ -371,7 +351,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
         loop {
             // One pin a node: where a thread moves the path back as fast, garbage must not pile up.
             let guard = self.store.pin();
-            let slow = |link| !self.is_fast(link);
+            let slow = |node| !self.is_fast(node);
             let at = NodeName::named(node);
             let path = self.retry(|| self.on_path(at, slow, &guard));
             let Some(&slow) = path.first() else {
@@ -453,7 +433,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
         let (name, goal) = (NodeKey::leaf(leaf.clone()), Goal::away_from(away_from));
         let guard = self.store.pin();
         let at = NodeName::named(&name);
-        let candidates = |link: Link| goal.avoids(link.address());
+        let candidates = |node| goal.avoids(node);
         let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
         if !nodes.contains(&at) {
             // What lies beside the leaf may be there.

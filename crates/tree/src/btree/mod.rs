@@ -8,13 +8,13 @@
 //! | `descent.rs`, `read.rs` | the way from the root to a leaf, and searches in nodes |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
 //! | `many.rs`, `scan.rs`, `load.rs` | operations on many |
-//! | `split.rs`, `merge.rs`, `fresh.rs` | structure modifications, and memory for nodes |
+//! | `split.rs`, `merge.rs` | structure modifications |
 //! | `compact.rs` | room in a full tree, by merging half-empty leaves |
 //! | `boundary.rs`, `migrate.rs`, `leaves.rs` | moving nodes between tiers, and finding them |
 //! | `payload.rs`, `blocks.rs` | what leaves lead to, where payloads are more than words |
 //! | `copies.rs` | copies of hot records, apart from their leaves |
 //! | `stats.rs` | nodes by level and tier |
-//! | `node/` | a node's layout, search in it, and guessing where in a leaf to search |
+//! | `node/` | a node's layout, links, search, and guessing where in a leaf to search |
 
 mod blocks;
 mod boundary;
@@ -22,7 +22,6 @@ mod compact;
 mod copies;
 mod descent;
 pub(crate) mod find;
-pub(crate) mod fresh;
 mod get;
 mod insert;
 mod leaves;

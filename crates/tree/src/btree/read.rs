@@ -3,32 +3,30 @@
 
 use std::cmp::Ordering;
 
+use timberline_sync::Restart;
 use timberline_tier::{Memory, hint};
 
-use super::node::{Body, HEADER, Lanes, Lines, Link, Share, WINDOW};
+use super::node::{Body, HEADER, Lanes, Lines, Link, Share, View, WINDOW};
 use super::payload::Payload;
 use super::tree::{Tree, node_address};
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Has the CPU fetch what a search in this node will read.
     #[inline(always)]
-    pub fn prefetch(&self, link: Link) {
-        hint::prefetch_lines(
-            link.address(),
-            (HEADER + 8 * Self::CAPACITY).div_ceil(hint::LINE),
-        );
+    pub fn prefetch(&self, node: usize) {
+        hint::prefetch_lines(node, (HEADER + 8 * Self::CAPACITY).div_ceil(hint::LINE));
     }
 
     /// Has the CPU fetch all of a node, to read one entry after the other.
     #[inline(always)]
-    pub fn prefetch_all(&self, link: Link) {
-        hint::prefetch_lines(link.address(), Self::BYTES / hint::LINE);
+    pub fn prefetch_all(&self, node: usize) {
+        hint::prefetch_lines(node, Self::BYTES / hint::LINE);
     }
 
     /// Has the CPU fetch the lines of a leaf that a search will likely read.
     #[inline(always)]
-    pub fn prefetch_near(&self, link: Link, lines: Lines) {
-        let line = |line: usize| link.address() + line * hint::LINE;
+    pub fn prefetch_near(&self, node: usize, lines: Lines) {
+        let line = |line: usize| node + line * hint::LINE;
         hint::prefetch_lines(line(0), 1);
         hint::prefetch_lines(line(lines.keys), Lines::KEYS);
         hint::prefetch_lines(line(lines.payloads), Lines::PAYLOADS);
@@ -36,9 +34,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// As [`prefetch_near`](Self::prefetch_near), of an inner node.
     #[inline(always)]
-    pub fn prefetch_inner(&self, link: Link, lines: Lines) {
-        self.prefetch(link);
-        let payloads = link.address() + lines.payloads * hint::LINE;
+    pub fn prefetch_inner(&self, node: usize, lines: Lines) {
+        self.prefetch(node);
+        let payloads = node + lines.payloads * hint::LINE;
         hint::prefetch_lines(payloads, Lines::PAYLOADS);
     }
 
@@ -78,7 +76,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.charge_window(body, next);
         body.rank_near(self.search, key, next).unwrap_or_else(|_| {
             // A wait of its own: none of these lines was asked for.
-            self.prefetch(Link::from_word(node_address(body) as u64));
+            self.prefetch(node_address(body));
             self.charge_node(body);
             body.rank(self.search, key)
         })
@@ -100,13 +98,25 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Reads which child covers a key, and where it is. The memory is told of both.
+    /// The child that covers a key. The memory is told that its parent is read.
     #[inline(always)]
-    pub fn find_child(&self, lanes: impl Lanes, body: &Body<WORDS>, key: u64) -> (usize, Link) {
+    pub fn find_child<'g>(
+        &self,
+        lanes: impl Lanes,
+        node: &View<'g, WORDS>,
+        key: u64,
+    ) -> Result<Link<'g, WORDS>, Restart> {
+        let (link, ()) = node.child_for(lanes, key, |body, index| {
+            self.charge_child(body, index);
+        })?;
+        Ok(link)
+    }
+
+    /// Tells the memory that an inner node is searched, and which child it is.
+    #[inline(always)]
+    pub fn charge_child(&self, body: &Body<WORDS>, index: usize) {
         self.charge_node(body);
-        let index = body.child_for(lanes, key);
         self.charge_payload(body, index);
-        (index, body.child(index))
     }
 
     /// Tells the memory that a payload is read in the same visit.

@@ -156,13 +156,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         records: &mut Vec<Record>,
         guard: &'g Guard<'g>,
     ) -> Result<(u64, u64), Restart> {
-        let leaf = match path.take() {
+        let leaf = *match path.take() {
             Some(Parent::Node(parent))
                 if parent.get(|body| body.covers(span.first)) == Ok(true) =>
             {
-                let link = parent.get(|body| self.find_child(self.search, body, span.first).1)?;
-                self.prefetch_all(link);
-                let leaf = link.node(guard).read()?;
+                let link = self.find_child(self.search, &parent, span.first)?;
+                self.prefetch_all(link.address());
+                let leaf = link.read()?;
                 parent.validate()?;
                 *path = Some(Parent::Node(parent));
                 leaf
@@ -189,10 +189,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         };
         let next = parent.get(|body| {
             let next = body.child_for(self.search, key) + 1;
-            (next < body.count()).then(|| body.child(next))
+            (next < body.count()).then(|| body.child_address(next))
         });
-        if let Ok(Some(link)) = next {
-            self.prefetch_all(link);
+        if let Ok(Some(leaf)) = next {
+            self.prefetch_all(leaf);
         }
     }
 

@@ -8,14 +8,13 @@
 //! Locks are taken parent first, then children from left to right. Memory is taken before any lock.
 
 use timberline_placement::NewNode;
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
-use timberline_tier::{Memory, OutOfMemory};
+use timberline_tier::{Memory, OutOfMemory, Slot};
 
 use super::blocks::Blocks;
-use super::find::{Location, LockedParent, NodeName, Parent};
-use super::fresh::Fresh;
-use super::node::{Body, Link};
+use super::find::{Location, NodeName, Parent};
+use super::node::{Body, Fresh, LockedParent, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
@@ -82,31 +81,30 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn fresh_blocks(
         &self,
         place: &Location<'_, WORDS>,
-        fresh: &[Option<Fresh<'_, M, WORDS>>; 2],
+        fresh: &[Option<Slot<'_>>; 2],
     ) -> Result<Blocks<'_, M>, Abort> {
-        let mut blocks = Blocks::none(&self.store);
-        let there = fresh[0].as_ref().and_then(Fresh::tier);
-        let here = self.memory().arenas().tier_of(place.link.address());
+        let there = fresh[0].as_ref().map(Slot::tier);
+        let here = self.memory().arenas().tier_of(place.address());
         if P::BLOCKS
             && place.at.height == 0
             && let Some(tier) = there.filter(|&there| there != here)
         {
             let (from, _) = place.node.get(|body| body.split_point(place.at.key))?;
-            blocks.allocate_from::<P, WORDS>(&place.node, from, tier)?;
+            return Blocks::allocate_from::<P, WORDS>(&self.store, &place.node, from, tier);
         }
-        Ok(blocks)
+        Ok(Blocks::none())
     }
 
     /// Evens out a full node and a neighbour, if one has room to share: one of the same tier rather
     /// than another.
     fn share(
         &self,
-        above: Snapshot<'_, Body<WORDS>>,
+        above: View<'_, WORDS>,
         full: &Location<'_, WORDS>,
         guard: &Guard,
     ) -> Result<bool, Restart> {
-        let tier_of = |link: Link| self.memory().arenas().tier_of(link.address());
-        let tier = tier_of(full.link);
+        let tier_of = |node| self.memory().arenas().tier_of(node);
+        let tier = tier_of(full.address());
         let (index, count) = above.get(|body| {
             let index = body.child_for(self.search, full.at.key);
             (index, body.count())
@@ -125,12 +123,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             neighbours.map(move |neighbour| (neighbour, is_same))
         });
         for (neighbour, is_same) in in_order {
-            let link = above.get(|body| body.child(neighbour))?;
-            let there = tier_of(link);
+            let link = above.child(neighbour)?;
+            let there = tier_of(link.address());
             if (there == tier) != is_same {
                 continue;
             }
-            let sibling = link.node::<WORDS>(guard).read()?;
+            let sibling = link.read()?;
             above.validate()?;
             let other = sibling.get(Body::count)?;
             if Self::CAPACITY - other < Self::WORTH_SHARING {
@@ -165,29 +163,27 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     fn fresh_nodes(
         &self,
         place: &Location<'_, WORDS>,
-    ) -> Result<[Option<Fresh<'_, M, WORDS>>; 2], OutOfMemory> {
+    ) -> Result<[Option<Slot<'_>>; 2], OutOfMemory> {
         let right = NewNode {
             height: place.at.height,
             level: place.level,
             parent: place.parent.tier(self.memory()),
-            split_from: self.memory().arenas().tier_of(place.link.address()),
+            split_from: self.memory().arenas().tier_of(place.address()),
         };
         if let Parent::Node(_) = place.parent {
-            return Ok([Some(Fresh::new(&self.store, right)?), None]);
+            return Ok([Some(self.store.allocate(right, Self::BYTES)?), None]);
         }
-        let root = Fresh::new(
-            &self.store,
-            NewNode {
-                height: place.at.height + 1,
-                ..right
-            },
-        )?;
-        let below = NewNode {
-            level: place.level.saturating_add(1),
-            parent: root.tier().unwrap_or(right.parent),
+        let above = NewNode {
+            height: place.at.height + 1,
             ..right
         };
-        match Fresh::new(&self.store, below) {
+        let root = self.store.allocate(above, Self::BYTES)?;
+        let below = NewNode {
+            level: place.level.saturating_add(1),
+            parent: root.tier(),
+            ..right
+        };
+        match self.store.allocate(below, Self::BYTES) {
             Ok(right) => Ok([Some(right), Some(root)]),
             Err(full) => {
                 if seeded::has(Bug::LeakedWhereMemoryEnds) {
@@ -204,28 +200,24 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             at,
             level,
             parent,
-            link,
             node,
         }: Location<'g, WORDS>,
-        [right, root]: [Option<Fresh<'_, M, WORDS>>; 2],
+        [right, root]: [Option<Slot<'g>>; 2],
         blocks: Blocks<'_, M>,
         guard: &'g Guard<'g>,
     ) -> Result<(), Restart> {
         let parent = parent.upgrade()?;
         let left = node.upgrade()?;
-        let right = right.expect("a right half");
-        let half = right.link().node::<WORDS>(guard).claim();
-        let (layer, height) = (left.layer(), left.height());
+        let height = left.height();
         let (middle, border) = left.split_point(at.key);
-        half.reset(layer, height, border, left.upper());
+        let half = Fresh::beside(right.expect("a right half"), &left, border);
+        let (here, there) = (address(left.of()), half.address());
         // The placement is told before anything changes, or when all is done: it may panic.
         if height == 0 {
-            let (old, new) = (link.address(), right.link().address());
             let placement = &self.store.placement;
-            placement.leaf_split(self.leaf_ref(old, &left), self.leaf_ref(new, &half));
+            placement.leaf_split(self.leaf_ref(here, &left), self.leaf_ref(there, &half));
         }
-        let right = right.keep();
-        let there = self.memory().arenas().tier_of(right.address());
+        let there = self.memory().arenas().tier_of(there);
         self.forget_copies(&left, middle..left.count(), there, guard);
         left.move_tail(middle, &half);
         left.set_upper(border - 1);
@@ -234,20 +226,16 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         match parent {
             LockedParent::Node(above) => {
                 let index = above.child_for(self.search, border);
-                debug_assert_eq!(above.child(index), link);
-                above.insert(index + 1, border, right.to_word());
+                debug_assert_eq!(above.child_address(index), here);
+                let half = Body::insert_child(&above, index + 1, half);
                 self.check_boundary(at.path, &half);
             }
             above => {
-                let root = root.expect("a new root").keep();
-                let body = root.node::<WORDS>(guard).claim();
-                body.reset(layer, height + 1, 0, u64::MAX);
-                body.push(0, link.to_word());
-                body.push(border, right.to_word());
-                above.adopt::<P>(self.search, 0, root, height + 1);
+                let root = above.raise(self.search, &left, root.expect("a new root"));
+                let half = Body::insert_child(&root, 1, half);
                 self.reaches(level.saturating_add(1));
                 self.check_boundary(at.path, &half);
-                self.check_boundary(at.path, &body);
+                self.check_boundary(at.path, &root);
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use timberline_tier::Memory;
 
 use super::blocks::bytes_beside;
 use super::find::{Location, NodeName, Parent};
-use super::node::{Block, Body};
+use super::node::{Body, Name};
 use super::payload::Payload;
 use super::tree::Tree;
 
@@ -100,7 +100,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         stats: &mut Stats,
         todo: &mut Vec<(Vec<u8>, usize)>,
     ) {
-        let fast = |link| self.is_fast(link);
+        let fast = |node| self.is_fast(node);
         let guard = self.store.pin();
         let root = self.retry(|| {
             let leaf = NodeName {
@@ -123,12 +123,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             Err(Restart)
         });
         let Some((root, top)) = root else { return };
-        stats.count(level, top == 0, fast(root.link));
+        stats.count(level, top == 0, fast(root.address()));
         let parent_is_fast = root.parent.tier(self.memory()).is_fast();
-        stats.above_boundary += usize::from(fast(root.link) && !parent_is_fast);
-        let layer = root.node.get(Body::layer).unwrap_or(0);
-        if let Some(name) = P::name(self.memory().arenas(), layer) {
-            stats.bytes_in_nodes += Block::slot_for_name(name.len());
+        stats.above_boundary += usize::from(fast(root.address()) && !parent_is_fast);
+        if !path.is_empty() {
+            stats.bytes_in_nodes += Name::slot_for(path.len());
         }
         drop(guard);
         for height in (1..=top).rev() {
@@ -136,15 +135,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             loop {
                 let guard = self.store.pin();
                 let at = NodeName { path, key, height };
-                let parent = self.retry(|| self.find(at, &guard)).map(|place| place.link);
+                let parent = self
+                    .retry(|| self.find(at, &guard))
+                    .map(|place| place.address());
                 let listed = self.retry(|| self.children(at, &guard));
                 let (Some(parent), Some((children, upper))) = (parent, listed) else {
                     break;
                 };
                 for (_, child) in children {
                     let level = level + usize::from(top - height) + 1;
-                    stats.count(level, height == 1, fast(child));
-                    stats.above_boundary += usize::from(fast(child) && !fast(parent));
+                    let is_fast = fast(child.address());
+                    stats.count(level, height == 1, is_fast);
+                    stats.above_boundary += usize::from(is_fast && !fast(parent));
                 }
                 match upper.checked_add(1) {
                     Some(next) => key = next,

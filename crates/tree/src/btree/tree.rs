@@ -10,36 +10,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fence, LeafRef, NewNode, Placement};
 use timberline_sync::epoch::{Domain, Guard};
-use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::{Memory, OutOfMemory, TierId};
 
 use super::copies;
-use super::node::{Body, Link, Search};
+use super::node::{Body, Fresh, Name, Root, Search, Unlinked};
+pub(crate) use super::node::{LockedNode, address};
 use super::payload::{Payload, Words};
 use crate::cache::RecordCache;
 use crate::store::{self, Store};
-
-/// The root's address and height, guarded like a node: it is the root's parent.
-#[repr(align(128))]
-pub struct Root {
-    node: AtomicU64,
-    height: AtomicU64,
-}
-
-impl Root {
-    pub fn node(&self) -> Link {
-        Link::from_word(self.node.load(Relaxed))
-    }
-
-    pub fn height(&self) -> u8 {
-        self.height.load(Relaxed) as u8
-    }
-
-    pub fn set(&self, node: Link, height: u8) {
-        self.node.store(node.to_word(), Relaxed);
-        self.height.store(height.into(), Relaxed);
-    }
-}
 
 /// A concurrent B+tree from words to words. See [`BTree`](super::BTree), its map.
 ///
@@ -48,7 +27,7 @@ impl Root {
 /// modifications.
 pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     pub store: Store<M>,
-    pub root: Versioned<Root>,
+    pub root: Versioned<Root<WORDS>>,
     pub search: Search,
     /// The longest path that was met, in nodes.
     pub deepest: AtomicU8,
@@ -61,11 +40,6 @@ pub struct Tree<M: Memory, const WORDS: usize, P: Payload = Words> {
     /// Records of leaves from this address on may have copies: of slow leaves, if of any.
     pub copied_from: usize,
     payload: PhantomData<P>,
-}
-
-/// Where a node lies.
-pub(crate) fn address<T>(node: &Versioned<T>) -> usize {
-    std::ptr::from_ref(node) as usize
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -86,54 +60,36 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             Some(_) => memory.arenas().range_of(TierId::FAST).end,
             None => usize::MAX,
         };
-        let tree = Tree {
-            store: Store::new(memory, placement, domain),
-            cache,
-            copied_from,
-            root: Versioned::new(Root {
-                node: AtomicU64::new(0),
-                height: AtomicU64::new(0),
-            }),
-            search: Search::detect(),
-            deepest: AtomicU8::new(1),
-            leaves: AtomicUsize::new(1),
-            compacted_to: AtomicU64::new(0),
-            payload: PhantomData,
-        };
+        let store = Store::new(memory, placement, domain);
         let new = NewNode {
             height: 0,
             level: 0,
             parent: TierId::FAST,
             split_from: TierId::FAST,
         };
-        let root = tree.allocate(new)?;
-        let guard = tree.store.pin();
-        root.node::<WORDS>(&guard).claim().reset(0, 0, 0, u64::MAX);
-        drop(guard);
-        tree.root.claim().set(root, 0);
-        Ok(tree)
+        let root = Fresh::first(store.allocate(new, Self::BYTES)?);
+        let root = Versioned::new(Root::new(root));
+        Ok(Tree {
+            store,
+            cache,
+            copied_from,
+            root,
+            search: Search::detect(),
+            deepest: AtomicU8::new(1),
+            leaves: AtomicUsize::new(1),
+            compacted_to: AtomicU64::new(0),
+            payload: PhantomData,
+        })
     }
 
     pub fn memory(&self) -> &M {
         &self.store.memory
     }
 
-    /// Memory for a node: see [`Store::allocate`].
-    pub fn allocate(&self, new: NewNode) -> Result<Link, OutOfMemory> {
-        self.store
-            .allocate(new, Self::BYTES)
-            .map(|slot| Link::to_slot(slot.keep()))
-    }
-
-    /// Frees a node once no thread can reach it any more. It is unlinked and retired.
-    pub fn reclaim(&self, link: Link, height: u8, guard: &Guard) {
-        self.count_leaf(height, usize::MAX);
-        self.store.reclaim(guard, move |state| {
-            if height == 0 {
-                state.forget_leaf(link.address());
-            }
-            link.free::<WORDS>(state.arenas());
-        });
+    /// Frees a node, which is retired, once no thread can reach it any more.
+    pub fn reclaim(&self, node: Unlinked<'_, WORDS>, guard: &Guard) {
+        self.count_leaf(node.height(), usize::MAX);
+        node.reclaim(&self.store, guard);
     }
 
     /// Counts a leaf that came (1), or went (-1, wrapped).
@@ -201,7 +157,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             address,
             tier,
             fence: Fence {
-                prefix: P::path(self.memory().arenas(), body),
+                prefix: match P::LINKS {
+                    true => Name::path_of(self.memory().arenas(), body),
+                    false => &[],
+                },
                 word: Some(body.lower()),
             },
             heat: body.heat(),
@@ -227,5 +186,3 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 pub(crate) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
     std::ptr::from_ref(body) as usize - size_of::<u64>()
 }
-
-pub(crate) type LockedNode<'g, const WORDS: usize> = Exclusive<'g, Body<WORDS>>;

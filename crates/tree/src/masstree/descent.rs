@@ -6,51 +6,52 @@
 
 use std::task::Poll;
 
+use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::Tree;
-use super::slice::{Lead, SLICE, has_more, slice};
-use crate::btree::node::{Block, Body, Lanes, Link, Work};
+use super::slice::{SLICE, slice};
+use crate::btree::node::{Block, Body, Lanes, Lead, Link, Node, Record, Skip, View, Work, address};
 use crate::traverse::{Traversal, run};
 use crate::value::Represent;
 
 /// Where a key's record is, or would be.
 pub(super) struct Cursor<'t, const WORDS: usize> {
-    pub leaf: Snapshot<'t, Body<WORDS>>,
+    pub leaf: View<'t, WORDS>,
     /// Steps below the topmost root.
     pub level: u8,
     /// Bytes of the key that lead to the leaf's layer, and the slice after them.
     pub depth: usize,
     pub word: u64,
-    pub end: End,
+    pub end: End<'t, WORDS>,
 }
 
 /// What is there.
 #[derive(Clone, Copy)]
-pub(super) enum End {
+pub(super) enum End<'t, const WORDS: usize> {
     /// No entry for the slice; this would be its index, beside this many others.
     Absent { index: usize, count: usize },
     /// The slice is the key's last.
     Value { index: usize, value: u64 },
     /// One record with the slice, not necessarily the key's.
-    Record { index: usize, record: Block },
+    Record { index: usize, record: Record<'t> },
     /// A layer whose keys have other bytes next; this many are the same.
     Beside {
         index: usize,
-        skip: Block,
+        skip: Skip<'t, WORDS>,
         common: usize,
     },
 }
 
 /// What the next step reads.
 enum Below<'t, const WORDS: usize> {
-    /// A node: its height, unless it is a layer's root.
-    Node(Snapshot<'t, Body<WORDS>>, Link, Option<u8>),
+    Child(View<'t, WORDS>, Link<'t, WORDS>),
+    /// The root of a layer.
+    Layer(View<'t, WORDS>, &'t Node<WORDS>),
     /// What a layer's keys have in common: it belongs to the entry at this index.
-    Skip(Snapshot<'t, Body<WORDS>>, Block, usize, u64),
+    Skip(View<'t, WORDS>, Skip<'t, WORDS>, usize, u64),
 }
 
 /// Moves a cursor to a key. `LATER`: other work comes between two steps, so the memory is asked for
@@ -105,19 +106,17 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
     }
 
     #[inline(always)]
-    fn prefetch(&self, link: Link) {
+    fn prefetch(&self, node: usize) {
         if LATER {
-            self.tree
-                .memory()
-                .prefetch(link.address(), Body::<WORDS>::BYTES);
+            self.tree.memory().prefetch(node, Body::<WORDS>::BYTES);
         } else {
-            self.tree.prefetch(link);
+            self.tree.prefetch(node);
         }
     }
 
     /// Asks for a block of which the length is not known yet.
     #[inline(always)]
-    pub fn prefetch_block(&self, block: Block) {
+    pub fn prefetch_block(&self, block: Block<'_>) {
         if LATER {
             self.tree.memory().prefetch(block.address(), 64);
         }
@@ -126,33 +125,29 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
     /// The cursor, if the next step arrives.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
-        let (node, height) = match self.below.take() {
-            None => {
-                let root = self.tree.root.read()?;
-                let (link, height) = root.get(|root| (root.node(), root.height()))?;
-                let node = link.node::<WORDS>(self.pinned).read()?;
-                root.validate()?;
-                (node, height)
-            }
-            Some(Below::Node(parent, link, height)) => {
-                let node = link.node::<WORDS>(self.pinned).read()?;
+        let node = match self.below.take() {
+            None => self.tree.top(self.pinned)?,
+            Some(Below::Child(parent, link)) => {
+                let node = link.read()?;
                 parent.validate()?;
-                let height = match height {
-                    Some(height) => height,
-                    None => node.get(Body::height)?,
-                };
                 self.level = self.level.saturating_add(1);
-                (node, height)
+                node
+            }
+            Some(Below::Layer(leaf, root)) => {
+                let root = root.read()?;
+                leaf.validate()?;
+                self.level = self.level.saturating_add(1);
+                View::of(root)?
             }
             Some(Below::Skip(leaf, skip, index, word)) => {
                 return self.compare(leaf, skip, index, word);
             }
         };
         let word = slice(self.key, self.depth);
-        if height > 0 {
-            let link = node.get(|body| self.tree.find_child(self.lanes, body, word).1)?;
-            self.prefetch(link);
-            self.below = Some(Below::Node(node, link, Some(height - 1)));
+        if node.height() > 0 {
+            let link = self.tree.find_child(self.lanes, &node, word)?;
+            self.prefetch(link.address());
+            self.below = Some(Below::Child(node, link));
             return Ok(None);
         }
         self.arrive(node, word)
@@ -161,34 +156,31 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
     #[inline(always)]
     fn arrive(
         &mut self,
-        leaf: Snapshot<'t, Body<WORDS>>,
+        leaf: View<'t, WORDS>,
         word: u64,
     ) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
-        let (found, count, payload) = leaf.get(|body| {
+        let (found, count) = leaf.find(self.lanes, word, |body, index| {
             self.tree.charge_node(body);
-            let found = body.find(self.lanes, word);
-            let payload = found.map(|index| {
+            if let Some(index) = index {
                 self.tree.charge_payload(body, index);
-                body.payload(index)
-            });
-            (found, body.count(), payload.unwrap_or(0))
+            }
         })?;
         let end = match found {
             Err(index) => End::Absent { index, count },
-            Ok(index) if !has_more(word) => {
-                let value = payload;
-                End::Value { index, value }
-            }
-            Ok(index) => match Lead::of(payload) {
-                Lead::Record(record) => End::Record { index, record },
-                Lead::Layer(root) => {
-                    self.prefetch(root);
+            Ok((index, entry)) => match entry.lead() {
+                None => {
+                    let value = entry.payload();
+                    End::Value { index, value }
+                }
+                Some(Lead::Record(record)) => End::Record { index, record },
+                Some(Lead::Layer(root)) => {
+                    self.prefetch(address(root));
                     self.depth += SLICE;
-                    self.below = Some(Below::Node(leaf, root, None));
+                    self.below = Some(Below::Layer(leaf, root));
                     return Ok(None);
                 }
-                Lead::Skip(skip) => {
-                    self.prefetch_block(skip);
+                Some(Lead::Skip(skip)) => {
+                    self.prefetch_block(*skip);
                     self.below = Some(Below::Skip(leaf, skip, index, word));
                     return Ok(None);
                 }
@@ -201,20 +193,20 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
     #[inline(always)]
     fn compare(
         &mut self,
-        leaf: Snapshot<'t, Body<WORDS>>,
-        skip: Block,
+        leaf: View<'t, WORDS>,
+        skip: Skip<'t, WORDS>,
         index: usize,
         word: u64,
     ) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
         self.tree
             .memory()
             .charge_access(skip.address(), skip.used());
-        let root = Link::from_word(skip.word());
+        let root = skip.root();
         // The root is read under the border node's version.
         leaf.validate()?;
-        self.prefetch(root);
+        self.prefetch(address(root));
         let rest = &self.key[self.depth + SLICE..];
-        let bytes = skip.bytes(self.pinned);
+        let bytes = skip.bytes();
         if rest.len() <= bytes.len() || !rest.starts_with(bytes) {
             let common = common(bytes, rest);
             let end = End::Beside {
@@ -225,12 +217,12 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
             return Ok(Some(self.cursor(leaf, word, end)));
         }
         self.depth += SLICE + bytes.len();
-        self.below = Some(Below::Node(leaf, root, None));
+        self.below = Some(Below::Layer(leaf, root));
         Ok(None)
     }
 
     #[inline(always)]
-    fn cursor(&self, leaf: Snapshot<'t, Body<WORDS>>, word: u64, end: End) -> Cursor<'t, WORDS> {
+    fn cursor(&self, leaf: View<'t, WORDS>, word: u64, end: End<'t, WORDS>) -> Cursor<'t, WORDS> {
         Cursor {
             leaf,
             level: self.level,

@@ -4,14 +4,14 @@
 use std::task::Poll;
 
 use timberline_placement::Access;
+use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::Tree;
 use super::descent::{Descent, End};
 use super::slice::SLICE;
-use crate::btree::node::{Block, Body, Lanes, Work};
+use crate::btree::node::{Lanes, Record, View, Work};
 use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent, fetch, fetch_each};
@@ -29,7 +29,7 @@ pub(super) struct Lookup<
     caller: C,
     descent: Descent<'t, M, WORDS, H, LATER, L>,
     /// The record to compare next.
-    record: Option<(Snapshot<'t, Body<WORDS>>, Block, usize)>,
+    record: Option<(View<'t, WORDS>, Record<'t>, usize)>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes, C: Caller>
@@ -53,16 +53,14 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
     #[inline(always)]
     fn compare(
         &self,
-        leaf: Snapshot<'t, Body<WORDS>>,
-        record: Block,
+        leaf: View<'t, WORDS>,
+        record: Record<'t>,
         depth: usize,
     ) -> Result<Option<u64>, Restart> {
-        let Descent {
-            tree, key, pinned, ..
-        } = self.descent;
+        let Descent { tree, key, .. } = self.descent;
         tree.memory().charge_access(record.address(), record.used());
-        let is_it = record.bytes(pinned) == &key[depth..];
-        let value = record.word();
+        let is_it = record.bytes() == &key[depth..];
+        let value = record.value();
         leaf.validate()?;
         Ok(is_it.then_some(value))
     }
@@ -85,7 +83,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
                     End::Value { value, .. } => (cursor.leaf, Ok(Some(value))),
                     End::Absent { .. } | End::Beside { .. } => (cursor.leaf, Ok(None)),
                     End::Record { record, .. } => {
-                        self.descent.prefetch_block(record);
+                        self.descent.prefetch_block(*record);
                         self.record = Some((cursor.leaf, record, cursor.depth + SLICE));
                         return Poll::Pending;
                     }
@@ -95,7 +93,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
         match found {
             Ok(value) => {
                 let tree = self.descent.tree;
-                let note = |guard: &Guard| tree.note(leaf, Access::Reuse, guard);
+                let note = |guard: &Guard| tree.note(*leaf, Access::Reuse, guard);
                 self.caller.with_guard(&tree.store, note);
                 Poll::Ready(value)
             }

@@ -6,11 +6,10 @@ use timberline_tier::Memory;
 
 use super::Tree;
 use super::descent::{Cursor, End};
-use super::new_layer::FreshBlock;
-use super::slice::{Lead, SLICE, has_more, path};
+use super::slice::{SLICE, path};
 use crate::abort::{Abort, attempt};
 use crate::btree::find::NodeName;
-use crate::btree::node::Block;
+use crate::btree::node::{Block, has_more};
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};
 
@@ -70,7 +69,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let cursor = self.cursor(key, guard);
-        if let Some(slot) = self.slot(key, &cursor, guard) {
+        if let Some(slot) = self.slot(key, &cursor) {
             let before = self.replace(slot, &cursor, change, out, guard)?;
             return Ok(Put::Done(Some(before)));
         }
@@ -99,11 +98,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
         let mut room = None;
-        let tier = self.tier_of(cursor.leaf);
+        let tier = self.tier_of(*cursor.leaf);
         if has_more(cursor.word) {
             let rest = &key[cursor.depth + SLICE..];
-            let block = FreshBlock::new(&self.store, tier, Block::slot_for(rest.len()))?;
-            room = Some((block, rest));
+            let slot = self
+                .store
+                .allocate_from(tier, Block::slot_for(rest.len()))?;
+            room = Some((slot, rest));
         }
         if C::PREPARES {
             change.prepare(None, tier)?;
@@ -114,11 +115,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             held.unchanged();
             return Ok(Put::Done(None));
         };
-        let payload = match room {
-            Some((room, rest)) => Lead::Record(room.block(value, &[rest])).payload(),
-            None => value,
-        };
-        held.insert(index, cursor.word, payload);
+        match room {
+            Some((slot, rest)) => held.insert_record(index, cursor.word, slot, rest, value),
+            None => held.insert(index, cursor.word, value),
+        }
         self.count(1);
         self.reaches(cursor.level);
         self.note_unlocked(held, Access::Insert, guard);

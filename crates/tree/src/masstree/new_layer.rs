@@ -5,70 +5,44 @@
 //! Skips and slices are what the keys have in common already, so that an insert makes one layer at
 //! most.
 
-use std::ptr::NonNull;
-
 use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{Limit, Memory, OutOfMemory, TierId};
+use timberline_tier::{Limit, Memory, OutOfMemory, Slot};
 
 use super::Tree;
 use super::descent::{Cursor, End, common};
-use super::slice::{Lead, SLICE, has_more, path, slice, slice_of_many};
+use super::slice::{SLICE, path, slice, slice_of_many};
 use crate::abort::Abort;
-use crate::btree::fresh::Fresh;
-use crate::btree::node::{Block, Link};
-use crate::btree::tree::address;
-use crate::store::Store;
+use crate::btree::node::{Below, Block, Body, Fresh, Name, has_more};
 use crate::value::{Loan, Represent, ValueCopy};
 
-/// A slot for a block that is not written yet; freed if it never is.
-pub(super) struct FreshBlock<'t, M: Memory> {
-    store: &'t Store<M>,
-    slot: Option<NonNull<u8>>,
-    bytes: usize,
-}
-
-impl<'t, M: Memory> FreshBlock<'t, M> {
-    /// In this tier, or the next slower one that has room.
-    pub fn new(store: &'t Store<M>, tier: TierId, bytes: usize) -> Result<Self, OutOfMemory> {
-        let slot = Some(store.allocate_from(tier, bytes)?.keep());
-        Ok(FreshBlock { store, slot, bytes })
-    }
-
-    fn slot(mut self) -> NonNull<u8> {
-        self.slot.take().expect("filled once")
-    }
-
-    /// Makes the block.
-    pub fn block(self, word: u64, parts: &[&[u8]]) -> Block {
-        Block::write(self.slot(), word, parts)
-    }
-}
-
-impl<M: Memory> Drop for FreshBlock<'_, M> {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            Block::discard(slot, self.bytes, self.store.arenas());
-        }
-    }
-}
-
 /// What goes one layer down.
-struct Entry<'g> {
+struct Rest<'g> {
     slice: u64,
     /// What of it is in a block.
-    rest: &'g [u8],
-    /// Whether it is a layer.
-    is_layer: bool,
+    in_block: Option<&'g [u8]>,
+}
+
+impl<'g> Rest<'g> {
+    /// Of a layer, or of a record.
+    fn of(bytes: &'g [u8], is_layer: bool) -> Self {
+        let slice = match is_layer {
+            true => slice_of_many(bytes),
+            false => slice(bytes, 0),
+        };
+        let in_block = has_more(slice).then(|| &bytes[SLICE..]);
+        // A layer that skips nothing more has no block.
+        let in_block = in_block.filter(|rest| !is_layer || !rest.is_empty());
+        Rest { slice, in_block }
+    }
 }
 
 /// Memory for all parts of a new layer.
-struct NewLayer<'t, M: Memory, const WORDS: usize> {
-    root: Fresh<'t, M, WORDS>,
-    name: FreshBlock<'t, M>,
-    number: u32,
-    skip: Option<FreshBlock<'t, M>>,
-    entry: Option<FreshBlock<'t, M>>,
+struct NewLayer<'t, M: Memory> {
+    root: Slot<'t>,
+    name: Name<'t>,
+    skip: Option<Slot<'t>>,
+    entry: Option<Slot<'t>>,
     /// A value that is in another tier than the new layer.
     value: Option<ValueCopy<'t, M>>,
 }
@@ -81,70 +55,40 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         cursor: &Cursor<'_, WORDS>,
         guard: &Guard,
     ) -> Result<(), Abort> {
-        let (index, old, is_layer, same) = match cursor.end {
+        let (index, bytes, value, same) = match cursor.end {
             End::Record { index, record } => {
-                let same = common(record.bytes(guard), &key[cursor.depth + SLICE..]);
-                (index, record, false, same)
+                let same = common(record.bytes(), &key[cursor.depth + SLICE..]);
+                (index, record.bytes(), Some(record.value()), same)
             }
             End::Beside {
                 index,
                 skip,
                 common,
-            } => (index, skip, true, common),
+            } => (index, skip.bytes(), None, common),
             End::Absent { .. } | End::Value { .. } => return Ok(()),
         };
-        let bytes = old.bytes(guard);
-        let skipped = &bytes[..same / SLICE * SLICE];
-        let below = &bytes[skipped.len()..];
-        let entry = match is_layer {
-            true => Entry {
-                slice: slice_of_many(below),
-                rest: &below[SLICE..],
-                is_layer,
-            },
-            false => {
-                let slice = slice(below, 0);
-                let rest = if has_more(slice) {
-                    &below[SLICE..]
-                } else {
-                    &[]
-                };
-                Entry {
-                    slice,
-                    rest,
-                    is_layer,
-                }
-            }
-        };
+        let (skipped, below) = bytes.split_at(same / SLICE * SLICE);
+        let rest = Rest::of(below, value.is_none());
         let path = path(&key[..cursor.depth + SLICE + skipped.len()]);
-        let value = (H::IN_BLOCKS && !is_layer).then(|| old.word());
+        let value = value.filter(|_| H::IN_BLOCKS);
         cursor.leaf.validate()?;
-        let rooms = self.rooms(cursor, &path, skipped, &entry, value)?;
+        let rooms = self.rooms(cursor, &path, skipped, &rest, value)?;
 
         let held = cursor.leaf.upgrade()?;
-        let mut word = old.word();
-        if let Some(copy) = rooms.value {
-            let old = Loan::new(word, guard);
-            word = copy.make(old);
-            self.reclaim_value(old.word(), guard);
-        }
-        let payload = match (rooms.entry, is_layer) {
-            (Some(room), false) => Lead::Record(room.block(word, &[entry.rest])).payload(),
-            (Some(room), true) => Lead::Skip(room.block(word, &[entry.rest])).payload(),
-            (None, false) => word,
-            (None, true) => Lead::Layer(Link::from_word(word)).payload(),
+        let value = rooms.value.zip(value).map(|(copy, old)| {
+            let copy = copy.make(Loan::new(old, guard));
+            self.reclaim_value(old, guard);
+            copy
+        });
+        let leaf = Fresh::first_of_layer(rooms.root, rooms.name, &path);
+        let skip = rooms.skip.map(|slot| (slot, skipped));
+        let below = Below {
+            slice: rest.slice,
+            block: rooms.entry.zip(rest.in_block),
+            value,
         };
-        rooms.name.block(0, &[&path]);
-        let root = rooms.root.keep();
-        let leaf = root.node::<WORDS>(guard).claim();
-        leaf.reset(rooms.number, 0, 0, u64::MAX);
-        leaf.push(entry.slice, payload);
-        let lead = match rooms.skip {
-            Some(room) => Lead::Skip(room.block(root.to_word(), &[skipped])),
-            None => Lead::Layer(root),
-        };
-        held.set_payload(index, lead.payload());
-        self.reclaim_block(old, old.slot(), guard);
+        let (leaf, old) = Body::insert_layer(&held, index, leaf, skip, below);
+        old.reclaim(&self.store, guard);
         self.count_leaf(0, 1);
         self.reaches(cursor.level.saturating_add(1));
         // When all is done: the placement may panic.
@@ -157,40 +101,32 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         cursor: &Cursor<'_, WORDS>,
         path: &[u8],
         skipped: &[u8],
-        entry: &Entry<'_>,
+        rest: &Rest<'_>,
         value: Option<u64>,
-    ) -> Result<NewLayer<'_, M, WORDS>, OutOfMemory> {
+    ) -> Result<NewLayer<'_, M>, OutOfMemory> {
         let (store, arenas) = (&self.store, self.memory().arenas());
-        let above = arenas.tier_of(address(cursor.leaf.of()));
+        let above = self.tier_of(*cursor.leaf);
         let new = NewNode {
             height: 0,
             level: cursor.level.saturating_add(1),
             parent: above,
             split_from: above,
         };
-        let root = Fresh::new(store, new)?;
-        let tier = root.tier().unwrap_or(above);
+        let root = store.allocate(new, Self::BYTES)?;
+        let tier = root.tier();
         let slowest = arenas.slowest();
-        let name = FreshBlock::new(store, slowest, Block::slot_for_name(path.len()))?;
-        let number = name.slot.and_then(|slot| Block::number(slot, arenas));
-        let number = number.ok_or(OutOfMemory {
+        let name = store.allocate_from(slowest, Name::slot_for(path.len()))?;
+        let name = Name::new(name, arenas).ok_or(OutOfMemory {
             tier: slowest,
             of: Limit::Addresses,
-            limit: Block::NAMED,
+            limit: Name::FARTHEST,
         })?;
-        let room = |tier, bytes: &[u8]| FreshBlock::new(store, tier, Block::slot_for(bytes.len()));
+        let room = |tier, bytes: &[u8]| store.allocate_from(tier, Block::slot_for(bytes.len()));
         let skip = match skipped {
             [] => None,
             _ => Some(room(above, skipped)?),
         };
-        let in_block = match entry.is_layer {
-            true => !entry.rest.is_empty(),
-            false => has_more(entry.slice),
-        };
-        let entry = match in_block {
-            true => Some(room(tier, entry.rest)?),
-            false => None,
-        };
+        let entry = rest.in_block.map(|bytes| room(tier, bytes)).transpose()?;
         let value = match value {
             Some(word) => ValueCopy::new_or_fall(store, word, tier)?,
             None => None,
@@ -198,7 +134,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         Ok(NewLayer {
             root,
             name,
-            number,
             skip,
             entry,
             value,

@@ -8,10 +8,10 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::Tree;
-use super::slice::{Lead, has_more, path, push_bytes};
+use super::slice::{path, push_bytes};
 use super::update::ValueSlot;
 use crate::btree::find::NodeName;
-use crate::btree::node::{Body, Link};
+use crate::btree::node::{Lead, View};
 use crate::clear;
 use crate::range::Way;
 use crate::seeded::{self, Bug};
@@ -28,14 +28,14 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     fn try_pop(&self, way: Way, key: &mut Vec<u8>, guard: &Guard) -> Result<Option<u64>, Restart> {
         // Where layers are entered, and what is empty.
         let mut passed = Vec::new();
-        let (mut node, mut height) = self.top(guard)?;
+        let mut node = self.top(guard.pinned())?;
         key.clear();
         loop {
             let depth = key.len();
             let mut next = Some(way.least_word());
             let found = loop {
                 let Some(word) = next else { break None };
-                let leaf = self.leaf_in(node, height, word, guard)?;
+                let leaf = self.leaf_in(node, word)?;
                 let (count, behind) = leaf.get(|body| (body.count(), way.behind(body)))?;
                 if count > 0 {
                     break Some((leaf, way.first_of(count)));
@@ -60,19 +60,19 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                 );
                 return Err(Restart);
             };
-            let (word, payload) = leaf.get(|body| (body.key(index), body.payload(index)))?;
-            push_bytes(word, key);
-            let root = match has_more(word).then(|| Lead::of(payload)) {
+            let entry = leaf.entry(index)?;
+            push_bytes(entry.key, key);
+            let root = match entry.lead() {
                 Some(Lead::Layer(root)) => root,
                 Some(Lead::Skip(skip)) => {
                     self.memory().charge_access(skip.address(), skip.used());
-                    key.extend_from_slice(skip.bytes(guard));
-                    Link::from_word(skip.word())
+                    key.extend_from_slice(skip.bytes());
+                    skip.root()
                 }
                 record => {
                     let mut slot = ValueSlot::Entry(index);
                     if let Some(Lead::Record(record)) = record {
-                        key.extend_from_slice(record.bytes(guard));
+                        key.extend_from_slice(record.bytes());
                         slot = ValueSlot::Record(index, record);
                     }
                     if seeded::has(Bug::PoppedInTwoSteps) {
@@ -85,13 +85,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                         return Err(Restart);
                     }
                     let (value, left) = self.take_at(held, slot, guard);
-                    self.shrink_after(left, &key[..depth], word, guard);
+                    self.shrink_after(left, &key[..depth], entry.key, guard);
                     return Ok(Some(value));
                 }
             };
-            node = root.node::<WORDS>(guard).read()?;
+            let root = root.read()?;
             leaf.validate()?;
-            height = node.get(Body::height)?;
+            node = View::of(root)?;
             passed.push(leaf);
         }
     }

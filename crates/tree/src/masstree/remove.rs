@@ -10,7 +10,7 @@ use super::descent::Cursor;
 use super::slice::path;
 use super::update::ValueSlot;
 use crate::btree::find::NodeName;
-use crate::btree::tree::LockedNode;
+use crate::btree::node::{Body, LockedNode};
 use crate::value::{Loan, Represent};
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
@@ -19,9 +19,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         &self,
         key: &[u8],
         cursor: &Cursor<'g, WORDS>,
-        guard: &Guard,
-    ) -> Result<Option<(LockedNode<'g, WORDS>, ValueSlot)>, Restart> {
-        match self.slot(key, cursor, guard) {
+    ) -> Result<Option<(LockedNode<'g, WORDS>, ValueSlot<'g>)>, Restart> {
+        match self.slot(key, cursor) {
             Some(slot) => Ok(Some((cursor.leaf.upgrade()?, slot))),
             None => Ok(None),
         }
@@ -46,7 +45,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     pub(super) fn take(&self, key: &[u8], only: Option<u64>, guard: &Guard) -> Option<u64> {
         let (value, left, depth, word) = self.retry(|| {
             let cursor = self.cursor(key, guard);
-            let Some((held, slot)) = self.hold(key, &cursor, guard)? else {
+            let Some((held, slot)) = self.hold(key, &cursor)? else {
                 return Ok(None);
             };
             if only.is_some_and(|only| only != slot.value(&held)) {
@@ -65,16 +64,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     pub(super) fn take_at(
         &self,
         held: LockedNode<'_, WORDS>,
-        slot: ValueSlot,
+        slot: ValueSlot<'_>,
         guard: &Guard,
     ) -> (u64, usize) {
         let value = slot.value(&held);
-        match slot {
-            ValueSlot::Entry(index) => held.remove(index),
-            ValueSlot::Record(index, record) => {
-                held.remove(index);
-                self.reclaim_block(record, record.slot(), guard);
-            }
+        let (ValueSlot::Entry(index) | ValueSlot::Record(index, _)) = slot;
+        if let Some(record) = Body::remove_record(&held, index) {
+            record.reclaim(&self.store, guard);
         }
         self.count(-1);
         let left = held.count();

@@ -9,15 +9,15 @@
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
-use timberline_sync::epoch::Guard;
+use timberline_sync::Restart;
+use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::Tree;
 use super::descent::Descent;
-use super::slice::{Lead, SLICE, has_more, push_bytes, slice};
-use crate::btree::node::{Body, Link};
+use super::slice::{SLICE, push_bytes, slice};
+use crate::btree::node::{Body, Entry, Lead, Root, View};
 use crate::btree::tree::node_address;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
@@ -25,7 +25,7 @@ use crate::value::{Loan, Represent};
 
 /// A border node on the way.
 struct Frame<'g, const WORDS: usize> {
-    leaf: Snapshot<'g, Body<WORDS>>,
+    leaf: View<'g, WORDS>,
     /// Bytes of the key before this layer.
     depth: usize,
     /// Entries that are still to come, of all that were copied.
@@ -44,19 +44,11 @@ struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     guard: &'g Guard<'g>,
     way: Way,
     frames: Vec<Frame<'g, WORDS>>,
-    /// The entries of all frames, in the order of the walk.
-    entries: Vec<Entry>,
+    /// The entries of all frames, in the order of the walk, each with the value if it is a record.
+    entries: Vec<(Entry<'g, WORDS>, u64)>,
     key: Vec<u8>,
     /// Records that are still to be shown.
     wanted: usize,
-}
-
-/// An entry of a border node, and the value of its record if that is what it leads to.
-#[derive(Clone, Copy)]
-struct Entry {
-    word: u64,
-    payload: u64,
-    value: u64,
 }
 
 /// What the walk does with an entry at its bound.
@@ -125,30 +117,25 @@ impl<M: Memory, const WORDS: usize, H: Represent> Ordered for Tree<M, WORDS, H> 
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// The topmost root and its height.
-    pub(super) fn top<'g>(
-        &'g self,
-        guard: &'g Guard,
-    ) -> Result<(Snapshot<'g, Body<WORDS>>, u8), Restart> {
+    /// The topmost root.
+    #[inline(always)]
+    pub(super) fn top<'g>(&self, pinned: Pinned<'g>) -> Result<View<'g, WORDS>, Restart> {
         let root = self.root.read()?;
-        let (link, height) = root.get(|root| (root.node(), root.height()))?;
-        let node = link.node::<WORDS>(guard).read()?;
+        let node = Root::link(&root, pinned)?.read()?;
         root.validate()?;
-        Ok((node, height))
+        Ok(node)
     }
 
     /// The leaf that covers a slice, below a node.
     pub(super) fn leaf_in<'g>(
-        &'g self,
-        mut node: Snapshot<'g, Body<WORDS>>,
-        height: u8,
+        &self,
+        mut node: View<'g, WORDS>,
         word: u64,
-        guard: &'g Guard,
-    ) -> Result<Snapshot<'g, Body<WORDS>>, Restart> {
-        for _ in 0..height {
-            let link = node.get(|body| self.find_child(self.search, body, word).1)?;
-            self.prefetch(link);
-            let child = link.node::<WORDS>(guard).read()?;
+    ) -> Result<View<'g, WORDS>, Restart> {
+        while node.height() > 0 {
+            let link = self.find_child(self.search, &node, word)?;
+            self.prefetch(link.address());
+            let child = link.read()?;
             node.validate()?;
             node = child;
         }
@@ -188,23 +175,19 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             visit(key, Loan::new(value, guard)).is_break() || *wanted == 0
         };
         if self.frames.is_empty() {
-            let (node, height) = self.tree.top(self.guard)?;
+            let node = self.tree.top(guard.pinned())?;
             let bounded = from != Bound::Unbounded;
-            self.enter(node, height, 0, self.start(from, 0), bounded)?;
+            self.enter(node, 0, self.start(from, 0), bounded)?;
         }
         while let Some(frame) = self.frames.last_mut() {
-            let Some(&entry) = self.entries[..frame.end].get(frame.next) else {
+            let Some(&(entry, value)) = self.entries[..frame.end].get(frame.next) else {
                 self.next_leaf()?;
                 continue;
             };
             frame.next += 1;
             let (leaf, depth) = (frame.leaf, frame.depth);
             let at_bound = std::mem::take(&mut frame.at_bound);
-            let Entry {
-                word,
-                payload,
-                value,
-            } = entry;
+            let word = entry.key;
             let bound = match from {
                 Bound::Included(key) | Bound::Excluded(key) if at_bound => Some(key),
                 _ => None,
@@ -212,23 +195,23 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             let bound = bound.filter(|key| slice(key, depth) == word);
             self.key.truncate(depth);
             push_bytes(word, &mut self.key);
-            if !has_more(word) {
+            let Some(lead) = entry.lead() else {
                 let excluded = bound.is_some() && matches!(from, Bound::Excluded(_));
                 if !excluded && visit(&mut self.wanted, &self.key, value) {
                     return Ok(());
                 }
                 continue;
-            }
+            };
             let rest = bound.map(|key| &key[depth + SLICE..]);
-            let (root, skipped) = match Lead::of(payload) {
+            let (root, skipped) = match lead {
                 Lead::Record(record) => {
                     let shown = rest.is_none_or(|rest| match (self.way, from) {
-                        (_, Bound::Excluded(_)) if record.bytes(guard) == rest => false,
-                        (Way::Forward, _) => record.bytes(guard) >= rest,
-                        (Way::Backward, _) => record.bytes(guard) <= rest,
+                        (_, Bound::Excluded(_)) if record.bytes() == rest => false,
+                        (Way::Forward, _) => record.bytes() >= rest,
+                        (Way::Backward, _) => record.bytes() <= rest,
                     });
                     if shown {
-                        self.key.extend_from_slice(record.bytes(guard));
+                        self.key.extend_from_slice(record.bytes());
                         if visit(&mut self.wanted, &self.key, value) {
                             return Ok(());
                         }
@@ -240,9 +223,9 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
                     self.tree
                         .memory()
                         .charge_access(skip.address(), skip.used());
-                    let root = Link::from_word(skip.word());
+                    let root = skip.root();
                     leaf.validate()?;
-                    (root, skip.bytes(guard))
+                    (root, skip.bytes())
                 }
             };
             let side = rest.map_or(Side::After, |rest| self.side(skipped, rest));
@@ -253,11 +236,10 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             };
             self.key.extend_from_slice(skipped);
             let depth = self.key.len();
-            let node = root.node::<WORDS>(self.guard).read()?;
+            let root = root.read()?;
             leaf.validate()?;
-            let height = node.get(Body::height)?;
             let bounded = from != Bound::Unbounded;
-            self.enter(node, height, depth, self.start(from, depth), bounded)?;
+            self.enter(View::of(root)?, depth, self.start(from, depth), bounded)?;
         }
         Ok(())
     }
@@ -286,18 +268,17 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
     /// Copies the entries from a slice on of the leaf that covers it, in the layer below a node.
     fn enter(
         &mut self,
-        node: Snapshot<'g, Body<WORDS>>,
-        height: u8,
+        node: View<'g, WORDS>,
         depth: usize,
         word: u64,
         at_bound: bool,
     ) -> Result<(), Restart> {
-        let leaf = self.tree.leaf_in(node, height, word, self.guard)?;
+        let leaf = self.tree.leaf_in(node, word)?;
         let start = self.entries.len();
         let (way, tree, entries) = (self.way, self.tree, &mut self.entries);
         // Each entry has a record at least, but for one at the bound.
         let most = self.wanted.saturating_add(1);
-        let beyond = leaf.get(|body| {
+        let beyond = leaf.copy_entries(entries, |body| {
             tree.charge_node(body);
             let rank = body.rank(tree.search, word);
             let count = body.count();
@@ -317,22 +298,12 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
                 Way::Backward if range.start > all => Some(body.key(range.start - 1)),
                 Way::Backward => body.lower().checked_sub(1),
             };
-            entries.extend(range.map(|index| {
-                let (word, payload) = (body.key(index), body.payload(index));
-                Entry {
-                    word,
-                    payload,
-                    value: payload,
-                }
-            }));
-            beyond
+            (range, beyond)
         })?;
-        for entry in &mut entries[start..] {
-            if has_more(entry.word)
-                && let Lead::Record(record) = Lead::of(entry.payload)
-            {
+        for (entry, value) in &mut entries[start..] {
+            if let Some(Lead::Record(record)) = entry.lead() {
                 tree.memory().charge_access(record.address(), record.used());
-                entry.value = record.word();
+                *value = record.value();
             }
         }
         // Values in records are under the same version.
@@ -341,7 +312,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             entries[start..].reverse();
         }
         let end = entries.len();
-        self.tree.note(leaf, Access::Reuse, self.guard);
+        self.tree.note(*leaf, Access::Reuse, self.guard);
         self.frames.push(Frame {
             leaf,
             depth,
@@ -364,20 +335,17 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         let Some(word) = done.beyond else {
             return Ok(());
         };
-        let (node, height) = match self.frames.last() {
-            None => self.tree.top(self.guard)?,
+        let node = match self.frames.last() {
+            None => self.tree.top(self.guard.pinned())?,
             Some(above) => {
-                let root = match Lead::of(self.entries[above.next - 1].payload) {
-                    Lead::Layer(root) => root,
-                    Lead::Skip(skip) => Link::from_word(skip.word()),
-                    Lead::Record(_) => return Err(Restart),
-                };
+                let lead = self.entries[above.next - 1].0.lead();
+                let root = lead.and_then(Lead::root).ok_or(Restart)?;
                 above.leaf.validate()?;
-                let node = root.node::<WORDS>(self.guard).read()?;
+                let root = root.read()?;
                 above.leaf.validate()?;
-                (node, node.get(Body::height)?)
+                View::of(root)?
             }
         };
-        self.enter(node, height, done.depth, word, false)
+        self.enter(node, done.depth, word, false)
     }
 }

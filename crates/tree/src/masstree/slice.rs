@@ -8,28 +8,15 @@
 //! ```
 //!
 //! Words sort like the strings they are cut from: a string comes before its extensions, and a zero
-//! byte is a byte. The payload of a border node's entry:
-//!
-//! | the slice | payload |
-//! |---|---|
-//! | 0..=7 | the value |
-//! | 8 | address of a record, low bits 0: the rest of the only key with this prefix, and a value |
-//! | 8 | address of a node, low bits 1: the root of the layer for what follows the slice |
-//! | 8 | address of a skip, low bits 2: the bytes that all keys below have next, and the root |
+//! byte is a byte. What the entries of border nodes lead to is in `btree/node/lead.rs`.
 //!
 //! A skip is a multiple of seven bytes long, so a layer's depth is, too. It replaces a chain of
 //! layers with one entry each.
 
-use crate::btree::node::{Block, Link};
+use crate::btree::node::MORE;
 
 /// Bytes of a key in a slice.
 pub(crate) const SLICE: usize = 7;
-/// The length that says that the key continues.
-const MORE: u64 = 8;
-
-const KIND: u64 = 3;
-const LAYER: u64 = 1;
-const SKIP: u64 = 2;
 
 /// The slice of `key` from `depth` on; `depth` is at most the key's length.
 #[inline(always)]
@@ -50,12 +37,6 @@ pub(crate) fn slice_of_many(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(slice)
 }
 
-/// Whether the key continues.
-#[inline(always)]
-pub(crate) fn has_more(slice: u64) -> bool {
-    slice & 0xff >= MORE
-}
-
 /// Appends the bytes of the key in a slice.
 pub(crate) fn push_bytes(slice: u64, to: &mut Vec<u8>) {
     let len = (slice & 0xff).min(SLICE as u64) as usize;
@@ -69,36 +50,10 @@ pub(crate) fn path(bytes: &[u8]) -> Vec<u8> {
     slices.flat_map(u64::to_be_bytes).collect()
 }
 
-/// What the payload of a continued slice refers to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Lead {
-    Record(Block),
-    Layer(Link),
-    Skip(Block),
-}
-
-impl Lead {
-    #[inline(always)]
-    pub fn of(payload: u64) -> Lead {
-        match payload & KIND {
-            LAYER => Lead::Layer(Link::from_word(payload & !KIND)),
-            SKIP => Lead::Skip(Block::at(payload & !KIND)),
-            _ => Lead::Record(Block::at(payload)),
-        }
-    }
-
-    pub fn payload(self) -> u64 {
-        match self {
-            Lead::Record(block) => block.address() as u64,
-            Lead::Layer(root) => root.to_word() | LAYER,
-            Lead::Skip(block) => block.address() as u64 | SKIP,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::btree::node::has_more;
 
     #[test]
     fn slices_are_ordered_as_keys() {

@@ -13,30 +13,30 @@ use super::Tree;
 use super::descent::{Cursor, End, Locate};
 use super::slice::SLICE;
 use crate::abort::{Abort, attempt};
-use crate::btree::node::Block;
+use crate::btree::node::Record;
 use crate::btree::tree::LockedNode;
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};
 
 /// Where a value is.
 #[derive(Clone, Copy)]
-pub(super) enum ValueSlot {
+pub(super) enum ValueSlot<'g> {
     Entry(usize),
-    Record(usize, Block),
+    Record(usize, Record<'g>),
 }
 
-impl ValueSlot {
+impl ValueSlot<'_> {
     pub fn value<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>) -> u64 {
         match self {
             ValueSlot::Entry(index) => leaf.payload(index),
-            ValueSlot::Record(_, record) => record.word(),
+            ValueSlot::Record(_, record) => record.value(),
         }
     }
 
     pub fn replace<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>, value: u64) {
         match self {
             ValueSlot::Entry(index) => leaf.set_payload(index, value),
-            ValueSlot::Record(_, record) => record.set_word(value),
+            ValueSlot::Record(_, record) => record.set_value(value),
         }
     }
 }
@@ -51,17 +51,12 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     }
 
     /// Where the value of a present record is.
-    pub(super) fn slot(
-        &self,
-        key: &[u8],
-        cursor: &Cursor<'_, WORDS>,
-        guard: &Guard,
-    ) -> Option<ValueSlot> {
+    pub(super) fn slot<'g>(&self, key: &[u8], cursor: &Cursor<'g, WORDS>) -> Option<ValueSlot<'g>> {
         match cursor.end {
             End::Value { index, .. } => Some(ValueSlot::Entry(index)),
             End::Record { index, record } => {
                 self.memory().charge_access(record.address(), record.used());
-                let is_it = record.bytes(guard) == &key[cursor.depth + SLICE..];
+                let is_it = record.bytes() == &key[cursor.depth + SLICE..];
                 is_it.then_some(ValueSlot::Record(index, record))
             }
             End::Absent { .. } | End::Beside { .. } => None,
@@ -69,10 +64,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     }
 
     /// The value of a record that is not locked.
-    fn seen(slot: ValueSlot, cursor: &Cursor<'_, WORDS>) -> Result<u64, Restart> {
+    fn seen(slot: ValueSlot<'_>, cursor: &Cursor<'_, WORDS>) -> Result<u64, Restart> {
         let value = match slot {
             ValueSlot::Entry(index) => cursor.leaf.get(|body| body.payload(index))?,
-            ValueSlot::Record(_, record) => record.word(),
+            ValueSlot::Record(_, record) => record.value(),
         };
         cursor.leaf.validate().map(|()| value)
     }
@@ -80,7 +75,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Replaces the value of a present record. Returns what `out` makes of the value before.
     pub(super) fn replace<R, C: Change>(
         &self,
-        slot: ValueSlot,
+        slot: ValueSlot<'_>,
         cursor: &Cursor<'_, WORDS>,
         change: &mut C,
         out: &mut impl FnMut(Loan<'_>) -> R,
@@ -88,7 +83,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     ) -> Result<R, Abort> {
         if C::PREPARES {
             let seen = Self::seen(slot, cursor)?;
-            change.prepare(Some(Loan::new(seen, guard)), self.tier_of(cursor.leaf))?;
+            change.prepare(Some(Loan::new(seen, guard)), self.tier_of(*cursor.leaf))?;
         }
         let held = cursor.leaf.upgrade()?;
         let before = slot.value(&held);
@@ -115,7 +110,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             let guard = self.store.pin();
             attempt(|| {
                 let cursor = self.cursor(key, &guard);
-                let slot = self.slot(key, &cursor, &guard);
+                let slot = self.slot(key, &cursor);
                 slot.map(|slot| self.replace(slot, &cursor, change, &mut out, &guard))
                     .transpose()
             })

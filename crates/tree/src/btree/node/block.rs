@@ -14,13 +14,15 @@
 //! because of such readers.
 #![allow(unsafe_code)]
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::epoch::Pinned;
-use timberline_tier::{Arenas, MAX_SLOT, slot_size};
+use timberline_sync::epoch::Guard;
+use timberline_tier::{Arenas, MAX_SLOT, Memory, Slot, slot_size};
 
 use super::Body;
+use crate::store::Store;
 
 /// The bits set in the version of a retired node.
 const RETIRED: u64 = 2;
@@ -29,87 +31,56 @@ const HEADER: usize = 16;
 /// Names lie at multiples of this, so that four bytes can refer to them.
 const NAME_GRAIN: usize = 64;
 
-/// The location of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Block(u64);
+/// A block that was reached while the thread was pinned, and stays there as long.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'g> {
+    address: usize,
+    pinned: PhantomData<&'g AtomicU64>,
+}
 
-impl Block {
+impl<'g> Block<'g> {
     /// The longest string.
     pub const LONGEST: usize = MAX_SLOT - HEADER;
-
-    /// How far from the start of the arenas a name may be: 256 GiB.
-    pub const NAMED: usize = NAME_GRAIN << 32;
 
     /// Bytes of the slot for a string of this length.
     pub fn slot_for(len: usize) -> usize {
         slot_size(HEADER + len)
     }
 
-    /// Bytes of the slot for a name of this length.
-    pub fn slot_for_name(len: usize) -> usize {
-        slot_size((HEADER + len).next_multiple_of(NAME_GRAIN))
-    }
-
-    /// The name with this number; 0 is no name.
-    pub fn named(arenas: &Arenas, number: u32) -> Option<Block> {
-        let offset = (number as usize).checked_sub(1)? * NAME_GRAIN;
-        Some(Block((arenas.range().start + offset) as u64))
-    }
-
-    /// The number of a name: `None` for one that is not [`Self::NAMED`].
-    pub fn number(slot: NonNull<u8>, arenas: &Arenas) -> Option<u32> {
-        let offset = slot.as_ptr() as usize - arenas.range().start;
-        debug_assert!(offset.is_multiple_of(NAME_GRAIN));
-        u32::try_from(offset / NAME_GRAIN + 1).ok()
-    }
-
-    /// The block whose address was stored.
-    pub fn at(address: u64) -> Block {
-        Block(address)
-    }
-
-    /// Makes a block in a slot that was allocated for a string of this length and is not shared
-    /// yet.
-    pub fn write(slot: NonNull<u8>, word: u64, parts: &[&[u8]]) -> Block {
-        let block = Block(slot.as_ptr() as u64);
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        block.field(0).store((len as u64) << 32 | RETIRED, Relaxed);
-        block.set_word(word);
-        let (mut piece, mut filled, mut at) = ([0; 8], 0, HEADER / 8);
-        for &byte in parts.iter().copied().flatten() {
-            piece[filled] = byte;
-            filled += 1;
-            if filled == piece.len() {
-                block.field(at).store(u64::from_ne_bytes(piece), Relaxed);
-                (filled, at) = (0, at + 1);
-            }
+    /// # Safety
+    /// A block was there when the thread was pinned as long as `'g`, or came later.
+    #[inline(always)]
+    pub(super) unsafe fn at(address: u64) -> Self {
+        Block {
+            address: address as usize,
+            pinned: PhantomData,
         }
-        if filled > 0 {
-            block.field(at).store(u64::from_ne_bytes(piece), Relaxed);
+    }
+
+    /// Makes a block of a slot for a string of this length, for the caller to link.
+    pub(super) fn write(slot: Slot<'_>, word: u64, string: &[u8]) -> Self {
+        assert!(slot.bytes() >= HEADER + string.len(), "a slot for a block");
+        let address = slot.keep().as_ptr() as usize;
+        let block = Block {
+            address,
+            pinned: PhantomData,
+        };
+        let header = (string.len() as u64) << 32 | RETIRED;
+        let (words, rest) = string.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let last = (!rest.is_empty()).then_some(last);
+        let words = words.iter().copied().chain(last).map(u64::from_ne_bytes);
+        for (index, word) in [header, word].into_iter().chain(words).enumerate() {
+            block.field(index).store(word, Relaxed);
         }
         block
     }
 
-    /// Makes a copy in a slot of the same size.
-    pub fn copy_to(self, slot: NonNull<u8>) -> Block {
-        Block::write(slot, self.word(), &[self.string()])
-    }
-
-    /// Frees the slot. No thread can reach the block any more.
-    pub fn free(self, bytes: usize, arenas: &Arenas) {
-        let slot = NonNull::new(self.0 as *mut u8).expect("no block lies at 0");
-        Self::discard(slot, bytes, arenas);
-    }
-
-    /// Frees a slot in which no block was made.
-    pub fn discard(slot: NonNull<u8>, bytes: usize, arenas: &Arenas) {
-        // SAFETY: blocks are made in slots of this size, and freed once: by the thread that failed
-        // to link one, or by the one who unlinked it, when the epoch says that all others are gone.
-        unsafe { arenas.free(slot, bytes) };
-    }
-
+    /// Where it lies.
+    #[inline(always)]
     pub fn address(self) -> usize {
-        self.0 as usize
+        self.address
     }
 
     /// Bytes of its slot.
@@ -122,58 +93,133 @@ impl Block {
         HEADER + self.len()
     }
 
-    pub fn len(self) -> usize {
+    fn len(self) -> usize {
         (self.field(0).load(Relaxed) >> 32) as usize
     }
 
-    /// A record's value, a layer's root.
-    pub fn word(self) -> u64 {
-        self.field(1).load(Relaxed)
-    }
-
-    pub fn set_word(self, word: u64) {
-        self.field(1).store(word, Relaxed);
-    }
-
-    /// The string. Like a node behind a validated link, it stays as long as the guard lives.
     #[inline(always)]
-    pub fn bytes<'g>(self, _pinned: impl Into<Pinned<'g>>) -> &'g [u8] {
-        self.string()
+    pub(super) fn word(self) -> &'g AtomicU64 {
+        self.field(1)
     }
 
-    /// The path to a node's layer, there as long as the node is; empty for the topmost one.
-    pub fn path_of<'g, const WORDS: usize>(arenas: &Arenas, node: &'g Body<WORDS>) -> &'g [u8] {
-        Block::named(arenas, node.layer()).map_or(&[], Block::string)
-    }
-
-    /// The string, for as long as the caller sees to.
+    /// The string.
     #[inline(always)]
-    fn string<'g>(self) -> &'g [u8] {
-        // SAFETY: blocks are known from validated payloads of border nodes, and from nodes that are
-        // reached so; they are not reused while a guard lives under which they may have been seen.
-        // `write` made them this long, and nobody writes the bytes again.
-        unsafe { std::slice::from_raw_parts((self.0 as usize + HEADER) as *const u8, self.len()) }
+    pub fn bytes(self) -> &'g [u8] {
+        // SAFETY: the block stays there as long as `'g`. `write` made its string this long, and
+        // nobody writes to it again.
+        unsafe { std::slice::from_raw_parts((self.address + HEADER) as *const u8, self.len()) }
+    }
+
+    fn field(self, index: usize) -> &'g AtomicU64 {
+        // SAFETY: a block lies in a slot, which is aligned to 64 bytes, and the indices above are
+        // within it (`guess`: within the arenas, which stay mapped); as a node's words do, these
+        // stay there while the thread is pinned.
+        unsafe { &*((self.address + 8 * index) as *const AtomicU64) }
     }
 
     /// What `bytes` would be at an address of which nothing is known, if it is not longer than fits
     /// before `end`. It may be anything.
-    pub fn guess(address: usize, end: usize) -> Option<Vec<u8>> {
-        let len = (address + HEADER <= end).then(|| Block(address as u64).len())?;
-        if len > Self::LONGEST || address + HEADER + len.next_multiple_of(8) > end {
+    fn guess(self, end: usize) -> Option<Vec<u8>> {
+        let len = (self.address + HEADER <= end).then(|| self.len())?;
+        if len > Self::LONGEST || self.address + HEADER + len.next_multiple_of(8) > end {
             return None;
         }
-        let words = (0..len.div_ceil(8)).map(|at| Block(address as u64).field(HEADER / 8 + at));
+        let words = (0..len.div_ceil(8)).map(|at| self.field(HEADER / 8 + at));
         let mut bytes: Vec<u8> = words
             .flat_map(|word| word.load(Relaxed).to_ne_bytes())
             .collect();
         bytes.truncate(len);
         Some(bytes)
     }
+}
 
-    fn field<'g>(self, index: usize) -> &'g AtomicU64 {
-        // SAFETY: a block lies in a slot, which is aligned to 64 bytes, and the indices above are
-        // within it (`guess`: within the arenas, which stay mapped); as a node's words do, these
-        // stay there while the thread is pinned.
-        unsafe { &*((self.0 as usize + 8 * index) as *const AtomicU64) }
+/// A block that nothing leads to any more. Threads that came to it before may still read it.
+#[must_use = "it is to be reclaimed"]
+pub struct UnlinkedBlock {
+    address: usize,
+    bytes: usize,
+}
+
+impl UnlinkedBlock {
+    /// # Safety
+    /// The caller has removed the only thing that led to the block, and its slot is this long.
+    pub(super) unsafe fn new(block: Block<'_>, bytes: usize) -> Self {
+        let address = block.address;
+        UnlinkedBlock { address, bytes }
+    }
+
+    /// Frees it once no thread can read it any more. The guard and the store are its tree's.
+    pub fn reclaim(self, store: &Store<impl Memory>, guard: &Guard) {
+        store.reclaim(guard, move |state| {
+            let slot = NonNull::new(self.address as *mut u8).expect("no block lies at 0");
+            // SAFETY: `write` made the block in a slot of this size. Nothing leads to it since
+            // before this was deferred, and there is one `UnlinkedBlock` of a block.
+            unsafe { state.arenas().free(slot, self.bytes) };
+        });
+    }
+}
+
+/// A slot for the name of a new layer, and its number.
+pub struct Name<'t> {
+    slot: Slot<'t>,
+    number: u32,
+}
+
+impl<'t> Name<'t> {
+    /// How far from the start of the arenas a name may be: 256 GiB.
+    pub const FARTHEST: usize = NAME_GRAIN << 32;
+
+    /// Bytes of the slot for a path of this length.
+    pub fn slot_for(len: usize) -> usize {
+        slot_size((HEADER + len).next_multiple_of(NAME_GRAIN))
+    }
+
+    /// In this slot, if it is near enough to have a number.
+    pub fn new(slot: Slot<'t>, arenas: &Arenas) -> Option<Self> {
+        let offset = slot.address() - arenas.range().start;
+        debug_assert!(offset.is_multiple_of(NAME_GRAIN));
+        let number = u32::try_from(offset / NAME_GRAIN + 1).ok()?;
+        Some(Name { slot, number })
+    }
+
+    /// Writes the name. Returns its number, for the nodes of the layer to have.
+    pub(super) fn write(self, path: &[u8]) -> u32 {
+        assert!(self.slot.bytes() >= Self::slot_for(path.len()));
+        Block::write(self.slot, 0, path);
+        self.number
+    }
+
+    /// Where the name with this number lies; 0 is none.
+    fn address(arenas: &Arenas, number: u32) -> Option<u64> {
+        let offset = (number as usize).checked_sub(1)? * NAME_GRAIN;
+        Some((arenas.range().start + offset) as u64)
+    }
+
+    /// The path to a node's layer, there as long as the node is; empty for the topmost one. The
+    /// arenas are its tree's.
+    pub fn path_of<'g, const WORDS: usize>(arenas: &Arenas, node: &'g Body<WORDS>) -> &'g [u8] {
+        Self::of(arenas, node).map_or(&[], Block::bytes)
+    }
+
+    /// The block that a node's layer is named in.
+    pub(super) fn of<'g, const WORDS: usize>(
+        arenas: &Arenas,
+        node: &'g Body<WORDS>,
+    ) -> Option<Block<'g>> {
+        // SAFETY: nodes get their number from a name, which is freed after the last one of them.
+        Self::address(arenas, node.layer()).map(|address| unsafe { Block::at(address) })
+    }
+
+    /// The path to the layer that a node seems to belong to of which nothing is known.
+    pub(super) fn guess_path(arenas: &Arenas, layer: u32) -> Option<Vec<u8>> {
+        let Some(address) = Self::address(arenas, layer) else {
+            return Some(Vec::new());
+        };
+        let block = Block {
+            address: address as usize,
+            pinned: PhantomData,
+        };
+        let path = block.guess(arenas.look(block.address).end);
+        path.filter(|path| path.len().is_multiple_of(size_of::<u64>()))
     }
 }

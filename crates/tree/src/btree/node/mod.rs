@@ -23,22 +23,27 @@
 #![allow(unsafe_code)]
 
 mod block;
+mod fresh;
 mod guess;
+mod lead;
+mod link;
+mod parent;
 mod search;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::Versioned;
-use timberline_sync::epoch::Pinned;
-use timberline_tier::Arenas;
+use timberline_sync::{Exclusive, Versioned};
 
-pub use block::Block;
+pub use block::{Block, Name};
+pub use fresh::{Fresh, Unlinked};
 pub use guess::{Lines, Share};
+pub use lead::{Below, Entry, Lead, MORE, Record, Skip, has_more};
+pub use link::{Link, Root, View};
+pub use parent::LockedParent;
 use search::{GROUP, leading_lanes};
 pub use search::{Lanes, Search, WINDOW, Work};
 
@@ -68,54 +73,13 @@ pub struct Body<const WORDS: usize> {
     words: [AtomicU64; WORDS],
 }
 
-/// The address of a node in an arena.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Link(u64);
+/// The only writer of a node.
+pub type LockedNode<'g, const WORDS: usize> = Exclusive<'g, Body<WORDS>>;
 
-impl Link {
-    /// The link to a slot that an arena handed out.
-    pub fn to_slot(slot: NonNull<u8>) -> Link {
-        Link(slot.as_ptr() as u64)
-    }
-
-    /// The link that was stored as this word.
-    pub fn from_word(word: u64) -> Link {
-        Link(word)
-    }
-
-    /// The link as a word to store.
-    pub fn to_word(self) -> u64 {
-        self.0
-    }
-
-    /// Gives the node's slot back to its arena. The node is unlinked (or never was linked) and
-    /// no thread can reach it any more.
-    pub fn free<const WORDS: usize>(self, arenas: &Arenas) {
-        let slot = NonNull::new(self.0 as *mut u8).expect("no node lies at 0");
-        // SAFETY: a link is made of a slot that was allocated with this size, and is freed once: by
-        // the thread that failed to link it, or by the one who unlinked it, when the epoch says
-        // that all others are gone.
-        unsafe { arenas.free(slot, Body::<WORDS>::BYTES) };
-    }
-
-    /// Where it leads.
-    pub fn address(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The node there, alive as long as the thread stays pinned.
-    ///
-    /// A link comes from a validated read, which makes it a node's of this tree at that time.
-    #[inline(always)]
-    pub fn node<'g, const WORDS: usize>(self, _pinned: impl Into<Pinned<'g>>) -> &'g Node<WORDS> {
-        debug_assert!(self.0 | 3 != POISON | 3, "a link of no entry is followed");
-        // SAFETY: links are made of slots of the tree's arenas only (at least a node long and
-        // aligned to 64 bytes), validated before they leave the node they were read from (or, in
-        // `fence_at`, checked to be such a slot, whatever lies there now), and arenas stay mapped
-        // while a tree or a deferred free needs them. A slot is not reused while a thread is pinned
-        // that may have seen a link to it. All fields are atomics.
-        unsafe { &*(self.0 as *const Node<WORDS>) }
-    }
+/// Where a node lies.
+#[inline(always)]
+pub fn address<T>(node: &Versioned<T>) -> usize {
+    std::ptr::from_ref(node) as usize
 }
 
 impl<const WORDS: usize> Body<WORDS> {
@@ -226,10 +190,10 @@ impl<const WORDS: usize> Body<WORDS> {
         HEADER + 8 * (Self::CAPACITY + index)
     }
 
-    /// The child at `index`.
+    /// Where the child at `index` lies.
     #[inline(always)]
-    pub fn child(&self, index: usize) -> Link {
-        Link(self.payload(index))
+    pub fn child_address(&self, index: usize) -> usize {
+        self.payload(index) as usize
     }
 
     /// How many keys are not greater than `key`.
@@ -362,8 +326,13 @@ impl<const WORDS: usize> Body<WORDS> {
         self.upper.store(upper, Relaxed);
     }
 
-    /// Replaces a payload.
+    /// Replaces the payload of a leaf's entry.
     pub fn set_payload(&self, index: usize, payload: u64) {
+        debug_assert_eq!(self.height(), 0, "its payloads are links");
+        self.set_word(index, payload);
+    }
+
+    fn set_word(&self, index: usize, payload: u64) {
         self.words[Self::CAPACITY + index].store(payload, Relaxed);
     }
 
@@ -372,13 +341,55 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[index].store(key, Relaxed);
     }
 
-    /// Appends an entry with a key above all others.
+    /// The same of any node. Returns the one before.
+    fn swap_word(&self, index: usize, payload: u64) -> u64 {
+        let before = self.payload(index);
+        self.set_word(index, payload);
+        before
+    }
+
+    /// Appends an entry with a key above all others to a leaf.
     pub fn push(&self, key: u64, payload: u64) {
         self.insert(self.count(), key, payload);
     }
 
-    /// Inserts an entry before `index`; the node is not full.
+    fn push_word(&self, key: u64, payload: u64) {
+        self.insert_word(self.count(), key, payload);
+    }
+
+    /// Inserts an entry before `index`; the node is a leaf, and not full.
+    #[inline(always)]
     pub fn insert(&self, index: usize, key: u64, payload: u64) {
+        debug_assert_eq!(self.height(), 0, "its payloads are links");
+        self.insert_word(index, key, payload);
+    }
+
+    /// Links a new node before `index`, below one that is not full. Returns the lock on it.
+    pub fn insert_child<'g>(
+        above: &LockedNode<'g, WORDS>,
+        index: usize,
+        new: Fresh<'g, WORDS>,
+    ) -> LockedNode<'g, WORDS> {
+        assert_eq!(above.height(), new.height() + 1);
+        let lower = new.lower();
+        let (word, locked) = new.link();
+        above.insert_word(index, lower, word);
+        locked
+    }
+
+    /// Unlinks one of several children. What it covered, the caller leaves to a neighbour.
+    pub fn remove_child<'g>(
+        above: &LockedNode<'g, WORDS>,
+        index: usize,
+        child: &LockedNode<'g, WORDS>,
+    ) -> Unlinked<'g, WORDS> {
+        assert!(above.height() > 0 && above.count() > 1, "an only child");
+        let word = above.payload(index);
+        above.remove_entry(index);
+        Unlinked::taken(word, child)
+    }
+
+    fn insert_word(&self, index: usize, key: u64, payload: u64) {
         let count = self.count();
         debug_assert!(index <= count && count < Self::CAPACITY);
         // Keys that grow come behind all others.
@@ -386,7 +397,7 @@ impl<const WORDS: usize> Body<WORDS> {
             self.shift_up(index..count);
         }
         self.words[index].store(key, Relaxed);
-        self.set_payload(index, payload);
+        self.set_word(index, payload);
         self.count.store(count as u8 + 1, Relaxed);
     }
 
@@ -398,8 +409,14 @@ impl<const WORDS: usize> Body<WORDS> {
         shift_up(&payloads[entries.start..=entries.end]);
     }
 
-    /// Removes an entry.
+    /// Removes an entry of a leaf.
+    #[inline(always)]
     pub fn remove(&self, index: usize) {
+        debug_assert_eq!(self.height(), 0, "its payloads are links");
+        self.remove_entry(index);
+    }
+
+    fn remove_entry(&self, index: usize) {
         let count = self.count();
         debug_assert!(index < count);
         let (keys, payloads) = self.words.split_at(Self::CAPACITY);
@@ -416,11 +433,11 @@ impl<const WORDS: usize> Body<WORDS> {
         debug_assert!(moving + staying <= Self::CAPACITY);
         for index in (0..staying).rev() {
             right.words[index + moving].store(right.key(index), Relaxed);
-            right.set_payload(index + moving, right.payload(index));
+            right.set_word(index + moving, right.payload(index));
         }
         for index in 0..moving {
             right.words[index].store(self.key(from + index), Relaxed);
-            right.set_payload(index, self.payload(from + index));
+            right.set_word(index, self.payload(from + index));
         }
         self.empty(from..count);
         self.count.store(from as u8, Relaxed);
@@ -433,11 +450,11 @@ impl<const WORDS: usize> Body<WORDS> {
         debug_assert!(moving <= count && end + moving <= Self::CAPACITY);
         for index in 0..moving {
             left.words[end + index].store(self.key(index), Relaxed);
-            left.set_payload(end + index, self.payload(index));
+            left.set_word(end + index, self.payload(index));
         }
         for index in moving..count {
             self.words[index - moving].store(self.key(index), Relaxed);
-            self.set_payload(index - moving, self.payload(index));
+            self.set_word(index - moving, self.payload(index));
         }
         self.empty(count - moving..count);
         left.count.store((end + moving) as u8, Relaxed);
@@ -451,7 +468,7 @@ impl<const WORDS: usize> Body<WORDS> {
         let count = other.count();
         for index in 0..count {
             self.words[index].store(other.key(index), Relaxed);
-            self.set_payload(index, other.payload(index));
+            self.set_word(index, other.payload(index));
         }
         self.count.store(count as u8, Relaxed);
     }

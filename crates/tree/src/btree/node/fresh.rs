@@ -1,0 +1,137 @@
+//! Nodes that hang in no tree: those that do not yet, and those that do not any more.
+//!
+//! A link is stored once, and whoever stores it gives up the node: a [`Fresh`] one, or one that was
+//! [`Unlinked`] elsewhere. What is stored in its place comes out as `Unlinked`. So a node is freed
+//! once, and only when nothing leads to it. The one exception is a copy of an inner node, which has
+//! its children too: it is made to take the place of the node that it was made of.
+#![allow(unsafe_code)]
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use timberline_sync::epoch::Guard;
+use timberline_tier::{Memory, Slot};
+
+use super::block::Name;
+use super::{Body, LockedNode, Node, address};
+use crate::store::Store;
+
+/// A node that no other thread knows, locked. Its memory is free again if it is not linked.
+pub struct Fresh<'t, const WORDS: usize> {
+    // Dropped first: unlocking is the last that happens to the node.
+    lock: LockedNode<'t, WORDS>,
+    slot: Slot<'t>,
+}
+
+impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
+    fn claim(slot: Slot<'t>) -> Self {
+        assert_eq!(slot.bytes(), Body::<WORDS>::BYTES, "a slot for a node");
+        let node = slot.address() as *const Node<WORDS>;
+        // SAFETY: a slot of this size, aligned to 64 bytes, that is mapped as long as the arenas
+        // are. All fields are atomics, for which any bits will do.
+        let lock = unsafe { &*node }.claim();
+        Fresh { lock, slot }
+    }
+
+    /// The first node of a map.
+    pub fn first(slot: Slot<'t>) -> Self {
+        Self::new(slot, 0, 0, 0, u64::MAX)
+    }
+
+    /// The first node of a layer with this path.
+    pub fn first_of_layer(slot: Slot<'t>, name: Name<'_>, path: &[u8]) -> Self {
+        Self::new(slot, name.write(path), 0, 0, u64::MAX)
+    }
+
+    /// An empty node to the right of one that is split. An inner one gets its children from there
+    /// before it is linked.
+    pub fn beside(slot: Slot<'t>, left: &LockedNode<'t, WORDS>, lower: u64) -> Self {
+        Self::new(slot, left.layer(), left.height(), lower, left.upper())
+    }
+
+    /// A copy of a node, whose place it is to take.
+    pub fn copy(slot: Slot<'t>, old: &LockedNode<'t, WORDS>) -> Self {
+        let fresh = Self::claim(slot);
+        fresh.copy_from(old);
+        fresh
+    }
+
+    pub(super) fn new(slot: Slot<'t>, layer: u32, height: u8, lower: u64, upper: u64) -> Self {
+        let fresh = Self::claim(slot);
+        fresh.reset(layer, height, lower, upper);
+        fresh
+    }
+
+    /// Where it lies.
+    pub fn address(&self) -> usize {
+        self.slot.address()
+    }
+
+    /// The word that leads to it, for the caller to store, and its lock.
+    pub(super) fn link(self) -> (u64, LockedNode<'t, WORDS>) {
+        assert!(
+            self.height() == 0 || self.count() > 0,
+            "an inner node without children"
+        );
+        self.link_empty()
+    }
+
+    /// The same, to get a child before it is unlocked.
+    pub(super) fn link_empty(self) -> (u64, LockedNode<'t, WORDS>) {
+        let Fresh { lock, slot } = self;
+        (slot.keep().as_ptr() as u64, lock)
+    }
+}
+
+impl<const WORDS: usize> Deref for Fresh<'_, WORDS> {
+    type Target = Body<WORDS>;
+
+    fn deref(&self) -> &Body<WORDS> {
+        &self.lock
+    }
+}
+
+/// A node that nothing leads to any more. Threads that came to it before may still be there.
+#[must_use = "it is reclaimed, or linked again"]
+pub struct Unlinked<'g, const WORDS: usize> {
+    node: &'g Node<WORDS>,
+    height: u8,
+}
+
+impl<'g, const WORDS: usize> Unlinked<'g, WORDS> {
+    /// A locked node, the word for which was replaced.
+    pub(super) fn taken(word: u64, node: &LockedNode<'g, WORDS>) -> Self {
+        assert_eq!(address(node.of()) as u64, word, "another node was here");
+        let (node, height) = (node.of(), node.height());
+        Unlinked { node, height }
+    }
+
+    /// The word that leads to it, for the caller to store.
+    pub(super) fn link(self) -> u64 {
+        self.address() as u64
+    }
+
+    /// Where it lies.
+    pub fn address(&self) -> usize {
+        address(self.node)
+    }
+
+    /// Steps above the leaves.
+    pub fn height(&self) -> u8 {
+        self.height
+    }
+
+    /// Frees it once no thread can be there any more. The guard and the store are its tree's.
+    pub fn reclaim(self, store: &Store<impl Memory>, guard: &Guard) {
+        let (address, height) = (self.address(), self.height);
+        store.reclaim(guard, move |state| {
+            if height == 0 {
+                state.forget_leaf(address);
+            }
+            let slot = NonNull::new(address as *mut u8).expect("no node lies at 0");
+            // SAFETY: `Fresh` made the node in a slot of this size. Nothing leads to it since
+            // before this was deferred, and there is one `Unlinked` of a node.
+            unsafe { state.arenas().free(slot, Body::<WORDS>::BYTES) };
+        });
+    }
+}

@@ -1,0 +1,385 @@
+//! What the entries of a border node lead to: in leaves of a Masstree, where the key of an entry is
+//! a slice.
+//!
+//! | the slice | payload |
+//! |---|---|
+//! | ends the key | the value |
+//! | continues | a record (low bits 0): the rest of the only key with this prefix, and a value |
+//! | continues | a node (low bits 1): the root of the layer for what follows the slice |
+//! | continues | a skip (low bits 2): the bytes that all keys below have next, and the root |
+//!
+//! As a [`Link`](super::Link), a [`Lead`] comes out of a validated read, or from under the lock.
+//! The root in a skip is guarded by the border node's version; but whatever it was while the thread
+//! was pinned may be followed.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::sync::atomic::Ordering::Relaxed;
+
+use timberline_sync::Restart;
+use timberline_tier::{Arenas, Slot};
+
+use super::block::{Block, Name, UnlinkedBlock};
+use super::fresh::{Fresh, Unlinked};
+use super::link::{View, node_at};
+use super::{Body, Lanes, LockedNode, Node, address};
+use crate::seeded::{self, Bug};
+
+/// The length in a slice's lowest byte that says that the key continues.
+pub const MORE: u64 = 8;
+
+const KIND: u64 = 3;
+const LAYER: u64 = 1;
+const SKIP: u64 = 2;
+
+/// Whether the key continues behind a slice.
+#[inline(always)]
+pub fn has_more(slice: u64) -> bool {
+    slice & 0xff >= MORE
+}
+
+/// What the payload of a continued slice refers to.
+#[derive(Clone, Copy, Debug)]
+pub enum Lead<'g, const WORDS: usize> {
+    /// The rest of a key, and its value.
+    Record(Record<'g>),
+    /// The root of a layer.
+    Layer(&'g Node<WORDS>),
+    /// Bytes that are skipped, and the root of a layer.
+    Skip(Skip<'g, WORDS>),
+}
+
+/// A block with the rest of a key, and its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'g>(Block<'g>);
+
+/// A block with what all keys of a layer have next, and its root.
+#[derive(Clone, Copy, Debug)]
+pub struct Skip<'g, const WORDS: usize>(Block<'g>);
+
+impl<'g> Deref for Record<'g> {
+    type Target = Block<'g>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Block<'g> {
+        &self.0
+    }
+}
+
+impl<'g, const WORDS: usize> Deref for Skip<'g, WORDS> {
+    type Target = Block<'g>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Block<'g> {
+        &self.0
+    }
+}
+
+impl Record<'_> {
+    /// The value; the caller validates the leaf, or has it locked.
+    #[inline(always)]
+    pub fn value(self) -> u64 {
+        self.word().load(Relaxed)
+    }
+
+    /// Replaces the value. The leaf is locked.
+    pub fn set_value(self, value: u64) {
+        self.word().store(value, Relaxed);
+    }
+}
+
+impl<'g, const WORDS: usize> Skip<'g, WORDS> {
+    /// The root; the caller validates the leaf, or has it locked.
+    #[inline(always)]
+    pub fn root(self) -> &'g Node<WORDS> {
+        // SAFETY: the word has always been the link to a root: one that was there while the skip
+        // was linked, or that took its place there.
+        unsafe { node_at(self.word().load(Relaxed)) }
+    }
+}
+
+impl<'g, const WORDS: usize> Lead<'g, WORDS> {
+    /// # Safety
+    /// The payload of a continued slice that was there when the thread was pinned as long as `'g`,
+    /// or came later.
+    #[inline(always)]
+    unsafe fn of_word(payload: u64) -> Self {
+        let address = payload & !KIND;
+        // SAFETY: as for this function; the low bits tell what it leads to.
+        unsafe {
+            match payload & KIND {
+                LAYER => Lead::Layer(node_at(address)),
+                SKIP => Lead::Skip(Skip(Block::at(address))),
+                _ => Lead::Record(Record(Block::at(address))),
+            }
+        }
+    }
+
+    fn to_word(self) -> u64 {
+        match self {
+            Lead::Record(record) => record.address() as u64,
+            Lead::Layer(root) => address(root) as u64 | LAYER,
+            Lead::Skip(skip) => skip.address() as u64 | SKIP,
+        }
+    }
+
+    /// The root of the layer that it leads to, if it does.
+    pub fn root(self) -> Option<&'g Node<WORDS>> {
+        match self {
+            Lead::Record(_) => None,
+            Lead::Layer(root) => Some(root),
+            Lead::Skip(skip) => Some(skip.root()),
+        }
+    }
+
+    /// The block of the entry itself.
+    pub fn block(self) -> Option<Block<'g>> {
+        match self {
+            Lead::Record(Record(block)) | Lead::Skip(Skip(block)) => Some(block),
+            Lead::Layer(_) => None,
+        }
+    }
+}
+
+/// An entry of a leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'g, const WORDS: usize> {
+    pub key: u64,
+    payload: u64,
+    pinned: PhantomData<&'g Node<WORDS>>,
+}
+
+impl<'g, const WORDS: usize> Entry<'g, WORDS> {
+    fn new(key: u64, payload: u64) -> Self {
+        Entry {
+            key,
+            payload,
+            pinned: PhantomData,
+        }
+    }
+
+    /// The value, where the key is no slice that has more behind it.
+    #[inline(always)]
+    pub fn payload(self) -> u64 {
+        self.payload
+    }
+
+    /// What the entry of a Masstree leads to, if that is more than a value.
+    #[inline(always)]
+    pub fn lead(self) -> Option<Lead<'g, WORDS>> {
+        // SAFETY: entries are validated, or from under the lock.
+        has_more(self.key).then(|| unsafe { Lead::of_word(self.payload) })
+    }
+}
+
+/// The index of an entry, and the entry; or where it would have to go.
+pub type Found<'g, const WORDS: usize> = Result<(usize, Entry<'g, WORDS>), usize>;
+
+/// Entries of leaves.
+impl<'g, const WORDS: usize> View<'g, WORDS> {
+    /// The entry at an index.
+    ///
+    /// # Errors
+    /// There are not that many, or the node changed.
+    pub fn entry(&self, index: usize) -> Result<Entry<'g, WORDS>, Restart> {
+        self.assert_leaf();
+        let (is_there, key, payload) = self.get(|body| {
+            let is_there = index < body.count() || seeded::has(Bug::EmptyLeafEntered);
+            (is_there, body.key(index), body.payload(index))
+        })?;
+        is_there.then(|| Entry::new(key, payload)).ok_or(Restart)
+    }
+
+    /// The index of a key and its entry, or where it would have to go; and how many entries there
+    /// are. `also` is called before with the node, and with the index that is read.
+    #[inline(always)]
+    pub fn find(
+        &self,
+        lanes: impl Lanes,
+        key: u64,
+        also: impl FnOnce(&Body<WORDS>, Option<usize>),
+    ) -> Result<(Found<'g, WORDS>, usize), Restart> {
+        self.assert_leaf();
+        self.get(|body| {
+            let found = body.find(lanes, key);
+            also(body, found.ok());
+            let entry = found.map(|index| (index, Entry::new(key, body.payload(index))));
+            (entry, body.count())
+        })
+    }
+
+    /// Appends the entries in the range that `choose` finds, as far as there are any, each with its
+    /// payload as its value.
+    #[inline(always)]
+    pub fn copy_entries<R>(
+        &self,
+        to: &mut Vec<(Entry<'g, WORDS>, u64)>,
+        choose: impl FnOnce(&Body<WORDS>) -> (Range<usize>, R),
+    ) -> Result<R, Restart> {
+        self.assert_leaf();
+        let start = to.len();
+        let read = self.get(|body| {
+            let (range, read) = choose(body);
+            let entry = |(key, payload)| (Entry::new(key, payload), payload);
+            to.extend(body.entries(range).map(entry));
+            read
+        });
+        if read.is_err() {
+            to.truncate(start);
+        }
+        read
+    }
+
+    #[inline(always)]
+    fn assert_leaf(&self) {
+        assert!(self.height() == 0, "its entries are children");
+    }
+}
+
+/// What lies one layer down: the rest of what a lead led to before.
+pub struct Below<'t, 'k> {
+    pub slice: u64,
+    /// What of it is in a block, and a slot for that.
+    pub block: Option<(Slot<'t>, &'k [u8])>,
+    /// The word of its value, if that has become another.
+    pub value: Option<u64>,
+}
+
+/// Entries of locked leaves.
+impl<const WORDS: usize> Body<WORDS> {
+    /// The entry at an index; there are that many.
+    pub fn entry_of<'g>(leaf: &LockedNode<'g, WORDS>, index: usize) -> Entry<'g, WORDS> {
+        assert!(leaf.height() == 0 && index < leaf.count(), "no entry");
+        Entry::new(leaf.key(index), leaf.payload(index))
+    }
+
+    /// Inserts a record for a continued slice, in a slot for the rest of its key.
+    pub fn insert_record(&self, index: usize, slice: u64, slot: Slot<'_>, rest: &[u8], value: u64) {
+        assert!(has_more(slice));
+        self.insert(index, slice, record(slot, value, rest));
+    }
+
+    /// Removes an entry that leads to no layer. Returns the block of its record.
+    pub fn remove_record(leaf: &LockedNode<'_, WORDS>, index: usize) -> Option<UnlinkedBlock> {
+        let lead = Self::entry_of(leaf, index).lead();
+        assert!(lead.and_then(Lead::root).is_none(), "a layer");
+        leaf.remove(index);
+        // SAFETY: the entry led to it, and is gone.
+        let unlinked = |block: Block<'_>| unsafe { UnlinkedBlock::new(block, block.slot()) };
+        lead.and_then(Lead::block).map(unlinked)
+    }
+
+    /// Replaces the root of the layer below an entry. Returns the one before.
+    pub(super) fn swap_root(above: &LockedNode<'_, WORDS>, index: usize, root: u64) -> u64 {
+        match Self::entry_of(above, index).lead() {
+            Some(Lead::Skip(skip)) => skip.word().swap(root, Relaxed),
+            Some(Lead::Layer(_)) => above.swap_word(index, root | LAYER) & !KIND,
+            Some(Lead::Record(_)) | None => panic!("no layer"),
+        }
+    }
+
+    /// Unlinks an empty layer and its root, which is locked. The arenas are its tree's.
+    pub fn remove_layer<'g>(
+        above: &LockedNode<'g, WORDS>,
+        index: usize,
+        root: &LockedNode<'g, WORDS>,
+        arenas: &Arenas,
+    ) -> (Unlinked<'g, WORDS>, [Option<UnlinkedBlock>; 2]) {
+        let lead = Self::entry_of(above, index).lead().expect("a layer");
+        assert!(root.height() == 0 && root.count() == 0, "there are records");
+        let word = lead.root().map_or(0, |root| address(root) as u64);
+        above.remove(index);
+        // SAFETY: the entry led to the skip and the layer; the layer's name goes with its last
+        // node, which this is.
+        let blocks = unsafe {
+            let skip = lead
+                .block()
+                .map(|skip| UnlinkedBlock::new(skip, skip.slot()));
+            let name = Name::of(arenas, root);
+            let name =
+                name.map(|name| UnlinkedBlock::new(name, Name::slot_for(name.bytes().len())));
+            [skip, name]
+        };
+        (Unlinked::taken(word, root), blocks)
+    }
+
+    /// Puts a layer below an entry that leads to a record or a skip: it begins with `leaf`, which
+    /// is empty, and gets what was there, cut to what is [`Below`]. Of what that was, `skip` are
+    /// the bytes before, with a slot for them. Returns the lock on the leaf, and the block that was
+    /// there.
+    pub fn insert_layer<'g>(
+        above: &LockedNode<'g, WORDS>,
+        index: usize,
+        leaf: Fresh<'g, WORDS>,
+        skip: Option<(Slot<'_>, &[u8])>,
+        below: Below<'_, '_>,
+    ) -> (LockedNode<'g, WORDS>, UnlinkedBlock) {
+        let Below {
+            slice,
+            block,
+            value,
+        } = below;
+        let old = Self::entry_of(above, index).lead();
+        assert!(leaf.height() == 0 && leaf.count() == 0);
+        assert!(has_more(slice) || block.is_none());
+        let (payload, old) = match old {
+            Some(Lead::Record(old)) => {
+                assert_eq!(has_more(slice), block.is_some());
+                let value = value.unwrap_or_else(|| old.value());
+                let in_block = block.map(|(slot, rest)| record(slot, value, rest));
+                (in_block.unwrap_or(value), *old)
+            }
+            Some(Lead::Skip(old)) => {
+                assert!(has_more(slice));
+                let root = old.root();
+                let in_block = block.map(|(slot, rest)| skipping(slot, root, rest));
+                (in_block.unwrap_or(Lead::Layer(root).to_word()), *old)
+            }
+            Some(Lead::Layer(_)) | None => panic!("no block"),
+        };
+        leaf.push(slice, payload);
+        let (_, locked) = leaf.link();
+        let lead = match skip {
+            Some((slot, bytes)) => skipping(slot, locked.of(), bytes),
+            None => Lead::Layer(locked.of()).to_word(),
+        };
+        above.set_payload(index, lead);
+        // SAFETY: the entry led to it until now.
+        let old = unsafe { UnlinkedBlock::new(old, old.slot()) };
+        (locked, old)
+    }
+}
+
+/// Entries of a copy of a leaf, or of a part of one.
+impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
+    /// The entry at an index; there are that many.
+    pub fn entry(&self, index: usize) -> Entry<'g, WORDS> {
+        assert!(self.height() == 0 && index < self.count(), "no entry");
+        Entry::new(self.key(index), self.payload(index))
+    }
+
+    /// Copies the block of the entry at an index into another slot of the same size. Returns the
+    /// one before.
+    pub fn move_block(&self, index: usize, slot: Slot<'_>) -> UnlinkedBlock {
+        let (old, payload) = match self.entry(index).lead() {
+            Some(Lead::Record(old)) => (*old, record(slot, old.value(), old.bytes())),
+            Some(Lead::Skip(old)) => (*old, skipping(slot, old.root(), old.bytes())),
+            Some(Lead::Layer(_)) | None => panic!("no block"),
+        };
+        self.set_payload(index, payload);
+        // SAFETY: this entry led to it, and that of the leaf whose place this one takes.
+        unsafe { UnlinkedBlock::new(old, old.slot()) }
+    }
+}
+
+/// The payload of a new record.
+fn record(slot: Slot<'_>, value: u64, rest: &[u8]) -> u64 {
+    Lead::<0>::Record(Record(Block::write(slot, value, rest))).to_word()
+}
+
+/// The payload of a new skip.
+fn skipping<const WORDS: usize>(slot: Slot<'_>, root: &Node<WORDS>, bytes: &[u8]) -> u64 {
+    let block = Block::write(slot, address(root) as u64, bytes);
+    Lead::<WORDS>::Skip(Skip(block)).to_word()
+}

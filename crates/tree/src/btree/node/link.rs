@@ -1,0 +1,239 @@
+//! Links: how one node leads to another, and how that is read.
+//!
+//! A [`Link`] may be followed. So it comes out of what is believed only: the root cell or a node
+//! that was validated after it was read, or one that is locked. Then it is a link that was there
+//! while the thread was pinned, and the node is there until the thread unpins: the link carries the
+//! lifetime of that guard, which the root cell is given, and every link hands on to those below.
+#![allow(unsafe_code)]
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use timberline_sync::epoch::Pinned;
+use timberline_sync::{Restart, Snapshot};
+use timberline_tier::Arenas;
+
+use super::block::Name;
+use super::fresh::Fresh;
+use super::{Body, Lanes, Node, POISON, address};
+
+/// The way to a node whose height is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'g, const WORDS: usize> {
+    node: &'g Node<WORDS>,
+    height: u8,
+}
+
+impl<'g, const WORDS: usize> Link<'g, WORDS> {
+    /// # Safety
+    /// The word is a link to a node of this height that was there when the thread was pinned as
+    /// long as `'g`, or came later.
+    #[inline(always)]
+    pub(super) unsafe fn of_word(word: u64, height: u8) -> Self {
+        // SAFETY: as for this function.
+        let node = unsafe { node_at(word) };
+        Link { node, height }
+    }
+
+    /// Where it leads.
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        address(self.node)
+    }
+
+    /// Steps above the leaves.
+    #[inline(always)]
+    pub fn height(self) -> u8 {
+        self.height
+    }
+
+    /// Begins to read the node there; waits for a writer.
+    ///
+    /// # Errors
+    /// It was retired.
+    #[inline(always)]
+    pub fn read(self) -> Result<View<'g, WORDS>, Restart> {
+        let (snapshot, height) = (self.node.read()?, self.height);
+        Ok(View { snapshot, height })
+    }
+
+    /// The same, without waiting.
+    ///
+    /// # Errors
+    /// It was retired, or is locked.
+    #[inline(always)]
+    pub fn try_read(self) -> Result<View<'g, WORDS>, Restart> {
+        let (snapshot, height) = (self.node.try_read()?, self.height);
+        Ok(View { snapshot, height })
+    }
+}
+
+/// The node that a word leads to.
+///
+/// # Safety
+/// The word is a link to a node that was there when the thread was pinned as long as `'g`, or came
+/// later.
+#[inline(always)]
+pub(super) unsafe fn node_at<'g, const WORDS: usize>(word: u64) -> &'g Node<WORDS> {
+    debug_assert!(word | 3 != POISON | 3, "a link of no entry is followed");
+    // SAFETY: links are made of slots of the arenas, at least a node long and aligned to 64 bytes,
+    // by `Fresh`; a slot is not used for anything else while a thread is pinned that may have seen
+    // a link to it. All fields are atomics.
+    unsafe { &*(word as *const Node<WORDS>) }
+}
+
+/// A node as a reader sees it: a snapshot, and the node's height.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'g, const WORDS: usize> {
+    snapshot: Snapshot<'g, Body<WORDS>>,
+    height: u8,
+}
+
+impl<'g, const WORDS: usize> Deref for View<'g, WORDS> {
+    type Target = Snapshot<'g, Body<WORDS>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.snapshot
+    }
+}
+
+impl<'g, const WORDS: usize> View<'g, WORDS> {
+    /// Asks the node for its height.
+    #[inline(always)]
+    pub fn of(snapshot: Snapshot<'g, Body<WORDS>>) -> Result<Self, Restart> {
+        let height = snapshot.get(Body::height)?;
+        Ok(View { snapshot, height })
+    }
+
+    /// Steps above the leaves.
+    #[inline(always)]
+    pub fn height(&self) -> u8 {
+        self.height
+    }
+
+    /// The way here.
+    pub fn link(&self) -> Link<'g, WORDS> {
+        Link {
+            node: self.snapshot.of(),
+            height: self.height,
+        }
+    }
+
+    /// The child that covers a key, and what `also` reads of it: the child's index is passed.
+    #[inline(always)]
+    pub fn child_for<R>(
+        &self,
+        lanes: impl Lanes,
+        key: u64,
+        also: impl FnOnce(&Body<WORDS>, usize) -> R,
+    ) -> Result<(Link<'g, WORDS>, R), Restart> {
+        let height = self.height_of_children();
+        let (word, read) = self.snapshot.get(|body| {
+            let index = body.child_for(lanes, key);
+            (body.payload(index), also(body, index))
+        })?;
+        // SAFETY: validated, so that it is a child of this node: it has one at least, and the index
+        // is that of one.
+        let link = unsafe { Link::of_word(word, height) };
+        Ok((link, read))
+    }
+
+    /// The child at an index.
+    ///
+    /// # Errors
+    /// There are not that many, or the node changed.
+    pub fn child(&self, index: usize) -> Result<Link<'g, WORDS>, Restart> {
+        let height = self.height_of_children();
+        let word = self.get(|body| (index < body.count()).then(|| body.payload(index)))?;
+        // SAFETY: validated, so that it is a child of this node.
+        word.map(|word| unsafe { Link::of_word(word, height) })
+            .ok_or(Restart)
+    }
+
+    /// The children from an index on, with their lower fences.
+    pub fn children(&self, from: usize) -> Result<Vec<(u64, Link<'g, WORDS>)>, Restart> {
+        let height = self.height_of_children();
+        let entries: Vec<_> = self.get(|body| body.entries(from..usize::MAX).collect())?;
+        // SAFETY: validated, so that these are the children of this node.
+        let link = |(key, word)| (key, unsafe { Link::of_word(word, height) });
+        Ok(entries.into_iter().map(link).collect())
+    }
+
+    #[inline(always)]
+    fn height_of_children(&self) -> u8 {
+        assert!(self.height > 0, "a leaf has no children");
+        self.height - 1
+    }
+}
+
+/// The root's address and height, guarded like a node: it is the root's parent.
+#[repr(align(128))]
+pub struct Root<const WORDS: usize> {
+    pub(super) node: AtomicU64,
+    pub(super) height: AtomicU64,
+}
+
+impl<const WORDS: usize> Root<WORDS> {
+    /// Leads to a first node.
+    pub fn new(root: Fresh<'_, WORDS>) -> Self {
+        let height = root.height().into();
+        let (word, _) = root.link();
+        Root {
+            node: AtomicU64::new(word),
+            height: AtomicU64::new(height),
+        }
+    }
+
+    /// Steps from the leaves to the root.
+    pub fn height(&self) -> u8 {
+        self.height.load(Relaxed) as u8
+    }
+
+    /// The way to the root.
+    #[inline(always)]
+    pub fn link<'g>(
+        cell: &Snapshot<'_, Self>,
+        _pinned: Pinned<'g>,
+    ) -> Result<Link<'g, WORDS>, Restart> {
+        let (word, height) = cell.get(|root| (root.node.load(Relaxed), root.height()))?;
+        // SAFETY: validated, so that it is the root, and the thread is pinned.
+        Ok(unsafe { Link::of_word(word, height) })
+    }
+}
+
+impl<const WORDS: usize> Body<WORDS> {
+    /// The path and the lower fence of the leaf that seems to lie at an address of which nothing is
+    /// known. `mixed`: there may be something else there. `named`: leaves have layers. The thread
+    /// is pinned.
+    pub fn guess_leaf(
+        arenas: &Arenas,
+        address: usize,
+        mixed: bool,
+        named: bool,
+    ) -> Option<(Vec<u8>, u64)> {
+        let range = arenas.range();
+        if !range.contains(&address) || !(address - range.start).is_multiple_of(Self::BYTES) {
+            return None;
+        }
+        let look = arenas.look(address);
+        if look.end < address + Self::BYTES {
+            return None;
+        }
+        // SAFETY: within the arenas, where that may be read, and aligned as a node is. All fields
+        // are atomics, for which any bits will do; what is read here is not followed.
+        let node = unsafe { &*(address as *const Node<WORDS>) };
+        let node = match mixed {
+            // What looks like a lock that is held may be anything; nobody unlocks that.
+            true => (0..64).find_map(|_| node.try_read().ok()),
+            false => node.read().ok(),
+        }?;
+        let leaf = node.get(|body| (body.height() == 0).then(|| (body.layer(), body.lower())));
+        let (layer, lower) = leaf.ok()??;
+        let path = match named {
+            true => Name::guess_path(arenas, layer)?,
+            false => Vec::new(),
+        };
+        Some((path, lower))
+    }
+}
