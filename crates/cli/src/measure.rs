@@ -53,7 +53,7 @@ fn tiers(measured: &Calibration) -> [(u8, Spread, f64, f64); 2] {
         (
             1,
             measured.slow,
-            measured.ratio(),
+            measured.ratio.median,
             measured.ratio_of_profile,
         ),
     ]

@@ -1,16 +1,21 @@
 //! What the emulator itself costs, and whether it takes as long as its definition says.
 //!
-//! `cargo run --release -p timberline-tier --example emulator_cost`
+//! `cargo run --release -p timberline-tier --example emulator_cost`; followed by `-- PROFILES
+//! MEGABYTES` (such as `cxl,us1 1,64,1024`), only the ratios achieved at these footprints.
 
 use std::error::Error;
 use std::time::Instant;
 
-use timberline_tier::emulator::{self, Base, CacheSize, Chase, Emulated, Profile};
+use timberline_tier::emulator::{self, Base, CacheSize, Calibration, Chase, Emulated, Profile};
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierId};
 
 const MIB: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [profiles, megabytes] = &words[..] {
+        return footprints(profiles, megabytes);
+    }
     let base = Base::measure()?;
     println!(
         "this machine: {:.1} ns a line, {:.2} ns a further line",
@@ -20,6 +25,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         chase(name, base)?;
     }
     cost(base)
+}
+
+fn footprints(profiles: &str, megabytes: &str) -> Result<(), Box<dyn Error>> {
+    for name in profiles.split(',') {
+        for megabytes in megabytes.split(',') {
+            let bytes = megabytes.parse::<usize>()? * MIB;
+            let it = Calibration::measure(&Profile::parse(name)?, bytes, None)?;
+            println!(
+                "{name:9} {megabytes:>4} MiB: fast {:6.1} ns, slow {:7.1} ns, ratio {:.3} \
+                 [{:.3}–{:.3}], the profile says {:.3}: {:+.1} %",
+                it.fast.median,
+                it.slow.median,
+                it.ratio.median,
+                it.ratio.min,
+                it.ratio.max,
+                it.ratio_of_profile,
+                100.0 * (it.ratio.median / it.ratio_of_profile - 1.0),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The same chase in both tiers, one line a step and then sixteen; and in the fast tier with the

@@ -341,6 +341,11 @@ function notesSection({ meta, results }) {
     const told = counted.map(([name, value]) => `${name} ${count(value)}`).join(", ") || "this kernel does not count its moves";
     if (kernel) list.append(element("li", "", `${it.workload}, ${it.placement}: moved by the kernel on the whole machine: ${told}`));
   }
+  for (const it of meta.calibrations ?? []) {
+    const line = `emulator, ${it.workload} on ${it.index}: slow ÷ fast latency ${it.ratio.toFixed(3)}, the profile says `
+      + `${it.ratio_of_profile.toFixed(3)}; fast ${it.base_latency_ns.toFixed(0)} ns at ${bytes(it.footprint_bytes)} a tier`;
+    list.append(element("li", "", line));
+  }
   for (const note of meta.notes) list.append(element("li", "", note));
   for (const [name, version] of Object.entries(meta.versions)) list.append(element("li", "", `${name} ${version}`));
   return list.children.length ? [section("Notes", false, "", list)] : [];

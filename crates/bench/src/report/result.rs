@@ -100,7 +100,7 @@ pub struct Calibration {
     pub index: String,
     /// The workload.
     pub workload: String,
-    /// Bytes of each tier in which it was measured: those of the map, from 1 MiB to 512 MiB.
+    /// Bytes of each tier in which it was measured: those of the map, from 1 MiB to 1 GiB.
     pub footprint_bytes: u64,
     /// A dependent load in tier 0, ns.
     pub base_latency_ns: f64,

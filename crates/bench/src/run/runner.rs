@@ -84,7 +84,7 @@ pub fn emulated(
 /// Bytes of the smallest map and of the largest that the emulator is calibrated for; beyond, costs
 /// hardly grow, and measuring them takes seconds.
 const LEAST_FOOTPRINT: usize = 1 << 20;
-const MOST_FOOTPRINT: usize = 512 << 20;
+const MOST_FOOTPRINT: usize = 1 << 30;
 
 /// Calibrates the memory of maps to come for a tree of this many bytes, if there is anything to
 /// calibrate.
@@ -244,7 +244,7 @@ fn load_all<'a, I: PlacedIndex>(
         footprint_bytes: measured.bytes as u64,
         base_latency_ns: measured.base.latency_ns,
         base_line_ns: measured.base.line_ns,
-        ratio: measured.ratio(),
+        ratio: measured.ratio.median,
         ratio_of_profile: measured.ratio_of_profile,
     });
     let fast = plan.budget.bytes(tree);

@@ -6,6 +6,7 @@
 //! Where a step reads several lines it asks for all of them first, as a tree does with a node.
 #![allow(unsafe_code)]
 
+use std::mem;
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -82,6 +83,15 @@ impl<'m, M: Memory> Chase<'m, M> {
         start.elapsed().as_nanos() as f64 / steps as f64
     }
 
+    /// Gives the memory's borrow back, and keeps the chain.
+    pub(super) fn pause(mut self) -> Paused {
+        Paused {
+            slots: mem::take(&mut self.slots),
+            lines: self.lines,
+            at: self.at,
+        }
+    }
+
     fn link(&mut self, seed: u64) {
         let per_slot = SLOT / (self.lines * LINE);
         let address = |index: usize| {
@@ -126,7 +136,33 @@ impl<M: Memory> Drop for Chase<'_, M> {
     }
 }
 
-/// Nanoseconds a step, over several rounds.
+/// A chase without its memory, which can be changed meanwhile. The chain stays on the same pages:
+/// how a page is mapped decides much of what a step to it takes. If it is dropped, its slots stay
+/// taken for as long as the arenas live.
+pub(super) struct Paused {
+    slots: Vec<NonNull<u8>>,
+    lines: usize,
+    at: usize,
+}
+
+impl Paused {
+    /// The chase that was paused, on the memory that it was made for.
+    ///
+    /// # Panics
+    /// If it is another memory.
+    pub fn resume<M: Memory>(self, memory: &M) -> Chase<'_, M> {
+        let range = memory.arenas().range();
+        assert!(range.contains(&self.at), "a chase of another memory");
+        Chase {
+            memory,
+            slots: self.slots,
+            lines: self.lines,
+            at: self.at,
+        }
+    }
+}
+
+/// Nanoseconds a step, or a ratio of them, over several rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
     /// The round in the middle.
@@ -141,28 +177,55 @@ pub struct Spread {
 /// scheduler.
 const TURN_NS: f64 = 250_000.0;
 
-/// Times several chases against each other. In each round every one goes `steps` steps, in short
-/// turns of equally many, one chase after the other, so that what disturbs the machine disturbs
+/// Steps of each chase before a [`race`].
+const WARM_UP: u64 = 2_000;
+
+/// Times several chases against each other. In each of `rounds` every one takes `turns` short turns
+/// of equally many steps, one chase after the other, so that what disturbs the machine disturbs
 /// them alike: a chase with fewer steps a turn would find less of its page tables in the real
 /// cache. A round's figure is the median of its turns: turns that were interrupted do not count.
-/// One more round at the start is not counted at all.
-pub fn race<M: Memory>(chases: &mut [Chase<'_, M>], rounds: usize, steps: u64) -> Vec<Spread> {
-    let slowest = chases.iter_mut().map(|chase| chase.time(steps));
+/// Steps before the first round warm up, and are not counted.
+pub fn race<M: Memory>(chases: &mut [Chase<'_, M>], rounds: usize, turns: usize) -> Race {
+    let slowest = chases.iter_mut().map(|chase| chase.time(WARM_UP));
     let slowest = slowest.fold(1.0, f64::max);
-    let steps_a_turn = ((TURN_NS / slowest) as u64).clamp(1, steps.max(1));
+    let steps = ((TURN_NS / slowest) as u64).max(1);
     let mut figures = vec![Vec::with_capacity(rounds); chases.len()];
     for _ in 0..rounds {
-        let mut times = vec![Vec::new(); chases.len()];
-        for _ in 0..steps.div_ceil(steps_a_turn) {
+        let mut times = vec![Vec::with_capacity(turns); chases.len()];
+        for _ in 0..turns {
             for (chase, times) in chases.iter_mut().zip(&mut times) {
-                times.push(chase.time(steps_a_turn));
+                times.push(chase.time(steps));
             }
         }
         for (figures, times) in figures.iter_mut().zip(times) {
             figures.push(Spread::of(times).median);
         }
     }
-    figures.into_iter().map(Spread::of).collect()
+    Race(figures)
+}
+
+/// What a step took in a [`race`]: for each chase, nanoseconds of each round.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Race(Vec<Vec<f64>>);
+
+impl Race {
+    /// Nanoseconds a step of one chase.
+    ///
+    /// # Panics
+    /// If the race had fewer chases.
+    pub fn of(&self, chase: usize) -> Spread {
+        Spread::of(self.0[chase].clone())
+    }
+
+    /// A figure of each round, made of what a step of `one` and of `other` took in it. Taken round
+    /// by round, what slows down both for some rounds drops out of the median.
+    ///
+    /// # Panics
+    /// If the race had fewer chases.
+    pub fn paired(&self, one: usize, other: usize, figure: impl Fn(f64, f64) -> f64) -> Spread {
+        let rounds = self.0[one].iter().zip(&self.0[other]);
+        Spread::of(rounds.map(|(&one, &other)| figure(one, other)).collect())
+    }
 }
 
 impl Spread {
@@ -259,10 +322,11 @@ mod tests {
         let memory = Emulated::new(arenas(), Profile::parse("cxl").unwrap(), Base::default());
         let chain = |tier| Chase::new(&memory, tier, 64 << 10, 1, 5).unwrap();
         let before = emulator::thread_counts();
-        let spreads = race(&mut [chain(TierId::FAST), chain(TierId::SLOW)], 3, 100);
+        let raced = race(&mut [chain(TierId::FAST), chain(TierId::SLOW)], 3, 5);
         let counts = emulator::thread_counts() - before;
-        assert!(counts.fast + counts.slow + counts.cached >= 2 * 4 * 100);
-        assert_eq!(spreads.len(), 2);
+        let steps = counts.fast + counts.slow + counts.cached;
+        assert!(steps >= 2 * (WARM_UP + 3 * 5), "{steps}");
+        assert_eq!(raced.0.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
         let of = |times: &[f64]| Spread::of(times.to_vec());
         let expected = Spread {
             median: 2.0,
@@ -271,6 +335,29 @@ mod tests {
         };
         assert_eq!(of(&[9.0, 1.0, 2.0]), expected);
         assert!(of(&[]).median.is_nan());
+    }
+
+    /// The machine is half as fast in the second round.
+    #[test]
+    fn what_slows_down_both_drops_out_of_a_ratio() {
+        let race = Race(vec![vec![100.0, 200.0, 101.0], vec![210.0, 420.0, 210.0]]);
+        let ratio = race.paired(1, 0, |slow, fast| slow / fast);
+        assert_eq!((ratio.median, ratio.max), (2.1, 2.1));
+        assert_eq!(race.of(0).median, 101.0);
+    }
+
+    #[test]
+    fn a_paused_chase_goes_on_where_it_was() {
+        let memory = Native(arenas());
+        let mut chase = Chase::new(&memory, TierId::FAST, 64 << 10, 1, 5).unwrap();
+        chase.run(7);
+        let at = chase.at;
+        let mut chase = chase.pause().resume(&memory);
+        assert_eq!(chase.at, at);
+        chase.run(chase.cycle() as u64);
+        assert_eq!(chase.at, at, "the chain is whole");
+        drop(chase);
+        assert_eq!(memory.0.used(TierId::FAST), 0, "the memory is given back");
     }
 
     #[test]

@@ -25,13 +25,29 @@ pub enum Cost {
 }
 
 impl Cost {
-    /// What it adds to `base_ns`, in picoseconds; 0 where it is not slower.
+    /// The whole of it where tier 0 costs `base_ns`, in nanoseconds; never less than that.
+    pub(super) fn total_ns(self, base_ns: f64) -> f64 {
+        match self {
+            Cost::Times(ratio) => base_ns.max(ratio * base_ns),
+            Cost::Ns(ns) => base_ns.max(ns),
+        }
+    }
+
+    /// What it adds to `base_ns`, in picoseconds.
     fn extra_ps(self, base_ns: f64) -> u64 {
-        let total = match self {
-            Cost::Times(ratio) => ratio * base_ns,
-            Cost::Ns(ns) => ns,
-        };
-        ((total - base_ns).max(0.0) * 1000.0).round() as u64
+        ((self.total_ns(base_ns) - base_ns) * 1000.0).round() as u64
+    }
+
+    /// The base to charge by, in nanoseconds, where charging by `base_ns` made a visit take
+    /// `slow_ns` here and one to tier 0 took `fast_ns`.
+    pub(super) fn corrected(self, base_ns: f64, fast_ns: f64, slow_ns: f64) -> f64 {
+        match self {
+            Cost::Times(ratio) if ratio > 1.0 => {
+                base_ns + (ratio * fast_ns - slow_ns) / (ratio - 1.0)
+            }
+            Cost::Ns(ns) if ns > fast_ns => base_ns + slow_ns - ns,
+            _ => fast_ns,
+        }
     }
 }
 
@@ -220,6 +236,27 @@ mod tests {
             }
         );
         assert_eq!(extra("us10", 0), Extra::default());
+    }
+
+    /// A machine whose tier 0 takes 150 ns, where spins are `late` by some and a visit to tier 1
+    /// finds its page `far` by some: what is charged on the corrected base makes up for both.
+    #[test]
+    fn a_corrected_base_makes_a_visit_take_what_the_profile_says() {
+        for cost in [Cost::Times(2.1), Cost::Times(4.5), Cost::Ns(2000.0)] {
+            for (late, far) in [(0.0, 0.0), (8.0, 0.0), (3.0, 40.0), (-5.0, -20.0)] {
+                let fast = 150.0;
+                let slow = |base| fast + far + late + cost.total_ns(base) - base;
+                let base = cost.corrected(100.0, fast, slow(100.0));
+                let (taken, wanted) = (slow(base), cost.total_ns(fast));
+                assert!(
+                    (taken - wanted).abs() < 1e-9,
+                    "{cost:?}: {taken}, not {wanted}"
+                );
+            }
+        }
+        for not_slower in [Cost::Times(1.0), Cost::Ns(120.0)] {
+            assert_eq!(not_slower.corrected(100.0, 150.0, 190.0), 150.0);
+        }
     }
 
     #[test]
