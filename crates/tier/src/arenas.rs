@@ -173,6 +173,7 @@ impl Arenas {
     ///
     /// # Panics
     /// On a size of 0 or above [`MAX_SLOT`].
+    #[inline(always)]
     pub fn slot(&self, tier: TierId, size: usize) -> Result<Slot<'_>, OutOfMemory> {
         let start = self.allocate(tier, size)?;
         // SAFETY: it was just handed out, for this size, to nobody else.

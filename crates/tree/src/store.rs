@@ -109,24 +109,35 @@ impl<M: Memory> Store<M> {
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never
     /// in a faster one: what is left there is the placement's to give, for inner nodes and for
     /// promotions.
+    #[inline(always)]
     pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         self.allocate_from(self.placement.place(new), bytes)
     }
 
     /// Memory in this tier, or in the next slower one with room.
+    #[inline(always)]
     pub fn allocate_from(&self, tier: TierId, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
-        let arenas = self.arenas();
-        let mut tier = tier.min(arenas.slowest());
-        loop {
-            match self.allocate_in(tier, bytes) {
-                Ok(slot) => return Ok(slot),
-                Err(full) if tier == arenas.slowest() => return Err(full),
-                Err(_) => tier.0 += 1,
-            }
+        let tier = tier.min(self.arenas().slowest());
+        self.allocate_in(tier, bytes)
+            .or_else(|full| self.allocate_below(tier, bytes, full))
+    }
+
+    /// Memory in the next slower tier with room: this one is full.
+    #[cold]
+    fn allocate_below(
+        &self,
+        tier: TierId,
+        bytes: usize,
+        full: OutOfMemory,
+    ) -> Result<Slot<'_>, OutOfMemory> {
+        match tier == self.arenas().slowest() {
+            true => Err(full),
+            false => self.allocate_from(TierId(tier.0 + 1), bytes),
         }
     }
 
     /// Memory for a node in this tier.
+    #[inline(always)]
     pub fn allocate_in(&self, tier: TierId, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         let arenas = self.arenas();
         arenas.slot(tier, bytes).inspect_err(|_| {

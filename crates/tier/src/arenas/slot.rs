@@ -19,6 +19,7 @@ impl<'a> Slot<'a> {
     /// # Safety
     /// These arenas handed it out for this size, and the caller passes it on to nobody else.
     #[allow(unsafe_code)]
+    #[inline(always)]
     pub(super) unsafe fn new(arenas: &'a Arenas, start: NonNull<u8>, bytes: usize) -> Self {
         Slot {
             arenas,

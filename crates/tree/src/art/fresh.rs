@@ -3,7 +3,7 @@
 use timberline_placement::NewNode;
 use timberline_tier::{Memory, OutOfMemory, Slot, TierId};
 
-use super::node::{FreshLeaf, Kind, Parent, Reach, StoredLink, Terminal, leaf_bytes};
+use super::node::{Kind, Parent, Reach, StoredLink, Terminal};
 use super::tree::Tree;
 
 /// What a placement is told of a leaf that comes to hang below a node in this tier.
@@ -28,28 +28,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// What a placement is told of a terminal node that takes the place of another.
-    pub(super) fn new_terminal(
+    /// Memory for a terminal node in the place of another.
+    pub(super) fn slot_for_terminal(
         &self,
-        parent: &Parent<'_, R>,
+        bytes: usize,
         old: Terminal<'_>,
+        parent: &Parent<'_, R>,
         level: u8,
-    ) -> NewNode {
-        NewNode {
+    ) -> Result<Slot<'_>, OutOfMemory> {
+        let new = NewNode {
             height: 0,
             ..self.in_place_of(*old.link(self.base), parent, level)
-        }
-    }
-
-    /// Memory for a leaf, with the key in it.
-    pub(super) fn fresh_leaf(
-        &self,
-        new: NewNode,
-        key: &[u8],
-        heat: u16,
-    ) -> Result<FreshLeaf<'_>, OutOfMemory> {
-        let slot = self.store.allocate(new, leaf_bytes(key.len()))?;
-        Ok(FreshLeaf::new(slot, self.base, key, heat))
+        };
+        self.store.allocate(new, bytes)
     }
 
     /// Memory for an inner node in the place of an old node, or between that and its parent.

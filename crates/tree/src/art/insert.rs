@@ -16,7 +16,7 @@ use super::descent::{Cursor, Gap};
 use super::fresh::leaf_below;
 use super::node::{
     DenseLeaf, FreshInner, FreshLeaf, Inner, Kind, Leaf, Link, Parent, Position, Reach, Step,
-    StoredLink, Terminal, position,
+    StoredLink, Terminal, leaf_bytes, position,
 };
 use super::tree::{Tree, common};
 use crate::abort::{Abort, attempt};
@@ -165,13 +165,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// A new leaf below a node in this tier.
+    #[inline(always)]
     fn leaf_for<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
         below: TierId,
         level: u8,
     ) -> Result<FreshLeaf<'_>, Refused> {
-        let leaf = self.fresh_leaf(leaf_below(below, level), insert.key, 0)?;
+        let (new, bytes) = (leaf_below(below, level), leaf_bytes(insert.key.len()));
+        let slot = self.store.allocate(new, bytes)?;
+        let leaf = FreshLeaf::new(slot, self.base, insert.key, 0);
         if C::PREPARES {
             insert.change.prepare(None, leaf.tier())?;
         }
@@ -284,21 +287,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn fork<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        Site {
-            parent,
-            level,
-            guard,
-            ..
-        }: Site<'_, R>,
+        site: Site<'_, R>,
         fork: Fork<'_>,
         cut: Option<(Inner<'_, R>, &[u8])>,
     ) -> Put {
-        let slot = self.slot_for_inner(Kind::N3, fork.old, &parent, level)?;
-        let level = level.saturating_add(1);
+        let slot = self.slot_for_inner(Kind::N3, fork.old, &site.parent, site.level)?;
+        let level = site.level.saturating_add(1);
         let leaf = self.leaf_for(insert, slot.tier(), level)?;
-        let parent = parent.upgrade()?;
+        let parent = site.parent.upgrade()?;
         let held = cut.map(|(inner, _)| inner.upgrade()).transpose()?;
-        let new = FreshInner::new(slot, self.base, Kind::N3, fork.prefix, guard);
+        let new = FreshInner::new(slot, self.base, Kind::N3, fork.prefix, site.guard);
         // Code of others, which may panic, runs before anything changes.
         let beside = leaf.tier().min(self.tier_of(fork.old));
         self.check_boundary(&new, beside, fork.path);
@@ -307,40 +305,38 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             held.set_prefix(rest.len(), rest.iter().copied());
         }
         parent.put_between(new, fork.old_at);
-        self.inserted(link, level, guard)
+        self.inserted(link, level, site.guard)
     }
 
     /// Adds a leaf to the node where the key's path ends.
     fn add<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        Site {
-            parent,
-            level,
-            guard,
-            ..
-        }: Site<'_, R>,
+        site: Site<'_, R>,
         inner: Inner<'_, R>,
         branch: usize,
         at: Position,
     ) -> Put {
-        let (key, below) = (insert.key, level.saturating_add(1));
+        let (key, level) = (insert.key, site.level);
+        let below = level.saturating_add(1);
         let (full, prefix_len) = inner.get(|body| (body.is_full_for(at), body.prefix_len()))?;
         if !full {
-            return self.hang_in(insert, Gap { inner, at, level }, guard);
+            return self.hang_in(insert, Gap { inner, at, level }, site.guard);
         }
         let kind = Kind::of(inner.kind().capacity() + 1);
-        let slot = self.slot_for_inner(kind, **inner.link(), &parent, level)?;
+        let slot = self.slot_for_inner(kind, **inner.link(), &site.parent, level)?;
         let leaf = self.leaf_for(insert, slot.tier(), below)?;
-        let parent = parent.upgrade()?;
+        let parent = site.parent.upgrade()?;
         let prefix = &key[branch - prefix_len..branch];
-        let mut larger = FreshInner::new(slot, self.base, kind, prefix, guard);
+        let mut larger = FreshInner::new(slot, self.base, kind, prefix, site.guard);
         larger.take_over(inner.upgrade()?, None);
         // Code of others, which may panic, runs before anything changes.
         self.check_boundary(&larger, leaf.tier(), &key[..branch]);
         let link = larger.insert(at, leaf.with(insert.made()));
-        parent.replace_inner(larger).reclaim(&self.store, guard);
-        self.inserted(link, below, guard)
+        parent
+            .replace_inner(larger)
+            .reclaim(&self.store, site.guard);
+        self.inserted(link, below, site.guard)
     }
 
     /// Hangs a leaf in a gap, if the node has room for it.

@@ -201,14 +201,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (base, heat) = (self.base, old.terminal().heat().load(Relaxed));
         match old {
             LockedTerminal::Leaf(_) => unreachable!("leaves are copied with what lies beside them"),
-            LockedTerminal::Pack(old) => {
-                let (depth, records) = (old.records().depth(), old.records().all());
-                Fresh::pack(slot, base, depth, &records, heat)
-            }
+            LockedTerminal::Pack(old) => Fresh::pack(slot, base, old.depth(), &old.all(), heat),
             LockedTerminal::DenseLeaf(old) => {
-                let (dense, records) = (old.dense(), old.records());
+                let dense = old.node();
                 Fresh::dense(slot, base, dense.least(), dense.room(), heat, |copy| {
-                    copy.take_over(records);
+                    copy.take_over(old);
                 })
             }
         }

@@ -13,8 +13,9 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::node::{
-    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, Inner, LockedTerminal, PACK_BYTES,
-    PACKED, Pack, PackedRecords, Parent, Position, Reach, Retired, Step, Terminal, number,
+    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Inner, LockedShared,
+    LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Parent, Position, Reach, Records,
+    Retired, Shared, Step, Terminal, leaf_bytes, number,
 };
 use super::pop::Ends;
 use super::tree::Tree;
@@ -57,6 +58,30 @@ fn lock_last<'g, R: Reach>(
     let locked = terminal.lock()?;
     let value = locked.last_of(key).filter(|&value| ends.allow(value));
     Ok((locked, value.ok_or(Restart)?))
+}
+
+/// Removes a record from what holds several, which stays if another is left. `find` tells the
+/// record's value, if it is there and may be removed, and how many records there are.
+fn remove_in<T, R: Reach>(
+    shared: Shared<'_, T>,
+    parent: &Parent<'_, R>,
+    ends: &Ends<'_, R>,
+    find: impl FnOnce(&T) -> (Option<u64>, usize),
+    remove: impl FnOnce(LockedShared<'_, T>),
+) -> Result<Within, Restart> {
+    let seen = shared.read()?;
+    parent.validate()?;
+    let (value, count) = seen.get(find)?;
+    let Some(value) = value.filter(|&value| ends.allow(value)) else {
+        return Ok(Within::NotThere);
+    };
+    if count == 1 {
+        return Ok(Within::Last);
+    }
+    let held = LockedShared::upgrade(seen)?;
+    ends.hold(0)?;
+    remove(held);
+    Ok(Within::Removed(value, count - 1))
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -150,13 +175,35 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 let is_it = leaf.key() == key && ends.allow(leaf.value());
                 return Ok((!is_it).then_some(None));
             }
-            Terminal::Pack(pack) => self.remove_in_pack(pack, key, &parent, ends, guard)?,
-            Terminal::DenseLeaf(dense) => self.remove_in_dense(dense, key, &parent, ends, guard)?,
+            Terminal::Pack(pack) => {
+                let key = number(key);
+                let find = |records: &PackedRecords| {
+                    self.visit_pack(pack);
+                    let value = records.get(key);
+                    let value = value.filter(|_| ends.is_at_end(records, key));
+                    (value, records.count())
+                };
+                remove_in(pack, &parent, ends, find, |held| held.remove(key))?
+            }
+            Terminal::DenseLeaf(dense) => {
+                let Some(at) = dense.place_of(key) else {
+                    return Ok(Some(None));
+                };
+                let find = |records: &Records| {
+                    self.visit_dense(dense, at);
+                    let value = records.get(at);
+                    let value = value.filter(|_| ends.is_at_end_of_dense(records, at));
+                    (value, records.count())
+                };
+                remove_in(dense, &parent, ends, find, |held| held.remove(at))?
+            }
         };
         Ok(match within {
             Within::NotThere => Some(None),
             Within::Last => None,
             Within::Removed(value, left) => {
+                self.store.count(-1);
+                self.note(terminal, Access::Reuse, guard);
                 // The thread that changes the parent just now may do it, or the next removal.
                 let _ = match terminal {
                     Terminal::Pack(pack) if left == 1 => {
@@ -170,38 +217,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Some(Some(value))
             }
         })
-    }
-
-    fn remove_in_pack(
-        &self,
-        pack: Pack<'_>,
-        key: &[u8],
-        parent: &Parent<'_, R>,
-        ends: &Ends<'_, R>,
-        guard: &Guard,
-    ) -> Result<Within, Restart> {
-        let seen = pack.read()?;
-        parent.validate()?;
-        self.visit_pack(pack);
-        let (value, count) = seen.get(|records| {
-            let value = records.get(number(key));
-            let value =
-                value.filter(|&value| ends.allow(value) && ends.is_at_end(records, number(key)));
-            (value, records.count())
-        })?;
-        let Some(value) = value else {
-            return Ok(Within::NotThere);
-        };
-        if count == 1 {
-            return Ok(Within::Last);
-        }
-        let held = pack.upgrade(seen)?;
-        ends.hold(0)?;
-        held.remove(number(key));
-        drop(held);
-        self.store.count(-1);
-        self.note(Terminal::Pack(pack), Access::Reuse, guard);
-        Ok(Within::Removed(value, count - 1))
     }
 
     /// Puts a leaf in the place of a pack of one record. Where there is no memory, the pack stays.
@@ -218,50 +233,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let [(key, value)] = held[..] else {
             return Ok(());
         };
-        let new = self.new_terminal(&parent, Terminal::Pack(pack), level);
-        let Ok(fresh) = self.fresh_leaf(new, &key.to_be_bytes(), pack.heat().load(Relaxed)) else {
+        let (old, bytes) = (Terminal::Pack(pack), leaf_bytes(DENSE_DEPTH + 1));
+        let Ok(slot) = self.slot_for_terminal(bytes, old, &parent, level) else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
-        let held = pack.upgrade(seen)?;
-        let leaf = fresh.with(value);
+        let held = LockedShared::upgrade(seen)?;
+        let heat = pack.heat().load(Relaxed);
+        let leaf = FreshLeaf::new(slot, self.base, &key.to_be_bytes(), heat).with(value);
         self.replace(parent, LockedTerminal::Pack(held), leaf, guard);
         Ok(())
-    }
-
-    fn remove_in_dense(
-        &self,
-        dense: DenseLeaf<'_>,
-        key: &[u8],
-        parent: &Parent<'_, R>,
-        ends: &Ends<'_, R>,
-        guard: &Guard,
-    ) -> Result<Within, Restart> {
-        let seen = dense.read()?;
-        parent.validate()?;
-        let Some(at) = dense.place_of(key) else {
-            return Ok(Within::NotThere);
-        };
-        self.visit_dense(dense, at);
-        let (value, count) = seen.get(|records| {
-            let value = records.get(at);
-            let value =
-                value.filter(|&value| ends.allow(value) && ends.is_at_end_of_dense(records, at));
-            (value, records.count())
-        })?;
-        let Some(value) = value else {
-            return Ok(Within::NotThere);
-        };
-        if count == 1 {
-            return Ok(Within::Last);
-        }
-        let held = dense.upgrade(seen)?;
-        ends.hold(0)?;
-        held.remove(at);
-        drop(held);
-        self.store.count(-1);
-        self.note(Terminal::DenseLeaf(dense), Access::Reuse, guard);
-        Ok(Within::Removed(value, count - 1))
     }
 
     /// Puts a smaller dense leaf in the place of one, or a pack in that of the smallest. Where
@@ -279,28 +260,22 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if !dense.room().is_too_much_for(left) {
             return Ok(());
         }
-        let (room, new) = (
-            dense.room().smaller(),
-            self.new_terminal(&parent, Terminal::DenseLeaf(dense), level),
-        );
-        let Ok(slot) = self
-            .store
-            .allocate(new, room.map_or(PACK_BYTES, DenseCapacity::bytes))
-        else {
+        let (old, room) = (Terminal::DenseLeaf(dense), dense.room().smaller());
+        let bytes = room.map_or(PACK_BYTES, DenseCapacity::bytes);
+        let Ok(slot) = self.slot_for_terminal(bytes, old, &parent, level) else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
-        let held = dense.upgrade(seen)?;
+        let held = LockedShared::upgrade(seen)?;
         let (least, heat) = (dense.least(), dense.heat().load(Relaxed));
         let new = match room {
             Some(room) => Fresh::dense(slot, self.base, least, room, heat, |smaller| {
-                smaller.take_over(held.records());
+                smaller.take_over(&held);
             }),
             None => {
                 let mut few = Vec::with_capacity(PACKED);
                 let first = number(least);
-                held.records()
-                    .each(|at, value| few.push((first + u64::from(at), value)));
+                held.each(|at, value| few.push((first + u64::from(at), value)));
                 Fresh::pack(slot, self.base, DENSE_DEPTH, &few, heat)
             }
         };

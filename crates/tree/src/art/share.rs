@@ -14,8 +14,8 @@ use super::fresh::leaf_below;
 use super::insert::{Insert, Put, Site};
 use super::node::{
     DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Held, Kind, Leaf, Link,
-    Linkable, LockedParent, LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Position,
-    Reach, Record, Records, Terminal, leaf_bytes, number,
+    Linkable, LockedParent, LockedShared, LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords,
+    Position, Reach, Record, Records, Terminal, leaf_bytes, number,
 };
 use super::tree::{Tree, common};
 use crate::value::Change;
@@ -38,15 +38,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if common(leaf.key(), insert.key) < site.depth {
             return insert.carefully();
         }
-        let Site {
-            parent,
-            depth,
-            level,
-            guard,
-        } = site;
-        let new = self.new_terminal(&parent, Terminal::Leaf(leaf), level);
-        let slot = self.store.allocate(new, PACK_BYTES)?;
-        let parent = parent.upgrade()?;
+        let old = Terminal::Leaf(leaf);
+        let slot = self.slot_for_terminal(PACK_BYTES, old, &site.parent, site.level)?;
+        let parent = site.parent.upgrade()?;
         let locked = leaf.lock()?;
         let mut records = [
             (number(leaf.key()), leaf.value()),
@@ -54,8 +48,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         ];
         records.sort_unstable();
         let heat = leaf.heat().load(Relaxed);
-        let new = Fresh::pack(slot, self.base, depth, &records, heat);
-        self.swap(parent, LockedTerminal::Leaf(locked), new, guard);
+        let new = Fresh::pack(slot, self.base, site.depth, &records, heat);
+        self.swap(parent, LockedTerminal::Leaf(locked), new, site.guard);
         Ok(None)
     }
 
@@ -84,7 +78,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if same < seen.get(PackedRecords::depth)? {
             return self.take_in(insert, site, Full { pack, seen, held });
         }
-        let locked = pack.upgrade(seen)?;
+        let locked = LockedShared::upgrade(seen)?;
         locked.insert(key, insert.made());
         drop(locked);
         self.store.count(1);
@@ -98,27 +92,21 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn take_in<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        Site {
-            parent,
-            depth,
-            level,
-            guard,
-        }: Site<'_, R>,
+        site: Site<'_, R>,
         old: Full<'_>,
     ) -> Put {
         let terminal = Terminal::Pack(old.pack);
-        let new = self.new_terminal(&parent, terminal, level);
-        let slot = self.store.allocate(new, PACK_BYTES)?;
-        let parent = parent.upgrade()?;
-        let locked = old.pack.upgrade(old.seen)?;
+        let slot = self.slot_for_terminal(PACK_BYTES, terminal, &site.parent, site.level)?;
+        let parent = site.parent.upgrade()?;
+        let locked = LockedShared::upgrade(old.seen)?;
         let new = (number(insert.key), insert.made());
         let mut records = [new; PACKED];
         records[1..=old.held.len()].copy_from_slice(&old.held);
         let records = &mut records[..=old.held.len()];
         records.sort_unstable();
         let heat = old.pack.heat().load(Relaxed);
-        let new = Fresh::pack(slot, self.base, depth, records, heat);
-        self.swap(parent, LockedTerminal::Pack(locked), new, guard);
+        let new = Fresh::pack(slot, self.base, site.depth, records, heat);
+        self.swap(parent, LockedTerminal::Pack(locked), new, site.guard);
         Ok(None)
     }
 
@@ -138,18 +126,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if branch == DENSE_DEPTH {
             return self.line_up(insert, site, full);
         }
-        let Site {
-            parent,
-            depth,
-            level,
-            guard,
-        } = site;
         let byte = |&(key, _): &Record| key.to_be_bytes()[branch];
         let groups = || records.chunk_by(|one, two| byte(one) == byte(two));
         let kind = Kind::of(groups().count());
         let old = Terminal::Pack(full.pack).link(self.base);
-        let slot = self.slot_for_inner(kind, *old, &parent, level)?;
-        let level = level.saturating_add(1);
+        let slot = self.slot_for_inner(kind, *old, &site.parent, site.level)?;
+        let level = site.level.saturating_add(1);
         let new = leaf_below(slot.tier(), level);
         let mut slots = [const { None }; PACKED + 1];
         for (slot, group) in slots.iter_mut().zip(groups()) {
@@ -159,10 +141,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             };
             *slot = Some(self.store.allocate(new, bytes)?);
         }
-        let parent = parent.upgrade()?;
-        let locked = full.pack.upgrade(full.seen)?;
-        let prefix = &insert.key[depth..branch];
-        let inner = FreshInner::new(slot, self.base, kind, prefix, guard);
+        let parent = site.parent.upgrade()?;
+        let locked = LockedShared::upgrade(full.seen)?;
+        let prefix = &insert.key[site.depth..branch];
+        let inner = FreshInner::new(slot, self.base, kind, prefix, site.guard);
         let tiers = slots.iter().flatten().map(Slot::tier);
         let beside = tiers.min().unwrap_or(inner.tier());
         // Code of others, which may panic, runs before anything changes.
@@ -186,12 +168,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             }
         }
         let count = inner.count() as i64;
-        self.replace(parent, LockedTerminal::Pack(locked), inner, guard);
+        self.replace(parent, LockedTerminal::Pack(locked), inner, site.guard);
         self.store.count(1);
         self.store.count_leaves(count - 1);
         self.reaches(level);
         if let Some(link) = noted {
-            self.note_at(link, Access::Insert, guard);
+            self.note_at(link, Access::Insert, site.guard);
         }
         Ok(None)
     }
@@ -200,19 +182,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     fn line_up<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        Site {
-            parent,
-            level,
-            guard,
-            ..
-        }: Site<'_, R>,
+        site: Site<'_, R>,
         full: Full<'_>,
     ) -> Put {
         let (old, room) = (Terminal::Pack(full.pack), DenseCapacity::LEAST);
-        let new = self.new_terminal(&parent, old, level);
-        let slot = self.store.allocate(new, room.bytes())?;
-        let parent = parent.upgrade()?;
-        let locked = full.pack.upgrade(full.seen)?;
+        let slot = self.slot_for_terminal(room.bytes(), old, &site.parent, site.level)?;
+        let parent = site.parent.upgrade()?;
+        let locked = LockedShared::upgrade(full.seen)?;
         let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
         let new = (key, insert.made());
         let dense = Fresh::dense(slot, self.base, &key.to_be_bytes(), room, heat, |dense| {
@@ -220,7 +196,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 dense.set(key as u8, value);
             }
         });
-        self.swap(parent, LockedTerminal::Pack(locked), dense, guard);
+        self.swap(parent, LockedTerminal::Pack(locked), dense, site.guard);
         Ok(None)
     }
 
@@ -228,26 +204,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     pub(super) fn widen<C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        Site {
-            parent,
-            level,
-            guard,
-            ..
-        }: Site<'_, R>,
+        site: Site<'_, R>,
         (dense, seen): (DenseLeaf<'_>, Snapshot<'_, Records>),
         at: u8,
     ) -> Put {
         let room = dense.room().larger();
-        let new = self.new_terminal(&parent, Terminal::DenseLeaf(dense), level);
-        let slot = self.store.allocate(new, room.bytes())?;
-        let parent = parent.upgrade()?;
-        let locked = dense.upgrade(seen)?;
+        let old = Terminal::DenseLeaf(dense);
+        let slot = self.slot_for_terminal(room.bytes(), old, &site.parent, site.level)?;
+        let parent = site.parent.upgrade()?;
+        let locked = LockedShared::upgrade(seen)?;
         let (heat, value) = (dense.heat().load(Relaxed), insert.made());
         let larger = Fresh::dense(slot, self.base, dense.least(), room, heat, |larger| {
-            larger.take_over(locked.records());
+            larger.take_over(&locked);
             larger.set(at, value);
         });
-        self.swap(parent, LockedTerminal::DenseLeaf(locked), larger, guard);
+        self.swap(
+            parent,
+            LockedTerminal::DenseLeaf(locked),
+            larger,
+            site.guard,
+        );
         Ok(None)
     }
 

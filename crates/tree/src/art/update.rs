@@ -128,8 +128,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         change: &mut C,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {
-        let dense = held.dense();
-        if may_insert && held.records().is_full() {
+        let dense = held.node();
+        if may_insert && held.is_full() {
             held.unlock(false);
             return Err(Restart);
         }

@@ -16,9 +16,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
 
-use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+use timberline_sync::Versioned;
 
 use super::guess::Guess;
+use super::shared::{LockedShared, Shared};
 
 /// Keys that a dense leaf covers.
 const KEYS: usize = 256;
@@ -104,29 +105,17 @@ pub const fn value_offset(byte: u8) -> usize {
     DENSE_HEAD + 8 * byte as usize
 }
 
-/// A dense leaf that is alive as long as the thread stays pinned.
-#[derive(Clone, Copy, Debug)]
-pub struct DenseLeaf<'g> {
-    records: &'g Versioned<Records>,
-}
+/// A dense leaf.
+pub type DenseLeaf<'g> = Shared<'g, Records>;
+
+/// The exclusive right to change a dense leaf.
+pub type LockedDense<'g> = LockedShared<'g, Records>;
 
 impl<'g> DenseLeaf<'g> {
-    /// The dense leaf at this address.
-    ///
-    /// # Safety
-    /// A dense leaf was written there, and the memory is not reused for `'g`.
-    #[inline(always)]
-    pub(super) unsafe fn at(address: usize) -> DenseLeaf<'g> {
-        let records = std::ptr::with_exposed_provenance::<Versioned<Records>>(address);
-        // SAFETY: as the caller promises; all fields are atomics.
-        let records = unsafe { &*records };
-        DenseLeaf { records }
-    }
-
     /// Makes an empty dense leaf for the keys that differ from `key` only in their last byte. The
     /// memory is not shared yet.
     pub(super) fn write(self, key: &[u8; 8], room: DenseCapacity, heat: u16) -> LockedDense<'g> {
-        let held = self.records.claim();
+        let held = self.claim();
         let ending_in = |byte| {
             let mut key = *key;
             key[DENSE_DEPTH] = byte;
@@ -138,7 +127,7 @@ impl<'g> DenseLeaf<'g> {
         held.count.store(0, Relaxed);
         held.room.store(room.0, Relaxed);
         held.there.iter().for_each(|bits| bits.store(0, Relaxed));
-        LockedDense { dense: self, held }
+        held
     }
 
     /// The least key of a dense leaf, if there is one there.
@@ -156,7 +145,7 @@ impl<'g> DenseLeaf<'g> {
     fn head(self) -> &'g Head {
         // SAFETY: the first bytes are laid out like this, and the keys among them are written
         // before the dense leaf is linked, and not changed as long as it is alive.
-        unsafe { &*std::ptr::from_ref(self.records).cast() }
+        unsafe { &*std::ptr::with_exposed_provenance(self.address()) }
     }
 
     /// The least key that it covers.
@@ -188,51 +177,6 @@ impl<'g> DenseLeaf<'g> {
     #[inline(always)]
     pub fn room(self) -> DenseCapacity {
         DenseCapacity(self.head().room)
-    }
-
-    /// Its address.
-    #[inline(always)]
-    pub fn address(self) -> usize {
-        std::ptr::from_ref(self.records).addr()
-    }
-
-    /// Whether it was replaced, or moved.
-    pub fn is_obsolete(self) -> bool {
-        self.records.is_retired()
-    }
-
-    /// Begins to read.
-    ///
-    /// # Errors
-    /// It was replaced, or moved.
-    #[inline(always)]
-    pub fn read(self) -> Result<Snapshot<'g, Records>, Restart> {
-        self.records.read()
-    }
-
-    /// Starts reading its contents, or its last ones: like a leaf's, they do not change any more.
-    pub fn read_last(self) -> Snapshot<'g, Records> {
-        self.records.read_last()
-    }
-
-    /// Locks it. Waits while another thread holds the lock.
-    ///
-    /// # Errors
-    /// It was replaced, or moved.
-    #[inline(always)]
-    pub fn lock(self) -> Result<LockedDense<'g>, Restart> {
-        let held = self.records.lock()?;
-        Ok(LockedDense { dense: self, held })
-    }
-
-    /// Locks it, if nothing changed since this snapshot of it was taken.
-    ///
-    /// # Errors
-    /// Something changed, or a writer holds the lock.
-    #[inline(always)]
-    pub fn upgrade(self, seen: Snapshot<'g, Records>) -> Result<LockedDense<'g>, Restart> {
-        let held = seen.upgrade()?;
-        Ok(LockedDense { dense: self, held })
     }
 }
 
@@ -332,80 +276,49 @@ impl Records {
     }
 }
 
-/// The exclusive right to change a dense leaf; unlocks when dropped.
-#[derive(Debug)]
-pub struct LockedDense<'g> {
-    dense: DenseLeaf<'g>,
-    held: Exclusive<'g, Records>,
-}
-
-impl<'g> LockedDense<'g> {
-    /// The dense leaf.
-    pub fn dense(&self) -> DenseLeaf<'g> {
-        self.dense
-    }
-
-    /// Its contents.
-    #[inline(always)]
-    pub fn records(&self) -> &Records {
-        &self.held
-    }
-
+impl LockedDense<'_> {
     /// The value of a place, to be replaced, if there is a record.
     #[inline(always)]
     pub fn place(&self, at: u8) -> Option<&AtomicU64> {
-        self.held.cell(at)
+        self.cell(at)
     }
 
     /// Inserts or replaces a record, for which there is a slot.
     pub fn set(&self, at: u8, value: u64) {
-        let there = &self.held.there[usize::from(at) / 64];
+        let there = &self.there[usize::from(at) / 64];
         let (bits, bit) = (there.load(Relaxed), 1 << (at % 64));
-        let values = self.held.values();
-        let index = self.held.index(values.len(), at);
+        let values = self.values();
+        let index = self.index(values.len(), at);
         if bits & bit == 0 {
-            let count = self.held.count();
+            let count = self.count();
             if values.len() < KEYS {
                 for from in (index..count).rev() {
                     values[from + 1].store(values[from].load(Relaxed), Relaxed);
                 }
             }
             there.store(bits | bit, Relaxed);
-            self.held.count.store(count as u16 + 1, Relaxed);
+            self.count.store(count as u16 + 1, Relaxed);
         }
         values[index].store(value, Relaxed);
     }
 
     /// Removes a record that is present.
     pub fn remove(&self, at: u8) {
-        let there = &self.held.there[usize::from(at) / 64];
-        let (values, count) = (self.held.values(), self.held.count());
-        let index = self.held.index(values.len(), at);
+        let there = &self.there[usize::from(at) / 64];
+        let (values, count) = (self.values(), self.count());
+        let index = self.index(values.len(), at);
         if values.len() < KEYS {
             for to in index..count - 1 {
                 values[to].store(values[to + 1].load(Relaxed), Relaxed);
             }
         }
         there.store(there.load(Relaxed) & !(1 << (at % 64)), Relaxed);
-        self.held.count.store(count as u16 - 1, Relaxed);
+        self.count.store(count as u16 - 1, Relaxed);
     }
 
     /// Adds all records of another dense leaf; there is capacity for them.
     pub fn take_over(&self, other: &Records) {
         other.each(|at, value| self.set(at, value));
-    }
-
-    /// Unlocks; with the old version, if nothing was `changed`.
-    #[inline(always)]
-    pub fn unlock(self, changed: bool) {
-        if !changed {
-            self.held.unchanged();
-        }
-    }
-
-    /// Unlocks for good: the dense leaf is unlinked.
-    pub(super) fn retire(self) {
-        self.held.retire();
     }
 }
 
@@ -436,7 +349,7 @@ mod tests {
                 locked.set(at, u64::from(at) + 1);
                 locked.set(at, u64::from(at) + 2);
             }
-            assert_eq!(locked.records().count(), 5);
+            assert_eq!(locked.count(), 5);
             locked.remove(63);
             drop(locked);
             assert_eq!((dense.room(), dense.heat().load(Relaxed)), (room, 3));
@@ -472,17 +385,17 @@ mod tests {
         let (small, large) = (Box::new(Slot([0; 264])), Box::new(Slot([0; 264])));
         let locked = dense_of(&small).write(&[0; 8], DenseCapacity::LEAST, 0);
         for at in 0..16 {
-            assert!(!locked.records().is_full());
+            assert!(!locked.is_full());
             locked.set(16 * at, u64::from(at));
         }
-        assert!(locked.records().is_full());
+        assert!(locked.is_full());
         let room = DenseCapacity::LEAST.larger();
         assert_eq!(room.smaller(), Some(DenseCapacity::LEAST));
         assert!(!room.is_too_much_for(17) && room.is_too_much_for(10));
         let larger = dense_of(&large).write(&[0; 8], room, 0);
-        larger.take_over(locked.records());
+        larger.take_over(&locked);
         let mut all = Vec::new();
-        larger.records().each(|at, value| all.push((at, value)));
+        larger.each(|at, value| all.push((at, value)));
         assert!(
             all.into_iter()
                 .eq((0..16).map(|at| (16 * at, u64::from(at))))

@@ -73,13 +73,20 @@ impl<'g> Leaf<'g> {
         leaf.head.heat.store(heat, Relaxed);
         leaf.head.len.store(key.len() as u32, Relaxed);
         leaf.head.value.store(value, Relaxed);
-        for (index, bytes) in key.chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
+        let store = |index: usize, word: [u8; 8]| {
             let at = address + size_of::<Head>() + 8 * index;
             // SAFETY: within the slot. Atomic, for `probe` may read this memory at this moment.
             let cell = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(at) };
             cell.store(u64::from_ne_bytes(word), Relaxed);
+        };
+        let (words, rest) = key.as_chunks::<8>();
+        for (index, &word) in words.iter().enumerate() {
+            store(index, word);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            store(words.len(), last);
         }
     }
 

@@ -45,6 +45,7 @@ mod parent;
 mod reach;
 mod retired;
 mod search;
+mod shared;
 mod terminal;
 
 pub use body::{AT_END, Body, LAST, Position, Step, position};
@@ -60,4 +61,5 @@ pub use pack::{Held, PACK_BYTES, PACKED, Pack, PackedRecords, Record};
 pub use parent::{LockedParent, Parent, Root};
 pub use reach::{Far, Near, Reach};
 pub use retired::Retired;
+pub use shared::{LockedShared, Shared};
 pub use terminal::{LockedTerminal, Terminal, TerminalKey, number};

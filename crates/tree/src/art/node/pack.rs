@@ -20,9 +20,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU16, AtomicU64};
 
-use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
+use timberline_sync::Versioned;
 
 use super::guess::Guess;
+use super::shared::{LockedShared, Shared};
 
 /// The maximum number of records.
 pub const PACKED: usize = 3;
@@ -57,33 +58,21 @@ pub struct PackedRecords {
 /// A record of words.
 pub type Record = (u64, u64);
 
-/// A pack that is alive as long as the thread stays pinned.
-#[derive(Clone, Copy, Debug)]
-pub struct Pack<'g> {
-    records: &'g Versioned<PackedRecords>,
-}
+/// A pack.
+pub type Pack<'g> = Shared<'g, PackedRecords>;
+
+/// The exclusive right to change a pack.
+pub type LockedPack<'g> = LockedShared<'g, PackedRecords>;
 
 impl<'g> Pack<'g> {
-    /// The pack at this address.
-    ///
-    /// # Safety
-    /// A pack was written there, and the memory is not reused for `'g`.
-    #[inline(always)]
-    pub(super) unsafe fn at(address: usize) -> Pack<'g> {
-        let records = std::ptr::with_exposed_provenance::<Versioned<PackedRecords>>(address);
-        // SAFETY: as the caller promises; all fields are atomics.
-        let records = unsafe { &*records };
-        Pack { records }
-    }
-
     /// Makes a pack of records in ascending order of keys, to which `depth` bytes lead. The memory
     /// is not shared yet.
     pub(super) fn write(self, depth: usize, records: &[Record], heat: u16) -> LockedPack<'g> {
-        let held = self.records.claim();
+        let held = self.claim();
         held.heat.store(heat, Relaxed);
         held.depth.store(depth as u16, Relaxed);
         held.put(records);
-        LockedPack { pack: self, held }
+        held
     }
 
     /// The first key of a pack, if there is one there.
@@ -109,57 +98,18 @@ impl<'g> Pack<'g> {
     /// Two bytes of heat for a placement.
     pub fn heat(self) -> &'g AtomicU16 {
         // SAFETY: the first bytes are laid out like this.
-        let head: &'g Head = unsafe { &*std::ptr::from_ref(self.records).cast() };
+        let head: &'g Head = unsafe { &*std::ptr::with_exposed_provenance(self.address()) };
         &head.heat
-    }
-
-    /// Its address.
-    #[inline(always)]
-    pub fn address(self) -> usize {
-        std::ptr::from_ref(self.records).addr()
-    }
-
-    /// Whether it was replaced, or moved.
-    pub fn is_obsolete(self) -> bool {
-        self.records.is_retired()
-    }
-
-    /// Begins to read.
-    ///
-    /// # Errors
-    /// It was replaced, or moved.
-    #[inline(always)]
-    pub fn read(self) -> Result<Snapshot<'g, PackedRecords>, Restart> {
-        self.records.read()
     }
 
     /// Its contents, or its last ones: like a leaf's, they do not change any more.
     #[inline(always)]
     pub fn last(self) -> Held {
         loop {
-            if let Ok(held) = self.records.read_last().get(PackedRecords::all) {
+            if let Ok(held) = self.read_last().get(PackedRecords::all) {
                 return held;
             }
         }
-    }
-
-    /// Locks it. Waits while another thread holds the lock.
-    ///
-    /// # Errors
-    /// It was replaced, or moved.
-    #[inline(always)]
-    pub fn lock(self) -> Result<LockedPack<'g>, Restart> {
-        let held = self.records.lock()?;
-        Ok(LockedPack { pack: self, held })
-    }
-
-    /// Locks it, if nothing changed since this snapshot of it was taken.
-    ///
-    /// # Errors
-    /// Something changed, or a writer holds the lock.
-    pub fn upgrade(self, seen: Snapshot<'g, PackedRecords>) -> Result<LockedPack<'g>, Restart> {
-        let held = seen.upgrade()?;
-        Ok(LockedPack { pack: self, held })
     }
 }
 
@@ -229,60 +179,30 @@ impl PackedRecords {
     }
 }
 
-/// The exclusive right to change a pack; unlocks when dropped.
-#[derive(Debug)]
-pub struct LockedPack<'g> {
-    pack: Pack<'g>,
-    held: Exclusive<'g, PackedRecords>,
-}
-
-impl<'g> LockedPack<'g> {
-    /// The pack.
-    pub fn pack(&self) -> Pack<'g> {
-        self.pack
-    }
-
-    /// Its contents.
-    pub fn records(&self) -> &PackedRecords {
-        &self.held
-    }
-
+impl LockedPack<'_> {
     /// The value of a key, to be replaced, if there is a record.
     #[inline(always)]
     pub fn place(&self, key: u64) -> Option<&AtomicU64> {
-        self.held.cell(key)
+        self.cell(key)
     }
 
     /// Inserts a record that is not present, and for which there is a slot.
     #[inline]
     pub fn insert(&self, key: u64, value: u64) {
-        let all = self.held.all();
+        let all = self.all();
         let at = all.partition_point(|&(other, _)| other < key);
         let mut records = [(key, value); PACKED];
         records[..at].copy_from_slice(&all[..at]);
         records[at + 1..=all.len()].copy_from_slice(&all[at..]);
-        self.held.put(&records[..=all.len()]);
+        self.put(&records[..=all.len()]);
     }
 
     /// Removes a record that is present; another one remains.
     pub fn remove(&self, key: u64) {
-        let all = self.held.all();
+        let all = self.all();
         let mut left = all.iter().copied().filter(|&(other, _)| other != key);
         let left: [Record; PACKED - 1] = std::array::from_fn(|_| left.next().unwrap_or_default());
-        self.held.put(&left[..all.len() - 1]);
-    }
-
-    /// Unlocks; with the old version, if nothing was `changed`.
-    #[inline(always)]
-    pub fn unlock(self, changed: bool) {
-        if !changed {
-            self.held.unchanged();
-        }
-    }
-
-    /// Unlocks for good: the pack is unlinked.
-    pub(super) fn retire(self) {
-        self.held.retire();
+        self.put(&left[..all.len() - 1]);
     }
 }
 
@@ -302,7 +222,7 @@ mod tests {
         let locked = pack.write(6, &[(3, 30), (7, 70)], 5);
         locked.insert(5, 50);
         locked.place(7).unwrap().store(71, Relaxed);
-        assert_eq!(locked.records().all()[..], [(3, 30), (5, 50), (7, 71)]);
+        assert_eq!(locked.all()[..], [(3, 30), (5, 50), (7, 71)]);
         drop(locked);
         assert_eq!(pack.heat().load(Relaxed), 5);
         assert_eq!(pack.read().unwrap().get(PackedRecords::depth), Ok(6));
@@ -317,10 +237,7 @@ mod tests {
         let locked = pack.lock().unwrap();
         locked.remove(3);
         locked.remove(7);
-        assert_eq!(
-            (locked.records().count(), locked.records().get(7)),
-            (1, None)
-        );
+        assert_eq!((locked.count(), locked.get(7)), (1, None));
         locked.retire();
         assert!(pack.is_obsolete() && pack.read().is_err() && pack.lock().is_err());
         assert_eq!(pack.last()[..], [(5, 50)]);

@@ -154,8 +154,8 @@ impl<'g> LockedTerminal<'g> {
     pub fn terminal(&self) -> Terminal<'g> {
         match self {
             LockedTerminal::Leaf(locked) => Terminal::Leaf(locked.leaf()),
-            LockedTerminal::Pack(locked) => Terminal::Pack(locked.pack()),
-            LockedTerminal::DenseLeaf(locked) => Terminal::DenseLeaf(locked.dense()),
+            LockedTerminal::Pack(locked) => Terminal::Pack(locked.node()),
+            LockedTerminal::DenseLeaf(locked) => Terminal::DenseLeaf(locked.node()),
         }
     }
 
@@ -163,13 +163,10 @@ impl<'g> LockedTerminal<'g> {
     pub fn last_of(&self, key: &[u8]) -> Option<u64> {
         let (value, count) = match self {
             LockedTerminal::Leaf(locked) => (Some(locked.leaf().value()), 1),
-            LockedTerminal::Pack(locked) => {
-                let records = locked.records();
-                (records.get(number(key)), records.count())
-            }
+            LockedTerminal::Pack(locked) => (locked.get(number(key)), locked.count()),
             LockedTerminal::DenseLeaf(locked) => {
-                let (at, records) = (locked.dense().place_of(key), locked.records());
-                (at.and_then(|at| records.get(at)), records.count())
+                let at = locked.node().place_of(key);
+                (at.and_then(|at| locked.get(at)), locked.count())
             }
         };
         value.filter(|_| count == 1)
