@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("tree", "sync tier placement"),
     // What only comparisons need: the thread that uses a library must not have to compile it.
     ("research", "sync tier placement"),
+    ("store", "io tree placement tier sync"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree derive"),
     ("bench", "sync tier placement research tree"),

@@ -1,0 +1,277 @@
+//! Space comes back: records that count are moved out of a segment, and its file is removed.
+
+use std::sync::Arc;
+
+use crate::Error;
+use crate::location::Location;
+use crate::log::Appended;
+use crate::record::{HEADER, Kind, Record};
+use crate::segment::{START, Segment};
+use crate::store::{Inner, read};
+
+/// Cleaning begins when less than this fraction of the full segments is live.
+const ENOUGH_LIVE: f64 = 0.85;
+/// A segment of which more is live is not worth cleaning, even when space is short.
+const TOO_LIVE: f64 = 0.95;
+/// Bytes that are read at once.
+const CHUNK: u64 = 256 << 10;
+
+impl Inner {
+    /// Cleans whenever it is worth it, until a write fails or the store closes.
+    pub async fn clean_all(&self) {
+        loop {
+            let go_on = self.log.wait(|state| {
+                if state.closing || state.failed.is_some() {
+                    return Some(false);
+                }
+                state.is_cleaning = std::mem::take(&mut state.cleaning_wanted);
+                state.is_cleaning.then_some(true)
+            });
+            if !go_on.await {
+                return;
+            }
+            while let Some(victim) = self.victim() {
+                if let Err(error) = self.clean(&victim).await {
+                    // A segment that can't be read or removed stays as it is.
+                    victim.keep();
+                    if !matches!(error, Error::Disk(..) | Error::Corrupt(..) | Error::Full) {
+                        break;
+                    }
+                }
+            }
+            let mut state = self.log.lock();
+            state.is_cleaning = false;
+            state.changed();
+        }
+    }
+
+    /// The full segment whose cleaning gives the most space for the least work, if there is enough
+    /// to gain (Rosenblum, Ousterhout: "The Design and Implementation of a Log-Structured File
+    /// System", TOCS 10(1), 1992, §3.5).
+    fn victim(&self) -> Option<Arc<Segment>> {
+        let (open, is_full, now) = {
+            let mut state = self.log.lock();
+            let open: Vec<_> = state.heads().map(|head| head.segment.id()).collect();
+            (open, state.no_segments.is_some(), state.sequence)
+        };
+        let mut full = self.log.segments();
+        full.retain(|it| !open.contains(&it.id()));
+        let live: f64 = full.iter().map(|it| it.utilization()).sum();
+        full.retain(|it| !it.is_kept());
+        if let Some(dead) = full.iter().find(|it| it.is_dead()) {
+            return Some(Arc::clone(dead));
+        }
+        if live >= ENOUGH_LIVE * full.len() as f64 && !is_full {
+            return None;
+        }
+        full.retain(|it| it.utilization() < TOO_LIVE);
+        let worth = |segment: &Arc<Segment>| {
+            let (live, age) = (
+                segment.utilization(),
+                now.saturating_sub(segment.newest()) + 1,
+            );
+            (1.0 - live) * age as f64 / (1.0 + live)
+        };
+        full.into_iter()
+            .max_by(|a, b| worth(a).total_cmp(&worth(b)))
+    }
+
+    async fn clean(&self, victim: &Arc<Segment>) -> Result<(), Error> {
+        let older = self.log.segments();
+        let mut older = older.iter().filter(|it| it.id() != victim.id());
+        // A delete is kept while there may be older records of its key. They are in segments that
+        // were made before it.
+        let oldest = older
+            .by_ref()
+            .map(|it| it.header.sequence)
+            .min()
+            .unwrap_or(u64::MAX);
+        if !victim.is_dead() {
+            let mut records = Records::new(victim);
+            while let Some((location, record)) = records.next().await? {
+                self.relocate(victim, location, &record, oldest).await?;
+            }
+            if !victim.is_empty() {
+                // Damaged records that the index knows: who reads them gets an error, as long as
+                // their segment is there.
+                return Err(Error::Corrupt(victim.path.clone(), START));
+            }
+        }
+        // What made records of the victim obsolete has to be on the disk before they go.
+        let wanted = {
+            let mut state = self.log.lock();
+            state.sync_wanted += 1;
+            state.changed();
+            state.sync_wanted
+        };
+        let synced = self.log.wait(|state| {
+            if state.synced >= wanted {
+                return Some(Ok(()));
+            }
+            state
+                .failed
+                .clone()
+                .map(|error| Err(Error::ReadOnly(error)))
+        });
+        synced.await?;
+        self.log.forget(victim.id());
+        self.disk
+            .remove(&victim.path)
+            .map_err(Error::disk(&victim.path))?;
+        self.disk
+            .sync_folder(&self.folder)
+            .map_err(Error::disk(&self.folder))?;
+        let mut state = self.log.lock();
+        state.cleaned += 1;
+        state.no_segments = None;
+        state.changed();
+        Ok(())
+    }
+
+    /// Moves a record if it counts.
+    async fn relocate(
+        &self,
+        victim: &Segment,
+        location: Location,
+        record: &OwnedRecord,
+        oldest: u64,
+    ) -> Result<(), Error> {
+        loop {
+            let changes = {
+                let _stripe = self.stripe(&record.key);
+                let known = self.locate(&record.key);
+                let counts = match record.kind {
+                    Kind::Put => known == Some(location),
+                    Kind::Delete => known.is_none() && oldest < record.sequence,
+                    Kind::Seal => false,
+                };
+                if !counts {
+                    return Ok(());
+                }
+                match self.log.append_moved(&record.borrowed())? {
+                    Appended::NotNow(changes) => changes,
+                    Appended::At(moved) => {
+                        if record.kind == Kind::Put {
+                            self.index
+                                .insert(&record.key, moved.to_word())
+                                .expect("a word is changed in place");
+                            self.revive(moved);
+                            victim.kill(location);
+                        }
+                        return Ok(());
+                    }
+                }
+            };
+            self.log.wait_for_change(changes).await;
+        }
+    }
+}
+
+/// A record out of its segment.
+pub(crate) struct OwnedRecord {
+    pub kind: Kind,
+    pub sequence: u64,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+    pub goes_on: bool,
+}
+
+impl OwnedRecord {
+    /// As it is moved: alone.
+    pub fn borrowed(&self) -> Record<'_> {
+        Record::new(self.kind, self.sequence, &self.key, &self.value)
+    }
+}
+
+/// Reads a segment's records in order. Damaged ones are passed over.
+pub(crate) struct Records<'a> {
+    segment: &'a Segment,
+    /// Where the next record is looked for.
+    offset: u64,
+    /// The segment's bytes from `start` on.
+    bytes: Vec<u8>,
+    start: u64,
+    /// Where damaged bytes begin that were not told yet.
+    damaged: Option<u64>,
+    in_damage: bool,
+}
+
+impl<'a> Records<'a> {
+    pub fn new(segment: &'a Segment) -> Records<'a> {
+        Records {
+            segment,
+            offset: START,
+            bytes: Vec::new(),
+            start: START,
+            damaged: None,
+            in_damage: false,
+        }
+    }
+
+    /// Where damaged bytes in front of the last record begin, or at the end; once.
+    pub fn take_damage(&mut self) -> Option<u64> {
+        self.damaged.take()
+    }
+
+    /// Whether nothing was ever written from there on, as far as a header shows it.
+    pub async fn is_blank(&mut self, offset: u64) -> Result<bool, Error> {
+        let end = self.segment.written();
+        let sector = timberline_io::SECTOR as u64;
+        let start = offset / sector * sector;
+        let range = start..(start + 2 * sector).min(end.next_multiple_of(sector));
+        let bytes = read(self.segment, range).await?;
+        let mut rest = bytes[(offset - start) as usize..].iter().take(HEADER);
+        Ok(rest.all(|&byte| byte == 0))
+    }
+
+    /// The next record that is as it was written.
+    pub async fn next(&mut self) -> Result<Option<(Location, OwnedRecord)>, Error> {
+        let end = self.segment.written();
+        while self.offset < end {
+            self.fill(HEADER, end).await?;
+            let at = (self.offset - self.start) as usize;
+            if let Some(len) = Record::len_at(&self.bytes[at..])
+                && self.offset + len as u64 <= end
+            {
+                self.fill(len, end).await?;
+                let at = (self.offset - self.start) as usize;
+                if let Some(record) = Record::decode(&self.bytes[at..]) {
+                    let location = Location::new(self.segment.id(), self.offset, len);
+                    let record = OwnedRecord {
+                        kind: record.kind,
+                        sequence: record.sequence,
+                        key: record.key.into(),
+                        value: record.value.into(),
+                        goes_on: record.goes_on,
+                    };
+                    self.offset += len as u64;
+                    self.in_damage = false;
+                    return Ok(Some((location, record)));
+                }
+            }
+            if !std::mem::replace(&mut self.in_damage, true) {
+                self.damaged.get_or_insert(self.offset);
+            }
+            self.offset += crate::location::GRAIN;
+        }
+        Ok(None)
+    }
+
+    /// Has this many bytes from the offset on in memory, as far as there are so many.
+    async fn fill(&mut self, bytes: usize, end: u64) -> Result<(), Error> {
+        let have = self.start + self.bytes.len() as u64;
+        let want = (self.offset + bytes as u64).min(end);
+        if want <= have {
+            return Ok(());
+        }
+        let sector = timberline_io::SECTOR as u64;
+        let passed = (self.offset / sector * sector).min(have) - self.start;
+        self.bytes.drain(..passed as usize);
+        self.start += passed;
+        let to = end.min(want.max(have + CHUNK)).next_multiple_of(sector);
+        let buffer = read(self.segment, have..to).await?;
+        self.bytes
+            .extend_from_slice(&buffer[..(to - have) as usize]);
+        Ok(())
+    }
+}

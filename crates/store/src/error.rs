@@ -1,0 +1,88 @@
+//! What can go wrong.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why a store could not be opened, or an operation not be done. Its message is one line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk failed, at this file.
+    Disk(PathBuf, Arc<io::Error>),
+    /// The disk is full, or the store has as many segments as it may. Reads and deletes go on, and
+    /// cleaning makes space.
+    Full,
+    /// Memory is used up. The operation was not done.
+    OutOfMemory,
+    /// The key has this many bytes, more than [`MAX_KEY`](crate::MAX_KEY).
+    KeyTooLong(usize),
+    /// The value has this many bytes, more than this many fit into a segment of this store.
+    ValueTooLong(usize, usize),
+    /// All records of the batch together have this many bytes, more than this many fit into a
+    /// segment of this store.
+    BatchTooLong(usize, usize),
+    /// A record's bytes on the disk are not those that were written: its file, and where in it.
+    Corrupt(PathBuf, u64),
+    /// The file is none of this store's, or of another version of it; the reason in one line.
+    Format(PathBuf, String),
+    /// A write or a sync failed before, for this reason. Nobody knows what is on the disk since, so
+    /// that the store takes no more writes until it is opened again. Reads go on.
+    ReadOnly(Arc<io::Error>),
+    /// An option has a value that it can't have; the reason in one line.
+    Configuration(String),
+    /// The store was closed.
+    Closed,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Disk(path, error) => write!(f, "{}: {error}", path.display()),
+            Error::Full => f.write_str("the store is full: delete records, or give it more space"),
+            Error::OutOfMemory => f.write_str("there is no memory left"),
+            Error::KeyTooLong(len) => {
+                write!(
+                    f,
+                    "a key of {len} bytes: the longest are {}",
+                    crate::MAX_KEY
+                )
+            }
+            Error::ValueTooLong(len, most) => {
+                write!(f, "a value of {len} bytes: this store's longest are {most}")
+            }
+            Error::BatchTooLong(len, most) => {
+                write!(f, "a batch of {len} bytes: this store's longest are {most}")
+            }
+            Error::Corrupt(path, offset) => {
+                write!(
+                    f,
+                    "{}: the record at byte {offset} is damaged",
+                    path.display()
+                )
+            }
+            Error::Format(path, reason) => write!(f, "{}: {reason}", path.display()),
+            Error::ReadOnly(error) => {
+                write!(
+                    f,
+                    "the store takes no more writes since one failed: {error}"
+                )
+            }
+            Error::Configuration(reason) => f.write_str(reason),
+            Error::Closed => f.write_str("the store is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// A disk's error at a file.
+    pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> Error + '_ {
+        |error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+            _ => Error::Disk(path.into(), Arc::new(error)),
+        }
+    }
+}

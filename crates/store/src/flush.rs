@@ -1,0 +1,228 @@
+//! From memory to the files: flushes, commits, and segments made in advance.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::head::{Head, Heat};
+use crate::log::{SPARES, State};
+use crate::record::{Kind, Record};
+use crate::segment::{Header, Segment};
+use crate::store::Inner;
+use crate::{Error, Store};
+
+/// What to do next.
+enum Work {
+    /// Flush and seal the oldest head that is full.
+    Seal,
+    /// Flush the heads; and sync the hot one, or both.
+    Flush { commit: bool, all: bool },
+    /// Make a segment.
+    Segment,
+    /// Everything is on the disk, and the store is closing.
+    End,
+}
+
+impl Store {
+    /// Moves records from memory to the disk and cleans segments, until [`close`](Self::close) or
+    /// a write fails. Writers wait for it, so it has to run beside them, once for a store.
+    pub async fn maintain(&self) -> Result<(), Error> {
+        let (flushes, cleaning) = (self.0.flush_all(), self.0.clean_all());
+        let (mut flushes, mut cleaning) = (std::pin::pin!(flushes), std::pin::pin!(cleaning));
+        let mut is_cleaning = true;
+        // It is over when the flushes are: cleaning needs them.
+        std::future::poll_fn(|context| {
+            if is_cleaning {
+                is_cleaning = cleaning.as_mut().poll(context).is_pending();
+            }
+            flushes.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Has no more writes begin. [`maintain`](Self::maintain) ends when all are on the disk.
+    pub fn close(&self) {
+        let mut state = self.0.log.lock();
+        state.closing = true;
+        state.changed();
+    }
+
+    /// Begins a commit of all that was written, without waiting: for
+    /// [`Durability::Interval`](crate::Durability::Interval), to be called at that interval.
+    pub fn begin_commit(&self) {
+        let mut state = self.0.log.lock();
+        if state.durable < state.sequence && !state.commit_wanted {
+            state.commit_wanted = true;
+            state.changed();
+        }
+    }
+}
+
+impl Inner {
+    async fn flush_all(&self) -> Result<(), Error> {
+        loop {
+            let done = match self.log.wait(next_work).await {
+                Work::Seal => self.seal().await,
+                Work::Flush { commit, all } => self.flush(commit, all).await,
+                Work::Segment => {
+                    self.make_segment().await;
+                    Ok(())
+                }
+                Work::End => return Ok(()),
+            };
+            if let Err(error) = done {
+                let reason = match &error {
+                    Error::Disk(_, reason) => Arc::clone(reason),
+                    other => Arc::new(io::Error::other(other.to_string())),
+                };
+                let mut state = self.log.lock();
+                state.failed = Some(reason);
+                state.changed();
+                return Err(error);
+            }
+        }
+    }
+
+    /// Flushes a full head, in two steps, so that the record that seals it says the truth.
+    async fn seal(&self) -> Result<(), Error> {
+        self.write_out(|state| state.full.first_mut()).await?;
+        let segment = {
+            let mut state = self.log.lock();
+            let head = state.full.first_mut().expect("only this removes heads");
+            Arc::clone(&head.segment)
+        };
+        segment
+            .file
+            .sync()
+            .await
+            .map_err(Error::disk(&segment.path))?;
+        {
+            let mut state = self.log.lock();
+            let sequence = state.full[0].sequence();
+            if state.full[0].heat == Heat::Hot {
+                state.durable = state.durable.max(sequence);
+            }
+            state.changed();
+            let seal = Record::new(Kind::Seal, sequence, &[], &[]);
+            state.full[0].reserve(seal.bytes())?;
+            state.full[0].append(&seal);
+        }
+        self.write_out(|state| state.full.first_mut()).await?;
+        segment
+            .file
+            .sync()
+            .await
+            .map_err(Error::disk(&segment.path))?;
+        let mut state = self.log.lock();
+        state.full.remove(0);
+        state.changed();
+        Ok(())
+    }
+
+    async fn flush(&self, commit: bool, all: bool) -> Result<(), Error> {
+        let (sequence, wanted) = {
+            let mut state = self.log.lock();
+            state.commit_wanted = false;
+            (state.hot.sequence(), state.sync_wanted)
+        };
+        // Heads that became full meanwhile go first: what is on the disk ends at one record.
+        self.write_out(|state| state.full.is_empty().then_some(&mut state.hot))
+            .await?;
+        self.write_out(|state| state.full.is_empty().then_some(&mut state.cold))
+            .await?;
+        if !commit && !all {
+            return Ok(());
+        }
+        let (hot, cold) = {
+            let state = self.log.lock();
+            (
+                Arc::clone(&state.hot.segment),
+                Arc::clone(&state.cold.segment),
+            )
+        };
+        hot.file.sync().await.map_err(Error::disk(&hot.path))?;
+        if all {
+            cold.file.sync().await.map_err(Error::disk(&cold.path))?;
+        }
+        let mut state = self.log.lock();
+        // If the head changed meanwhile, the full one is sealed first and says what is durable.
+        if state.full.is_empty() {
+            state.durable = state.durable.max(sequence);
+            if all {
+                state.synced = wanted;
+            }
+        }
+        state.changed();
+        Ok(())
+    }
+
+    /// Writes what a head has in memory to its file.
+    async fn write_out(&self, head: impl Fn(&mut State) -> Option<&mut Head>) -> Result<(), Error> {
+        let flush = match head(&mut self.log.lock()) {
+            Some(head) => head.flush()?,
+            None => None,
+        };
+        let Some(flush) = flush else {
+            return Ok(());
+        };
+        let (segment, bytes) = (flush.segment, flush.buffer.len());
+        let (_, written) = segment
+            .file
+            .write_all(flush.buffer, 0..bytes, flush.start)
+            .await;
+        written.map_err(Error::disk(&segment.path))?;
+        let mut state = self.log.lock();
+        // The head may have become a full one.
+        let head = state.heads().find(|it| it.segment.id() == segment.id());
+        head.expect("heads that are not flushed stay")
+            .flushed(flush.end);
+        state.changed();
+        Ok(())
+    }
+
+    /// Makes a segment in advance, or notes why not.
+    async fn make_segment(&self) {
+        let (id, sequence, exist) = {
+            let mut state = self.log.lock();
+            let id = state.next;
+            state.next.0 += 1;
+            (id, state.sequence, state.spares.len())
+        };
+        let options = self.log.options();
+        let made = if exist + self.log.segments().len() >= options.segments() {
+            Err(Error::Full)
+        } else {
+            let header = Header {
+                id,
+                store: self.id,
+                sequence,
+            };
+            Segment::create(&self.disk, &self.folder, header, options).await
+        };
+        let mut state = self.log.lock();
+        match made {
+            Ok(segment) => state.spares.push(Arc::new(segment)),
+            Err(error) => state.no_segments = Some(error),
+        }
+        state.cleaning_wanted = true;
+        state.changed();
+    }
+}
+
+fn next_work(state: &mut State) -> Option<Work> {
+    if !state.full.is_empty() {
+        return Some(Work::Seal);
+    }
+    let all = state.synced < state.sync_wanted;
+    let is_dirty = state.durable < state.sequence || state.cold.unflushed() > 0;
+    let commit = state.commit_wanted || state.closing && is_dirty;
+    if commit || all || state.hot.is_due() || state.cold.is_due() {
+        return Some(Work::Flush {
+            commit,
+            all: all || state.closing,
+        });
+    }
+    if state.closing {
+        return Some(Work::End);
+    }
+    (state.spares.len() < SPARES && state.no_segments.is_none()).then_some(Work::Segment)
+}

@@ -1,0 +1,136 @@
+//! Heads: the ends of the log, with records in memory that are not in their segment's file yet.
+//!
+//! There are two heads. New records go to the hot one; records that cleaning moves go to the cold
+//! one, so that old records, which live long, don't mix with new ones.
+
+use std::sync::Arc;
+
+use timberline_io::{BLOCK, Buffer};
+
+use crate::location::Location;
+use crate::record::{Kind, Record, bytes_of};
+use crate::segment::{START, Segment};
+use crate::{Error, Options};
+
+/// Which head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Heat {
+    Hot,
+    Cold,
+}
+
+/// Bytes that a head keeps in memory before appending waits.
+const UNFLUSHED: u64 = 8 << 20;
+/// Bytes in memory that are written without a reason.
+const ENOUGH: u64 = 1 << 20;
+
+/// A segment to which records are appended, and its end as far as that is not in its file.
+pub(crate) struct Head {
+    pub heat: Heat,
+    pub segment: Arc<Segment>,
+    /// The segment's bytes from `start` on.
+    tail: Vec<u8>,
+    /// A multiple of [`BLOCK`].
+    start: u64,
+    /// The number of the last record.
+    sequence: u64,
+}
+
+/// A write that makes records readable from their file.
+pub(crate) struct Flush {
+    pub segment: Arc<Segment>,
+    pub buffer: Buffer,
+    /// Its place in the file.
+    pub start: u64,
+    /// Up to here the file is complete after it.
+    pub end: u64,
+}
+
+impl Head {
+    pub fn new(heat: Heat, segment: Arc<Segment>) -> Head {
+        Head {
+            heat,
+            segment,
+            tail: Vec::new(),
+            start: START,
+            sequence: 0,
+        }
+    }
+
+    /// The number of the last record; 0 if there is none.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Where the next record goes.
+    fn end(&self) -> u64 {
+        self.start + self.tail.len() as u64
+    }
+
+    /// Bytes that are not in the file.
+    pub fn unflushed(&self) -> u64 {
+        self.end() - self.segment.written()
+    }
+
+    /// Whether records of this many bytes fit into the segment, and the one that seals it.
+    pub fn has_space(&self, bytes: usize, options: &Options) -> bool {
+        self.end() + (bytes + bytes_of(0, 0)) as u64 <= options.segment_bytes
+    }
+
+    /// Whether appending has to wait for a flush.
+    pub fn is_behind(&self) -> bool {
+        self.unflushed() >= UNFLUSHED
+    }
+
+    /// Whether there is enough to write.
+    pub fn is_due(&self) -> bool {
+        self.unflushed() >= ENOUGH
+    }
+
+    /// Makes sure that this many bytes can be appended.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
+        self.tail.try_reserve(bytes).map_err(|_| Error::OutOfMemory)
+    }
+
+    /// Appends a record, for which there is space and memory.
+    pub fn append(&mut self, record: &Record) -> Location {
+        let (offset, at, bytes) = (self.end(), self.tail.len(), record.bytes());
+        self.tail.resize(at + bytes, 0);
+        record.encode(&mut self.tail[at..]);
+        self.sequence = self.sequence.max(record.sequence);
+        let location = Location::new(self.segment.id(), offset, bytes);
+        self.segment
+            .add(location, record.sequence, record.kind == Kind::Delete);
+        location
+    }
+
+    /// The bytes from a record on; `None` if it is in the file.
+    pub fn read(&self, offset: u64) -> Option<&[u8]> {
+        let at = offset.checked_sub(self.start)?;
+        self.tail.get(at as usize..)
+    }
+
+    /// A write of all that is not in the file; `None` if nothing is.
+    pub fn flush(&self) -> Result<Option<Flush>, Error> {
+        if self.unflushed() == 0 {
+            return Ok(None);
+        }
+        let mut buffer = Buffer::zeroed(self.tail.len()).map_err(|_| Error::OutOfMemory)?;
+        buffer[..self.tail.len()].copy_from_slice(&self.tail);
+        let (segment, start) = (Arc::clone(&self.segment), self.start);
+        Ok(Some(Flush {
+            segment,
+            buffer,
+            start,
+            end: self.end(),
+        }))
+    }
+
+    /// A flush up to there is done. Memory keeps the block in which it ends.
+    pub fn flushed(&mut self, end: u64) {
+        self.segment.set_written(end);
+        let start = end / BLOCK as u64 * BLOCK as u64;
+        self.tail.drain(..(start - self.start) as usize);
+        self.start = start;
+    }
+}

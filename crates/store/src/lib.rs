@@ -1,0 +1,47 @@
+//! A store of records on disk, with an ordered index in memory (`docs/design/store.md`).
+//!
+//! Records are appended to segments, files of a fixed size; the index says where each key's record
+//! lies. A read is a walk through the index and one read of the disk. A write is appended in memory
+//! and to the index at once; flushes bring it to its file, and a commit makes it durable
+//! ([`Durability`]). Cleaning moves records out of segments of which most is obsolete.
+//!
+//! ```
+//! use timberline_io::{Disk, Simulation};
+//! use timberline_store::{Options, Store};
+//!
+//! let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
+//! driver.block_on(async {
+//!     let (store, _) = Store::open(&disk, "store".as_ref(), Options::default()).await?;
+//!     let work = async {
+//!         store.put(b"key", b"value").await?;
+//!         assert_eq!(store.get(b"key").await?.as_deref(), Some(&b"value"[..]));
+//!         store.close();
+//!         Ok::<(), timberline_store::Error>(())
+//!     };
+//!     let (done, maintained) = timberline_store::join(work, store.maintain()).await;
+//!     done.and(maintained)
+//! })?;
+//! # Ok::<(), timberline_store::Error>(())
+//! ```
+
+mod cleaning;
+mod error;
+mod flush;
+mod head;
+mod join;
+mod location;
+mod log;
+mod options;
+mod record;
+mod recovery;
+mod scan;
+mod segment;
+mod store;
+
+pub use error::Error;
+pub use join::join;
+pub use options::{Durability, Options};
+pub use record::MAX_KEY;
+pub use recovery::Report;
+pub use scan::{KeyValue, Scan};
+pub use store::{Batch, Stats, Store};

@@ -1,0 +1,296 @@
+//! What writers, flushes and cleaning share, under one lock that nobody holds while it waits.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::task::{Context, Poll, Waker};
+
+use crate::head::{Head, Heat};
+use crate::location::{Location, SegmentId};
+use crate::record::{Kind, Record, bytes_of};
+use crate::segment::Segment;
+use crate::{Error, Options};
+
+/// Segments that only deletes and cleaning may take, so that both go on when the store is full.
+const RESERVE: usize = 2;
+/// Segments that are made in advance.
+pub(crate) const SPARES: usize = RESERVE + 1;
+
+/// The log, as far as it is open.
+pub(crate) struct Log {
+    state: Mutex<State>,
+    /// All segments with records, by number.
+    segments: RwLock<BTreeMap<SegmentId, Arc<Segment>>>,
+    options: Options,
+}
+
+pub(crate) struct State {
+    pub hot: Head,
+    pub cold: Head,
+    /// Heads that are full, oldest first: they are flushed and sealed.
+    pub full: Vec<Head>,
+    pub spares: Vec<Arc<Segment>>,
+    /// Why no segment could be made.
+    pub no_segments: Option<Error>,
+    /// Whether to look for segments to clean.
+    pub cleaning_wanted: bool,
+    pub is_cleaning: bool,
+    /// The number of the next segment.
+    pub next: SegmentId,
+    /// The number of the last record.
+    pub sequence: u64,
+    /// All new records up to this number are on the disk.
+    pub durable: u64,
+    /// Writers wait until more is durable.
+    pub commit_wanted: bool,
+    /// Cleaning waits until everything is on the disk, for the time with this number.
+    pub sync_wanted: u64,
+    /// Everything was on the disk, for the time with this number.
+    pub synced: u64,
+    /// Segments that were cleaned, and records that were moved for it.
+    pub cleaned: u64,
+    pub moved: u64,
+    /// Why there are no more writes.
+    pub failed: Option<Arc<io::Error>>,
+    pub closing: bool,
+    /// Changes so far, of anything that a future may wait for.
+    changes: u64,
+    /// Futures to wake after the next one.
+    waiting: Vec<Waker>,
+}
+
+/// How appending went.
+pub(crate) enum Appended<T> {
+    At(T),
+    /// Not before there are more changes than this many.
+    NotNow(u64),
+}
+
+/// What to append.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub kind: Kind,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Bytes of its record.
+    pub fn bytes(&self) -> usize {
+        bytes_of(self.key.len(), self.value.len())
+    }
+}
+
+impl Log {
+    pub fn new(options: Options, state: State, segments: BTreeMap<SegmentId, Arc<Segment>>) -> Log {
+        Log {
+            state: Mutex::new(state),
+            segments: RwLock::new(segments),
+            options,
+        }
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// A segment with records; `None` if it was erased.
+    pub fn segment(&self, id: SegmentId) -> Option<Arc<Segment>> {
+        self.segments
+            .read()
+            .unwrap_or_else(|it| it.into_inner())
+            .get(&id)
+            .cloned()
+    }
+
+    /// All segments with records.
+    pub fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments
+            .read()
+            .unwrap_or_else(|it| it.into_inner())
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    /// A segment is erased.
+    pub fn forget(&self, id: SegmentId) {
+        self.segments
+            .write()
+            .unwrap_or_else(|it| it.into_inner())
+            .remove(&id);
+    }
+
+    /// Appends new records as one batch, if it is possible at once; `placed` learns where each of
+    /// them lies.
+    pub fn append(
+        &self,
+        entries: &[Entry],
+        mut placed: impl FnMut(&Entry, Location),
+    ) -> Result<Appended<u64>, Error> {
+        let bytes = entries.iter().map(Entry::bytes).sum();
+        let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
+        let mut state = self.lock();
+        if !self.make_space(&mut state, Heat::Hot, bytes, deletes)? {
+            return Ok(Appended::NotNow(state.changes));
+        }
+        for (index, entry) in entries.iter().enumerate() {
+            state.sequence += 1;
+            let record = Record {
+                kind: entry.kind,
+                sequence: state.sequence,
+                key: entry.key,
+                value: entry.value,
+                goes_on: index + 1 < entries.len(),
+            };
+            placed(entry, state.hot.append(&record));
+        }
+        let sequence = state.sequence;
+        if state.hot.is_due() {
+            state.changed();
+        }
+        Ok(Appended::At(sequence))
+    }
+
+    /// Appends a record that cleaning moves, if it is possible at once.
+    pub fn append_moved(&self, record: &Record) -> Result<Appended<Location>, Error> {
+        let mut state = self.lock();
+        if !self.make_space(&mut state, Heat::Cold, record.bytes(), true)? {
+            return Ok(Appended::NotNow(state.changes));
+        }
+        let location = state.cold.append(record);
+        state.moved += 1;
+        if state.cold.is_due() {
+            state.changed();
+        }
+        Ok(Appended::At(location))
+    }
+
+    /// Whether this many bytes can be appended to a head at once. Begins a new segment for them if
+    /// need be, which may be one of the reserve.
+    fn make_space(
+        &self,
+        state: &mut State,
+        heat: Heat,
+        bytes: usize,
+        reserve: bool,
+    ) -> Result<bool, Error> {
+        state.check()?;
+        if !state.head(heat).has_space(bytes, &self.options) {
+            let kept = if reserve { 0 } else { RESERVE };
+            if state.spares.len() <= kept {
+                // As long as cleaning may find space, waiting helps.
+                if state.cleaning_wanted || state.is_cleaning {
+                    return Ok(false);
+                }
+                // The next one that asks has another attempt made to find space.
+                let refused = state.no_segments.take();
+                if refused.is_some() {
+                    state.changed();
+                }
+                return refused.map_or(Ok(false), Err);
+            }
+            let segment = state.spares.remove(0);
+            let mut segments = self.segments.write().unwrap_or_else(|it| it.into_inner());
+            segments.insert(segment.id(), Arc::clone(&segment));
+            let full = std::mem::replace(state.head(heat), Head::new(heat, segment));
+            state.full.push(full);
+            state.changed();
+        }
+        if state.head(heat).is_behind() {
+            // The flush that was due before that is under way.
+            return Ok(false);
+        }
+        state.head(heat).reserve(bytes)?;
+        Ok(true)
+    }
+
+    /// Waits until `ready` says something. It is asked again after every change.
+    pub async fn wait<T>(&self, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        std::future::poll_fn(|context| self.poll(context, &mut ready)).await
+    }
+
+    /// Waits until there were more changes than this many.
+    pub async fn wait_for_change(&self, changes: u64) {
+        self.wait(|state| (state.changes != changes).then_some(()))
+            .await;
+    }
+
+    fn poll<T>(
+        &self,
+        context: &mut Context<'_>,
+        ready: &mut impl FnMut(&mut State) -> Option<T>,
+    ) -> Poll<T> {
+        let mut state = self.lock();
+        match ready(&mut state) {
+            Some(result) => Poll::Ready(result),
+            None => {
+                let waker = context.waker();
+                if !state.waiting.iter().any(|it| it.will_wake(waker)) {
+                    state.waiting.push(waker.clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl State {
+    /// With two segments that are empty. `last` is the number of the last record.
+    pub fn new(hot: Arc<Segment>, cold: Arc<Segment>, next: SegmentId, last: u64) -> State {
+        State {
+            hot: Head::new(Heat::Hot, hot),
+            cold: Head::new(Heat::Cold, cold),
+            full: Vec::new(),
+            spares: Vec::new(),
+            no_segments: None,
+            cleaning_wanted: false,
+            is_cleaning: false,
+            next,
+            sequence: last,
+            durable: last,
+            commit_wanted: false,
+            sync_wanted: 0,
+            synced: 0,
+            cleaned: 0,
+            moved: 0,
+            failed: None,
+            closing: false,
+            changes: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Whether there are writes.
+    pub fn check(&self) -> Result<(), Error> {
+        match &self.failed {
+            Some(error) => Err(Error::ReadOnly(Arc::clone(error))),
+            None if self.closing => Err(Error::Closed),
+            None => Ok(()),
+        }
+    }
+
+    pub fn head(&mut self, heat: Heat) -> &mut Head {
+        match heat {
+            Heat::Hot => &mut self.hot,
+            Heat::Cold => &mut self.cold,
+        }
+    }
+
+    /// All heads with records that may be in memory only.
+    pub fn heads(&mut self) -> impl Iterator<Item = &mut Head> {
+        self.full.iter_mut().chain([&mut self.hot, &mut self.cold])
+    }
+
+    /// Wakes all that wait for a change.
+    pub fn changed(&mut self) {
+        self.changes += 1;
+        for waker in self.waiting.drain(..) {
+            waker.wake();
+        }
+    }
+}

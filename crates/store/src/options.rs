@@ -1,0 +1,73 @@
+//! How a store is set up.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::location::MAX_SEGMENT;
+
+/// When a write is acknowledged, and so what a crash of the machine can lose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// At once. A crash loses what was not on the disk yet: up to some megabytes.
+    None,
+    /// At once. A crash loses at most what was written within this time before it.
+    Interval(Duration),
+    /// When it is on the disk. A crash loses nothing that was acknowledged. Writes that wait at the
+    /// same time share one sync.
+    Each,
+}
+
+/// How a store is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// When a write is acknowledged.
+    pub durability: Durability,
+    /// Bytes of a segment, the file that is written and cleaned as a whole: 64 KiB to 128 MiB, in
+    /// multiples of 4 KiB. A record takes at most an eighth of one.
+    pub segment_bytes: u64,
+    /// The most bytes of all segments together; at least eight segments.
+    pub capacity: u64,
+    /// Whether files are read and written past the page cache.
+    pub direct: bool,
+}
+
+impl Default for Options {
+    /// Durable each, segments of 64 MiB, as much space as the disk has, past the page cache.
+    fn default() -> Options {
+        Options {
+            durability: Durability::Each,
+            segment_bytes: 64 << 20,
+            capacity: u64::MAX,
+            direct: true,
+        }
+    }
+}
+
+impl Options {
+    /// Bytes of the largest record or batch.
+    pub(crate) fn largest(&self) -> usize {
+        (self.segment_bytes / 8) as usize
+    }
+
+    /// Segments that there may be.
+    pub(crate) fn segments(&self) -> usize {
+        usize::try_from(self.capacity / self.segment_bytes).unwrap_or(usize::MAX)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let bytes = self.segment_bytes;
+        if !(64 << 10..=MAX_SEGMENT).contains(&bytes) || !bytes.is_multiple_of(4096) {
+            return Err(Error::Configuration(format!(
+                "segments of {bytes} bytes: they have 65536 to {MAX_SEGMENT}, in multiples of 4096"
+            )));
+        }
+        if self.segments() < 8 {
+            return Err(Error::Configuration(format!(
+                "a capacity of {} bytes: with segments of {bytes} it is at least {}",
+                self.capacity,
+                8 * bytes
+            )));
+        }
+        Ok(())
+    }
+}

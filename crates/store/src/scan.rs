@@ -1,0 +1,108 @@
+//! Records in key order.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use timberline_tree::KeyRange;
+
+use crate::location::Location;
+use crate::store::{Inner, PENDING};
+use crate::{Error, Store};
+
+/// Reads that a scan has under way.
+const AHEAD: usize = 16;
+
+/// A key and its value.
+pub type KeyValue = (Vec<u8>, Vec<u8>);
+
+type Read = Pin<Box<dyn Future<Output = Result<Option<KeyValue>, Error>> + Send>>;
+
+/// Records in key order, from either end: ascending by [`next`](Self::next), descending by
+/// [`next_back`](Self::next_back).
+///
+/// It is no snapshot. A record that is there all the time is returned once; one that is put or
+/// deleted meanwhile may be or not; no key is returned twice.
+pub struct Scan {
+    store: Arc<Inner>,
+    keys: Box<dyn DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send>,
+    front: VecDeque<Read>,
+    back: VecDeque<Read>,
+}
+
+impl Store {
+    /// The records whose keys lie within bounds. It reads up to 16 records ahead.
+    pub fn range(&self, bounds: impl KeyRange<[u8]>) -> Scan {
+        self.scan(self.0.index.range(bounds))
+    }
+
+    /// The records whose keys begin so.
+    pub fn prefix(&self, prefix: &[u8]) -> Scan {
+        self.scan(self.0.index.prefix(prefix))
+    }
+
+    fn scan(&self, keys: impl DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send + 'static) -> Scan {
+        let (store, keys) = (Arc::clone(&self.0), Box::new(keys));
+        Scan {
+            store,
+            keys,
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+        }
+    }
+}
+
+impl Scan {
+    /// The first record that was not returned; `None` at the end. After an error the next call goes
+    /// on behind the record that could not be read.
+    pub async fn next(&mut self) -> Option<Result<KeyValue, Error>> {
+        loop {
+            while self.front.len() < AHEAD
+                && let Some(entry) = self.keys.next()
+            {
+                self.front.push_back(begun(&self.store, entry));
+            }
+            // Where both ends have met, the other one may have begun what is left.
+            let read = self.front.pop_front().or_else(|| self.back.pop_back())?;
+            if let Some(result) = read.await.transpose() {
+                return Some(result);
+            }
+        }
+    }
+
+    /// The last record that was not returned; as [`next`](Self::next).
+    pub async fn next_back(&mut self) -> Option<Result<KeyValue, Error>> {
+        loop {
+            while self.back.len() < AHEAD
+                && let Some(entry) = self.keys.next_back()
+            {
+                self.back.push_back(begun(&self.store, entry));
+            }
+            let read = self.back.pop_front().or_else(|| self.front.pop_back())?;
+            if let Some(result) = read.await.transpose() {
+                return Some(result);
+            }
+        }
+    }
+}
+
+/// The read of a record, which the disk begins at once.
+fn begun(store: &Arc<Inner>, (key, word): (Vec<u8>, u64)) -> Read {
+    let store = Arc::clone(store);
+    let mut read: Read = Box::pin(async move {
+        if word != PENDING
+            && let Some(value) = store.read(Location::from_word(word), &key).await?
+        {
+            return Ok(Some((key, value)));
+        }
+        // It was moved or deleted meanwhile.
+        let found = store.find(&key).await?;
+        Ok(found.map(|(_, value)| (key, value)))
+    });
+    // A future does nothing before it is polled. What it returns at once is kept.
+    match read.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        std::task::Poll::Ready(result) => Box::pin(std::future::ready(result)),
+        std::task::Poll::Pending => read,
+    }
+}

@@ -1,0 +1,229 @@
+//! A segment: a file of records, written from front to back once, and erased as a whole.
+//!
+//! ```text
+//!  0  "TIMBERLN"   8  version u32   12  number u32   16  store u64   24  sequence u64
+//! 32  checksum u32 of all before it
+//! 4096  records, then a record that says that there are no more
+//! ```
+//!
+//! `store` is drawn when a store is made, so that files of two stores are not taken for one.
+//! `sequence` is the greatest number of a record when the segment was made.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
+
+use crate::location::{Location, SegmentId};
+use crate::{Error, Options};
+
+/// Where records begin.
+pub(crate) const START: u64 = BLOCK as u64;
+
+const MAGIC: &[u8; 8] = b"TIMBERLN";
+/// The version of the format that this code writes, and the only one that it reads.
+const VERSION: u32 = 1;
+const HEADER: usize = 36;
+
+/// What a segment's header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub id: SegmentId,
+    pub store: u64,
+    pub sequence: u64,
+}
+
+impl Header {
+    fn encode(self, to: &mut [u8]) {
+        to[..8].copy_from_slice(MAGIC);
+        to[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        to[12..16].copy_from_slice(&self.id.0.to_le_bytes());
+        to[16..24].copy_from_slice(&self.store.to_le_bytes());
+        to[24..32].copy_from_slice(&self.sequence.to_le_bytes());
+        let checksum = crc32c::crc32c(&to[..32]);
+        to[32..HEADER].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The header in a file's first bytes; `None` if the file was never finished.
+    pub fn decode(path: &Path, bytes: &[u8]) -> Result<Option<Header>, Error> {
+        let wrong = |reason: String| Err(Error::Format(path.into(), reason));
+        let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
+        let u64_at = |at| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        if bytes.len() < HEADER || bytes[..HEADER].iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        if bytes[..8] != *MAGIC {
+            return wrong("this is no segment of a store".into());
+        }
+        if u32_at(8) != VERSION {
+            let version = u32_at(8);
+            return wrong(format!(
+                "its format is version {version}; this program reads {VERSION}"
+            ));
+        }
+        if crc32c::crc32c(&bytes[..32]) != u32_at(32) {
+            return wrong("its header is damaged".into());
+        }
+        let (id, store, sequence) = (SegmentId(u32_at(12)), u64_at(16), u64_at(24));
+        Ok(Some(Header {
+            id,
+            store,
+            sequence,
+        }))
+    }
+}
+
+/// A segment that is open.
+pub(crate) struct Segment {
+    pub header: Header,
+    pub path: PathBuf,
+    pub file: File,
+    /// Bytes that can be read from the file: whole records.
+    written: AtomicU64,
+    /// Sectors of records that were appended, and of those that the index still knows.
+    total: AtomicU64,
+    live: AtomicU64,
+    /// The greatest sequence number in it.
+    newest: AtomicU64,
+    /// Whether a record that deletes is in it.
+    has_deletes: AtomicBool,
+    /// Whether it can't be cleaned.
+    kept: AtomicBool,
+}
+
+impl Segment {
+    /// Makes a segment, with space on the disk for all of it. It is on the disk when this returns.
+    pub async fn create(
+        disk: &Disk,
+        folder: &Path,
+        header: Header,
+        options: &Options,
+    ) -> Result<Segment, Error> {
+        let path = path(folder, header.id);
+        let made = Self::make(disk, folder, &path, header, options).await;
+        if made.is_err() {
+            // Only its name may be there, and the next start removes it too.
+            let _ = disk.remove(&path);
+        }
+        made
+    }
+
+    async fn make(
+        disk: &Disk,
+        folder: &Path,
+        path: &Path,
+        header: Header,
+        options: &Options,
+    ) -> Result<Segment, Error> {
+        let mode = Mode {
+            direct: options.direct,
+            ..Mode::create()
+        };
+        let file = disk.open_file(path, mode).map_err(Error::disk(path))?;
+        file.allocate(options.segment_bytes)
+            .map_err(Error::disk(path))?;
+        let mut block = Buffer::zeroed(BLOCK).map_err(|error| Error::disk(path)(error.into()))?;
+        header.encode(&mut block);
+        let (_, written) = file.write_all(block, 0..BLOCK, 0).await;
+        written.map_err(Error::disk(path))?;
+        file.sync().await.map_err(Error::disk(path))?;
+        disk.sync_folder(folder).map_err(Error::disk(folder))?;
+        Ok(Segment::opened(header, path.into(), file))
+    }
+
+    /// A segment whose file is open.
+    pub fn opened(header: Header, path: PathBuf, file: File) -> Segment {
+        Segment {
+            header,
+            path,
+            file,
+            written: AtomicU64::new(START),
+            total: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            newest: AtomicU64::new(header.sequence),
+            has_deletes: AtomicBool::new(false),
+            kept: AtomicBool::new(false),
+        }
+    }
+
+    pub fn id(&self) -> SegmentId {
+        self.header.id
+    }
+
+    /// Bytes from the start that can be read from the file.
+    pub fn written(&self) -> u64 {
+        self.written.load(SeqCst)
+    }
+
+    pub fn set_written(&self, bytes: u64) {
+        self.written.store(bytes, SeqCst);
+    }
+
+    /// A record was appended.
+    pub fn add(&self, location: Location, sequence: u64, deletes: bool) {
+        self.total.fetch_add(sectors(location), Relaxed);
+        self.newest.fetch_max(sequence, Relaxed);
+        if deletes {
+            self.has_deletes.store(true, Relaxed);
+        }
+    }
+
+    /// The index now knows a record of it.
+    pub fn revive(&self, location: Location) {
+        self.live.fetch_add(sectors(location), Relaxed);
+    }
+
+    /// The index knows a record of it no more.
+    pub fn kill(&self, location: Location) {
+        self.live.fetch_sub(sectors(location), Relaxed);
+    }
+
+    /// Fraction of its records that the index still knows, by size.
+    pub fn utilization(&self) -> f64 {
+        let total = self.total.load(Relaxed);
+        if total == 0 {
+            0.0
+        } else {
+            self.live.load(Relaxed) as f64 / total as f64
+        }
+    }
+
+    pub fn newest(&self) -> u64 {
+        self.newest.load(Relaxed)
+    }
+
+    /// Whether the index knows none of its records.
+    pub fn is_empty(&self) -> bool {
+        self.live.load(Relaxed) == 0
+    }
+
+    /// Whether there is nothing in it to move.
+    pub fn is_dead(&self) -> bool {
+        self.is_empty() && !self.has_deletes.load(Relaxed)
+    }
+
+    /// It can't be cleaned.
+    pub fn keep(&self) {
+        self.kept.store(true, Relaxed);
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.kept.load(Relaxed)
+    }
+}
+
+/// Sectors that a record touches.
+fn sectors(location: Location) -> u64 {
+    let sectors = location.sectors();
+    ((sectors.end - sectors.start) / timberline_io::SECTOR as u64).max(1)
+}
+
+/// The file of a segment.
+pub(crate) fn path(folder: &Path, id: SegmentId) -> PathBuf {
+    folder.join(format!("{:06x}.segment", id.0))
+}
+
+/// Whether a file is a segment, by its name.
+pub(crate) fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "segment")
+}

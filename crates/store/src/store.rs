@@ -1,0 +1,437 @@
+//! The store: an index in memory over records on disk.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use timberline_io::{Buffer, Disk};
+use timberline_tree::Art;
+
+use crate::location::Location;
+use crate::log::{Appended, Entry, Log, State};
+use crate::record::{HEADER, Kind, Record, bytes_of};
+use crate::segment::Segment;
+use crate::{Durability, Error, MAX_KEY, Options, Report};
+
+/// Locks of keys. A power of two.
+const STRIPES: usize = 256;
+
+/// An ordered map of byte strings on disk. Clones are the same store.
+///
+/// All operations take `&self`, on any thread. They are futures; the disk's
+/// [`Driver`](timberline_io::Driver) and [`maintain`](Self::maintain) have to run beside them.
+#[derive(Clone)]
+pub struct Store(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub disk: Disk,
+    pub folder: std::path::PathBuf,
+    /// Draws of this store, in all its segments.
+    pub id: u64,
+    pub log: Log,
+    /// Where each key's record lies: a [`Location`], or [`PENDING`].
+    pub index: Art<[u8], u64>,
+    /// Whoever changes a key's record in the index and in the log holds its lock, so that both
+    /// change in the same order. Nobody waits for anything else meanwhile.
+    stripes: Box<[Mutex<()>]>,
+}
+
+/// In the index, a key whose first record is about to be appended. No record lies there.
+pub(crate) const PENDING: u64 = 0;
+
+/// Writes that take effect together, or not at all, also across a crash.
+#[derive(Clone, Default, Debug)]
+pub struct Batch(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Adds a put.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.0.push((key.into(), Some(value.into())));
+    }
+
+    /// Adds a delete.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.0.push((key.into(), None));
+    }
+}
+
+/// What a store holds and has done since it was opened.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Stats {
+    /// Keys that have a value.
+    pub keys: usize,
+    /// Segments on the disk, those made in advance too.
+    pub segments: usize,
+    /// Mean over the segments with records: fraction of their records that still count.
+    pub live: f64,
+    /// Segments that were cleaned.
+    pub cleaned: u64,
+    /// Records that cleaning moved.
+    pub moved: u64,
+}
+
+impl Store {
+    /// Opens the store in a folder, or makes one there. Reads all records to find out where they
+    /// lie; the report says what was found.
+    pub async fn open(
+        disk: &Disk,
+        folder: &Path,
+        options: Options,
+    ) -> Result<(Store, Report), Error> {
+        options.check()?;
+        let recovered = crate::recovery::recover(disk, folder, &options).await?;
+        let inner = Inner {
+            disk: disk.clone(),
+            folder: folder.into(),
+            id: recovered.store,
+            log: recovered.log,
+            index: recovered.index,
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+        };
+        Ok((Store(Arc::new(inner)), recovered.report))
+    }
+
+    /// Keys in the store.
+    pub fn len(&self) -> usize {
+        self.0.index.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.0.find(key).await?.map(|found| found.1))
+    }
+
+    /// Whether a key has a value. Reads no record.
+    pub fn contains_key(&self, key: &[u8]) -> bool {
+        self.0.locate(key).is_some()
+    }
+
+    /// Sets the value of a key.
+    pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let entry = Entry {
+            kind: Kind::Put,
+            key,
+            value,
+        };
+        self.0.write(&[entry], |_| true).await.map(|_| ())
+    }
+
+    /// Removes a key. Says whether it was there.
+    pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        let entry = Entry {
+            kind: Kind::Delete,
+            key,
+            value: &[],
+        };
+        // A delete of what is not there writes nothing.
+        self.0
+            .write(&[entry], |inner| inner.locate(key).is_some())
+            .await
+    }
+
+    /// Sets or removes a key's value if it is the expected one. `None` is no value. Otherwise
+    /// returns the value that it has.
+    pub async fn compare_and_set(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
+        let (kind, value) = match new {
+            Some(value) => (Kind::Put, value),
+            None => (Kind::Delete, &[][..]),
+        };
+        loop {
+            let found = self.0.find(key).await?;
+            if found.as_ref().map(|it| &it.1[..]) != expected {
+                return Ok(Err(found.map(|it| it.1)));
+            }
+            let location = found.map(|it| it.0);
+            if location.is_none() && new.is_none() {
+                return Ok(Ok(()));
+            }
+            let entry = Entry { kind, key, value };
+            // The same location is the same record: the log does not use a place twice.
+            if self
+                .0
+                .write(&[entry], |inner| inner.locate(key) == location)
+                .await?
+            {
+                return Ok(Ok(()));
+            }
+        }
+    }
+
+    /// Does all writes of a batch at once.
+    pub async fn write(&self, batch: &Batch) -> Result<(), Error> {
+        let entries: Vec<Entry> = batch
+            .0
+            .iter()
+            .map(|(key, value)| match value {
+                Some(value) => Entry {
+                    kind: Kind::Put,
+                    key,
+                    value,
+                },
+                None => Entry {
+                    kind: Kind::Delete,
+                    key,
+                    value: &[],
+                },
+            })
+            .collect();
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.0.write(&entries, |_| true).await.map(|_| ())
+    }
+
+    /// What the store holds and has done.
+    pub fn stats(&self) -> Stats {
+        let segments = self.0.log.segments();
+        let live: f64 = segments.iter().map(|it| it.utilization()).sum();
+        let state = self.0.log.lock();
+        Stats {
+            keys: self.len(),
+            segments: segments.len() + state.spares.len(),
+            live: live / segments.len() as f64,
+            cleaned: state.cleaned,
+            moved: state.moved,
+        }
+    }
+
+    /// Waits until all writes that were acknowledged are on the disk.
+    pub async fn sync(&self) -> Result<(), Error> {
+        let sequence = self.0.log.lock().sequence;
+        self.0.commit(sequence).await
+    }
+}
+
+impl Inner {
+    /// Where the record of a key lies.
+    pub fn locate(&self, key: &[u8]) -> Option<Location> {
+        let word = self.index.get(key).filter(|&word| word != PENDING)?;
+        Some(Location::from_word(word))
+    }
+
+    /// The lock of a key.
+    pub fn stripe(&self, key: &[u8]) -> MutexGuard<'_, ()> {
+        self.lock_stripe(stripe_of(key))
+    }
+
+    fn lock_stripe(&self, stripe: usize) -> MutexGuard<'_, ()> {
+        self.stripes[stripe]
+            .lock()
+            .unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// Appends entries as a batch and changes the index, if `allowed` says so when no other write
+    /// of these keys can come between; waits until they are durable as the options say. Returns
+    /// whether it was allowed.
+    async fn write(
+        &self,
+        entries: &[Entry<'_>],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<bool, Error> {
+        self.check(entries)?;
+        loop {
+            match self.try_write(entries, &allowed)? {
+                Some(Appended::At(sequence)) => {
+                    if self.log.options().durability == Durability::Each {
+                        self.commit(sequence).await?;
+                    }
+                    return Ok(true);
+                }
+                Some(Appended::NotNow(changes)) => self.log.wait_for_change(changes).await,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    fn check(&self, entries: &[Entry]) -> Result<(), Error> {
+        let most = self.log.options().largest();
+        for entry in entries {
+            if entry.key.len() > MAX_KEY {
+                return Err(Error::KeyTooLong(entry.key.len()));
+            }
+            let others = bytes_of(entry.key.len(), 0);
+            if entry.bytes() > most {
+                return Err(Error::ValueTooLong(
+                    entry.value.len(),
+                    most.saturating_sub(others),
+                ));
+            }
+        }
+        let bytes = entries.iter().map(Entry::bytes).sum();
+        if bytes > most {
+            Err(Error::BatchTooLong(bytes, most))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The same, without waiting; `None` if it was not allowed.
+    fn try_write(
+        &self,
+        entries: &[Entry],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<Option<Appended<u64>>, Error> {
+        // In ascending order, so that no two batches wait for one another.
+        let stripes: BTreeSet<usize> = entries.iter().map(|it| stripe_of(it.key)).collect();
+        let _locks: Vec<_> = stripes.into_iter().map(|it| self.lock_stripe(it)).collect();
+        if !allowed(self) {
+            return Ok(None);
+        }
+        let new = self.reserve(entries)?;
+        let appended = self.log.append(entries, |entry, location| {
+            let old = match entry.kind {
+                Kind::Put => self
+                    .index
+                    .insert(entry.key, location.to_word())
+                    .ok()
+                    .flatten(),
+                _ => self.index.remove(entry.key),
+            };
+            if entry.kind == Kind::Put {
+                self.revive(location);
+            }
+            if let Some(old) = old.filter(|&word| word != PENDING) {
+                self.kill(Location::from_word(old));
+            }
+        });
+        if !matches!(appended, Ok(Appended::At(_))) {
+            for key in new {
+                self.index.remove(key);
+            }
+        }
+        appended.map(Some)
+    }
+
+    /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
+    /// can but the log. Returns these keys.
+    fn reserve<'a>(&self, entries: &[Entry<'a>]) -> Result<Vec<&'a [u8]>, Error> {
+        let mut new = Vec::new();
+        let puts = entries.iter().filter(|it| it.kind == Kind::Put);
+        for Entry { key, .. } in puts.filter(|it| !self.index.contains_key(it.key)) {
+            if self.index.insert(key, PENDING).is_err() {
+                for key in new {
+                    self.index.remove(key);
+                }
+                return Err(Error::OutOfMemory);
+            }
+            new.push(*key);
+        }
+        Ok(new)
+    }
+
+    /// The index knows this record now.
+    pub fn revive(&self, location: Location) {
+        if let Some(segment) = self.log.segment(location.segment()) {
+            segment.revive(location);
+        }
+    }
+
+    /// The index knows this record no more.
+    pub fn kill(&self, location: Location) {
+        if let Some(segment) = self.log.segment(location.segment()) {
+            segment.kill(location);
+        }
+    }
+
+    /// Waits until all records up to this number are on the disk.
+    async fn commit(&self, sequence: u64) -> Result<(), Error> {
+        let committed = |state: &mut State| {
+            if state.durable >= sequence {
+                return Some(Ok(()));
+            }
+            if let Some(error) = &state.failed {
+                return Some(Err(Error::ReadOnly(Arc::clone(error))));
+            }
+            if !state.commit_wanted {
+                state.commit_wanted = true;
+                state.changed();
+            }
+            None
+        };
+        self.log.wait(committed).await
+    }
+
+    /// A key's record.
+    pub async fn find(&self, key: &[u8]) -> Result<Option<(Location, Vec<u8>)>, Error> {
+        while let Some(location) = self.locate(key) {
+            if let Some(value) = self.read(location, key).await? {
+                return Ok(Some((location, value)));
+            }
+            // Cleaning moved it meanwhile.
+        }
+        Ok(None)
+    }
+
+    /// The value in a record with this key; `None` if its segment was erased.
+    pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let Some(segment) = self.log.segment(location.segment()) else {
+            return Ok(None);
+        };
+        if location.offset() >= segment.written() {
+            let mut state = self.log.lock();
+            let mut heads = state
+                .heads()
+                .filter(|head| head.segment.id() == segment.id());
+            if let Some(bytes) = heads.find_map(|head| head.read(location.offset())) {
+                let value = value_in(bytes, key).map(<[u8]>::to_vec);
+                return value.map(Some).ok_or_else(|| damaged(&segment, location));
+            }
+            // It was flushed meanwhile.
+        }
+        let mut range = location.sectors();
+        if range.is_empty() {
+            // Too long for the index to know: its header says it.
+            range.end = range.start + 2 * timberline_io::SECTOR as u64;
+            let bytes = read(&segment, range.clone()).await?;
+            let at = (location.offset() - range.start) as usize;
+            let len = Record::len_at(&bytes[at..]).unwrap_or(HEADER) as u64;
+            if len > self.log.options().largest() as u64 {
+                return Err(damaged(&segment, location));
+            }
+            let end = location.offset() + len;
+            range.end = end.next_multiple_of(timberline_io::SECTOR as u64);
+        }
+        let buffer = read(&segment, range.clone()).await?;
+        let at = (location.offset() - range.start) as usize;
+        let value = value_in(&buffer[at..], key).map(<[u8]>::to_vec);
+        value.map(Some).ok_or_else(|| damaged(&segment, location))
+    }
+}
+
+fn stripe_of(key: &[u8]) -> usize {
+    crc32c::crc32c(key) as usize % STRIPES
+}
+
+/// The value in the record at the start of these bytes, if it is one with this key.
+fn value_in<'a>(bytes: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let record = Record::decode(bytes)?;
+    (record.kind == Kind::Put && record.key == key).then_some(record.value)
+}
+
+fn damaged(segment: &Segment, location: Location) -> Error {
+    Error::Corrupt(segment.path.clone(), location.offset())
+}
+
+/// Reads whole sectors of a segment.
+pub(crate) async fn read(segment: &Segment, range: std::ops::Range<u64>) -> Result<Buffer, Error> {
+    let bytes = (range.end - range.start) as usize;
+    let buffer = Buffer::zeroed(bytes).map_err(|_| Error::OutOfMemory)?;
+    let (buffer, read) = segment.file.read_exact(buffer, 0..bytes, range.start).await;
+    read.map_err(Error::disk(&segment.path))?;
+    Ok(buffer)
+}
