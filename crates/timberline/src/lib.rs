@@ -54,9 +54,9 @@ pub use timberline_tree as tree;
 pub use timberline_placement::TimberlineConfig;
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
-    Art, AsyncRange, BTree, Builder, Bytes, Composite, Error, Key, KeyRange, LevelFill, Limit,
-    MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Representation, Stats, Stored,
-    Value, Word, WordKey,
+    Art, AsyncRange, BTree, Builder, Bytes, Composite, Counted, Error, Key, KeyRange, LevelFill,
+    Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Representation, Stats,
+    Stored, Value, Word, WordKey,
 };
 
 #[cfg(feature = "postcard")]

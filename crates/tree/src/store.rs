@@ -25,13 +25,17 @@ use self::shared_state::{RetiredCount, SharedState};
 use crate::Error;
 use crate::error::Refused;
 use crate::seeded::{self, Bug};
-use crate::value::{Change, RetiredBlock};
+use crate::value::{Change, Dispose, Represent, RetiredValue};
 
 /// The memory and the placement of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
     state: Arc<SharedState<M>>,
     /// Not part of the state, which waits in it.
     domain: Domain,
+    /// What becomes of values' words that are in no leaf any more, if they own anything.
+    dispose: Option<Dispose>,
+    /// Whether that is in the arenas.
+    in_arenas: bool,
     /// Whether there is a choice of tiers.
     has_tiers: bool,
     /// Of each tier.
@@ -64,8 +68,8 @@ impl<M> Deref for Store<M> {
 }
 
 impl<M: Memory> Store<M> {
-    /// A store without nodes, whose retired ones wait in `domain`.
-    pub fn new(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Self {
+    /// A store without nodes, for values of a representation. What is retired waits in `domain`.
+    pub fn new<H: Represent>(memory: M, placement: Arc<dyn Placement>, domain: Domain) -> Self {
         let stripe = || Stripe {
             to_count: AtomicU32::new(1),
             records: AtomicI64::new(0),
@@ -76,6 +80,8 @@ impl<M: Memory> Store<M> {
         Store {
             state: Arc::new(SharedState { memory, placement }),
             domain,
+            dispose: H::DISPOSE,
+            in_arenas: H::IN_BLOCKS,
             has_tiers: tiers > 1,
             capacities: (0..tiers).map(|_| EffectiveCapacity::default()).collect(),
             stripes: Striped::new(stripe),
@@ -165,8 +171,20 @@ impl<M: Memory> Store<M> {
     /// Frees what a value's word leads to once no thread can reach it any more. The caller has
     /// just taken the word out of its leaf.
     pub fn reclaim_value(&self, value: u64, guard: &Guard) {
-        if let Some(block) = RetiredBlock::of(value) {
-            self.reclaim(guard, move |state| block.free(state.arenas()));
+        // No word is 0 that owns anything.
+        if let Some(dispose) = self.dispose
+            && value != 0
+        {
+            let value = RetiredValue::new(value, dispose);
+            self.reclaim(guard, move |state| value.dispose(state.arenas()));
+        }
+    }
+
+    /// Releases what the values of a map that ends own beyond its arenas. `each` shows all words
+    /// to its argument.
+    pub fn dispose_of_all(&self, each: impl FnOnce(&mut dyn FnMut(u64))) {
+        if let (Some(dispose), false) = (self.dispose, self.in_arenas) {
+            each(&mut |word| RetiredValue::new(word, dispose).dispose(self.arenas()));
         }
     }
 

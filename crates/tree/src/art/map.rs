@@ -54,8 +54,8 @@ impl<K: Key + ?Sized, V: Value, M: Memory, R: Reach> Make<K, V> for Tree<M, R> {
                  take Far instead of Near"
             )));
         }
-        let in_blocks = V::Representation::IN_BLOCKS;
-        Ok(Tree::new(memory, placement, domain, in_blocks, K::LEN))
+        let new = Tree::new::<V::Representation>;
+        Ok(new(memory, placement, domain, K::LEN))
     }
 }
 

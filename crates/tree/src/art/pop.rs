@@ -136,3 +136,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         clear::clear_ordered(self, |key| _ = self.remove(key, None, |_| ()));
     }
 }
+
+impl<M: Memory, R: Reach> Drop for Tree<M, R> {
+    fn drop(&mut self) {
+        self.store.dispose_of_all(|dispose| {
+            self.scan(Way::Forward, Start::Everything, usize::MAX, |_, value| {
+                dispose(value.word());
+                ControlFlow::Continue(())
+            });
+        });
+    }
+}

@@ -375,9 +375,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.count(-1);
         self.store.count_leaves(-1);
         last.reclaim(&self.store, guard);
-        if self.in_blocks {
-            self.store.reclaim_value(value, guard);
-        }
+        self.store.reclaim_value(value, guard);
         self.note(terminal, Access::Reuse, guard);
         value
     }

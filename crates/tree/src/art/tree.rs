@@ -13,7 +13,7 @@ use super::node::{
     Link, PACK_BYTES, Pack, Parent, Reach, Root, StoredLink, Terminal, TerminalKey, value_offset,
 };
 use crate::store::{self, Store};
-use crate::value::ValueBlock;
+use crate::value::{Represent, ValueBlock};
 
 /// A concurrent radix tree from byte strings to words. See [`Art`](super::Art), its map.
 pub struct Tree<M: Memory, R: Reach> {
@@ -31,20 +31,19 @@ pub struct Tree<M: Memory, R: Reach> {
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// An empty tree for keys of `key_len` bytes, if all have as many. The arenas are within reach.
-    pub fn new(
+    pub fn new<H: Represent>(
         memory: M,
         placement: Arc<dyn Placement>,
         domain: Domain,
-        in_blocks: bool,
         key_len: Option<usize>,
     ) -> Self {
         let base = Base::of(memory.arenas());
         Tree {
-            store: Store::new(memory, placement, domain),
+            store: Store::new::<H>(memory, placement, domain),
             root: Root::new(),
             base,
-            in_blocks,
-            shares: key_len == Some(DENSE_DEPTH + 1) && !in_blocks,
+            in_blocks: H::IN_BLOCKS,
+            shares: key_len == Some(DENSE_DEPTH + 1) && H::DISPOSE.is_none(),
             deepest: AtomicU8::new(0),
         }
     }

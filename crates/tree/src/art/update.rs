@@ -66,7 +66,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         if let Some(after) = change.change(Some(before)) {
             held.replace(after);
             drop(held);
-            if C::PREPARES {
+            if C::RETIRES {
                 self.store.reclaim_value(before, guard);
             }
             self.note(Terminal::Leaf(leaf), Access::Reuse, guard);

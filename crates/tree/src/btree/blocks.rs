@@ -170,7 +170,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
     #[inline(always)]
     pub fn reclaim_value(&self, value: u64, guard: &Guard) {
-        if P::VALUES {
+        if P::RETIRES {
             self.store.reclaim_value(value, guard);
         }
     }

@@ -142,7 +142,7 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Core<K, V>
         map: &Map<Self, K, V>,
         sorted: impl Iterator<Item = (Q, V)>,
     ) -> Result<usize, Error> {
-        if V::Representation::IN_BLOCKS {
+        if V::Representation::DISPOSE.is_some() {
             return map.insert_sorted(sorted);
         }
         map.tree.load(sorted.map(|(key, value)| {

@@ -2,8 +2,12 @@
 //! and below the leaves.
 
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
+
+use timberline_tier::Memory;
 
 use super::node::{Entry, Lead, Node};
+use super::tree::Tree;
 use crate::Word;
 use crate::value::Represent;
 
@@ -12,8 +16,14 @@ pub trait Payload: Send + Sync + 'static {
     /// Whether there are layers. Where not, code for them is compiled out.
     const LINKS: bool;
 
+    /// How values are stored.
+    type Values: Represent;
+
     /// Whether values lie in blocks of their own.
-    const VALUES: bool;
+    const VALUES: bool = Self::Values::IN_BLOCKS;
+
+    /// Whether values' words own anything: they are retired.
+    const RETIRES: bool = Self::Values::DISPOSE.is_some();
 
     /// Whether single records may have copies in fast memory
     /// ([`RecordCache`](crate::cache::RecordCache)).
@@ -37,6 +47,13 @@ pub trait Payload: Send + Sync + 'static {
             Some(Lead::Layer(_) | Lead::Skip(_)) => None,
         }
     }
+
+    /// Calls `show` with the values' words of a tree that ends.
+    fn each_value<M: Memory, const WORDS: usize>(
+        tree: &Tree<M, WORDS, Self>,
+        show: &mut dyn FnMut(u64),
+    ) where
+        Self: Sized;
 
     /// The root of the layer below an entry.
     fn layer<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<&Node<WORDS>> {
@@ -77,10 +94,21 @@ pub struct Values<H>(PhantomData<H>);
 pub(crate) type Words = Values<Word>;
 
 impl<H: Represent> Payload for Values<H> {
+    type Values = H;
+
     const LINKS: bool = false;
-    const VALUES: bool = H::IN_BLOCKS;
     // A copy of a word that leads to a slow block would save half of the way at most.
     const CACHED: bool = !H::IN_BLOCKS;
+
+    fn each_value<M: Memory, const WORDS: usize>(
+        tree: &Tree<M, WORDS, Self>,
+        show: &mut dyn FnMut(u64),
+    ) {
+        tree.scan(0, usize::MAX, |_, value| {
+            show(value.word());
+            ControlFlow::Continue(())
+        });
+    }
 
     #[inline(always)]
     fn lead<const WORDS: usize>(_: Entry<'_, WORDS>) -> Option<Lead<'_, WORDS>> {

@@ -60,7 +60,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             Some(_) => memory.arenas().range_of(TierId::FAST).end,
             None => usize::MAX,
         };
-        let store = Store::new(memory, placement, domain);
+        let store = Store::new::<P::Values>(memory, placement, domain);
         let new = NewNode {
             height: 0,
             level: 0,
@@ -185,4 +185,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 #[inline(always)]
 pub(crate) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
     std::ptr::from_ref(body) as usize - size_of::<u64>()
+}
+
+impl<M: Memory, const WORDS: usize, P: Payload> Drop for Tree<M, WORDS, P> {
+    fn drop(&mut self) {
+        self.store.dispose_of_all(|show| P::each_value(self, show));
+    }
 }

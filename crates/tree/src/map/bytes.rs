@@ -9,7 +9,7 @@ use super::{Core, Map, Shared};
 use crate::error::Refused;
 use crate::range::{Ordered, Records, Way};
 use crate::store::Store;
-use crate::value::{Change, Loan, lent};
+use crate::value::{Change, Loan, lend};
 use crate::{Key, MAX_KEY, Stats, Value};
 
 /// A tree from byte strings to words, of values that are stored as `H` says. See [`Core`] for its
@@ -188,7 +188,8 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let from = from.to_bytes();
         let from = Bound::Included(from.as_ref());
         let memory = self.memory();
-        let typed = |key: &[u8], value: Loan<'_>| visit(key, lent::<V>(memory, value));
+        let typed =
+            |key: &[u8], value: Loan<'_>| lend::<V, _>(memory, value, |value| visit(key, value));
         self.tree.walk(Way::Forward, from, limit, typed)
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::{Core, Map};
-use crate::value::{Loan, Represent, lent};
+use crate::value::{Loan, Represent, lend};
 use crate::{Error, Key, Value};
 
 /// A record's place in a map, whether it is there or not: see [`Map::entry`]. It holds no lock, and
@@ -135,6 +135,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// or only compares. The inner result is as that of
     /// [`AtomicU64::compare_exchange`](std::sync::atomic::AtomicU64::compare_exchange): `Ok` has
     /// what was there and is replaced, which equals `current`, and `Err` what is there and stays.
+    /// `Arc`s are equal if they are the same allocation.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();
@@ -217,7 +218,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         let guard = self.tree.store().pin();
         let mut word = self.tree.get(key, |loan| loan.word())?;
         loop {
-            if !condition(lent::<V>(self.memory(), Loan::new(word, &guard))) {
+            if !lend::<V, _>(self.memory(), Loan::new(word, &guard), &mut condition) {
                 return None;
             }
             let removed = self.tree.remove(key, Some(word), |loan| self.own(loan));

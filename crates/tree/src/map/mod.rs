@@ -44,7 +44,7 @@ pub use self::shared::Shared;
 use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
-use crate::value::{Loan, Represent, lent, owned};
+use crate::value::{Loan, Represent, lend, owned};
 use crate::{AsyncRange, Error, Key, KeyRange, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
@@ -94,8 +94,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     #[inline]
     pub fn get_with<R>(&self, key: &K::Borrowed, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
-        let read = |value: Loan<'_>| read(lent::<V>(self.memory(), value));
-        self.tree.get(key, read)
+        self.tree
+            .get(key, |value| lend::<V, _>(self.memory(), value, read))
     }
 
     /// Whether there is a record of `key`.
@@ -208,8 +208,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     ///
     /// # Errors
-    /// The value is too long, or there is no memory for it. Words need none: there is no error
-    /// then.
+    /// The value is too long, or there is no memory for it. Words and `Arc`s need none: there is no
+    /// error then.
     #[inline]
     pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_stored(value);
@@ -224,9 +224,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// record.
     ///
     /// `change` should be brief and must not use the map: debug builds panic if it does, others may
-    /// wait forever for the lock that the call holds. For words it is called once, with the
-    /// leaf locked. For strings it is called without a lock, and again if another thread replaced
-    /// the value meanwhile.
+    /// wait forever for the lock that the call holds. For words and `Arc`s it is called once, with
+    /// the leaf locked. For strings it is called without a lock, and again if another thread
+    /// replaced the value meanwhile.
     ///
     /// ```
     /// let stock: timberline::Art<str, u64> = [("pens", 2)].into();
@@ -401,7 +401,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         mut visit: impl FnMut(K::Owned, V::Ref<'_>) -> ControlFlow<()>,
     ) -> usize {
         let memory = self.memory();
-        let typed = |key, value: Loan<'_>| visit(key, lent::<V>(memory, value));
+        let typed = |key, value: Loan<'_>| lend::<V, _>(memory, value, |value| visit(key, value));
         self.tree.scan(from, limit, typed)
     }
 

@@ -1,19 +1,35 @@
 //! What the core of the B+tree needs to know about border nodes.
 
 use std::marker::PhantomData;
+use std::ops::{Bound, ControlFlow};
+
+use timberline_tier::Memory;
 
 use super::slice::path;
 use crate::btree::node::{Entry, Lead};
 use crate::btree::payload::Payload;
+use crate::btree::tree::Tree;
+use crate::range::{Ordered, Way};
 use crate::value::Represent;
 
 /// Keys that are [slices](super::slice), and values that are stored as `H` says.
 pub struct Slices<H>(PhantomData<H>);
 
 impl<H: Represent> Payload for Slices<H> {
+    type Values = H;
+
     const LINKS: bool = true;
     const CACHED: bool = false;
-    const VALUES: bool = H::IN_BLOCKS;
+
+    fn each_value<M: Memory, const WORDS: usize>(
+        tree: &Tree<M, WORDS, Self>,
+        show: &mut dyn FnMut(u64),
+    ) {
+        tree.walk(Way::Forward, Bound::Unbounded, usize::MAX, |_, value| {
+            show(value.word());
+            ControlFlow::Continue(())
+        });
+    }
 
     #[inline(always)]
     fn lead<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<Lead<'_, WORDS>> {

@@ -10,7 +10,7 @@
 //! that was there before (`fence_at`); its descent then corrects it.
 //!
 //! Whose a block is: of a [`NewBlock`] until its word is put into a leaf, then of that leaf, at
-//! last a [`RetiredBlock`], of which the epoch disposes. A [`Loan`] reads it.
+//! last of a [`RetiredValue`](super::RetiredValue). A [`Loan`] reads it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -136,23 +136,14 @@ impl<'s> NewBlock<'s> {
     }
 }
 
-/// A block that no leaf refers to any more. Readers that came to it before may still read it.
-#[must_use = "it is to be freed once its readers are gone"]
-pub struct RetiredBlock(ValueBlock);
-
-impl RetiredBlock {
-    /// The block of a word, which was [kept](NewBlock::keep) for a leaf, and which the caller has
-    /// taken out of that leaf; none for the empty string.
-    pub fn of(word: u64) -> Option<Self> {
-        ValueBlock::of(word).map(RetiredBlock)
-    }
-
-    /// Frees it. The epoch says that its readers are gone.
-    pub fn free(self, arenas: &Arenas) {
-        let RetiredBlock(block) = self;
+/// Frees the block of a word, if it has one: a [`Dispose`](super::Dispose).
+///
+/// # Safety
+/// As there.
+pub unsafe fn free(word: u64, arenas: &Arenas) {
+    if let Some(block) = ValueBlock::of(word) {
         let slot = NonNull::new(block.address as *mut u8).expect("no block lies at 0");
-        // SAFETY: `NewBlock::write` made it in a slot for this length; whoever took the word out of
-        // the leaf retired it, once; its readers are gone.
+        // SAFETY: `NewBlock::write` made it in a slot for this length; the rest is the caller's.
         unsafe { arenas.free(slot, block.slot()) };
     }
 }

@@ -16,6 +16,9 @@ pub trait Change {
     /// Whether [`prepare`](Self::prepare) does anything. If not, its callers' code is compiled out.
     const PREPARES: bool;
 
+    /// Whether a word that is replaced owns anything: it is retired.
+    const RETIRES: bool;
+
     /// Prepares for a record with this word, in a leaf in this tier. May be called again, for
     /// others.
     fn prepare(&mut self, before: Option<Loan<'_>>, tier: TierId) -> Result<(), Refused>;
@@ -32,6 +35,7 @@ pub trait Change {
 /// Makes words from words, under the lock.
 impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     const PREPARES: bool = false;
+    const RETIRES: bool = false;
 
     #[inline(always)]
     fn prepare(&mut self, _: Option<Loan<'_>>, _: TierId) -> Result<(), Refused> {
@@ -44,6 +48,25 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     }
 
     #[inline(always)]
+    fn forget(&mut self) {}
+}
+
+/// Makes words that own something from words that do, under the lock.
+pub(super) struct Replace<F>(pub F);
+
+impl<F: FnMut(Option<u64>) -> Option<u64>> Change for Replace<F> {
+    const PREPARES: bool = false;
+    const RETIRES: bool = true;
+
+    fn prepare(&mut self, _: Option<Loan<'_>>, _: TierId) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn change(&mut self, before: Option<u64>) -> Option<u64> {
+        (self.0)(before)
+    }
+
     fn forget(&mut self) {}
 }
 
@@ -70,6 +93,7 @@ impl<'s, M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> InBlock<'
 
 impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for InBlock<'_, M, F> {
     const PREPARES: bool = true;
+    const RETIRES: bool = true;
 
     fn prepare(&mut self, loan: Option<Loan<'_>>, tier: TierId) -> Result<(), Refused> {
         let before = loan.map(Loan::word);

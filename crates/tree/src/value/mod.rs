@@ -1,4 +1,4 @@
-//! Values of maps: words in the node, or byte strings in blocks beside it.
+//! Values of maps: words in the node, byte strings in blocks beside it, or `Arc`s.
 //!
 //! A string is an immutable block: written before the leaf refers to it, replaced as a whole, and
 //! then retired to the epoch. So a reader of the leaf's word under a validated version reads the
@@ -10,38 +10,45 @@
 //! | file | noun |
 //! |---|---|
 //! | `block.rs` | a string in a slot of an arena |
+//! | `counted.rs` | an `Arc`, and whose its count is |
 //! | `change.rs` | changes of a value, prepared before any lock is taken |
 //! | `copy.rs` | a copy of a block in another tier |
 //! | `fetched.rs` | lookups that also prefetch the block |
-//! | `representation.rs` | the two value representations |
+//! | `representation.rs` | the value representations |
+//! | `retired.rs` | a word that no leaf has any more |
 //! | `postcard.rs` | values of every type that serde knows |
 
 mod block;
 mod change;
 mod copy;
+mod counted;
 mod fetched;
 #[cfg(feature = "postcard")]
 mod postcard;
 mod representation;
+mod retired;
 
-pub(crate) use block::{RetiredBlock, ValueBlock};
+pub(crate) use block::ValueBlock;
 pub(crate) use change::Change;
 pub(crate) use copy::ValueCopy;
+pub use counted::Counted;
 pub(crate) use fetched::{fetch, fetch_each};
 #[cfg(feature = "postcard")]
 pub use postcard::{Postcard, PostcardRef};
 pub(crate) use representation::inner::Represent;
 pub use representation::{Bytes, Representation, Word};
+pub(crate) use retired::{Dispose, RetiredValue};
 
 use timberline_sync::epoch::Pinned;
 use timberline_tier::Memory;
 
-/// The stored form of a value: a word for [`Word`], `&[u8]` for [`Bytes`].
+/// The stored form of a value: a word for [`Word`], `&[u8]` for [`Bytes`], `&Arc<T>` for
+/// [`Counted`].
 pub type Stored<'a, V> = <<V as Value>::Representation as Represent>::Stored<'a>;
 
-/// A value of a map: up to eight bytes, which lie in the leaf, or a string of up to
+/// A value of a map: up to eight bytes, which lie in the leaf; a string of up to
 /// [`MAX_VALUE`](crate::MAX_VALUE) bytes, which lies beside the leaf in the same tier, and moves
-/// with it.
+/// with it; or an `Arc` of anything, whose pointer is in the leaf.
 ///
 /// Integers of up to 64 bits, `f32`, `f64`, `bool`, `char` and `()` are words. `Vec<u8>`,
 /// `Box<[u8]>` and `[u8; N]` are strings, which are lent as `&[u8]` and `&[u8; N]`; `String` and
@@ -62,8 +69,33 @@ pub type Stored<'a, V> = <<V as Value>::Representation as Represent>::Stored<'a>
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// An `Arc<T>` is lent as `&Arc<T>`. The map has one count of it, and drops that once the record is
+/// removed or replaced and no thread reads it any more: a moment later, in any thread that uses the
+/// map. So `T` is `Send` and `Sync`, and its `drop` should be brief. Two are equal to
+/// `compare_exchange` if they are the same allocation. What an `Arc` points to is in the memory of
+/// the global allocator, whatever tier its leaf is in:
+///
+/// ```
+/// use std::sync::Arc;
+/// use timberline::Art;
+///
+/// struct Session {
+///     user: String,
+/// }
+///
+/// let sessions: Art<str, Arc<Session>> = Art::new();
+/// let ada = Arc::new(Session { user: "Ada".into() });
+/// sessions.insert("token", &ada)?;
+/// assert!(Arc::ptr_eq(&sessions.get("token").unwrap(), &ada));
+/// // Without another count:
+/// assert_eq!(sessions.get_with("token", |session| session.user.len()), Some(3));
+/// let removed = sessions.remove("token");
+/// assert_eq!(removed.unwrap().user, "Ada");
+/// # Ok::<(), timberline::Error>(())
+/// ```
+///
 /// A type with serde's traits is a value as `Postcard<T>` (feature `postcard`). Your own type may
-/// also choose one of the two representations:
+/// also choose one of the representations:
 ///
 /// ```
 /// use timberline::{Stored, Value, Word};
@@ -91,20 +123,20 @@ pub type Stored<'a, V> = <<V as Value>::Representation as Represent>::Stored<'a>
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no value of a map",
-    note = "values are integers, floats, `bool`, `char`, `Vec<u8>`, `String` and `[u8; N]`",
+    note = "values are integers, floats, `bool`, `char`, `Vec<u8>`, `String`, `[u8; N]`, `Arc<T>`",
     note = "implement `Value` for `{Self}` if it fits eight bytes or is a byte string"
 )]
 pub trait Value: Sized + Send + Sync + 'static {
     /// A value that is lent: itself, or a reference to what the map has.
     type Ref<'a>: Copy;
-    /// Its representation: [`Word`] or [`Bytes`].
+    /// Its representation: [`Word`], [`Bytes`] or [`Counted`].
     type Representation: Representation;
 
     /// Lends the value.
     fn lend(&self) -> Self::Ref<'_>;
     /// An owned value.
     fn own(value: Self::Ref<'_>) -> Self;
-    /// The value as the map stores it: a `u64`, or `&[u8]`.
+    /// The value as the map stores it: a `u64`, `&[u8]`, or `&Arc<T>`.
     fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self>;
     /// The value that `stored` was made from.
     fn from_stored(stored: Stored<'_, Self>) -> Self::Ref<'_>;
@@ -134,16 +166,20 @@ impl<'g> Loan<'g> {
     }
 }
 
-/// The value that a map's word refers to.
+/// Applies `read` to the value that a map's word refers to.
 #[inline(always)]
-pub(crate) fn lent<'g, V: Value>(memory: &impl Memory, loan: Loan<'g>) -> V::Ref<'g> {
-    V::from_stored(V::Representation::open(memory, loan))
+pub(crate) fn lend<V: Value, R>(
+    memory: &impl Memory,
+    loan: Loan<'_>,
+    read: impl FnOnce(V::Ref<'_>) -> R,
+) -> R {
+    V::Representation::open(memory, loan, |value| read(V::from_stored(value)))
 }
 
 /// A copy of the value that a map's word refers to.
 #[inline(always)]
 pub(crate) fn owned<V: Value>(memory: &impl Memory, loan: Loan<'_>) -> V {
-    V::own(lent::<V>(memory, loan))
+    lend::<V, _>(memory, loan, V::own)
 }
 
 macro_rules! numbers {

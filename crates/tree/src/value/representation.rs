@@ -1,13 +1,15 @@
-//! The two value representations: in the leaf, or in a block beside it.
+//! The value representations: a word in the leaf, a string in a block beside it; the third, an
+//! `Arc`, is in `counted.rs`.
 
 use timberline_tier::Memory;
 
 use super::change::{Change, InBlock, check};
-use super::{Loan, Value, lent};
+use super::retired::Dispose;
+use super::{Loan, Value, block};
 use crate::error::Refused;
 use crate::store::Store;
 
-/// How values are stored: [`Word`] or [`Bytes`], and no other way.
+/// How values are stored: [`Word`], [`Bytes`] or [`Counted`](super::Counted), and no other way.
 pub trait Representation: inner::Represent {}
 
 impl<K: inner::Represent> Representation for K {}
@@ -28,19 +30,25 @@ pub(crate) mod inner {
     pub trait Represent: Send + Sync + 'static {
         /// Whether leaves' words refer to blocks.
         const IN_BLOCKS: bool;
+        /// What is to be done with a word that no leaf has any more, if it owns anything.
+        const DISPOSE: Option<Dispose>;
         /// The stored form.
         type Stored<'a>: Copy;
 
         /// Whether it is short enough.
         fn check(value: Self::Stored<'_>) -> Result<(), Refused>;
 
-        /// The value that a word refers to.
-        fn open<'g>(memory: &impl Memory, loan: Loan<'g>) -> Self::Stored<'g>;
+        /// Applies `read` to the value that a word refers to.
+        fn open<R>(
+            memory: &impl Memory,
+            loan: Loan<'_>,
+            read: impl FnOnce(Self::Stored<'_>) -> R,
+        ) -> R;
 
         /// Whether two are equal.
         fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool;
 
-        /// The word, if it is all there is to store of a value; `None` for those in blocks.
+        /// The word, if it is all there is to store of a value: it owns nothing.
         fn word(value: Self::Stored<'_>) -> Option<u64>;
 
         /// Replaces the present value by `value`, if `when` returns true.
@@ -63,6 +71,7 @@ pub(crate) mod inner {
 
 impl inner::Represent for Word {
     const IN_BLOCKS: bool = false;
+    const DISPOSE: Option<Dispose> = None;
     type Stored<'a> = u64;
 
     #[inline(always)]
@@ -71,8 +80,8 @@ impl inner::Represent for Word {
     }
 
     #[inline(always)]
-    fn open<'g>(_: &impl Memory, loan: Loan<'g>) -> Self::Stored<'g> {
-        loan.word
+    fn open<R>(_: &impl Memory, loan: Loan<'_>, read: impl FnOnce(u64) -> R) -> R {
+        read(loan.word)
     }
 
     #[inline(always)]
@@ -109,6 +118,7 @@ impl inner::Represent for Word {
 
 impl inner::Represent for Bytes {
     const IN_BLOCKS: bool = true;
+    const DISPOSE: Option<Dispose> = Some(block::free);
     type Stored<'a> = &'a [u8];
 
     fn check(value: Self::Stored<'_>) -> Result<(), Refused> {
@@ -116,8 +126,8 @@ impl inner::Represent for Bytes {
     }
 
     #[inline(always)]
-    fn open<'g>(memory: &impl Memory, loan: Loan<'g>) -> Self::Stored<'g> {
-        loan.bytes(memory)
+    fn open<R>(memory: &impl Memory, loan: Loan<'_>, read: impl FnOnce(&[u8]) -> R) -> R {
+        read(loan.bytes(memory))
     }
 
     fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool {
@@ -136,7 +146,7 @@ impl inner::Represent for Bytes {
         InBlock::new(
             store,
             move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
-                if when(before.map(|loan| Self::open(&store.memory, loan))) {
+                if when(before.map(|loan| loan.bytes(&store.memory))) {
                     put(value);
                 }
             },
@@ -151,7 +161,8 @@ impl inner::Represent for Bytes {
         InBlock::new(
             store,
             move |before: Option<Loan<'_>>, put: &mut dyn FnMut(&[u8])| {
-                *after = store.call(|| make(before.map(|loan| lent::<V>(&store.memory, loan))));
+                let now = before.map(|loan| V::from_stored(loan.bytes(&store.memory)));
+                *after = store.call(|| make(now));
                 if let Some(value) = after {
                     put(V::to_stored(value.lend()));
                 }

@@ -1,0 +1,127 @@
+//! A value that is an [`Arc`], of which a leaf has the pointer.
+//!
+//! **Whose a count is.** A word that a leaf has owns one count of its `Arc`, from [`keep`] to
+//! [`dispose`]. Whatever has a copy of the word owns none: a copy of the record, a node that is
+//! being moved, a leaf that is no longer linked. Whoever takes the word out of its leaf defers
+//! `dispose` to the epoch, and the tree that is dropped calls it for the words that are left. So a
+//! reader that is pinned may take a count of its own of any word that it validated.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::with_exposed_provenance;
+use std::sync::Arc;
+
+use timberline_tier::{Arenas, Memory};
+
+use super::change::{Change, Replace};
+use super::representation::inner;
+use super::{Dispose, Loan, Stored, Value};
+use crate::error::Refused;
+use crate::store::Store;
+
+/// An [`Arc`] whose pointer is in the leaf; a map stores a `&Arc<T>`. The map has one count of it,
+/// which it drops once the record is removed or replaced and no thread reads it any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<T>(PhantomData<fn() -> T>);
+
+/// The word of a value, which owns a count.
+fn keep<T>(value: &Arc<T>) -> u64 {
+    Arc::into_raw(value.clone()).expose_provenance() as u64
+}
+
+/// Drops the count that a word owns: a [`Dispose`].
+///
+/// # Safety
+/// As there.
+unsafe fn dispose<T>(word: u64, _: &Arenas) {
+    // SAFETY: `keep` made the word of an `Arc` of this type; the rest is the caller's.
+    drop(unsafe { Arc::from_raw(with_exposed_provenance::<T>(word as usize)) });
+}
+
+/// Lends the value of a word to `read`.
+///
+/// # Safety
+/// It is a word of [`keep`], for this type, that is lent, or that is in a locked leaf.
+#[inline(always)]
+unsafe fn with<T, R>(word: Option<u64>, read: impl FnOnce(Option<&Arc<T>>) -> R) -> R {
+    let value = word.map(|word| {
+        // SAFETY: the word's own count is there until the epoch has passed that it is retired in.
+        // This one is not dropped.
+        ManuallyDrop::new(unsafe { Arc::from_raw(with_exposed_provenance::<T>(word as usize)) })
+    });
+    read(value.as_deref())
+}
+
+impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
+    const IN_BLOCKS: bool = false;
+    const DISPOSE: Option<Dispose> = Some(dispose::<T>);
+    type Stored<'a> = &'a Arc<T>;
+
+    #[inline(always)]
+    fn check(_: Self::Stored<'_>) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn open<R>(_: &impl Memory, loan: Loan<'_>, read: impl FnOnce(Self::Stored<'_>) -> R) -> R {
+        // SAFETY: the map's values are represented so, and the word is lent.
+        unsafe { with(Some(loan.word()), |value| read(value.expect("a word"))) }
+    }
+
+    fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool {
+        Arc::ptr_eq(one, two)
+    }
+
+    fn word(_: Self::Stored<'_>) -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    fn setting<M: Memory>(
+        _: &Store<M>,
+        value: Self::Stored<'_>,
+        mut when: impl FnMut(Option<Self::Stored<'_>>) -> bool,
+    ) -> impl Change {
+        Replace(move |before| {
+            // SAFETY: the map's values are represented so, and the leaf is locked.
+            let is_set = unsafe { with(before, &mut when) };
+            is_set.then(|| keep(value))
+        })
+    }
+
+    #[inline(always)]
+    fn making<V: Value<Representation = Self>, M: Memory>(
+        store: &Store<M>,
+        after: &mut Option<V>,
+        mut make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
+    ) -> impl Change {
+        Replace(move |before| {
+            let make = |now: Option<&Arc<T>>| store.call(|| make(now.map(V::from_stored)));
+            // SAFETY: the map's values are represented so, and the leaf is locked.
+            *after = unsafe { with(before, make) };
+            after.as_ref().map(|value| keep(V::to_stored(value.lend())))
+        })
+    }
+}
+
+/// Lent as a reference to the map's own, without a change of its count. Two are equal if they are
+/// the same allocation (`Arc::ptr_eq`).
+impl<T: Send + Sync + 'static> Value for Arc<T> {
+    type Ref<'a> = &'a Arc<T>;
+    type Representation = Counted<T>;
+
+    fn lend(&self) -> Self::Ref<'_> {
+        self
+    }
+    #[inline(always)]
+    fn own(value: Self::Ref<'_>) -> Self {
+        value.clone()
+    }
+    fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self> {
+        value
+    }
+    fn from_stored(stored: Stored<'_, Self>) -> Self::Ref<'_> {
+        stored
+    }
+}
