@@ -11,9 +11,11 @@ mod values;
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use btree_of_words::{Map, NODE_128};
-use suite::{check, placing, rooms};
+use suite::draw::{Draw, seed};
+use suite::{check, effort, placing, rooms};
 use timberline_placement::Placed;
 use timberline_research::Interleave;
 use timberline_tier::Native;
@@ -248,8 +250,8 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
     }
 }
 
-/// On plain memory a ring holds the keys whose leaves were asked for: of any length, filled in
-/// part, exactly, and many times over; in maps of one leaf, of two levels and of three.
+/// On plain memory, keys are looked up in groups: of any length, filled in part, exactly, and many
+/// times over; in maps of one leaf, of two levels and of three.
 #[test]
 fn many_keys_are_found_in_their_order_at_any_depth() {
     for records in [0, 40, 2_000, 60_000] {
@@ -270,4 +272,39 @@ fn many_keys_are_found_in_their_order_at_any_depth() {
             }
         }
     }
+}
+
+/// Between two steps of a group, leaves and inner nodes on its way are split, merged and replaced.
+#[test]
+fn many_keys_are_found_while_leaves_split_and_merge() {
+    const STAY: u64 = 8_000;
+    const APART: u64 = 16;
+    let map: BTree<u64, u64> = (0..STAY).map(|key| (key * APART, key)).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..effort::times(3) {
+                let between = (0..STAY * APART).filter(|key| key % APART != 0);
+                for key in between.clone() {
+                    map.insert(&key, round).unwrap();
+                }
+                for key in between {
+                    assert_eq!(map.remove(&key), Some(round));
+                }
+            }
+            done.store(true, Relaxed);
+        });
+        let mut draw = Draw::new(seed(), 0);
+        let mut values = [None; 64];
+        loop {
+            let last = done.load(Relaxed);
+            let ids: Vec<u64> = values.iter().map(|_| draw.below(STAY)).collect();
+            let keys: Vec<u64> = ids.iter().map(|id| id * APART).collect();
+            map.get_many(&keys, &mut values);
+            assert!(ids.iter().map(|id| Some(*id)).eq(values), "{keys:?}");
+            if last {
+                return;
+            }
+        }
+    });
 }

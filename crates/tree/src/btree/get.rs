@@ -205,16 +205,22 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     #[inline(always)]
     pub fn get<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
+        let found = self.get_word(key, guard);
+        found.map(|word| out(Loan::new(word, guard)))
+    }
+
+    /// The word of a key's value.
+    #[inline(always)]
+    pub(super) fn get_word(&self, key: u64, guard: &Guard) -> Option<u64> {
         // Decided once: most maps have no copies, and their lookups know nothing of them.
-        let found = match self.has_copies() {
+        match self.has_copies() {
             false => self
                 .search
                 .run(Get::<_, _, _, LeafAtOnce>::new(self, key, guard)),
             true => self
                 .search
                 .run(Get::<_, _, _, ValueAtOnce>::new(self, key, guard)),
-        };
-        found.map(|word| out(Loan::new(word, guard)))
+        }
     }
 
     /// The word of a key's value, waiting for writers.

@@ -55,7 +55,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             return body.find(lanes, key);
         }
         self.memory().charge_access(node_address(body), HEADER);
-        let first = body.window_of(share);
+        self.seek_from(lanes, body, key, body.window_of(share))
+    }
+
+    /// As [`seek`](Self::seek), in the window from `first` on.
+    #[inline(always)]
+    pub fn seek_from(
+        &self,
+        lanes: impl Lanes,
+        body: &Body<WORDS>,
+        key: u64,
+        first: usize,
+    ) -> Result<usize, usize> {
         self.charge_window(body, first);
         if let Some(index) = body.find_near(lanes, key, first) {
             return Ok(index);

@@ -1,0 +1,100 @@
+//! Compares many lookups a call with one: `cargo run --release -p timberline-bench --example
+//! get_many -- [records] [rounds] [btree|art|masstree]...`.
+//!
+//! One thread on this machine's memory, maps made by `new`, random 64-bit keys. A round is 32,000
+//! uniform lookups in each form in turn, in the thread's CPU time; the output shows the median of
+//! the rounds with the least and the most, and the median of the rounds' ratios. Times are noisy.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use rustix::time::{ClockId, clock_gettime};
+use timberline_bench::workload::{KeySpace, Rng, load_order};
+use timberline_tree::{Art, BTree, Masstree};
+
+/// Lookups of a form in a round.
+const LOOKUPS: usize = 32_000;
+/// Keys a call.
+const FORMS: [usize; 4] = [1, 16, 64, 1_000];
+const USAGE: &str = "usage: get_many [records] [rounds] [btree|art|masstree]...";
+
+/// Nanoseconds that this thread has run.
+fn now() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// The least, the median and the most.
+fn spread(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [
+        values[0],
+        values[values.len() / 2],
+        values[values.len() - 1],
+    ]
+}
+
+/// Measures a map, and prints a line for each form.
+macro_rules! measure {
+    ($map:ty, $name:expr, $records:expr, $rounds:expr) => {{
+        let space = KeySpace::new($records).expect("a valid size");
+        let map = <$map>::new();
+        for id in load_order($records, 1, 0, 1) {
+            map.insert(&space.key(id), id).expect("memory");
+        }
+        let mut random = Rng::new(1, 0);
+        let mut times = [const { Vec::new() }; FORMS.len()];
+        let mut values = [None; FORMS[FORMS.len() - 1]];
+        for _ in 0..$rounds {
+            for (keys_a_call, times) in FORMS.iter().zip(&mut times) {
+                let draw = || space.key(random.below($records));
+                let keys: Vec<u64> = std::iter::repeat_with(draw).take(LOOKUPS).collect();
+                let start = now();
+                if *keys_a_call == 1 {
+                    for key in &keys {
+                        black_box(map.get(key));
+                    }
+                } else {
+                    for keys in keys.chunks(*keys_a_call) {
+                        map.get_many(keys, &mut values[..keys.len()]);
+                        black_box(&values);
+                    }
+                }
+                times.push((now() - start) / LOOKUPS as f64);
+            }
+        }
+        for (keys_a_call, form) in FORMS.iter().zip(&times) {
+            let ratios = times[0].iter().zip(form).map(|(get, many)| get / many);
+            let [_, ratio, _] = spread(ratios.collect());
+            let [least, median, most] = spread(form.clone());
+            println!(
+                "{} {keys_a_call:4} a call: {median:5.0} ns a key ({least:.0} to {most:.0}), \
+                 get ÷ this {ratio:.2}",
+                $name
+            );
+        }
+    }};
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
+    let (Ok(records @ 1..), Ok(rounds @ 1..)) = (number(0, 10_000_000), number(1, 21)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let all = ["btree", "art", "masstree"].map(String::from);
+    let maps = args.get(2..).filter(|maps| !maps.is_empty());
+    for map in maps.unwrap_or(&all) {
+        match map.as_str() {
+            "btree" => measure!(BTree<u64, u64>, map, records, rounds),
+            "art" => measure!(Art<u64, u64>, map, records, rounds),
+            "masstree" => measure!(Masstree<u64, u64>, map, records, rounds),
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
