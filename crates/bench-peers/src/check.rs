@@ -1,4 +1,4 @@
-//! Correctness checks of a contender before it is timed: a fast wrong answer is worth nothing.
+//! Correctness checks of a subject before it is timed: a fast wrong answer is worth nothing.
 //!
 //! First random operations on one thread against the standard library's map, then two threads that
 //! insert concurrently. The checks do only what the workloads do: inserted keys are new, updated

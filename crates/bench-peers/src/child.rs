@@ -1,4 +1,4 @@
-//! A contender's own process: the runner's side of it, and what runs inside.
+//! A subject's own process: the runner's side of it, and what runs inside.
 //!
 //! Each map has its own process in each round, and only one process works at any moment. So each
 //! map has its own unfragmented heap and its own resident bytes, and it fails alone: a peer that
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::contenders::named;
 use crate::keys::{Keys, Kind, Strings, Words};
 use crate::memory::Pages;
 use crate::rows::LOAD;
-use crate::worker::{Contender, Setup, Step};
+use crate::subjects::named;
+use crate::worker::{Setup, Step, Subject};
 
 /// The argument that makes this binary a child.
 pub const CHILD: &str = "--child";
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The setup of a child; its only argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// A name of [`crate::contenders::ROWS`].
+    /// A name of [`crate::subjects::ROWS`].
     pub index: String,
     pub keys: Kind,
     /// The file of the keys, for kinds that may have one.
@@ -51,22 +51,22 @@ pub struct Order {
 
 type Answer = Result<Step, String>;
 
-/// Serves the contender that `order` (JSON) describes, until standard input ends.
+/// Serves the subject that `order` (JSON) describes, until standard input ends.
 ///
 /// # Errors
 /// The parent is gone, or its message cannot be parsed.
 pub fn serve(order: &str) -> Result<(), String> {
     let order: Order = serde_json::from_str(order).map_err(|error| error.to_string())?;
-    let mut contender = make(&order);
+    let mut subject = make(&order);
     // Not locked throughout: threads of a peer may print.
     let mut output = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let step = line.map_err(|error| error.to_string())?;
-        let answer: Answer = match (&mut contender, step.as_str()) {
+        let answer: Answer = match (&mut subject, step.as_str()) {
             (Err(why), _) => Err(why.clone()),
-            (Ok(contender), CHECK) => contender.check().map(|()| Step::default()),
-            (Ok(contender), LOAD) => contender.load(),
-            (Ok(contender), name) => contender.run(name, order.warm, order.length),
+            (Ok(subject), CHECK) => subject.check().map(|()| Step::default()),
+            (Ok(subject), LOAD) => subject.load(),
+            (Ok(subject), name) => subject.run(name, order.warm, order.length),
         };
         let text = serde_json::to_string(&answer).expect("plain figures and strings");
         writeln!(output, "{text}").map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ pub fn serve(order: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn make(order: &Order) -> Result<Box<dyn Contender>, String> {
+fn make(order: &Order) -> Result<Box<dyn Subject>, String> {
     order.pages.enforce()?;
     let name = &order.index;
     let row = named(name).ok_or_else(|| format!("unknown index `{name}`"))?;

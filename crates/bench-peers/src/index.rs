@@ -1,4 +1,4 @@
-//! The one trait that every contender implements: a few operations on a handle.
+//! The one trait that every subject implements: a few operations on a handle.
 //!
 //! Each request thread has a clone of the handle. For most maps it is an `Arc` of the map; a map
 //! with its own handles (`concurrent-map`) clones those. If a crate needs an epoch or a guard, its

@@ -8,7 +8,6 @@
 
 mod check;
 mod child;
-mod contenders;
 mod index;
 mod keys;
 mod memory;
@@ -16,6 +15,7 @@ mod peers;
 mod result;
 mod rows;
 mod runner;
+mod subjects;
 mod table;
 mod worker;
 
@@ -32,11 +32,11 @@ use timberline_bench::report::{Meta, check_writable, write_file};
 use timberline_bench::run::count;
 use timberline_tier::topology::Topology;
 
-use crate::contenders::Side;
 use crate::keys::Strings;
 use crate::memory::{Pages, available_bytes};
 use crate::result::Report;
 use crate::runner::Plan;
+use crate::subjects::Side;
 
 /// Compare the workspace's maps with other concurrent ordered maps, side by side.
 #[derive(Parser)]
@@ -52,12 +52,12 @@ struct Args {
         value_name = "ROWS"
     )]
     rows: Vec<String>,
-    /// Contenders: all, ours, peers, or names
+    /// Subjects: all, ours, peers, or names
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "all",
-        value_parser = PossibleValuesParser::new(contenders::names()),
+        value_parser = PossibleValuesParser::new(subjects::names()),
         value_name = "NAMES"
     )]
     index: Vec<String>,
@@ -75,7 +75,7 @@ struct Args {
     /// Records to load, such as 200k or 10M
     #[arg(long, default_value = "2M", value_parser = count, value_name = "N")]
     records: u64,
-    /// Rounds, in each of which all contenders load anew and take turns
+    /// Rounds, in each of which all subjects load anew and take turns
     #[arg(long, default_value_t = 5, value_parser = up_to(10_000), value_name = "N")]
     rounds: u64,
     /// Measured seconds of a workload in each round
@@ -125,7 +125,7 @@ impl Args {
         pages.sort();
         pages.dedup();
         let plan = Plan {
-            contenders: contenders::chosen(&self.index)?,
+            subjects: subjects::chosen(&self.index)?,
             rows: rows::rows(&self.rows)?,
             pages,
             threads: self.threads,
@@ -208,7 +208,7 @@ fn run(args: &Args, plan: &Plan) -> Result<(), String> {
         notes,
         ..Meta::here(env!("CARGO_PKG_VERSION"))
     };
-    let peers = plan.contenders.iter().filter(|row| row.side == Side::Peer);
+    let peers = plan.subjects.iter().filter(|row| row.side == Side::Peer);
     let versions = peers.map(|row| (row.name.to_string(), row.version.to_string()));
     meta.versions.extend(versions);
     let report = Report {

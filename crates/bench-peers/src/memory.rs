@@ -1,4 +1,4 @@
-//! The memory of a contender's process: one allocator for all, the size of its pages, and what is
+//! The memory of a subject's process: one allocator for all, the size of its pages, and what is
 //! resident.
 //!
 //! The allocator is jemalloc, for Rust and C++ alike. Where pages are 4 KiB, transparent huge pages

@@ -1,7 +1,7 @@
-//! The contenders: the operations of ours and of each peer. `README.md` of this crate lists those
+//! The subjects: the operations of ours and of each peer. `README.md` of this crate lists those
 //! left out, with reasons.
 //!
-//! To add one, add a `contender!` here and a row to `contenders.rs`.
+//! To add one, add a `subject!` here and a row to `subjects.rs`.
 
 pub mod masstree_cpp;
 
@@ -28,7 +28,7 @@ use crate::index::{BigEndian, Index, LONGEST_SCAN, Owned, Scanned, Setting};
 
 /// Implements [`Index`] for a handle: its generics, its key type, and an expression for each
 /// operation. Without `update`, an insert replaces.
-macro_rules! contender {
+macro_rules! subject {
     (
         [$($generics:tt)*] $handle:ty: Index<$key:ty>, $(const $name:ident = $value:expr;)?
         new |$setting:pat_param| $new:expr;
@@ -70,13 +70,13 @@ macro_rules! contender {
         }
     };
 }
-pub(crate) use contender;
+pub(crate) use subject;
 
 /// `empty`: does nothing. Its figures are the benchmark's own cost.
 #[derive(Clone)]
 pub struct Empty;
 
-contender! {
+subject! {
     [K: ?Sized] Empty: Index<K>, const STORES = false;
     new |_| Ok(Empty);
     insert |_map, key, value| { black_box((key, value)); true };
@@ -88,7 +88,7 @@ contender! {
 /// `btree`, `art`, `masstree-ours`: our maps as users make them, in plain memory.
 macro_rules! ours {
     ($map:ident<$key:ty>, $scan:ident) => {
-        contender! {
+        subject! {
             [] $map<$key, u64>: Index<$key>,
             new |_| Ok($map::new());
             insert |map, key, value| $map::insert(map, key, value).is_ok();
@@ -127,7 +127,7 @@ fn checked(key: &[u8]) -> &arctic::key::Slice<NonNull> {
 /// From the form of a key, and a reference to that.
 macro_rules! arctic_map {
     ($map:ty, $key:ty, $key_of:expr, $lend:expr) => {
-        contender! {
+        subject! {
             [] $map: Index<$key>,
             new |_| Ok(Arc::default());
             insert |map, key, value| {
@@ -158,7 +158,7 @@ arctic_map!(ArcticBytes, [u8], checked, checked);
 /// `congee`: ART with optimistic lock coupling, for keys of 8 bytes.
 pub type CongeeWords = Arc<Congee<usize, usize>>;
 
-contender! {
+subject! {
     [] CongeeWords: Index<u64>,
     new |_| Ok(Arc::default());
     insert |map, key, value| {
@@ -183,7 +183,7 @@ contender! {
 /// atomics.
 pub type Scc<K> = Arc<TreeIndex<K, AtomicU64>>;
 
-contender! {
+subject! {
     [K: ?Sized + Ord, O: Owned<K>] Scc<O>: Index<K>,
     new |_| Ok(Arc::new(TreeIndex::new()));
     insert |map, key, value| map.insert_sync(O::copy(key), AtomicU64::new(value)).is_ok();
@@ -199,7 +199,7 @@ contender! {
 /// `bplustree`: a B+tree with optimistic lock coupling.
 pub type BPlus<K> = Arc<BPlusTree<K, u64>>;
 
-contender! {
+subject! {
     [K: ?Sized + Ord, O: Owned<K>] BPlus<O>: Index<K>,
     new |_| Ok(Arc::new(BPlusTree::new()));
     insert |map, key, value| BPlusTree::insert(map, O::copy(key), value).is_none();
@@ -217,7 +217,7 @@ contender! {
 /// no lock.
 pub type Fern<K> = Arc<ferntree::Tree<K, u64>>;
 
-contender! {
+subject! {
     [K: ?Sized + Ord, O: Owned<K> + OptimisticRead] Fern<O>: Index<K>,
     new |_| Ok(Arc::new(ferntree::Tree::new()));
     insert |map, key, value| ferntree::Tree::insert(map, O::copy(key), value).is_none();
@@ -234,7 +234,7 @@ contender! {
 /// `concurrent-map`: a lock-free B+tree. Each thread has its own clone of the handle.
 pub type Concurrent<K> = concurrent_map::ConcurrentMap<K, u64>;
 
-contender! {
+subject! {
     [K: ?Sized + Ord + PartialEq, O: Owned<K> + Minimum] Concurrent<O>: Index<K>,
     new |_| Ok(Concurrent::default());
     insert |map, key, value| Concurrent::insert(map, O::copy(key), value).is_none();
@@ -253,7 +253,7 @@ pub type MassBytes = Arc<MassTree<u64>>;
 /// The same, of words.
 pub type MassWords = BigEndian<MassBytes>;
 
-contender! {
+subject! {
     [] MassBytes: Index<[u8]>, const SCANS = false;
     new |_| Ok(Arc::new(MassTree::new()));
     insert |map, key, value| MassTree::insert(map, key, value).is_none();
@@ -279,7 +279,7 @@ fn text(key: &[u8]) -> &str {
 /// From the map's keys, and how they are borrowed.
 macro_rules! indexset {
     ($owned:ty, $key:ty, $borrowed:ty, $borrow:expr) => {
-        contender! {
+        subject! {
             [] Set<$owned>: Index<$key>,
             new |_| Ok(Arc::new(IndexSet::new()));
             insert |map, key, value| {
@@ -300,7 +300,7 @@ indexset!(String, [u8], str, text);
 /// `crossbeam-skiplist`: a lock-free skip list. Its values are read in place, so they are atomics.
 pub type Skip<K> = Arc<SkipMap<K, AtomicU64>>;
 
-contender! {
+subject! {
     [K: ?Sized + Ord, O: Owned<K>] Skip<O>: Index<K>,
     new |_| Ok(Arc::new(SkipMap::new()));
     insert |map, key, value| {
@@ -327,7 +327,7 @@ pub type BfWords = BigEndian<BfBytes>;
 /// A key of one byte and a value.
 const SHORTEST_RECORD: usize = 9;
 
-contender! {
+subject! {
     [] BfBytes: Index<[u8]>,
     new |&Setting { longest_key }| {
         let mut config = bf_tree::Config::default();
@@ -363,7 +363,7 @@ contender! {
 /// `locked-btreemap`: the standard library's B-tree under `parking_lot`'s reader-writer lock.
 pub type Locked<K> = Arc<RwLock<BTreeMap<K, u64>>>;
 
-contender! {
+subject! {
     [K: ?Sized + Ord, O: Owned<K>] Locked<O>: Index<K>,
     new |_| Ok(Arc::default());
     insert |map, key, value| map.write().insert(O::copy(key), value).is_none();

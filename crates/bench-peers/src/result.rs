@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use timberline_bench::report::{Meta, Outcome, median};
 
-use crate::contenders::{Side, named};
+use crate::subjects::{Side, named};
 
 /// The contents of the `--json` file.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Where, when and how the run was made.
     pub meta: Meta,
-    /// One entry for each contender in each row.
+    /// One entry for each subject in each row.
     pub results: Vec<Figures>,
 }
 
-/// One contender in one row.
+/// One subject in one row.
 ///
 /// `placement` is `all-fast` for ours and `none` for peers. `fast_bytes` is what of the loaded map
 /// is resident in the process: the median of the rounds.

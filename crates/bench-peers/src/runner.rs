@@ -1,4 +1,4 @@
-//! Runs the contenders in rounds: in each, all of them start anew, load, and take turns at each
+//! Runs the subjects in rounds: in each, all of them start anew, load, and take turns at each
 //! workload, A B C A B C, one process at a time.
 
 use std::io::{IsTerminal, Write};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use timberline_bench::report::{Outcome, median};
 
 use crate::child::{CHECK, Child, Order};
-use crate::contenders::{Row, Side};
 use crate::keys::Kind;
 use crate::memory::Pages;
 use crate::result::{Figures, fill_ratios};
 use crate::rows::{LOAD, Rows, workload};
+use crate::subjects::{Row, Side};
 use crate::worker::Step;
 
 /// The unmeasured part of a turn, which fills the caches, as a fraction of the measured part.
@@ -22,14 +22,14 @@ const WARM: f64 = 0.2;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The slowest loading that the runner waits for, records a second.
 const SLOWEST_LOAD: u64 = 20_000;
-/// Estimated bytes of memory for each record of each contender.
+/// Estimated bytes of memory for each record of each subject.
 const BYTES_PER_RECORD: u64 = 110;
 /// Minimum time between two lines of a log.
 const EVERY: Duration = Duration::from_secs(10);
 
 pub struct Plan {
-    /// The contenders, in the order of a round.
-    pub contenders: Vec<&'static Row>,
+    /// The subjects, in the order of a round.
+    pub subjects: Vec<&'static Row>,
     /// Kinds of keys with their workloads.
     pub rows: Rows,
     /// Sizes of pages, measured one after the other.
@@ -48,10 +48,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The contenders that support keys of this kind.
+    /// The subjects that support keys of this kind.
     fn takers(&self, keys: Kind) -> Vec<&'static Row> {
         let takes = |row: &&&Row| row.scans(keys).is_some();
-        self.contenders.iter().filter(takes).copied().collect()
+        self.subjects.iter().filter(takes).copied().collect()
     }
 
     pub fn file(&self, keys: Kind) -> Option<&PathBuf> {
@@ -84,7 +84,7 @@ impl Plan {
 
 pub struct Came {
     pub results: Vec<Figures>,
-    /// The contenders left out, each with its reason.
+    /// The subjects left out, each with its reason.
     pub excluded: Vec<String>,
     /// Whether one of ours answered wrongly, which ended the run.
     pub ours_failed: bool,
@@ -123,8 +123,8 @@ struct Runner<'a> {
     came: Came,
 }
 
-/// A contender that is still in the run.
-struct Entry {
+/// A subject that is still in the run.
+struct Running {
     row: &'static Row,
     /// The steps of each round, in the order of the steps.
     rounds: Vec<Vec<Step>>,
@@ -142,7 +142,7 @@ impl Runner<'_> {
         steps.extend(others.filter(|name| *name != LOAD));
         let takers = self.plan.takers(keys).into_iter();
         let mut entries: Vec<_> = takers
-            .map(|row| Entry {
+            .map(|row| Running {
                 row,
                 rounds: vec![Vec::new(); steps.len()],
                 child: None,
@@ -203,13 +203,13 @@ impl Runner<'_> {
         }
     }
 
-    /// A turn for each contender. One that fails is left out from then on; one of ours ends the
+    /// A turn for each subject. One that fails is left out from then on; one of ours ends the
     /// run.
     fn each(
         &mut self,
-        entries: &mut Vec<Entry>,
+        entries: &mut Vec<Running>,
         at: &str,
-        mut turn: impl FnMut(&mut Self, &mut Entry) -> Result<(), String>,
+        mut turn: impl FnMut(&mut Self, &mut Running) -> Result<(), String>,
     ) {
         entries.retain_mut(|entry| {
             if self.is_over() {
@@ -230,7 +230,7 @@ impl Runner<'_> {
         });
     }
 
-    fn ask(&self, entry: &mut Entry, step: &str) -> Result<Step, String> {
+    fn ask(&self, entry: &mut Running, step: &str) -> Result<Step, String> {
         let patience = PATIENCE + self.plan.slice;
         let patience = patience + Duration::from_secs(self.plan.records / SLOWEST_LOAD);
         let child = entry.child.as_mut().expect("started in this round");
@@ -294,13 +294,13 @@ impl Runner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contenders::chosen;
     use crate::rows::rows;
+    use crate::subjects::chosen;
 
     #[test]
     fn maps_that_do_not_fit_are_refused_with_what_would() {
         let plan = Plan {
-            contenders: chosen(&["all".into()]).unwrap(),
+            subjects: chosen(&["all".into()]).unwrap(),
             rows: rows(&["random".into()]).unwrap(),
             pages: vec![Pages::Small],
             threads: 1,

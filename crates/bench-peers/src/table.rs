@@ -2,10 +2,10 @@
 
 use timberline_bench::report::grid::{Grid, Head};
 
-use crate::contenders::Side;
 use crate::result::Figures;
+use crate::subjects::Side;
 
-/// A table for each kind of keys and size of pages: contenders by workloads.
+/// A table for each kind of keys and size of pages: subjects by workloads.
 pub fn render(results: &[Figures]) -> String {
     if results.is_empty() {
         return "nothing was measured\n".into();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_row_for_each_contender_and_the_ratio_of_the_best() {
+    fn a_table_has_a_row_for_each_subject_and_the_ratio_of_the_best() {
         let mut results = vec![
             figures("empty", "zipf", &[900e6]),
             figures("btree", "zipf", &[3e6, 4e6]),

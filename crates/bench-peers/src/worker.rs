@@ -53,8 +53,8 @@ pub struct Setup<T> {
     pub seed: u64,
 }
 
-/// A contender, whatever the type of its map.
-pub trait Contender {
+/// A subject, whatever the type of its map.
+pub trait Subject {
     /// Checks a fresh map of this type.
     ///
     /// # Errors
@@ -74,8 +74,8 @@ pub trait Contender {
     fn run(&mut self, name: &str, warm: Duration, length: Duration) -> Result<Step, String>;
 }
 
-/// A contender with a map of type `I`.
-pub struct Held<I, T> {
+/// A subject with a map of type `I`.
+pub struct PeerMap<I, T> {
     index: I,
     setup: Setup<T>,
     /// Ids in use: those loaded, then those inserted.
@@ -87,17 +87,17 @@ const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
 
-impl<I: Index<T::Key>, T: Keys> Held<I, T> {
+impl<I: Index<T::Key>, T: Keys> PeerMap<I, T> {
     /// An empty map.
     ///
     /// # Errors
     /// One line that says why there is none.
-    pub fn make(setup: Setup<T>) -> Result<Box<dyn Contender>, String> {
+    pub fn make(setup: Setup<T>) -> Result<Box<dyn Subject>, String> {
         let before = Resident::now();
         let setting = Setting {
             longest_key: setup.keys.longest(),
         };
-        Ok(Box::new(Held {
+        Ok(Box::new(PeerMap {
             index: I::new(&setting)?,
             ids: setup.records,
             setup,
@@ -159,7 +159,7 @@ impl<I: Index<T::Key>, T: Keys> Held<I, T> {
     }
 }
 
-impl<I: Index<T::Key>, T: Keys> Contender for Held<I, T> {
+impl<I: Index<T::Key>, T: Keys> Subject for PeerMap<I, T> {
     fn check(&self) -> Result<(), String> {
         check::<I, T>(&self.setup.keys, self.setup.seed)
     }
@@ -337,23 +337,25 @@ mod tests {
     }
 
     /// Every read finds its record, and every insert is new, also after workloads that inserted.
-    fn run_all(mut contender: Box<dyn Contender>) {
-        assert!(contender.load().unwrap().ops_per_s > 0.0);
+    fn run_all(mut subject: Box<dyn Subject>) {
+        assert!(subject.load().unwrap().ops_per_s > 0.0);
         for name in [
             "updates", "zipf", "latest", "uniform", "scans", "latest", "ycsb-f",
         ] {
-            let step = contender.run(name, TIME, TIME).unwrap();
+            let step = subject.run(name, TIME, TIME).unwrap();
             assert!(step.ops_per_s > 0.0 && step.percentiles_ns[0] > 0, "{name}");
         }
-        assert!(contender.run("gets", TIME, TIME).is_err());
+        assert!(subject.run("gets", TIME, TIME).is_err());
     }
 
     #[test]
     fn requests_find_what_was_loaded_and_inserted_before() {
         for threads in [1, 2] {
-            run_all(Held::<Locked<u64>, _>::make(setup(Words { dense: false }, threads)).unwrap());
             run_all(
-                Held::<Locked<Vec<u8>>, _>::make(setup(
+                PeerMap::<Locked<u64>, _>::make(setup(Words { dense: false }, threads)).unwrap(),
+            );
+            run_all(
+                PeerMap::<Locked<Vec<u8>>, _>::make(setup(
                     Strings::of(Kind::Urls, None).unwrap(),
                     threads,
                 ))
@@ -391,10 +393,10 @@ mod tests {
     #[test]
     fn wrong_values_are_found_out() {
         for name in ["uniform", "scans"] {
-            let mut contender = Held::<Mixed, _>::make(setup(Words { dense: true }, 1)).unwrap();
-            contender.load().unwrap();
-            contender.run("updates", TIME, TIME).unwrap_err();
-            let said = contender.run(name, TIME, TIME).unwrap_err();
+            let mut subject = PeerMap::<Mixed, _>::make(setup(Words { dense: true }, 1)).unwrap();
+            subject.load().unwrap();
+            subject.run("updates", TIME, TIME).unwrap_err();
+            let said = subject.run(name, TIME, TIME).unwrap_err();
             assert!(said.starts_with("answered wrongly"), "{said}");
         }
     }

@@ -1,4 +1,4 @@
-//! The command end to end, on small inputs: contenders in their own processes, and the figures in a
+//! The command end to end, on small inputs: subjects in their own processes, and the figures in a
 //! file.
 
 use std::process::{Command, Output};

@@ -25,19 +25,19 @@ const MIXES: [(&str, u8); 2] = [("read-heavy", 95), ("write-heavy", 5)];
 const REQUESTS: u64 = 200_000;
 
 /// One map, with its rounds so far in requests a second, by mix.
-struct Entry {
+struct Subject {
     node_bytes: usize,
     placement: &'static str,
     rounds: [Vec<f64>; MIXES.len()],
     turn: Box<dyn FnMut(usize) -> f64>,
 }
 
-fn entry<const WORDS: usize>(
+fn subject<const WORDS: usize>(
     placement: &'static str,
     space: &KeySpace,
     memory: &dyn Fn(Arenas) -> Emulated,
     threads: u64,
-) -> Entry {
+) -> Subject {
     let bytes = space.records() as usize * 128 + (64 << 20);
     let policy: Arc<dyn Placement> = match placement {
         "all-fast" => Arc::new(AllFast),
@@ -69,7 +69,7 @@ fn entry<const WORDS: usize>(
             .collect()
     };
     let mut sources = MIXES.map(|(_, reads)| streams(reads));
-    Entry {
+    Subject {
         node_bytes: BTree::<u64, u64, Emulated, WORDS>::NODE_BYTES,
         placement,
         rounds: Default::default(),
@@ -128,27 +128,27 @@ fn main() {
     let space = KeySpace::new(records).expect("a count from 1 on");
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let memory = |arenas| Emulated::new(arenas, profile.clone(), base);
-    let mut entries = Vec::new();
+    let mut subjects = Vec::new();
     for placement in PLACEMENTS {
-        entries.extend(
+        subjects.extend(
             [
-                entry::<{ btree::NODE_256 }>,
-                entry::<{ btree::NODE_512 }>,
-                entry::<{ btree::NODE_1K }>,
-                entry::<{ btree::NODE_2K }>,
-                entry::<{ btree::NODE_4K }>,
+                subject::<{ btree::NODE_256 }>,
+                subject::<{ btree::NODE_512 }>,
+                subject::<{ btree::NODE_1K }>,
+                subject::<{ btree::NODE_2K }>,
+                subject::<{ btree::NODE_4K }>,
             ]
-            .map(|entry| entry(placement, &space, &memory, threads)),
+            .map(|subject| subject(placement, &space, &memory, threads)),
         );
     }
     for mix in 0..MIXES.len() {
-        for entry in &mut entries {
-            (entry.turn)(mix);
+        for subject in &mut subjects {
+            (subject.turn)(mix);
         }
         for _ in 0..rounds {
-            for entry in &mut entries {
-                let ops = (entry.turn)(mix);
-                entry.rounds[mix].push(ops);
+            for subject in &mut subjects {
+                let ops = (subject.turn)(mix);
+                subject.rounds[mix].push(ops);
             }
         }
     }
@@ -159,18 +159,24 @@ fn main() {
     );
     for (mix, (name, _)) in MIXES.iter().enumerate() {
         println!("{name}: M requests/s, median (least-most), and the ratio to all-fast");
-        for fast in entries.iter().filter(|entry| entry.placement == "all-fast") {
+        for fast in subjects
+            .iter()
+            .filter(|subject| subject.placement == "all-fast")
+        {
             print!("{:>6} B", fast.node_bytes);
-            for entry in entries.iter().filter(|it| it.node_bytes == fast.node_bytes) {
-                let [median, least, most] = spread(&entry.rounds[mix]).map(|ops| ops / 1e6);
-                let ratios: Vec<f64> = entry.rounds[mix]
+            for subject in subjects
+                .iter()
+                .filter(|it| it.node_bytes == fast.node_bytes)
+            {
+                let [median, least, most] = spread(&subject.rounds[mix]).map(|ops| ops / 1e6);
+                let ratios: Vec<f64> = subject.rounds[mix]
                     .iter()
                     .zip(&fast.rounds[mix])
                     .map(|(own, fast)| own / fast)
                     .collect();
                 print!(
                     "   {} {median:.2} ({least:.2}-{most:.2}) {:.2}",
-                    entry.placement,
+                    subject.placement,
                     spread(&ratios)[0]
                 );
             }

@@ -12,7 +12,8 @@ use std::time::Duration;
 use timberline_bench::report::Outcome;
 use timberline_bench::report::progress::{Progress, Silent};
 use timberline_bench::run::{
-    Budget, Form, INDEXES, Keys, Load, Measured, PageCosts, Plan, Requests, emulated, native,
+    Budget, INDEXES, Keys, Load, Measured, PageCosts, Plan, RecordFormat, Requests, emulated,
+    native,
 };
 use timberline_bench::trace::{Trace, TraceFormat};
 use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
@@ -38,7 +39,7 @@ fn on_cxl(
 fn stream(name: &str, records: u64) -> Load {
     let workload = Workload::parse(name).unwrap();
     let space = KeySpace::new(records).unwrap();
-    Load::stream(workload, space, Form::default())
+    Load::stream(workload, space, RecordFormat::default())
 }
 
 /// The placements for emulated memory.
@@ -245,7 +246,7 @@ fn the_oracle_meets_fast_memory_most() {
         .with_distribution(distribution);
     let requests = Requests::Stream { workload, space };
     let hot = Load {
-        form: Form::default(),
+        format: RecordFormat::default(),
         requests,
     };
     let mut plan = plan(vec![hot, stream("ycsb-c", 2 * records)]);
@@ -267,7 +268,7 @@ fn the_oracle_meets_fast_memory_most() {
 #[test]
 fn records_of_any_form_are_run() {
     let formed = |workload, keys: usize, value_bytes| Load {
-        form: Form::new(Keys::of_bytes(keys).unwrap(), value_bytes).unwrap(),
+        format: RecordFormat::new(Keys::of_bytes(keys).unwrap(), value_bytes).unwrap(),
         ..stream(workload, 2_000)
     };
     for (key_bytes, value_bytes) in [(8, 9), (8, 2048), (16, 8), (128, 100)] {
@@ -423,7 +424,7 @@ fn a_trace_is_replayed_over_its_own_keys() {
         speed: None,
     };
     let mut plan = plan(vec![Load {
-        form: Form::default(),
+        format: RecordFormat::default(),
         requests,
     }]);
     plan.threads = 3;

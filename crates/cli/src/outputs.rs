@@ -27,13 +27,13 @@ pub struct Outputs {
 }
 
 /// How a report is written.
-type Form = fn(&Report) -> String;
-/// An option, its file, and the form in it.
-type Output<'a> = (&'static str, &'a Path, Form);
+type Renderer = fn(&Report) -> String;
+/// An option, its file, and its renderer.
+type Output<'a> = (&'static str, &'a Path, Renderer);
 
 impl Outputs {
     fn all(&self) -> Vec<Output<'_>> {
-        let all: [(_, _, Form); 4] = [
+        let all: [(_, _, Renderer); 4] = [
             ("--json", self.json.as_deref(), Report::to_json),
             ("--csv", self.csv.as_deref(), csv::render),
             ("--markdown", self.markdown.as_deref(), markdown::render),
@@ -41,7 +41,7 @@ impl Outputs {
         ];
         let given = all.into_iter();
         given
-            .filter_map(|(option, path, form)| Some((option, path?, form)))
+            .filter_map(|(option, path, render)| Some((option, path?, render)))
             .collect()
     }
 
@@ -70,15 +70,15 @@ impl Outputs {
             .all()
             .into_iter()
             .partition(|(_, path, _)| is_stdout(path));
-        let write = |(_, path, form): &Output<'_>| write_file(path, &form(report));
+        let write = |(_, path, render): &Output<'_>| write_file(path, &render(report));
         let written: Vec<_> = to_files.iter().map(write).collect();
         let table = table::render(report);
         match to_stdout.first() {
-            Some((.., form)) => {
+            Some((.., render)) => {
                 if !quiet {
                     tell(table.trim_end());
                 }
-                say(form(report).trim_end())?;
+                say(render(report).trim_end())?;
             }
             None => {
                 say(table.trim_end())?;

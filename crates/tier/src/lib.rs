@@ -23,5 +23,5 @@ pub use arenas::{
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native};
-pub use side::{Entry, SideTable, Table};
+pub use side::{SlotTable, Table, TableEntry};
 pub use striped::Striped;

@@ -12,5 +12,5 @@ mod table;
 
 pub(crate) use cover::Cover;
 pub(crate) use slots::COARSEST;
-pub use slots::SideTable;
-pub use table::{Entry, Table};
+pub use slots::SlotTable;
+pub use table::{Table, TableEntry};

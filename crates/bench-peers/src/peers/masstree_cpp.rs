@@ -13,7 +13,7 @@ mod adapter {
     use std::sync::Arc;
 
     use crate::index::{Index, LONGEST_SCAN, Scanned, Setting};
-    use crate::peers::contender;
+    use crate::peers::subject;
 
     unsafe extern "C" {
         fn masstree_new() -> *mut c_void;
@@ -41,7 +41,7 @@ mod adapter {
     #[derive(Clone)]
     pub struct Bytes(Arc<Table>);
 
-    contender! {
+    subject! {
         [] Bytes: Index<[u8]>,
         // SAFETY: it takes nothing, and ends the process if memory is short.
         new |_| Ok(Bytes(Arc::new(Table(unsafe { masstree_new() }))));
@@ -75,13 +75,13 @@ mod adapter {
     use std::convert::Infallible;
 
     use crate::index::{Index, Scanned, Setting};
-    use crate::peers::contender;
+    use crate::peers::subject;
 
     /// Byte strings; not built.
     #[derive(Clone)]
     pub struct Bytes(Infallible);
 
-    contender! {
+    subject! {
         [] Bytes: Index<[u8]>,
         new |_| Err("not built: give --features masstree-cpp and MASSTREE_SOURCES=DIR".into());
         insert |map, _, _| match map.0 {};

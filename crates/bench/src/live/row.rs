@@ -15,11 +15,11 @@ use crate::report::{LevelFill, Sample, percentiles};
 const SAMPLES: usize = 300;
 
 /// Tree walks take at most one part in this many of the time.
-const WALKS: u32 = 20;
+const WALK_SHARE: u32 = 20;
 /// While requests run, only walks shorter than this are made, and…
-const SHORT: Duration = Duration::from_millis(1);
+const MAX_WALK: Duration = Duration::from_millis(1);
 /// …no more often than this.
-const SELDOM: Duration = Duration::from_secs(1);
+const MIN_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A map in the live state; see the [module](self).
 #[derive(Serialize)]
@@ -106,8 +106,8 @@ impl Row {
         };
         let rested = when.elapsed();
         match is_running {
-            true => took < SHORT && rested >= SELDOM,
-            false => rested >= took * WALKS,
+            true => took < MAX_WALK && rested >= MIN_WALK_INTERVAL,
+            false => rested >= took * WALK_SHARE,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use timberline_placement::{HeatIn, Placed, Placement};
 use timberline_tree::Stats;
 
-use super::form::Form;
+use super::record_format::RecordFormat;
 use crate::substrate::Substrate;
 
 /// An ordered map for requests. Keys and values are those of the requests; a map of byte strings
@@ -39,17 +39,17 @@ pub trait PlacedIndex: Index + Sized {
     /// Its name in the report.
     const NAME: &'static str;
 
-    /// The unit in which the placement `timberline` tracks heat for records of this form.
-    fn heat(form: &Form) -> HeatIn;
+    /// The unit in which the placement `timberline` tracks heat for records of this format.
+    fn heat(format: &RecordFormat) -> HeatIn;
 
-    /// An empty map for records of this form.
+    /// An empty map for records of this format.
     ///
     /// # Errors
     /// One line: memory cannot be allocated, or the map does not support such keys.
     fn new(
         memory: Self::Memory,
         placement: Arc<dyn Placement>,
-        form: &Form,
+        format: &RecordFormat,
     ) -> Result<Self, String>;
 
     /// The map's memory.

@@ -15,10 +15,10 @@ use timberline_tier::emulator::{
 use timberline_tier::{Memory, TierId};
 use timberline_tree::BTree;
 
-use super::form::Form;
 use super::index::{Index, PlacedIndex};
-use super::indexes::Held;
+use super::indexes::MeasuredMap;
 use super::plan::{Budget, Plan, placements};
+use super::record_format::RecordFormat;
 use super::subject::{Sizes, Subject};
 use super::table::{self, Grain, TABLE};
 use super::{Load, PageCosts};
@@ -35,7 +35,7 @@ const WORKS_FOR: Duration = Duration::from_millis(1_500);
 /// Size of the modelled cache: several times the map.
 const CACHE: usize = 8 << 20;
 
-type Map = Held<BTree<u64, u64, Emulated>>;
+type Map = MeasuredMap<BTree<u64, u64, Emulated>>;
 
 /// A map with a paused placement; see the [module](self).
 pub struct Instrument {
@@ -149,7 +149,7 @@ fn loaded(
     };
     let memory = |arenas| Emulated::new(arenas, Profile::free(), base);
     let row = table::row(name).ok_or_else(|| format!("unknown placement `{name}`"))?;
-    let subject = Subject::<Map>::new(row, sizes, plan, memory, &Form::default(), None)?;
+    let subject = Subject::<Map>::new(row, sizes, plan, memory, &RecordFormat::default(), None)?;
     subject.map.memory().charge(false);
     // Loaded in order, so that nodes are the same under every placement. In random order a full
     // leaf would share records with the neighbour in its own tier.
@@ -165,7 +165,11 @@ fn loaded(
 fn plan(space: &KeySpace) -> Result<Plan, String> {
     let workload = Workload::parse("ycsb-c").map_err(|error| error.to_string())?;
     Ok(Plan {
-        loads: vec![Load::stream(workload, space.clone(), Form::default())],
+        loads: vec![Load::stream(
+            workload,
+            space.clone(),
+            RecordFormat::default(),
+        )],
         indexes: vec!["btree"],
         placements: Vec::new(),
         threads: 1,

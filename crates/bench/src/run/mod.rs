@@ -4,16 +4,16 @@
 //! …, so that a disturbance of the machine affects all of them. During a turn the workers of all
 //! other maps are paused. Round `i` of one placement is comparable with round `i` of another.
 
-mod census;
 mod cores;
-mod form;
 mod index;
 mod indexes;
 pub mod instrument;
+mod leaf_counts;
 mod measurement;
 mod memory_hog;
 mod paged;
 mod plan;
+mod record_format;
 mod recovery;
 mod request_threads;
 mod runner;
@@ -26,11 +26,11 @@ mod threads;
 pub use timberline_research::pages::PageCosts;
 pub use timberline_research::table;
 
-pub use form::{Form, Keys};
 pub use index::{Index, PlacedIndex};
 pub use plan::{
     Budget, INDEXES, Load, Plan, count, cpu_cache, indexes, placements, profile, watermarks,
 };
+pub use record_format::{Keys, RecordFormat};
 pub use runner::{Measured, emulated, native};
 #[cfg(test)]
 pub(crate) use setting::tests;

@@ -8,7 +8,7 @@ use timberline_research::pages::PageCosts;
 use timberline_research::table::{self, Grain, Setting, TABLE};
 use timberline_tier::emulator::{CacheSize, Profile};
 
-use super::form::{Form, Keys};
+use super::record_format::{Keys, RecordFormat};
 use super::source::Requests;
 use crate::BadInput;
 use crate::names::{suggestion, unknown};
@@ -96,23 +96,23 @@ impl fmt::Display for Budget {
 #[derive(Clone)]
 pub struct Load {
     pub requests: Requests,
-    pub form: Form,
+    pub format: RecordFormat,
 }
 
 impl Load {
     /// A workload's requests, over a key space.
-    pub fn stream(workload: Workload, space: KeySpace, form: Form) -> Load {
+    pub fn stream(workload: Workload, space: KeySpace, format: RecordFormat) -> Load {
         Load {
             requests: Requests::Stream { workload, space },
-            form,
+            format,
         }
     }
 
     /// TPC-C's accesses, which have their own keys.
-    pub fn tpcc(tpcc: Tpcc, form: Form) -> Load {
+    pub fn tpcc(tpcc: Tpcc, format: RecordFormat) -> Load {
         Load {
             requests: Requests::Tpcc(tpcc),
-            form,
+            format,
         }
     }
 }
@@ -320,10 +320,10 @@ impl Plan {
 
     /// Upper bound of the average bytes of a record, in the largest map.
     fn record_bytes(&self, load: &Load) -> u64 {
-        match (&load.form.keys, self.indexes.as_slice()) {
+        match (&load.format.keys, self.indexes.as_slice()) {
             // A tree of random 16-byte records is at least three quarters full.
-            (Keys::Words, ["btree"]) => 24 + load.form.block_bytes() as u64,
-            _ => 40 + load.form.bytes() as u64,
+            (Keys::Words, ["btree"]) => 24 + load.format.block_bytes() as u64,
+            _ => 40 + load.format.bytes() as u64,
         }
     }
 
@@ -339,11 +339,11 @@ impl Plan {
         let largest = self.loads.iter().map(map).max().unwrap_or(0);
         let needed = largest * self.placements.len() as u64;
         if self.indexes.contains(&"btree")
-            && let Some(load) = self.loads.iter().find(|load| !load.form.has_word_keys())
+            && let Some(load) = self.loads.iter().find(|load| !load.format.has_word_keys())
         {
             return Err(BadInput(format!(
                 "btree takes keys of eight bytes: for {} give --index art or masstree",
-                load.form.keys.name()
+                load.format.keys.name()
             )));
         }
         let mut kernel = self

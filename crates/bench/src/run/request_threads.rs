@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
 
 use super::index::Index;
-use super::schedule::{Clock, Due, Schedule, Since};
+use super::schedule::{Due, Schedule, Since, SliceClock};
 use super::source::Source;
 use super::threads::side_by_side;
 use crate::report::latencies;
@@ -53,7 +53,7 @@ struct Wall<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Clock for Wall<'_> {
+impl SliceClock for Wall<'_> {
     fn now(&self) -> Duration {
         self.start.elapsed()
     }

@@ -11,7 +11,7 @@ use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
 use super::cores::Cores;
 use super::index::PlacedIndex;
-use super::indexes::Held;
+use super::indexes::MeasuredMap;
 use super::measurement::Measurement;
 use super::plan::{Load, Plan};
 use super::request_threads::rehearse;
@@ -118,16 +118,16 @@ fn run<M: Substrate>(
             if interrupted.load(Relaxed) {
                 break;
             }
-            if index == "btree" && !load.form.has_word_keys() {
+            if index == "btree" && !load.format.has_word_keys() {
                 return Err("btree takes keys of eight bytes".into());
             }
-            let run_one = match (index, load.form.has_word_values()) {
-                ("btree", true) => run_one::<Held<BTree<u64, u64, M>>>,
-                ("btree", false) => run_one::<Held<BTree<u64, Vec<u8>, M>>>,
-                ("art", true) => run_one::<Held<Art<[u8], u64, M>>>,
-                ("art", false) => run_one::<Held<Art<[u8], Vec<u8>, M>>>,
-                ("masstree", true) => run_one::<Held<Masstree<[u8], u64, M>>>,
-                ("masstree", false) => run_one::<Held<Masstree<[u8], Vec<u8>, M>>>,
+            let run_one = match (index, load.format.has_word_values()) {
+                ("btree", true) => run_one::<MeasuredMap<BTree<u64, u64, M>>>,
+                ("btree", false) => run_one::<MeasuredMap<BTree<u64, Vec<u8>, M>>>,
+                ("art", true) => run_one::<MeasuredMap<Art<[u8], u64, M>>>,
+                ("art", false) => run_one::<MeasuredMap<Art<[u8], Vec<u8>, M>>>,
+                ("masstree", true) => run_one::<MeasuredMap<Masstree<[u8], u64, M>>>,
+                ("masstree", false) => run_one::<MeasuredMap<Masstree<[u8], Vec<u8>, M>>>,
                 (other, _) => unreachable!("index names are checked: {other}"),
             };
             let one = run_one(plan, load, &machine, progress, interrupted)?;
@@ -225,7 +225,7 @@ fn load_all<'a, I: PlacedIndex>(
 ) -> Result<Loaded<'a, I>, String> {
     let records = load.requests.records() as usize;
     // Reserves addresses, not memory.
-    let guess = records * (96 + 2 * load.form.bytes()) + (64 << 20);
+    let guess = records * (96 + 2 * load.format.bytes()) + (64 << 20);
     let chunk = plan.chunk_bytes(load);
     let sizes = Sizes {
         tree: guess,
@@ -257,8 +257,12 @@ fn load_all<'a, I: PlacedIndex>(
         levels: levels_within(&reference.subject.map.stats(), fast),
     };
     progress.phase(&format!("{}: bounds", load.requests.name()), None);
-    let census = reference.subject.census.as_ref().expect("it is all fast");
-    let bounds = census.bounds(&reference.subject.map, plan.seed, load, fast, interrupted)?;
+    let counts = reference
+        .subject
+        .leaf_counts
+        .as_ref()
+        .expect("it is all fast");
+    let bounds = counts.bounds(&reference.subject.map, plan.seed, load, fast, interrupted)?;
     let mut measurements = vec![reference];
     for &placement in plan.placements.iter().filter(|&&name| name != ROOF) {
         if interrupted.load(Relaxed) {
@@ -319,7 +323,14 @@ fn load_map<'a, I: PlacedIndex>(
         Some(records),
     );
     let row = table::row(placement).expect("names are checked");
-    let subject = Subject::<I>::new(row, sizes, plan, machine.memory, &load.form, machine.cores)?;
+    let subject = Subject::<I>::new(
+        row,
+        sizes,
+        plan,
+        machine.memory,
+        &load.format,
+        machine.cores,
+    )?;
     subject.map.memory().charge(false);
     subject.resume(false);
     let start = Instant::now();

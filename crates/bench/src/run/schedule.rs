@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::source::Source;
 use crate::workload::Request;
 
-pub trait Clock {
+pub trait SliceClock {
     /// The time since the slice began.
     fn now(&self) -> Duration;
 
@@ -47,7 +47,7 @@ pub struct Schedule<'a, T, C> {
     ended: Option<Duration>,
 }
 
-impl<'a, T: Timetable, C: Clock> Schedule<'a, T, C> {
+impl<'a, T: Timetable, C: SliceClock> Schedule<'a, T, C> {
     /// All requests due before the clock reports the end of the slice.
     pub fn new(timetable: T, clock: &'a C) -> Self {
         Schedule {
@@ -63,7 +63,7 @@ impl<'a, T: Timetable, C: Clock> Schedule<'a, T, C> {
     }
 }
 
-impl<T: Timetable, C: Clock> Iterator for Schedule<'_, T, C> {
+impl<T: Timetable, C: SliceClock> Iterator for Schedule<'_, T, C> {
     type Item = Due;
 
     /// Waits for the next step.
@@ -122,7 +122,7 @@ mod tests {
         end: Duration,
     }
 
-    impl Clock for Fake {
+    impl SliceClock for Fake {
         fn now(&self) -> Duration {
             self.now.get()
         }

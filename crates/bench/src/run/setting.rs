@@ -10,8 +10,8 @@ use timberline_research::pages::PageCosts;
 use timberline_research::table::{self, Kind};
 use timberline_tier::emulator::CacheSize;
 
-use super::form::{Form, Keys};
 use super::plan::{Budget, Load, Plan, indexes, placements};
+use super::record_format::{Keys, RecordFormat};
 use super::source::Requests;
 use crate::BadInput;
 use crate::trace::Trace;
@@ -186,12 +186,12 @@ impl Setting {
 
     /// The loads of the plan, one after the other.
     fn loads(&self, threads: usize, slice: Duration) -> Result<Vec<Load>, BadInput> {
-        let form = |keys| Form::new(keys, self.value_bytes);
+        let format = |keys| RecordFormat::new(keys, self.value_bytes);
         let numbers = || Keys::of_bytes(self.key_bytes);
         let (names, distribution, keys) = match &self.requests {
             RequestSetting::Trace { .. } => {
                 return Ok(vec![Load {
-                    form: form(numbers()?)?,
+                    format: format(numbers()?)?,
                     requests: self.open_trace(threads, slice)?,
                 }]);
             }
@@ -201,11 +201,11 @@ impl Setting {
                 keys,
             } => (names, distribution, keys),
         };
-        let (form, space) = match keys {
-            None => (form(numbers()?)?, KeySpace::new(self.records)),
+        let (format, space) = match keys {
+            None => (format(numbers()?)?, KeySpace::new(self.records)),
             Some(path) => {
                 let lines = Keys::Lines(Arc::new(Lines::read(path).map_err(BadInput)?));
-                (form(lines)?, KeySpace::dense(self.records))
+                (format(lines)?, KeySpace::dense(self.records))
             }
         };
         let space = space?;
@@ -219,7 +219,7 @@ impl Setting {
                     ("--keys", keys.is_some()),
                 ];
                 return match given.into_iter().find(|(_, given)| *given) {
-                    None => Ok(Load::tpcc(tpcc, form.clone())),
+                    None => Ok(Load::tpcc(tpcc, format.clone())),
                     Some((option, _)) => Err(BadInput(format!(
                         "{} has its own keys and distribution: leave out {option}",
                         tpcc.name()
@@ -231,7 +231,7 @@ impl Setting {
                 Some(spec) => workload.with_distribution(spec),
                 None => workload,
             };
-            Ok(Load::stream(workload, space.clone(), form.clone()))
+            Ok(Load::stream(workload, space.clone(), format.clone()))
         };
         names.iter().map(load).collect()
     }

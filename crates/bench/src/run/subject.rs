@@ -15,13 +15,13 @@ use timberline_tier::tiering::{KernelMoves, MoveCounter};
 use timberline_tier::{Arenas, ArenasConfig, Memory, TierConfig, TierId};
 use timberline_tree::Stats;
 
-use super::census::Census;
 use super::cores::Cores;
-use super::form::Form;
 use super::index::PlacedIndex;
+use super::leaf_counts::LeafCounts;
 use super::memory_hog::MemoryHog;
 use super::paged::PageSide;
 use super::plan::Plan;
+use super::record_format::RecordFormat;
 use crate::report::{LevelFill, Outcome};
 use crate::substrate::Substrate;
 
@@ -40,8 +40,8 @@ pub struct Subject<I: PlacedIndex> {
     oracle: Option<Arc<Oracle>>,
     /// The placement of its pages, if pages are placed.
     pages: Option<PageSide>,
-    /// The census of its leaves, if it is all fast.
-    pub census: Option<Arc<Census>>,
+    /// Counts its leaves, if it is all fast.
+    pub leaf_counts: Option<Arc<LeafCounts>>,
     workers: Workers,
     /// The fast budget; `all-fast` has none.
     budget: Option<usize>,
@@ -78,7 +78,7 @@ impl<I: PlacedIndex> Subject<I> {
         sizes: &Sizes,
         plan: &Plan,
         memory: impl FnOnce(Arenas) -> I::Memory,
-        form: &Form,
+        format: &RecordFormat,
         cores: Option<&Cores>,
     ) -> Result<Self, String> {
         let name = row.name;
@@ -104,7 +104,7 @@ impl<I: PlacedIndex> Subject<I> {
         let mut made = match row.make {
             Make::Nodes(make) => make(&Setup {
                 arenas: &arenas,
-                heat: I::heat(form),
+                heat: I::heat(format),
                 fast_ratio,
                 fast_levels: sizes.levels,
                 seed: plan.seed,
@@ -113,13 +113,13 @@ impl<I: PlacedIndex> Subject<I> {
             })?,
             Make::Pages(_) | Make::Kernel => Made::pages(),
         };
-        let mut census = None;
+        let mut leaf_counts = None;
         if row.tiers == Tiers::Fast {
-            let counting = Arc::new(Census::default());
-            census = Some(counting.clone());
+            let counting = Arc::new(LeafCounts::default());
+            leaf_counts = Some(counting.clone());
             made.placement = counting;
         }
-        let map = I::new(memory(arenas), made.placement.clone(), form)?;
+        let map = I::new(memory(arenas), made.placement.clone(), format)?;
         let mut pages = None;
         if let Make::Pages(make) = row.make {
             let emulated = map.memory().emulated();
@@ -154,7 +154,7 @@ impl<I: PlacedIndex> Subject<I> {
             placement,
             oracle,
             pages,
-            census,
+            leaf_counts,
             workers,
             budget: match (row.tiers, row.grain()) {
                 (Tiers::Fast, _) => None,

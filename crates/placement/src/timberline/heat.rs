@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-use timberline_tier::{Arenas, ArenasError, SideTable, TierId};
+use timberline_tier::{Arenas, ArenasError, SlotTable, TierId};
 
 use crate::LeafRef;
 
@@ -52,7 +52,7 @@ pub enum HeatIn {
 /// The heat of all leaves of a tree.
 pub struct Heat {
     /// None: it is in the leaves.
-    table: Option<SideTable>,
+    table: Option<SlotTable>,
     stamp: AtomicU16,
 }
 
@@ -63,7 +63,7 @@ impl Heat {
     /// There are too few addresses for a table.
     pub fn new(arenas: &Arenas, home: HeatIn) -> Result<Self, ArenasError> {
         let table = match home {
-            HeatIn::Table { node_bytes } => Some(SideTable::new(arenas, node_bytes)?),
+            HeatIn::Table { node_bytes } => Some(SlotTable::new(arenas, node_bytes)?),
             HeatIn::Leaf { .. } => None,
         };
         Ok(Heat {

@@ -17,12 +17,12 @@ use crate::os::{self, PAGE, Reservation};
 const HALF: usize = if usize::BITS == 64 { 1 << 46 } else { 1 << 30 };
 /// What such a tier gets in any case, if there are as many: 1 GiB on 64 bits, for as many maps as
 /// Linux lets a process have mappings.
-const LEAST: usize = HALF >> 16;
+const MIN_TIER: usize = HALF >> 16;
 /// Spare blocks make up for small chunks that lie apart and leave no room for a large one in
 /// between.
 const SPARE: usize = 2;
 /// The most of one tree: pages have numbers of 32 bits.
-const MOST: usize = PAGE.saturating_mul(u32::MAX as usize);
+const MAX_TREE: usize = PAGE.saturating_mul(u32::MAX as usize);
 
 /// Bytes that the arenas of this process have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
@@ -38,7 +38,7 @@ impl Addresses {
     /// Reserves addresses for these tiers, in blocks of this many bytes.
     pub fn reserve(config: &ArenasConfig, block: usize) -> Result<Self, ArenasError> {
         let room = HALF.saturating_sub(RESERVED.load(Relaxed)) / 4;
-        let unlimited = room.clamp(LEAST, LEAST.max(2 * os::memory_bytes()));
+        let unlimited = room.clamp(MIN_TIER, MIN_TIER.max(2 * os::memory_bytes()));
         let (mut blocks, mut is_scarce) = ((unlimited / block).max(1), false);
         loop {
             let reserved = Self::in_blocks(&share_out(config, block, blocks), block);
@@ -95,7 +95,7 @@ fn share_out(config: &ArenasConfig, block: usize, unlimited: usize) -> Vec<usize
         bytes => bytes.div_ceil(block) + SPARE,
     };
     let mut counts = vec![0; config.tiers.len()];
-    let mut left = config.reach.min(MOST) / block;
+    let mut left = config.reach.min(MAX_TREE) / block;
     for wanted in [
         |tier: &TierConfig| tier.limit,
         |tier: &TierConfig| tier.limit.max(tier.most),
@@ -156,6 +156,9 @@ mod tests {
     fn a_limit_beyond_what_pages_can_be_numbered_is_cut() {
         let blocks = shares(&[NO_LIMIT - 1, NO_LIMIT - 1], usize::MAX);
         let sum: usize = blocks.iter().sum();
-        assert!((MOST / MIB - 2..=MOST / MIB).contains(&sum), "{blocks:?}");
+        assert!(
+            (MAX_TREE / MIB - 2..=MAX_TREE / MIB).contains(&sum),
+            "{blocks:?}"
+        );
     }
 }

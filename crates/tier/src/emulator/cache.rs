@@ -36,8 +36,8 @@ impl fmt::Display for BadCacheSize {
             f,
             "a modelled cache of {} bytes is not possible: give a power of two from {} to {}",
             self.0,
-            CacheSize::LEAST,
-            CacheSize::MOST
+            CacheSize::MIN_BYTES,
+            CacheSize::MAX_BYTES
         )
     }
 }
@@ -45,27 +45,27 @@ impl fmt::Display for BadCacheSize {
 impl std::error::Error for BadCacheSize {}
 
 impl CacheSize {
-    const LEAST: usize = WAYS * LINE;
-    const MOST: usize = Self::LEAST << Self::MOST_SET_BITS;
+    const MIN_BYTES: usize = WAYS * LINE;
+    const MAX_BYTES: usize = Self::MIN_BYTES << Self::MAX_SET_BITS;
     /// Spans of line numbers are multiples of this many sets; see [`SPAN_LINES`].
-    const MOST_SET_BITS: u32 = 16;
+    const MAX_SET_BITS: u32 = 16;
 
     /// A cache of `bytes` bytes: a power of two from 1 KiB (one set) to 64 MiB.
     ///
     /// # Errors
     /// Any other size.
     pub fn new(bytes: usize) -> Result<CacheSize, BadCacheSize> {
-        if !bytes.is_power_of_two() || !(Self::LEAST..=Self::MOST).contains(&bytes) {
+        if !bytes.is_power_of_two() || !(Self::MIN_BYTES..=Self::MAX_BYTES).contains(&bytes) {
             return Err(BadCacheSize(bytes));
         }
         Ok(CacheSize {
-            set_bits: (bytes / Self::LEAST).trailing_zeros(),
+            set_bits: (bytes / Self::MIN_BYTES).trailing_zeros(),
         })
     }
 
     /// How many bytes the modelled cache holds.
     pub fn bytes(self) -> usize {
-        Self::LEAST << self.set_bits
+        Self::MIN_BYTES << self.set_bits
     }
 }
 
@@ -79,7 +79,7 @@ impl Default for CacheSize {
 /// Each emulated memory's span of line numbers starts at a multiple of this, and none at 0, so
 /// that no line has tag 0 in a cache of any size. Numbers run out after 2^32 × sets lines (256 TiB
 /// of arenas for the default size); from then on lines of memories long gone may be mistaken.
-pub const SPAN_LINES: u64 = 1 << CacheSize::MOST_SET_BITS;
+pub const SPAN_LINES: u64 = 1 << CacheSize::MAX_SET_BITS;
 
 /// One set's tags, one line of the real cache.
 #[derive(Clone, Copy, Default)]

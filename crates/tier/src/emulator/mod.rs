@@ -57,7 +57,7 @@ use cache::SPAN_LINES;
 use in_flight::PIECE;
 use thread::Thread;
 use tsc::Tsc;
-use watch::Clock;
+use watch::ChargingClock;
 
 /// Debts below this are kept until there is more to spin for: reading the clock takes as long.
 const SPIN_FROM_PS: i64 = 40_000;
@@ -77,7 +77,7 @@ pub struct Emulated {
     /// The number of the first line in every thread's cache.
     span: u64,
     charging: AtomicBool,
-    clock: Clock,
+    clock: ChargingClock,
     pages: PageMap,
     watch: OnceLock<Arc<dyn PageWatch>>,
     /// By tier: what a missing line adds, and in all costs.
@@ -129,7 +129,7 @@ impl Emulated {
         let range = arenas.range();
         let lines = (range.len() / LINE) as u64;
         let tsc = Tsc::get();
-        let clock = Clock::new(tsc);
+        let clock = ChargingClock::new(tsc);
         let mut memory = Emulated {
             start: range.start,
             bytes: range.len(),
@@ -276,14 +276,14 @@ impl Emulated {
     #[inline(always)]
     fn missing(&self, thread: &mut Thread, line: u64) -> TierId {
         let page = PageMap::page_of_line(line);
-        let entry = self.pages.entry(page);
-        if entry.is_plain_fast() {
+        let state = self.pages.state(page);
+        if state.is_plain_fast() {
             return TierId::FAST;
         }
-        if entry.has_marks() {
+        if state.has_marks() {
             self.note(thread, page);
         }
-        entry.tier()
+        state.tier()
     }
 
     /// As [`read_line`](Self::read_line) for several, some of which may be under way.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::watch::Clock;
+use super::watch::ChargingClock;
 use crate::{Arenas, TierId};
 
 /// Bytes in a page.
@@ -41,15 +41,15 @@ const ARMED: u8 = 1 << 7;
 pub struct PageMap {
     pages: Arc<[AtomicU8]>,
     sample_every: Arc<AtomicU32>,
-    clock: Clock,
+    clock: ChargingClock,
     tiers: u8,
 }
 
 /// What the map says of a page at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Entry(u8);
+pub(super) struct PageState(u8);
 
-impl Entry {
+impl PageState {
     /// Whether it is of tier 0 and has no mark.
     #[inline(always)]
     pub fn is_plain_fast(self) -> bool {
@@ -73,7 +73,7 @@ impl Entry {
 
 impl PageMap {
     /// Every page in the tier of its arena, without marks.
-    pub(super) fn of(arenas: &Arenas, clock: Clock) -> PageMap {
+    pub(super) fn of(arenas: &Arenas, clock: ChargingClock) -> PageMap {
         let tiers = arenas.tiers() as u8;
         assert!(tiers <= TIER, "{tiers} tiers");
         let pages = arenas.range().step_by(PAGE);
@@ -94,8 +94,8 @@ impl PageMap {
     }
 
     #[inline(always)]
-    pub(super) fn entry(&self, page: usize) -> Entry {
-        Entry(self.pages[page].load(Relaxed))
+    pub(super) fn state(&self, page: usize) -> PageState {
+        PageState(self.pages[page].load(Relaxed))
     }
 
     /// A line of this page was missing: it is seen, and no longer armed. Whether it was armed.
@@ -111,7 +111,7 @@ impl PageMap {
 
     /// The tier of a page.
     pub fn tier(&self, page: usize) -> TierId {
-        self.entry(page).tier()
+        self.state(page).tier()
     }
 
     /// Puts a page into `tier`. Its marks stay.

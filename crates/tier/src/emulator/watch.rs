@@ -30,7 +30,7 @@ pub trait PageWatch: Send + Sync {
 
 /// The time for which visits were charged.
 #[derive(Clone)]
-pub(super) struct Clock {
+pub(super) struct ChargingClock {
     tsc: Tsc,
     times: Arc<Times>,
 }
@@ -42,14 +42,14 @@ struct Times {
     since: AtomicU64,
 }
 
-impl Clock {
+impl ChargingClock {
     /// A clock that runs.
-    pub fn new(tsc: Tsc) -> Clock {
+    pub fn new(tsc: Tsc) -> ChargingClock {
         let times = Times {
             before: AtomicU64::new(0),
             since: AtomicU64::new(tsc.now()),
         };
-        Clock {
+        ChargingClock {
             tsc,
             times: Arc::new(times),
         }
@@ -125,7 +125,7 @@ impl Emulated {
     #[cold]
     #[inline(never)]
     pub(super) fn note(&self, thread: &mut Thread, page: usize) {
-        let is_counted = self.pages.entry(page).is_counted();
+        let is_counted = self.pages.state(page).is_counted();
         if self.pages.touch(page) {
             thread.touches.push((page, Touch::Armed));
         }

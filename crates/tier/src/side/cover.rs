@@ -1,4 +1,4 @@
-//! Which pages of a [`SideTable`](super::SideTable) are committed: those with entries of committed
+//! Which pages of a [`SlotTable`](super::SlotTable) are committed: those with entries of committed
 //! chunks.
 //!
 //! The arenas cover a chunk with pages of the table before they commit it, and uncover it when it

@@ -19,9 +19,9 @@ pub const COARSEST: usize = 1 << 10;
 /// its slot is freed, so the entry must be cleared when a slot is freed, or the next slot there
 /// inherits it.
 ///
-/// An entry may be written while its slot is allocated, or within [`SideTable::each`]; a write at
+/// An entry may be written while its slot is allocated, or within [`SlotTable::each`]; a write at
 /// any other time could take memory that no budget is charged for.
-pub struct SideTable {
+pub struct SlotTable {
     cover: Arc<Cover>,
     /// Where the table is.
     base: usize,
@@ -31,7 +31,7 @@ pub struct SideTable {
     shift: u32,
 }
 
-impl SideTable {
+impl SlotTable {
     /// A zeroed table for slots of at least `slot` bytes (a power of two). It takes memory with the
     /// arenas' chunks: two bytes for each slot, or for each KiB of larger ones.
     ///
@@ -46,7 +46,7 @@ impl SideTable {
         let cover = Arc::new(Cover::new(arenas, shift)?);
         assert!(arenas.attach(cover.clone()), "the arenas are in use");
         let tiers = (0..arenas.tiers()).map(|tier| arenas.range_of(TierId(tier as u8)));
-        Ok(SideTable {
+        Ok(SlotTable {
             base: cover.memory.base(),
             cover,
             entries: arenas.range().len() >> shift,
@@ -106,7 +106,7 @@ mod tests {
         unsafe { arenas.free(slot, size) };
     }
 
-    fn values(table: &SideTable, tier: TierId) -> Vec<(usize, u16)> {
+    fn values(table: &SlotTable, tier: TierId) -> Vec<(usize, u16)> {
         let mut values = Vec::new();
         table.each(tier, |index, entry| match entry.load(Relaxed) {
             0 => {}
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn an_entry_is_found_by_address_and_takes_memory_of_its_tier() {
         let arenas = Arenas::new(&ArenasConfig::two_tiers(MIB, MIB)).unwrap();
-        let table = SideTable::new(&arenas, 1024).unwrap();
+        let table = SlotTable::new(&arenas, 1024).unwrap();
         let used = |tier| arenas.budget(tier).used();
         assert_eq!((used(TierId::FAST), used(TierId::SLOW)), (0, 0));
         let slot = arenas.allocate(TierId::SLOW, 1024).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     fn a_table_for_any_limit_costs_nothing_before_it_is_needed() {
         for slot in [128, 1024, 64 << 10] {
             let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 40, 1 << 40)).unwrap();
-            let table = SideTable::new(&arenas, slot).unwrap();
+            let table = SlotTable::new(&arenas, slot).unwrap();
             for tier in [TierId::FAST, TierId::SLOW] {
                 assert_eq!(arenas.budget(tier).used(), 0);
                 let slot = arenas.allocate(tier, slot).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         config.chunk_bytes = 64 << 10;
         config.huge_pages = false;
         let arenas = Arenas::new(&config).unwrap();
-        let table = SideTable::new(&arenas, 1024).unwrap();
+        let table = SlotTable::new(&arenas, 1024).unwrap();
         let budget = arenas.budget(TierId::FAST);
         let tables = || budget.limit() - arenas.usable(TierId::FAST);
         for round in 0..3 {
@@ -199,7 +199,7 @@ mod tests {
         config.chunk_bytes = 4096;
         for nth in 1..40 {
             let arenas = Arenas::new(&config).unwrap();
-            let table = SideTable::new(&arenas, 64).unwrap();
+            let table = SlotTable::new(&arenas, 64).unwrap();
             let budget = arenas.budget(TierId::SLOW);
             arenas.fail_commits(TierId::SLOW, nth, false);
             let (mut slots, mut refused) = (Vec::new(), 0);
@@ -234,7 +234,7 @@ mod tests {
         let mut config = ArenasConfig::two_tiers(4 * MIB, 4 * MIB);
         config.chunk_bytes = 64 << 10;
         let arenas = Arenas::new(&config).unwrap();
-        let table = SideTable::new(&arenas, 256).unwrap();
+        let table = SlotTable::new(&arenas, 256).unwrap();
         let sizes = [256, 300, 480, 1040, 1024, 5000, 72 << 10, 128 << 10];
         let mut slots = Vec::new();
         for nth in 0..160 {

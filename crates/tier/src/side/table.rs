@@ -9,9 +9,9 @@ use crate::os::{PAGE, Reservation};
 use crate::{Arenas, ArenasError, Limit, TierId};
 
 /// What a table may consist of: atomics that are 0 in zeroed memory.
-pub trait Entry: sealed::Atomic {}
+pub trait TableEntry: sealed::Atomic {}
 
-impl<T: sealed::Atomic> Entry for T {}
+impl<T: sealed::Atomic> TableEntry for T {}
 
 mod sealed {
     use super::{AtomicU16, AtomicU32};
@@ -33,7 +33,7 @@ pub struct Table<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Entry> Table<T> {
+impl<T: TableEntry> Table<T> {
     /// A table beside these arenas, in memory of their fast tier. Commits nothing.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl<T: Entry> Table<T> {
     }
 }
 
-impl<T: Entry> Deref for Table<T> {
+impl<T: TableEntry> Deref for Table<T> {
     type Target = [T];
 
     #[inline]

@@ -32,7 +32,7 @@ pub(super) struct Layer {
 }
 
 /// What is left of a layer.
-struct Rest {
+struct Unvisited {
     path: Vec<u8>,
     /// The leaf that covers this key, and those after it.
     key: u64,
@@ -40,10 +40,10 @@ struct Rest {
     visited: bool,
 }
 
-impl Rest {
-    fn of(path: &[u8], key: u64, visited: bool) -> Rest {
+impl Unvisited {
+    fn of(path: &[u8], key: u64, visited: bool) -> Unvisited {
         let path = path.to_vec();
-        Rest { path, key, visited }
+        Unvisited { path, key, visited }
     }
 }
 
@@ -76,11 +76,11 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         // What comes first is on top.
         let name = NodeKey::leaf(KeyBytes::from(from));
         let start = NodeName::named(&name);
-        let mut todo: Vec<Rest> = (0..start.path.len())
+        let mut todo: Vec<Unvisited> = (0..start.path.len())
             .step_by(8)
-            .map(|at| Rest::of(&from[..at], KeyBytes::from(&from[at..]).word(), true))
+            .map(|at| Unvisited::of(&from[..at], KeyBytes::from(&from[at..]).word(), true))
             .collect();
-        todo.push(Rest::of(start.path, start.key, false));
+        todo.push(Unvisited::of(start.path, start.key, false));
         let mut first = true;
         while let Some(rest) = todo.pop() {
             let mut visit = |leaf: LeafRef<'_>| {
@@ -103,10 +103,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// Visits leaves below one parent, up to one with layers. What is left goes on top of `todo`.
     fn batch(
         &self,
-        rest: Rest,
+        rest: Unvisited,
         which: Which,
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
-        todo: &mut Vec<Rest>,
+        todo: &mut Vec<Unvisited>,
         guard: &Guard,
     ) -> ControlFlow<()> {
         let at = NodeName {
@@ -165,17 +165,17 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 Some(&(next, _)) => Some(next),
                 None => upper.checked_add(1),
             };
-            todo.extend(behind.map(|key| Rest::of(at.path, key, false)));
+            todo.extend(behind.map(|key| Unvisited::of(at.path, key, false)));
             let unseen = |layer: &&Layer| !visited || layer.key > rest.key;
             let layers = layers.iter().rev().filter(unseen);
             let wanted = layers.filter(|layer| wanted(layer.root));
-            todo.extend(wanted.map(|layer| Rest::of(&layer.path, 0, false)));
+            todo.extend(wanted.map(|layer| Unvisited::of(&layer.path, 0, false)));
             return ControlFlow::Continue(());
         }
         todo.extend(
             upper
                 .checked_add(1)
-                .map(|next| Rest::of(at.path, next, false)),
+                .map(|next| Unvisited::of(at.path, next, false)),
         );
         ControlFlow::Continue(())
     }

@@ -18,7 +18,7 @@ pub const WAYS: usize = 3;
 
 /// The maximum of a count: a hot record's bucket is then no longer written, and one that cooled is
 /// soon replaced.
-const MOST: u8 = 15;
+const MAX_COUNT: u8 = 15;
 
 /// A bucket behind its lock; one cache line.
 pub type Bucket = Versioned<Body>;
@@ -58,7 +58,7 @@ impl Body {
 
     /// Whether a hit of this copy need no longer be counted.
     pub fn is_at_most(&self, way: usize) -> bool {
-        self.count(way.min(WAYS - 1)) >= MOST
+        self.count(way.min(WAYS - 1)) >= MAX_COUNT
     }
 
     // The functions below write, and are reached through an `Exclusive` only.
@@ -72,7 +72,7 @@ impl Body {
 
     /// Counts one more hit of a copy.
     pub fn count_use(&self, way: usize) {
-        let count = (self.count(way) + 1).min(MOST);
+        let count = (self.count(way) + 1).min(MAX_COUNT);
         self.counts[way].store(count, Relaxed);
     }
 
@@ -158,7 +158,7 @@ mod tests {
             assert!(bucket.is_at_most(way));
         }
         let asked = (1..).find(|_| bucket.offer(5, 5)).unwrap();
-        assert_eq!(asked, usize::from(MOST));
+        assert_eq!(asked, usize::from(MAX_COUNT));
     }
 
     #[test]

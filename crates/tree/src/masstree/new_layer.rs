@@ -17,13 +17,13 @@ use crate::btree::node::{Below, Block, Body, Fresh, Name, has_more};
 use crate::value::{Loan, Represent, ValueCopy};
 
 /// What goes one layer down.
-struct Rest<'g> {
+struct Suffix<'g> {
     slice: u64,
     /// What of it is in a block.
     in_block: Option<&'g [u8]>,
 }
 
-impl<'g> Rest<'g> {
+impl<'g> Suffix<'g> {
     /// Of a layer, or of a record.
     fn of(bytes: &'g [u8], is_layer: bool) -> Self {
         let slice = match is_layer {
@@ -33,7 +33,7 @@ impl<'g> Rest<'g> {
         let in_block = has_more(slice).then(|| &bytes[SLICE..]);
         // A layer that skips nothing more has no block.
         let in_block = in_block.filter(|rest| !is_layer || !rest.is_empty());
-        Rest { slice, in_block }
+        Suffix { slice, in_block }
     }
 }
 
@@ -68,7 +68,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             End::Absent { .. } | End::Value { .. } => return Ok(()),
         };
         let (skipped, below) = bytes.split_at(same / SLICE * SLICE);
-        let rest = Rest::of(below, value.is_none());
+        let rest = Suffix::of(below, value.is_none());
         let path = path(&key[..cursor.depth + SLICE + skipped.len()]);
         let value = value.filter(|_| H::IN_BLOCKS);
         cursor.leaf.validate()?;
@@ -101,7 +101,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         cursor: &Cursor<'_, WORDS>,
         path: &[u8],
         skipped: &[u8],
-        rest: &Rest<'_>,
+        rest: &Suffix<'_>,
         value: Option<u64>,
     ) -> Result<NewLayer<'_, M>, OutOfMemory> {
         let (store, arenas) = (&self.store, self.memory().arenas());

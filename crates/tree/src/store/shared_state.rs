@@ -30,10 +30,10 @@ impl<M: Memory> SharedState<M> {
 
 /// Shared state of the nodes that threads of one lane retired; each such node holds it. It is
 /// counted by lane: all threads would write a single count, and all read the line it is in.
-pub struct RetiredCount<M>(OnceLock<Arc<Held<M>>>);
+pub struct RetiredCount<M>(OnceLock<Arc<LaneState<M>>>);
 
 #[repr(align(128))]
-struct Held<M>(Arc<SharedState<M>>);
+struct LaneState<M>(Arc<SharedState<M>>);
 
 impl<M> Default for RetiredCount<M> {
     fn default() -> Self {
@@ -49,7 +49,10 @@ impl<M: Memory> RetiredCount<M> {
         guard: &Guard,
         free: impl FnOnce(&SharedState<M>) + Send + 'static,
     ) {
-        let held = self.0.get_or_init(|| Arc::new(Held(state.clone()))).clone();
+        let held = self
+            .0
+            .get_or_init(|| Arc::new(LaneState(state.clone())))
+            .clone();
         guard.defer(move || free(&held.0));
     }
 

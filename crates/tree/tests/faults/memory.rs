@@ -12,8 +12,8 @@ use crate::suite::{placing, rooms};
 const STEPS: u64 = 250;
 /// As many allocations as an operation on a record makes, and more than a move of all nodes with
 /// all their strings makes.
-pub const FEW: u64 = 12;
-pub const MOST: u64 = 2_000;
+pub const MAX_OF_OPERATION: u64 = 12;
+pub const MAX_ALLOCATIONS: u64 = 2_000;
 
 /// From which allocation on fast and slow memory fail, for the nth time; 0: never.
 pub type Ends = fn(u64) -> [u64; 2];
@@ -43,11 +43,23 @@ pub fn mend<T: Map>(map: &T) -> u64 {
 pub fn an_operation_fails_as_a_whole_or_does_without<T: Map>() {
     let seed = seed();
     // A list of records, or a whole subtree, may take many: of these not every number is tried.
-    let next = |first: &u64| Some(first + if *first < FEW { 1 } else { first / 2 });
+    let next = |first: &u64| {
+        Some(
+            first
+                + if *first < MAX_OF_OPERATION {
+                    1
+                } else {
+                    first / 2
+                },
+        )
+    };
     for ends in ENDS {
         let (mut refusals, mut done_without) = (0, 0);
         for first in std::iter::successors(Some(1), next) {
-            assert!(first < MOST, "an operation takes all memory there is");
+            assert!(
+                first < MAX_ALLOCATIONS,
+                "an operation takes all memory there is"
+            );
             let (refused, failed) = run::<T>(seed, ends, first);
             refusals += refused;
             done_without += failed;
@@ -71,7 +83,7 @@ fn run<T: Map>(seed: u64, ends: Ends, first: u64) -> (u64, u64) {
     let (mut refused, mut failed) = (0, 0);
     for _ in 0..STEPS {
         let mut op = Op::draw::<T>(&mut draw, &model);
-        for nth in first..first + MOST {
+        for nth in first..first + MAX_ALLOCATIONS {
             fail(&map, ends(nth));
             let outcome = op.ask(&map);
             let now = mend(&map);

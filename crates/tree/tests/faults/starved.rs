@@ -12,7 +12,7 @@ use timberline_sync::epoch::Domain;
 use timberline_tier::Arenas;
 
 use crate::map::{Key, Map};
-use crate::memory::{ENDS, FEW, MOST, fail, mend};
+use crate::memory::{ENDS, MAX_ALLOCATIONS, MAX_OF_OPERATION, fail, mend};
 use crate::model::{Model, Op, ask_both, ends_well, same};
 use crate::suite::clockwork::Clockwork;
 use crate::suite::draw::{Draw, seed};
@@ -79,7 +79,7 @@ fn settle<T: Map>(map: &T, clockwork: &mut Clockwork) {
 /// The nth allocation and all after it fail while the workers take some steps each, until those get
 /// through undisturbed. Then they go on.
 pub fn workers_without_memory_go_on_later<T: Map>() {
-    let next = |nth: &u64| Some(nth + if *nth < FEW { 1 } else { nth / 2 });
+    let next = |nth: &u64| Some(nth + if *nth < MAX_OF_OPERATION { 1 } else { nth / 2 });
     for make in policies::<T>() {
         let (arenas, policy) = make();
         let (map, mut model): (T, _) = loaded(arenas, &policy);
@@ -96,7 +96,7 @@ pub fn workers_without_memory_go_on_later<T: Map>() {
                 same(&map, &model);
                 failures += failed;
                 let moved = moves(&map) > before;
-                if failed == 0 && moved || nth > MOST {
+                if failed == 0 && moved || nth > MAX_ALLOCATIONS {
                     break;
                 }
             }

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use timberline_placement::{HeatIn, Placed, Placement};
 use timberline_tree::{Art, BTree, Masstree, Stats};
 
-use super::form::{Form, Keys};
 use super::index::{Index, PlacedIndex};
+use super::record_format::{Keys, RecordFormat};
 use crate::substrate::Substrate;
 use value::Stored;
 
-/// A map with the form of its records.
-pub struct Held<T> {
+/// A map with the format of its records.
+pub struct MeasuredMap<T> {
     map: T,
-    form: Form,
+    format: RecordFormat,
 }
 
 /// A key type of maps, which a request's key stands for.
@@ -52,25 +52,29 @@ fn tree_heat(node_bytes: usize) -> HeatIn {
     HeatIn::Table { node_bytes }
 }
 
-fn leaf_heat(form: &Form, leaf_bytes: usize, records: usize) -> HeatIn {
+fn leaf_heat(format: &RecordFormat, leaf_bytes: usize, records: usize) -> HeatIn {
     HeatIn::Leaf {
-        leaf_bytes: leaf_bytes + records * form.block_bytes(),
+        leaf_bytes: leaf_bytes + records * format.block_bytes(),
     }
 }
 
 /// Makes a map measurable: its name, the method that scans it, and where its heat is.
 macro_rules! index {
-    ($map:ident<$key:ty>, $name:literal, $scan:ident, |$form:ident| $heat:expr) => {
-        impl<V: Stored, M: Substrate> Index for Held<$map<$key, V, M>> {
+    ($map:ident<$key:ty>, $name:literal, $scan:ident, |$format:ident| $heat:expr) => {
+        impl<V: Stored, M: Substrate> Index for MeasuredMap<$map<$key, V, M>> {
             #[inline(always)]
             fn get(&self, key: u64) -> Option<u64> {
-                <$key>::lend(key, &self.form.keys, |key| self.map.get_with(key, V::word))
+                <$key>::lend(key, &self.format.keys, |key| {
+                    self.map.get_with(key, V::word)
+                })
             }
 
             #[inline(always)]
             fn update(&self, key: u64, value: u64) -> Result<bool, String> {
-                let updated = <$key>::lend(key, &self.form.keys, |key| {
-                    V::lend_word(value, self.form.value_bytes, |it| self.map.update(key, it))
+                let updated = <$key>::lend(key, &self.format.keys, |key| {
+                    V::lend_word(value, self.format.value_bytes, |it| {
+                        self.map.update(key, it)
+                    })
                 });
                 match updated {
                     Ok(before) => Ok(before.is_some()),
@@ -80,8 +84,10 @@ macro_rules! index {
 
             #[inline(always)]
             fn insert(&self, key: u64, value: u64) -> Result<(), String> {
-                let inserted = <$key>::lend(key, &self.form.keys, |key| {
-                    V::lend_word(value, self.form.value_bytes, |it| self.map.insert(key, it))
+                let inserted = <$key>::lend(key, &self.format.keys, |key| {
+                    V::lend_word(value, self.format.value_bytes, |it| {
+                        self.map.insert(key, it)
+                    })
                 });
                 match inserted {
                     Ok(_) => Ok(()),
@@ -92,7 +98,7 @@ macro_rules! index {
             #[inline(always)]
             fn scan(&self, from: u64, records: usize) -> (usize, u64) {
                 let mut sum = 0u64;
-                let seen = <$key>::lend(from, &self.form.keys, |from| {
+                let seen = <$key>::lend(from, &self.format.keys, |from| {
                     self.map.$scan(from, records, |_, value| {
                         sum = sum.wrapping_add(V::word(value));
                         ControlFlow::Continue(())
@@ -102,19 +108,23 @@ macro_rules! index {
             }
         }
 
-        impl<V: Stored, M: Substrate> PlacedIndex for Held<$map<$key, V, M>> {
+        impl<V: Stored, M: Substrate> PlacedIndex for MeasuredMap<$map<$key, V, M>> {
             type Memory = M;
 
             const NAME: &'static str = $name;
 
-            fn heat($form: &Form) -> HeatIn {
+            fn heat($format: &RecordFormat) -> HeatIn {
                 $heat
             }
 
-            fn new(memory: M, placement: Arc<dyn Placement>, form: &Form) -> Result<Self, String> {
-                let form = form.clone();
+            fn new(
+                memory: M,
+                placement: Arc<dyn Placement>,
+                format: &RecordFormat,
+            ) -> Result<Self, String> {
+                let format = format.clone();
                 match $map::in_memory(memory, placement) {
-                    Ok(map) => Ok(Held { map, form }),
+                    Ok(map) => Ok(MeasuredMap { map, format }),
                     Err(error) => Err(error.to_string()),
                 }
             }
@@ -141,7 +151,9 @@ macro_rules! index {
 index!(BTree<u64>, "btree", scan, |_form| tree_heat(
     BTree::<u64, V, M>::NODE_BYTES
 ));
-index!(Art<[u8]>, "art", scan_bytes, |form| leaf_heat(form, 40, 1));
-index!(Masstree<[u8]>, "masstree", scan_bytes, |form| leaf_heat(
-    form, 256, 10
+index!(Art<[u8]>, "art", scan_bytes, |format| leaf_heat(
+    format, 40, 1
+));
+index!(Masstree<[u8]>, "masstree", scan_bytes, |format| leaf_heat(
+    format, 256, 10
 ));

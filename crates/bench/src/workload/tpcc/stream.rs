@@ -9,8 +9,8 @@ use super::scale::{DISTRICTS, Scale};
 use crate::workload::{Op, Request, Rng};
 
 /// Upper bound of the requests of a transaction: a stock level of twenty orders with fifteen lines
-/// needs most.
-const MOST: usize = 512;
+/// needs the most.
+const MAX_REQUESTS: usize = 512;
 /// Orders that a stock level reads.
 const LAST_ORDERS: u64 = 20;
 
@@ -129,7 +129,7 @@ impl TpccStream {
             turns,
             homes,
             districts,
-            asked: Asked(Vec::with_capacity(MOST)),
+            asked: Asked(Vec::with_capacity(MAX_REQUESTS)),
             done: 0,
         }
     }

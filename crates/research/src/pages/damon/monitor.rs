@@ -84,12 +84,12 @@ impl Region {
     /// age weighed alike): more hits are hotter; of regions with hits the older are, of those
     /// without the younger.
     pub fn hotness(&self) -> i64 {
-        const MOST: i64 = 100;
+        const MAX_SCORE: i64 = 100;
         const LONGEST: i64 = 32;
-        let frequency = MOST * i64::from(self.hits) / i64::from(SAMPLES);
+        let frequency = MAX_SCORE * i64::from(self.hits) / i64::from(SAMPLES);
         let log = i64::from(u32::BITS - self.age.leading_zeros());
         let age = if self.hits == 0 { -log } else { log };
-        frequency + (age + LONGEST) * MOST / (2 * LONGEST)
+        frequency + (age + LONGEST) * MAX_SCORE / (2 * LONGEST)
     }
 
     /// Takes in the region behind it: counts are means by size.

@@ -1,13 +1,13 @@
-//! The table of contenders. To add one, add a `contender!` to `peers.rs` and a row here.
+//! The table of subjects. To add one, add a `subject!` to `peers.rs` and a row here.
 
 use timberline_tree::{Art, BTree, Masstree};
 
 use crate::index::Index;
 use crate::keys::{Keys, Kind, Strings, Words};
 use crate::peers::*;
-use crate::worker::{Contender, Held, Setup};
+use crate::worker::{PeerMap, Setup, Subject};
 
-/// Where a contender comes from.
+/// Where a subject comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// A map of this workspace.
@@ -18,7 +18,7 @@ pub enum Side {
     Floor,
 }
 
-type Made = Result<Box<dyn Contender>, String>;
+type Made = Result<Box<dyn Subject>, String>;
 
 /// A constructor for keys of type `T`.
 pub struct With<T> {
@@ -28,7 +28,7 @@ pub struct With<T> {
 
 const fn with<I: Index<T::Key>, T: Keys>() -> Option<With<T>> {
     Some(With {
-        make: Held::<I, T>::make,
+        make: PeerMap::<I, T>::make,
         scans: I::SCANS,
     })
 }
@@ -62,7 +62,7 @@ const fn row(side: Side, name: &'static str, version: &'static str) -> Row {
 
 type Boxed = Box<[u8]>;
 
-/// All contenders, in the order of a round.
+/// All subjects, in the order of a round.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
     row!(Floor "empty" "", words: Empty, strings: Empty),
@@ -110,7 +110,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ["all", "ours", "peers"].into_iter().chain(rows)
 }
 
-/// The contenders of a list of names: `all`, `ours`, `peers`, or single ones.
+/// The subjects of a list of names: `all`, `ours`, `peers`, or single ones.
 ///
 /// # Errors
 /// One line: one that was named is not in this binary.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_are_chosen_by_group_and_by_name() {
+    fn subjects_are_chosen_by_group_and_by_name() {
         let of = |names: &str| -> Vec<&str> {
             let names: Vec<_> = names.split(',').map(String::from).collect();
             let rows = chosen(&names).unwrap();

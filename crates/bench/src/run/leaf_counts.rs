@@ -1,5 +1,5 @@
-//! `all-fast`, with a census of the leaves: the records of each leaf and its size. A tree reports
-//! leaves only to its placement, so the census is a placement.
+//! `all-fast`, which counts the accesses to each leaf, and its bytes. A tree reports
+//! leaves only to its placement, so this is one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,17 +14,17 @@ use super::threads::side_by_side;
 use crate::bound::{self, Part};
 use crate::report::Bounds;
 
-/// Places every node in fast memory. On request, takes a census of the leaves.
+/// Places every node in fast memory. On request, counts accesses to the leaves.
 #[derive(Default)]
-pub struct Census {
+pub struct LeafCounts {
     counting: AtomicBool,
-    /// Accesses reported during the census.
+    /// Accesses reported while it counts.
     reports: AtomicU64,
     /// The leaf of the last access.
     last: Mutex<Option<(usize, NodeKey)>>,
 }
 
-impl Placement for Census {
+impl Placement for LeafCounts {
     fn place(&self, _: NewNode) -> TierId {
         TierId::FAST
     }
@@ -45,7 +45,7 @@ impl Placement for Census {
     }
 }
 
-impl Census {
+impl LeafCounts {
     /// The bounds for placements on a loaded, quiet map with this placement, within `fast` bytes.
     /// `None` if a workload's frequencies are unknown, if `interrupted` becomes true, or if the
     /// map's memory has one tier and reports nothing.

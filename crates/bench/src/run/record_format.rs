@@ -1,4 +1,4 @@
-//! The form of records: the keys that requests stand for, and the length of values.
+//! The format of records: the keys that requests stand for, and the length of values.
 
 use std::sync::Arc;
 
@@ -69,29 +69,29 @@ impl Keys {
 }
 
 #[derive(Clone, Debug)]
-pub struct Form {
+pub struct RecordFormat {
     pub keys: Keys,
     /// Bytes of its value: 8 for a word, more for a block.
     pub value_bytes: usize,
 }
 
-impl Default for Form {
+impl Default for RecordFormat {
     fn default() -> Self {
-        Form {
+        RecordFormat {
             keys: Keys::default(),
             value_bytes: WORD,
         }
     }
 }
 
-impl Form {
+impl RecordFormat {
     /// Records with these keys and values.
     ///
     /// # Errors
     /// `value_bytes` is not 8 to 2048.
-    pub fn new(keys: Keys, value_bytes: usize) -> Result<Form, BadInput> {
+    pub fn new(keys: Keys, value_bytes: usize) -> Result<RecordFormat, BadInput> {
         match value_bytes {
-            WORD..=2048 => Ok(Form { keys, value_bytes }),
+            WORD..=2048 => Ok(RecordFormat { keys, value_bytes }),
             _ => Err(BadInput(format!(
                 "--value-bytes {value_bytes}: give 8 to 2048"
             ))),
@@ -151,7 +151,9 @@ mod tests {
             assert_eq!(error, format!("--key-bytes {bytes}: give 8 to 128"));
         }
         for bytes in [0, 7, 2049] {
-            let error = Form::new(Keys::Words, bytes).unwrap_err().to_string();
+            let error = RecordFormat::new(Keys::Words, bytes)
+                .unwrap_err()
+                .to_string();
             assert_eq!(error, format!("--value-bytes {bytes}: give 8 to 2048"));
         }
     }
