@@ -93,7 +93,7 @@ macro_rules! ours {
             new |_| Ok($map::new());
             insert |map, key, value| $map::insert(map, key, value).is_ok();
             get |map, key| $map::get(map, key);
-            update |map, key, value| matches!($map::update(map, key, value), Ok(Some(_)));
+            update |map, key, value| $map::update(map, key, value).is_some();
             scan |map, from, limit| {
                 let mut scanned = Scanned::default();
                 map.$scan(from, limit, |_, value| {

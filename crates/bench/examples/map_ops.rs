@@ -9,7 +9,7 @@ use std::sync::Arc;
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::AllFast;
 use timberline_tier::{Arenas, ArenasConfig, Native};
-use timberline_tree::{Art, BTree, Masstree};
+use timberline_tree::{Art, BTree, Bytes, Masstree, Representation, Word};
 
 const RECORDS: u64 = 50_000;
 /// Records of a scan.
@@ -19,7 +19,7 @@ const USAGE: &str = "usage: map_ops <map>-<operation> <n>; maps: btree, strings 
 
 /// Runs `n` operations of one kind on a loaded map. `$key` writes a number as the map's key.
 macro_rules! run {
-    ($map:ty, $key:expr, $value:expr, $operation:expr, $n:expr) => {{
+    ($map:ty, $stored:ty, $key:expr, $value:expr, $operation:expr, $n:expr) => {{
         let arenas = ArenasConfig::two_tiers(256 << 20, 64 << 20);
         let arenas = Arenas::new(&arenas).expect("addresses");
         let map = <$map>::in_memory(Native(arenas), Arc::new(AllFast)).expect("memory for a node");
@@ -41,10 +41,8 @@ macro_rules! run {
             "insert" => (RECORDS..RECORDS + $n).for_each(insert),
             "update" => ids.for_each(|id| {
                 let key = space.key(id);
-                black_box(
-                    map.update(&$key(&key), $value(&key))
-                        .expect("enough memory"),
-                );
+                let before = map.update(&$key(&key), $value(&key));
+                black_box(<$stored>::result(before).expect("enough memory"));
             }),
             "remove" => (0..$n.min(RECORDS)).for_each(|id| {
                 black_box(map.remove(&$key(&space.key(id))));
@@ -62,10 +60,10 @@ macro_rules! run {
 
 fn run(map: &str, operation: &str, n: u64) -> Option<()> {
     match map {
-        "btree" => run!(BTree<u64, u64>, |key: &u64| *key, |key: &u64| *key, operation, n),
-        "strings" => run!(BTree<u64, Vec<u8>>, |key: &u64| *key, as_bytes, operation, n),
-        "art" => run!(Art<u64, u64>, as_is, |key: &u64| *key, operation, n),
-        "masstree" => run!(Masstree<u64, u64>, as_is, |key: &u64| *key, operation, n),
+        "btree" => run!(BTree<u64, u64>, Word, |key: &u64| *key, |key: &u64| *key, operation, n),
+        "strings" => run!(BTree<u64, Vec<u8>>, Bytes, |key: &u64| *key, as_bytes, operation, n),
+        "art" => run!(Art<u64, u64>, Word, as_is, |key: &u64| *key, operation, n),
+        "masstree" => run!(Masstree<u64, u64>, Word, as_is, |key: &u64| *key, operation, n),
         _ => return None,
     }
     Some(())

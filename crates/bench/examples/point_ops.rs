@@ -59,7 +59,7 @@ fn together(map: &Map, keys: &[u64]) {
 #[inline(never)]
 fn updates(map: &Map, keys: &[u64]) {
     for &key in keys {
-        let _ = black_box(map.update(&key, key));
+        black_box(map.update(&key, key));
     }
 }
 

@@ -505,12 +505,12 @@ fn execute<P: timberline_tier::Memory>(map: &BTree<u64, u64, P>, request: Reques
     let Request { op, key } = request;
     match op {
         Op::Read => map.get(&key).is_some(),
-        Op::Update => map.update(&key, key).unwrap().is_some(),
+        Op::Update => map.update(&key, key).is_some(),
         Op::Insert => map.insert(&key, key).unwrap().is_none(),
         Op::Scan(records) => map.scan(&key, records.into(), |_, _| ControlFlow::Continue(())) > 0,
         Op::ReadModifyWrite => {
             let value = map.get(&key).unwrap();
-            map.update(&key, value + 1).unwrap().is_some()
+            map.update(&key, value + 1).is_some()
         }
     }
 }

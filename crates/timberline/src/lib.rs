@@ -55,8 +55,8 @@ pub use timberline_placement::TimberlineConfig;
 pub use timberline_tier::TierId;
 pub use timberline_tree::{
     Art, AsyncRange, BTree, Builder, Bytes, Composite, Counted, Error, Key, KeyRange, LevelFill,
-    Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Representation, Stats,
-    Stored, Value, Word, WordKey,
+    Limit, MAX_KEY, MAX_VALUE, Map, Masstree, OutOfMemory, Parts, Range, Replaced, Representation,
+    Stats, Stored, Value, Word, WordKey,
 };
 
 #[cfg(feature = "postcard")]

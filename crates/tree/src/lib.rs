@@ -31,6 +31,6 @@ pub use map::{Builder, Map};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
 pub use timberline_tier::{Limit, OutOfMemory};
-pub use value::{Bytes, Counted, Representation, Stored, Value, Word};
+pub use value::{Bytes, Counted, Replaced, Representation, Stored, Value, Word};
 #[cfg(feature = "postcard")]
 pub use value::{Postcard, PostcardRef};

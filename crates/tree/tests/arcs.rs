@@ -147,13 +147,13 @@ macro_rules! arcs_in {
                         }
                         3 => {
                             model.entry(at).and_modify(|now| *now = value.clone());
-                            (map.update(&key, &value).unwrap(), was.clone())
+                            (map.update(&key, &value), was.clone())
                         }
                         4 => {
                             model.entry(at).and_modify(|now| *now = value.clone());
-                            (map.modify(&key, |_| Some(value.clone())).unwrap(), was.clone())
+                            (map.modify(&key, |_| Some(value.clone())), was.clone())
                         }
-                        5 => (map.modify(&key, |_| None).unwrap(), was.clone()),
+                        5 => (map.modify(&key, |_| None), was.clone()),
                         6 => {
                             model.insert(at, value.clone());
                             let after = map.upsert_with(&key, |_| value.clone()).unwrap();
@@ -236,7 +236,7 @@ macro_rules! arcs_in {
                                 match draw.below(5) {
                                     0 => _ = map.remove(&key),
                                     1 => _ = map.pop_first(),
-                                    2 => _ = map.modify(&key, |_| Some(value.clone())).unwrap(),
+                                    2 => _ = map.modify(&key, |_| Some(value.clone())),
                                     _ => _ = map.insert(&key, &value).unwrap(),
                                 }
                             }

@@ -172,6 +172,11 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Core<K, V> for T
 /// Maps over byte strings.
 impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The records whose keys begin with the bytes of `prefix`, in order, from either end.
+    ///
+    /// ```
+    /// let map: timberline::Masstree<str, u64> = [("a/x", 1), ("a/y", 2), ("b/x", 3)].into();
+    /// assert_eq!(map.prefix("a/").map(|(_, value)| value).collect::<Vec<_>>(), [1, 2]);
+    /// ```
     pub fn prefix(&self, prefix: &K::Borrowed) -> Records<K, V, T> {
         let low = prefix.to_bytes().as_ref().to_vec();
         let high = after_all_with(&low);
@@ -179,6 +184,17 @@ impl<T: ByteTree<V::Representation>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// As [`scan`](Self::scan), with the keys lent as bytes: no allocation a record.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// let map: timberline::Art<str, u64> = [("pea", 1), ("pear", 2), ("plum", 3)].into();
+    /// let mut bytes = 0;
+    /// map.scan_bytes("pear", 10, |key, _| {
+    ///     bytes += key.len();
+    ///     ControlFlow::Continue(())
+    /// });
+    /// assert_eq!(bytes, 8);
+    /// ```
     pub fn scan_bytes(
         &self,
         from: &K::Borrowed,

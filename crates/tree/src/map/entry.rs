@@ -17,6 +17,13 @@ pub struct Entry<'m, T, K: Key + ?Sized, V, F> {
 
 impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T, K, V, F> {
     /// Has a present value changed by `modify`, after the changes that were asked for before.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = [(7, 48)].into();
+    /// let entry = map.entry(&7).and_modify(|value| *value += 1);
+    /// assert_eq!(entry.or_insert(0)?, 49);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     pub fn and_modify(
         self,
         mut modify: impl FnMut(&mut V),
@@ -48,6 +55,12 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
     }
 
     /// Inserts the default value if there is no record. Returns the value that is there then.
+    ///
+    /// ```
+    /// let map = timberline::Art::<str, String>::new();
+    /// assert_eq!(map.entry("a").or_default()?, "");
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`Map::insert`].

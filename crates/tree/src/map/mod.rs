@@ -45,7 +45,7 @@ use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Loan, Represent, lend, owned};
-use crate::{AsyncRange, Error, Key, KeyRange, Stats, Value};
+use crate::{AsyncRange, Error, Key, KeyRange, Replaced, Stats, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
 ///
@@ -201,22 +201,26 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = [(7, 48)].into();
-    /// assert_eq!(map.update(&7, 49)?, Some(48));
-    /// assert_eq!(map.update(&8, 64)?, None);
+    /// assert_eq!(map.update(&7, 49), Some(48));
+    /// assert_eq!(map.update(&8, 64), None);
     /// assert_eq!(map.len(), 1);
+    ///
+    /// let names: timberline::BTree<u64, String> = [(7, "seven".into())].into();
+    /// assert_eq!(names.update(&7, "VII")?, Some("seven".into()));
     /// # Ok::<(), timberline::Error>(())
     /// ```
     ///
     /// # Errors
-    /// The value is too long, or there is no memory for it. Words and `Arc`s need none: there is no
-    /// error then.
+    /// The string is too long, or there is no memory for it. Other values need none, and there is
+    /// no `Result`: see [`Replaced`].
     #[inline]
-    pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
+    pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Replaced<V> {
         let value = V::to_stored(value);
-        V::Representation::check(value).map_err(|refused| self.error(refused))?;
-        let change = V::Representation::setting(self.tree.store(), value, |_| true);
-        let before = self.tree.modify(key, change, |before| self.own(before));
-        before.map_err(|refused| self.error(refused))
+        let before = V::Representation::check(value).and_then(|()| {
+            let change = V::Representation::setting(self.tree.store(), value, |_| true);
+            self.tree.modify(key, change, |before| self.own(before))
+        });
+        V::Representation::replaced(before, |refused| self.error(refused))
     }
 
     /// Replaces the value of a present record by `change` of it, atomically. Where `change` returns
@@ -231,9 +235,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     /// let stock: timberline::Art<str, u64> = [("pens", 2)].into();
     /// let take = |name: &str| stock.modify(name, |left| left.checked_sub(2));
-    /// assert_eq!((take("pens")?, stock.get("pens")), (Some(2), Some(0)));
-    /// assert_eq!((take("pens")?, stock.get("pens")), (Some(0), Some(0)));
-    /// # Ok::<(), timberline::Error>(())
+    /// assert_eq!((take("pens"), stock.get("pens")), (Some(2), Some(0)));
+    /// assert_eq!((take("pens"), stock.get("pens")), (Some(0), Some(0)));
     /// ```
     ///
     /// # Errors
@@ -243,12 +246,12 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         &self,
         key: &K::Borrowed,
         mut change: impl FnMut(V::Ref<'_>) -> Option<V>,
-    ) -> Result<Option<V>, Error> {
+    ) -> Replaced<V> {
         let mut after = None;
         let make = |now: Option<V::Ref<'_>>| now.and_then(&mut change);
         let change = V::Representation::making(self.tree.store(), &mut after, make);
         let before = self.tree.modify(key, change, |before| self.own(before));
-        before.map_err(|refused| self.error(refused))
+        V::Representation::replaced(before, |refused| self.error(refused))
     }
 
     /// Inserts or replaces a record by `value` of the present value, atomically. Returns the new
@@ -376,6 +379,11 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// All records, in order.
+    ///
+    /// ```
+    /// let map: timberline::Art<str, u64> = [("b", 2), ("a", 1)].into();
+    /// assert_eq!(map.iter().next(), Some(("a".into(), 1)));
+    /// ```
     pub fn iter(&self) -> T::Range {
         T::range(&self.tree, Bound::Unbounded, Bound::Unbounded)
     }
@@ -458,6 +466,12 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Nodes by level and tier, bytes by tier, moves so far. Visits the inner nodes; where leaves
     /// differ in size, these too.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = (0..1_000).map(|key| (key, key)).collect();
+    /// let stats = map.stats();
+    /// assert_eq!((stats.records, stats.promoted), (1_000, 0));
+    /// ```
     pub fn stats(&self) -> Stats {
         self.tree.stats()
     }
@@ -468,12 +482,29 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// Whether its nodes are in two tiers. A map in plain memory has one.
+    ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::new();
+    /// assert!(!map.is_tiered());
+    /// assert_eq!(map.memory_limits(), (usize::MAX, 0));
+    /// ```
     pub fn is_tiered(&self) -> bool {
         self.memory().arenas().tiers() > 1
     }
 
     /// Committed bytes of fast memory, tables included, and of slow memory. Memory is committed in
     /// chunks of up to 2 MiB.
+    ///
+    /// ```
+    /// let map = timberline::BTree::<u64, u64>::builder()
+    ///     .fast_memory(4 << 20)
+    ///     .slow_memory(64 << 20)
+    ///     .build()?;
+    /// let (fast, slow) = map.committed();
+    /// assert!(fast <= 4 << 20 && slow <= 64 << 20);
+    /// assert_eq!(map.memory_limits(), (4 << 20, 64 << 20));
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     pub fn committed(&self) -> (usize, usize) {
         self.tree.store().committed()
     }

@@ -16,7 +16,8 @@ use timberline_tier::{Arenas, Memory};
 
 use super::change::{Change, Replace};
 use super::representation::inner;
-use super::{Dispose, Loan, Stored, Value};
+use super::{Dispose, Loan, Stored, Value, Word};
+use crate::Error;
 use crate::error::Refused;
 use crate::store::Store;
 
@@ -57,6 +58,19 @@ impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
     const IN_BLOCKS: bool = false;
     const DISPOSE: Option<Dispose> = Some(dispose::<T>);
     type Stored<'a> = &'a Arc<T>;
+    type Replaced<V> = Option<V>;
+
+    #[inline(always)]
+    fn replaced<V>(
+        before: Result<Option<V>, Refused>,
+        error: impl FnOnce(Refused) -> Error,
+    ) -> Option<V> {
+        Word::replaced(before, error)
+    }
+
+    fn as_result<V>(replaced: Option<V>) -> Result<Option<V>, Error> {
+        Ok(replaced)
+    }
 
     #[inline(always)]
     fn check(_: Self::Stored<'_>) -> Result<(), Refused> {

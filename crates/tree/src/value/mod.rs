@@ -46,6 +46,18 @@ use timberline_tier::Memory;
 /// [`Counted`].
 pub type Stored<'a, V> = <<V as Value>::Representation as Represent>::Stored<'a>;
 
+/// What [`Map::update`](crate::Map::update) and [`Map::modify`](crate::Map::modify) return: the
+/// previous value, `None` where there is no such record. Only strings need memory for a new one,
+/// and may be too long:
+///
+/// | values | `Replaced<V>` |
+/// |---|---|
+/// | words, `Arc`s | `Option<V>` |
+/// | strings, `Postcard<T>` | `Result<Option<V>, Error>` |
+///
+/// [`Representation::result`] makes a `Result` of either.
+pub type Replaced<V> = <<V as Value>::Representation as Represent>::Replaced<V>;
+
 /// A value of a map: up to eight bytes, which lie in the leaf; a string of up to
 /// [`MAX_VALUE`](crate::MAX_VALUE) bytes, which lies beside the leaf in the same tier, and moves
 /// with it; or an `Arc` of anything, whose pointer is in the leaf.

@@ -6,11 +6,34 @@ use timberline_tier::Memory;
 use super::change::{Change, InBlock, check};
 use super::retired::Dispose;
 use super::{Loan, Value, block};
+use crate::Error;
 use crate::error::Refused;
 use crate::store::Store;
 
 /// How values are stored: [`Word`], [`Bytes`] or [`Counted`](super::Counted), and no other way.
-pub trait Representation: inner::Represent {}
+pub trait Representation: inner::Represent {
+    /// What [`Map::update`](crate::Map::update) and [`Map::modify`](crate::Map::modify) return, as
+    /// a `Result` whatever the values are: for code that is generic over them.
+    ///
+    /// ```
+    /// use timberline::{BTree, Error, Replaced, Representation, Value};
+    ///
+    /// fn swap<V: Value>(map: &BTree<u64, V>, key: u64, value: &V) -> Result<Option<V>, Error> {
+    ///     let replaced: Replaced<V> = map.update(&key, value.lend());
+    ///     V::Representation::result(replaced)
+    /// }
+    ///
+    /// let map: BTree<u64, String> = [(7, "a".into())].into();
+    /// assert_eq!(swap(&map, 7, &"b".into())?, Some("a".into()));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It was an error.
+    fn result<V>(replaced: Self::Replaced<V>) -> Result<Option<V>, Error> {
+        Self::as_result(replaced)
+    }
+}
 
 impl<K: inner::Represent> Representation for K {}
 
@@ -34,6 +57,17 @@ pub(crate) mod inner {
         const DISPOSE: Option<Dispose>;
         /// The stored form.
         type Stored<'a>: Copy;
+        /// What replacing a present value returns.
+        type Replaced<V>;
+
+        /// What a map returns that has replaced a present value, or could not.
+        fn replaced<V>(
+            before: Result<Option<V>, Refused>,
+            error: impl FnOnce(Refused) -> Error,
+        ) -> Self::Replaced<V>;
+
+        /// The same, as a `Result`.
+        fn as_result<V>(replaced: Self::Replaced<V>) -> Result<Option<V>, Error>;
 
         /// Whether it is short enough.
         fn check(value: Self::Stored<'_>) -> Result<(), Refused>;
@@ -73,6 +107,20 @@ impl inner::Represent for Word {
     const IN_BLOCKS: bool = false;
     const DISPOSE: Option<Dispose> = None;
     type Stored<'a> = u64;
+    type Replaced<V> = Option<V>;
+
+    #[inline(always)]
+    fn replaced<V>(
+        before: Result<Option<V>, Refused>,
+        _: impl FnOnce(Refused) -> Error,
+    ) -> Option<V> {
+        before.expect("a word needs no memory")
+    }
+
+    #[inline(always)]
+    fn as_result<V>(replaced: Option<V>) -> Result<Option<V>, Error> {
+        Ok(replaced)
+    }
 
     #[inline(always)]
     fn check(_: Self::Stored<'_>) -> Result<(), Refused> {
@@ -120,6 +168,18 @@ impl inner::Represent for Bytes {
     const IN_BLOCKS: bool = true;
     const DISPOSE: Option<Dispose> = Some(block::free);
     type Stored<'a> = &'a [u8];
+    type Replaced<V> = Result<Option<V>, Error>;
+
+    fn replaced<V>(
+        before: Result<Option<V>, Refused>,
+        error: impl FnOnce(Refused) -> Error,
+    ) -> Self::Replaced<V> {
+        before.map_err(error)
+    }
+
+    fn as_result<V>(replaced: Self::Replaced<V>) -> Result<Option<V>, Error> {
+        replaced
+    }
 
     fn check(value: Self::Stored<'_>) -> Result<(), Refused> {
         check(value)

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use timberline_placement::{HeatIn, NodeKey, Placed, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Arenas, Memory, Native};
-use timberline_tree::{Art, BTree, Error, Masstree, Stats, Value};
+use timberline_tree::{Art, BTree, Error, Masstree, Representation, Stats, Value};
 
 use crate::bytes::some_key;
 use crate::suite::draw::Draw;
@@ -166,8 +166,8 @@ macro_rules! every_operation {
             }
             fn update(&self, key: &[u8], value: u64) -> Result<Option<u64>, Error> {
                 let $key = $owned(key);
-                let before = <$map>::update(self, $by, V::of(value).lend())?;
-                Ok(before.map(V::number))
+                let before = <$map>::update(self, $by, V::of(value).lend());
+                Ok(V::Representation::result(before)?.map(V::number))
             }
             fn modify(
                 &self,
@@ -176,8 +176,8 @@ macro_rules! every_operation {
             ) -> Result<Option<u64>, Error> {
                 let $key = $owned(key);
                 let change = |now: V::Ref<'_>| change(number::<V>(now)).map(V::of);
-                let before = <$map>::modify(self, $by, change)?;
-                Ok(before.map(V::number))
+                let before = <$map>::modify(self, $by, change);
+                Ok(V::Representation::result(before)?.map(V::number))
             }
             fn upsert_with(
                 &self,

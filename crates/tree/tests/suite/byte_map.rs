@@ -77,7 +77,6 @@ macro_rules! byte_map {
             }
             fn update(&self, key: &[u8], value: u64) -> Option<u64> {
                 let before = self.update(key, disguised(self, value));
-                let before = before.expect("words need no memory");
                 before.map(|before| disguised(self, before))
             }
             fn upsert_with(

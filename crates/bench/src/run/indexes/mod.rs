@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use timberline_placement::{HeatIn, Placed, Placement};
-use timberline_tree::{Art, BTree, Masstree, Stats};
+use timberline_tree::{Art, BTree, Masstree, Representation, Stats};
 
 use super::index::{Index, PlacedIndex};
 use super::record_format::{Keys, RecordFormat};
@@ -76,7 +76,7 @@ macro_rules! index {
                         self.map.update(key, it)
                     })
                 });
-                match updated {
+                match V::Representation::result(updated) {
                     Ok(before) => Ok(before.is_some()),
                     Err(error) => Err(error.to_string()),
                 }
