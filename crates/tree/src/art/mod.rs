@@ -17,7 +17,7 @@
 //! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
 //! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
 //! | `stats.rs` | nodes by level and tier |
-//! | `node/` | nodes, their layouts, and search in them |
+//! | `node/` | nodes, their layouts, search in them, and the links between them |
 
 mod descent;
 mod fresh;

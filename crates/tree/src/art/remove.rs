@@ -15,10 +15,11 @@ use timberline_tier::Memory;
 use super::node::{
     DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Inner, LockedShared,
     LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Parent, Position, Reach, Records,
-    Retired, Shared, Step, Terminal, leaf_bytes, number,
+    Shared, Step, Terminal, leaf_bytes, number,
 };
 use super::pop::Ends;
 use super::tree::Tree;
+use crate::node::retired::Retired;
 use crate::value::Loan;
 
 /// The location of a record: the node that holds it and no other, with its parent and grandparent.

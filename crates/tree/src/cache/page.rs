@@ -13,6 +13,7 @@ use timberline_sync::epoch::{Guard, Pinned};
 use timberline_tier::{Arenas, Limit, Memory, Table, TierId};
 
 use super::bucket::{BYTES, Bucket};
+use crate::node::retired::Retired;
 use crate::store::Store;
 
 /// A page that no directory has: fresh, or taken out of one.
@@ -47,13 +48,10 @@ impl Page {
                 held.retire();
             }
         }
-        let (address, bytes) = (self.slot.as_ptr() as usize, self.bytes);
-        store.reclaim(guard, move |state| {
-            let slot = NonNull::new(address as *mut u8).expect("no page lies at 0");
-            // SAFETY: `allocate` made the page of a slot of this size. A page is reclaimed once, as
-            // this consumes it, and the epoch says that all others are gone.
-            unsafe { state.arenas().free(slot, bytes) };
-        });
+        // SAFETY: `allocate` made the page of a slot of this size. No directory has it, and this
+        // consumes it.
+        let retired = unsafe { Retired::new(self.slot.as_ptr() as usize, self.bytes, false) };
+        retired.reclaim(store, guard);
     }
 }
 

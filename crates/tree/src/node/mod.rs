@@ -1,3 +1,4 @@
 //! What the nodes of all maps have in common.
 
 pub mod racing;
+pub mod retired;

@@ -14,7 +14,7 @@ use super::fresh::Linkable;
 use super::layout::{Node3, Node16, Node48, Node256, View};
 use super::link::{Base, InnerLink, Kind, Link, StoredLink};
 use super::reach::Reach;
-use super::retired::Retired;
+use crate::node::retired::Retired;
 
 /// An inner node that this thread alone may change; unlocks when dropped.
 #[derive(Debug)]
@@ -98,14 +98,16 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         unsafe { child.alive() }
     }
 
-    /// Unlocks for good: the node is unlinked.
-    pub(super) fn retire(self) -> Retired {
-        let (address, bytes) = (
-            std::ptr::from_ref(self.held.of()).addr(),
-            self.kind().bytes::<R>(),
-        );
+    /// Unlocks for good.
+    ///
+    /// # Safety
+    /// Nothing leads to the node any more.
+    pub(super) unsafe fn retire(self) -> Retired {
+        let address = std::ptr::from_ref(self.held.of()).addr();
+        let bytes = self.kind().bytes::<R>();
         self.held.retire();
-        Retired::new(address, bytes, false)
+        // SAFETY: it was made of a slot for its kind. Only its lock makes one of these, once.
+        unsafe { Retired::new(address, bytes, false) }
     }
 
     /// Makes this a node without entries.

@@ -15,8 +15,8 @@ use super::inner::Inner;
 use super::link::{Base, Link, StoredLink};
 use super::locked_inner::LockedInner;
 use super::reach::Reach;
-use super::retired::Retired;
 use super::terminal::LockedTerminal;
+use crate::node::retired::Retired;
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
 #[repr(align(128))]
@@ -157,14 +157,16 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         new: impl Linkable,
     ) -> (Link<'g>, Retired) {
         let link = self.swap(*old.link(base), new);
-        (link, old.retire())
+        // SAFETY: nothing else than this parent led there.
+        (link, unsafe { old.retire() })
     }
 
     /// Hangs a copy in the place of what it was made of.
     pub fn replace_inner(self, mut new: FreshInner<'_, R>) -> Retired {
         let old = new.original();
         self.swap(**old.link(), new);
-        old.retire()
+        // SAFETY: nothing else than this parent led there.
+        unsafe { old.retire() }
     }
 
     /// The same with a copy that lacks what held records at a position of the old node, which goes
@@ -179,7 +181,9 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         let old = new.original();
         assert!(old.at(at) == *last.link(base) && new.at(at).is_none());
         self.swap(**old.link(), new);
-        [old.retire(), last.retire()]
+        // SAFETY: nothing else than this parent led to the one, and nothing else than that to the
+        // other.
+        unsafe { [old.retire(), last.retire()] }
     }
 
     /// Hangs the other one of two children in the place of their node, which goes with the one
@@ -199,7 +203,8 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         );
         self.set(*other);
         drop(self);
-        [old.retire(), last.retire()]
+        // SAFETY: as for `replace_without`.
+        unsafe { [old.retire(), last.retire()] }
     }
 
     /// Takes away what held records, and hangs nothing there.
@@ -210,6 +215,119 @@ impl<'g, R: Reach> LockedParent<'g, R> {
             LockedParent::Node(node, at) => node.remove(*at),
         }
         drop(self);
-        old.retire()
+        // SAFETY: nothing else than this parent led there.
+        unsafe { old.retire() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use timberline_sync::epoch::Domain;
+    use timberline_tier::{Arenas, ArenasConfig, Slot, TierId};
+
+    use super::super::{AT_END, Fresh, FreshLeaf, Kind, Near, PACK_BYTES, leaf_bytes, position};
+    use super::*;
+
+    fn arenas() -> Arenas {
+        Arenas::new(&ArenasConfig::one_tier(4 << 20)).unwrap()
+    }
+
+    fn slot(arenas: &Arenas, bytes: usize) -> Slot<'_> {
+        arenas.slot(TierId::FAST, bytes).unwrap()
+    }
+
+    fn leaf<'a>(arenas: &'a Arenas, key: &[u8]) -> Fresh<'a> {
+        let slot = slot(arenas, leaf_bytes(key.len()));
+        FreshLeaf::new(slot, Base::<Near>::of(arenas), key, 0).with(7)
+    }
+
+    fn inner<'g>(arenas: &'g Arenas, pinned: Pinned<'g>) -> FreshInner<'g, Near> {
+        let slot = slot(arenas, Kind::N3.bytes::<Near>());
+        FreshInner::new(slot, Base::of(arenas), Kind::N3, b"tim", pinned)
+    }
+
+    fn locked<'g>(root: &'g Root, pinned: Pinned<'g>) -> LockedParent<'g, Near> {
+        let (parent, _) = root.read(pinned).unwrap();
+        parent.upgrade().unwrap()
+    }
+
+    #[test]
+    fn what_is_not_linked_is_freed() {
+        let (arenas, domain) = (arenas(), Domain::new());
+        let guard = domain.pin();
+        let pack_slot = slot(&arenas, PACK_BYTES);
+        let pack = Fresh::pack(pack_slot, Base::<Near>::of(&arenas), 6, &[(1, 2)], 0);
+        let nodes = (
+            leaf(&arenas, b"timber"),
+            pack,
+            inner(&arenas, guard.pinned()),
+        );
+        assert!(arenas.used(TierId::FAST) > 0);
+        drop(nodes);
+        assert_eq!(arenas.used(TierId::FAST), 0);
+    }
+
+    #[test]
+    fn nodes_come_between_and_go_again() {
+        let (arenas, domain, root) = (arenas(), Domain::new(), Root::new());
+        let (guard, base) = (domain.pin(), Base::<Near>::of(&arenas));
+        let pinned = guard.pinned();
+        let short = locked(&root, pinned).hang(leaf(&arenas, b"tim"));
+        let new = inner(&arenas, pinned);
+        let at = position(b"timber", 3);
+        let long = new.insert(at, leaf(&arenas, b"timber"));
+        let top = locked(&root, pinned).put_between(new, AT_END);
+
+        let top = top.inner().unwrap().read(base).unwrap();
+        assert_eq!((top.child(AT_END), top.child(at)), (Ok(short), Ok(long)));
+        let other = top.upgrade().unwrap().other(AT_END);
+        assert_eq!(other, (at, long));
+
+        let (_, link) = root.read::<Near>(pinned).unwrap();
+        let old = link.inner().unwrap().lock(base).unwrap();
+        let last = short.terminal(base).unwrap().lock().unwrap();
+        let gone = locked(&root, pinned).collapse(old, AT_END, last, base);
+        assert_eq!(gone.len(), 2);
+        assert_eq!(root.read::<Near>(pinned).unwrap().1, long);
+        assert!(top.validate().is_err() && short.terminal(base).unwrap().is_obsolete());
+
+        let last = long.terminal(base).unwrap().lock().unwrap();
+        drop(locked(&root, pinned).unlink(last, base));
+        assert!(root.read::<Near>(pinned).unwrap().1.is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "a node is replaced where it hangs")]
+    fn a_node_is_not_replaced_elsewhere() {
+        let (arenas, domain) = (arenas(), Domain::new());
+        let (guard, base) = (domain.pin(), Base::<Near>::of(&arenas));
+        let (here, there) = (Root::new(), Root::new());
+        locked(&here, guard.pinned()).hang(leaf(&arenas, b"here"));
+        let other = locked(&there, guard.pinned()).hang(leaf(&arenas, b"there"));
+        let old = other.terminal(base).unwrap().lock().unwrap();
+        drop(locked(&here, guard.pinned()).replace(old, base, leaf(&arenas, b"new")));
+    }
+
+    #[test]
+    #[should_panic(expected = "a copy takes the place of its original")]
+    fn a_copy_hangs_nowhere_else() {
+        let (arenas, domain, root) = (arenas(), Domain::new(), Root::new());
+        let guard = domain.pin();
+        let pinned = guard.pinned();
+        let top = locked(&root, pinned).hang(inner(&arenas, pinned));
+        let mut copy = inner(&arenas, pinned);
+        let old = top.inner().unwrap().lock(Base::of(&arenas)).unwrap();
+        copy.take_over(old, None);
+        let elsewhere = Root::new();
+        locked(&elsewhere, pinned).hang(copy);
+    }
+
+    #[test]
+    #[should_panic(expected = "a slot for this kind")]
+    fn a_slot_is_as_large_as_its_node() {
+        let (arenas, domain) = (arenas(), Domain::new());
+        let (guard, slot) = (domain.pin(), slot(&arenas, 64));
+        let base = Base::<Near>::of(&arenas);
+        drop(FreshInner::new(slot, base, Kind::N256, &[], &guard));
     }
 }

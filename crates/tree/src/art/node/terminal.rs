@@ -7,7 +7,7 @@ use super::dense::{DenseLeaf, LockedDense};
 use super::leaf::{Leaf, LockedLeaf};
 use super::link::{Base, Link, StoredLink};
 use super::pack::{LockedPack, PACK_BYTES, Pack};
-use super::retired::Retired;
+use crate::node::retired::Retired;
 
 /// A key: borrowed from the leaf that holds it, or a number that was a key when it was read.
 #[derive(Clone, Copy, Debug)]
@@ -177,15 +177,19 @@ impl<'g> LockedTerminal<'g> {
         self.terminal().link(base)
     }
 
-    /// Unlocks for good: the node is unlinked.
-    pub(super) fn retire(self) -> Retired {
+    /// Unlocks for good.
+    ///
+    /// # Safety
+    /// Nothing leads to the node any more.
+    pub(super) unsafe fn retire(self) -> Retired {
         let terminal = self.terminal();
         match self {
             LockedTerminal::Leaf(locked) => locked.retire(),
             LockedTerminal::Pack(locked) => locked.retire(),
             LockedTerminal::DenseLeaf(locked) => locked.retire(),
         }
-        Retired::new(terminal.address(), terminal.bytes(), true)
+        // SAFETY: it was made of a slot for its size. Only its lock makes one of these, once.
+        unsafe { Retired::new(terminal.address(), terminal.bytes(), true) }
     }
 }
 

@@ -15,13 +15,13 @@
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Arenas, MAX_SLOT, Memory, Slot, slot_size};
 
 use super::Body;
+use crate::node::retired::Retired;
 use crate::store::Store;
 
 /// The bits set in the version of a retired node.
@@ -150,12 +150,9 @@ impl UnlinkedBlock {
 
     /// Frees it once no thread can read it any more. The guard and the store are its tree's.
     pub fn reclaim(self, store: &Store<impl Memory>, guard: &Guard) {
-        store.reclaim(guard, move |state| {
-            let slot = NonNull::new(self.address as *mut u8).expect("no block lies at 0");
-            // SAFETY: `write` made the block in a slot of this size. Nothing leads to it since
-            // before this was deferred, and there is one `UnlinkedBlock` of a block.
-            unsafe { state.arenas().free(slot, self.bytes) };
-        });
+        // SAFETY: `write` made the block in a slot of this size. Nothing leads to it, and there is
+        // one `UnlinkedBlock` of a block.
+        unsafe { Retired::new(self.address, self.bytes, false) }.reclaim(store, guard);
     }
 }
 

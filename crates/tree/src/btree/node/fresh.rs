@@ -7,13 +7,13 @@
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
-use std::ptr::NonNull;
 
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Memory, Slot};
 
 use super::block::Name;
 use super::{Body, LockedNode, Node, address};
+use crate::node::retired::Retired;
 use crate::store::Store;
 
 /// A node that no other thread knows, locked. Its memory is free again if it is not linked.
@@ -123,15 +123,10 @@ impl<'g, const WORDS: usize> Unlinked<'g, WORDS> {
 
     /// Frees it once no thread can be there any more. The guard and the store are its tree's.
     pub fn reclaim(self, store: &Store<impl Memory>, guard: &Guard) {
-        let (address, height) = (self.address(), self.height);
-        store.reclaim(guard, move |state| {
-            if height == 0 {
-                state.forget_leaf(address);
-            }
-            let slot = NonNull::new(address as *mut u8).expect("no node lies at 0");
-            // SAFETY: `Fresh` made the node in a slot of this size. Nothing leads to it since
-            // before this was deferred, and there is one `Unlinked` of a node.
-            unsafe { state.arenas().free(slot, Body::<WORDS>::BYTES) };
-        });
+        let (address, is_leaf) = (self.address(), self.height == 0);
+        // SAFETY: `Fresh` made the node in a slot of this size. Nothing leads to it, and there is
+        // one `Unlinked` of a node.
+        let retired = unsafe { Retired::new(address, Body::<WORDS>::BYTES, is_leaf) };
+        retired.reclaim(store, guard);
     }
 }
