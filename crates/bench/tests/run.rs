@@ -67,6 +67,7 @@ fn plan(loads: Vec<Load>) -> Plan {
         interval: None,
         watermarks: None,
         worker_cores: None,
+        overlap: 0,
         cpu_cache: CacheSize::default(),
         seed: 42,
         nodes: [Vec::new(), Vec::new()],

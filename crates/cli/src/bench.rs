@@ -93,6 +93,10 @@ struct MemoryArgs {
     /// Size of the emulated CPU cache of each thread [default: 1M; quick: 128K]
     #[arg(long, value_name = "BYTES")]
     cpu_cache: Option<String>,
+    /// Let requests of a thread overlap in emulated slow memory, as many as the profile has
+    /// prefetches in flight: more than a core can, where the default is less
+    #[arg(long)]
+    overlap: bool,
     /// Use this machine's own memory tiers instead of the emulator
     #[arg(long)]
     native: bool,
@@ -189,6 +193,7 @@ impl Args {
                 cores().saturating_sub(aside).max(1)
             }),
             worker_cores: self.comparison.worker_cores,
+            overlap: self.memory.overlap,
             budget: Budget::parse(&self.memory.budget).map_err(Failure::impossible)?,
             placements: self.comparison.placements.clone(),
             slice_s,
@@ -282,6 +287,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let measured = results.map_err(Failure::Failed)?;
     let mut notes = setting.notes(&plan);
+    notes.extend_from_slice(&measured.notes);
     if interrupted.load(Relaxed) {
         notes.push("Interrupted: figures cover the measurements until then.".to_string());
     }

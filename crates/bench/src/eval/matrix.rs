@@ -113,6 +113,7 @@ impl Matrix {
                 seed: setting.seed,
                 bounds: measured.bounds,
                 calibrations: measured.calibrations,
+                notes: [&ground.meta.notes[..], &measured.notes].concat(),
                 ..ground.meta.clone()
             };
             let report = Report {

@@ -106,6 +106,9 @@ pub struct Calibration {
     pub base_latency_ns: f64,
     /// Each further line of a visit to tier 0, ns.
     pub base_line_ns: f64,
+    /// A line of tier 0 where all cores read at once, all of them together, ns: the inverse of the
+    /// machine's bandwidth.
+    pub shared_line_ns: f64,
     /// A dependent load in tier 1 over one in tier 0, as measured.
     pub ratio: f64,
     /// The same, as the profile has it.

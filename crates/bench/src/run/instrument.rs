@@ -146,6 +146,7 @@ fn loaded(
     let base = Base {
         latency_ns: 0.0,
         line_ns: 0.0,
+        shared_line_ns: 0.0,
     };
     let memory = |arenas| Emulated::new(arenas, Profile::free(), base);
     let row = table::row(name).ok_or_else(|| format!("unknown placement `{name}`"))?;
@@ -184,6 +185,7 @@ fn plan(space: &KeySpace) -> Result<Plan, String> {
         nodes: [Vec::new(), Vec::new()],
         cpu_cache: CacheSize::new(CACHE).map_err(|error| error.to_string())?,
         worker_cores: None,
+        overlap: 0,
         page_costs: PageCosts::default(),
     })
 }

@@ -122,7 +122,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         let ran = slice(
             &subject.map,
             sources,
-            plan.cpu_cache,
+            (plan.cpu_cache, plan.overlap),
             length,
             interrupted,
             glance,

@@ -206,6 +206,8 @@ pub struct Plan {
     pub nodes: [Vec<u32>; 2],
     /// Size of the emulator's CPU cache, for each thread.
     pub cpu_cache: CacheSize,
+    /// Requests of a thread that overlap in emulated memory; 0 if each waits for the one before.
+    pub overlap: usize,
     /// Cores set aside for workers; shared with request threads if `None`.
     pub worker_cores: Option<usize>,
     /// The costs of page placements.

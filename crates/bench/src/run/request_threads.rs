@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use timberline_tier::emulator::{CacheSize, LineCounts, set_thread_cache, thread_counts};
+use timberline_tier::emulator::{
+    CacheSize, LineCounts, end_request, set_thread_cache, set_thread_overlap, thread_counts,
+};
 
 use super::index::Index;
 use super::schedule::{Due, Schedule, Since, SliceClock};
@@ -99,14 +101,15 @@ pub struct Glance {
 }
 
 /// Runs the sources, one a thread, for `length` or until `interrupted`, but at least a few
-/// requests. Calls `glance` every [`TICK`], and at least once.
+/// requests. Each thread gets a modelled `cache`, and up to `overlap` of its requests overlap in
+/// emulated memory; none at 0. Calls `glance` every [`TICK`], and at least once.
 ///
 /// # Errors
 /// One line: the system refuses a thread.
 pub fn slice(
     map: &impl Index,
     sources: &mut [Source<'_>],
-    cache: CacheSize,
+    (cache, overlap): (CacheSize, usize),
     length: Duration,
     interrupted: &AtomicBool,
     mut glance: impl FnMut(Glance),
@@ -119,12 +122,14 @@ pub fn slice(
     let start = Instant::now();
     let request = |(source, meter): (&mut Source<'_>, &Meter)| {
         set_thread_cache(cache);
+        set_thread_overlap(overlap);
+        let overlaps = overlap > 0;
         match origin {
-            None => work(map, source, meter, &stop),
+            None => work(map, source, overlaps, meter, &stop),
             Some(origin) => {
                 let clock = Wall { start, stop: &stop };
                 let schedule = Schedule::new(Since { source, origin }, &clock);
-                work_to_schedule(map, schedule, meter)
+                work_to_schedule(map, schedule, overlaps, meter)
             }
         }
     };
@@ -192,7 +197,13 @@ pub fn rehearse(
     side_by_side(sources, &refused, request, || {}).map(|_| ())
 }
 
-fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicBool) -> Slice {
+fn work(
+    map: &impl Index,
+    source: &mut Source<'_>,
+    overlaps: bool,
+    meter: &Meter,
+    stop: &AtomicBool,
+) -> Slice {
     let mut slice = Slice::nothing();
     let (start, cpu, lines) = (Instant::now(), thread_cpu_time(), thread_counts());
     // At least once: a thread may start only after the slice's time.
@@ -202,10 +213,11 @@ fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicB
             if number % TIMED == 0 {
                 let begin = Instant::now();
                 slice.execute(map, request);
-                let nanos = begin.elapsed().as_nanos() as u64;
+                let nanos = begin.elapsed().as_nanos() as u64 + late(overlaps);
                 slice.latencies.saturating_record(nanos.max(1));
             } else {
                 slice.execute(map, request);
+                late(overlaps);
             }
         }
         slice.ops += BLOCK;
@@ -223,6 +235,7 @@ fn work(map: &impl Index, source: &mut Source<'_>, meter: &Meter, stop: &AtomicB
 fn work_to_schedule(
     map: &impl Index,
     mut schedule: Schedule<'_, Since<'_, '_>, Wall<'_>>,
+    overlaps: bool,
     meter: &Meter,
 ) -> Slice {
     let mut slice = Slice::nothing();
@@ -234,7 +247,8 @@ fn work_to_schedule(
                 slice.ops += 1;
                 slice.lines = thread_counts() - lines;
                 meter.show(&slice);
-                schedule.since(due)
+                let since = schedule.since(due);
+                since + Duration::from_nanos(late(overlaps))
             }
             Due::Missed(waited) => {
                 slice.unanswered += 1;
@@ -247,6 +261,12 @@ fn work_to_schedule(
     slice.seconds = start.elapsed().as_secs_f64();
     slice.cpu_seconds = (thread_cpu_time() - cpu).as_secs_f64();
     slice
+}
+
+/// Nanoseconds until the lines of the request that just ended are there, if requests overlap.
+#[inline(always)]
+fn late(overlaps: bool) -> u64 {
+    if overlaps { end_request() } else { 0 }
 }
 
 impl Meter {

@@ -34,6 +34,8 @@ pub struct Measured {
     pub bounds: Vec<Bounds>,
     /// How the emulator was calibrated for each map and workload.
     pub calibrations: Vec<Calibration>,
+    /// Caveats of single rows, one sentence each.
+    pub notes: Vec<String>,
 }
 
 impl Measured {
@@ -134,6 +136,7 @@ fn run<M: Substrate>(
             measured.outcomes.extend(one.outcomes);
             measured.bounds.extend(one.bounds);
             measured.calibrations.extend(one.calibrations);
+            measured.notes.extend(one.notes);
         }
     }
     progress.finish();
@@ -198,11 +201,33 @@ fn run_one<I: PlacedIndex>(
     if let Some(every) = plan.shift_every {
         super::recovery::fill(&mut outcomes, every);
     }
+    let notes = outcomes.iter().zip(calibration.iter().cycle());
+    let notes = notes
+        .filter_map(|(outcome, of)| unbalanced(outcome, of))
+        .collect();
     let bounds = if outcomes.is_empty() { None } else { bounds };
     Ok(Measured {
         outcomes,
         bounds: bounds.into_iter().collect(),
         calibrations: calibration.into_iter().collect(),
+        notes,
+    })
+}
+
+/// A scheme that balances bandwidth means nothing where fast memory's is used to less than this:
+/// pages in slow memory only cost latency then.
+const BUSY: f64 = 0.5;
+
+/// Why the row of a scheme that balances bandwidth means nothing, if it does.
+fn unbalanced(outcome: &Outcome, of: &Calibration) -> Option<String> {
+    let used = outcome.lines_fast_per_op * outcome.ops_per_s * of.shared_line_ns / 1e9;
+    (outcome.placement == "caption" && used < BUSY).then(|| {
+        format!(
+            "caption on {}: not meaningful, for it balances bandwidth, and fast memory's was used \
+             to {:.0} %.",
+            outcome.workload,
+            100.0 * used
+        )
     })
 }
 
@@ -244,6 +269,7 @@ fn load_all<'a, I: PlacedIndex>(
         footprint_bytes: measured.bytes as u64,
         base_latency_ns: measured.base.latency_ns,
         base_line_ns: measured.base.line_ns,
+        shared_line_ns: measured.base.shared_line_ns,
         ratio: measured.ratio.median,
         ratio_of_profile: measured.ratio_of_profile,
     });

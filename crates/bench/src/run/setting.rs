@@ -105,6 +105,9 @@ pub struct Setting {
     /// Cores set aside for workers; `null` if they share all with request threads.
     #[serde(default)]
     pub worker_cores: Option<usize>,
+    /// Whether the requests of a thread overlap in emulated memory, as many as the profile allows.
+    #[serde(default)]
+    pub overlap: bool,
     /// Size of the emulator's CPU cache, bytes a thread.
     pub cpu_cache: usize,
     /// Costs of page placements, ns, such as `fault=1000`; as published if empty.
@@ -139,6 +142,16 @@ fn within(option: &str, count: usize, most: usize) -> Result<usize, BadInput> {
         return Ok(count);
     }
     Err(BadInput(format!("--{option} {count}: give 1 to {most}")))
+}
+
+/// How many requests of a thread overlap in emulated memory of this profile.
+fn overlapping(profile: &str) -> Result<usize, BadInput> {
+    if profile == "native" {
+        let line = "--overlap is the emulator's, and real memory overlaps by itself: leave out one of \
+                    --overlap and --native";
+        return Err(BadInput(line.into()));
+    }
+    Ok(super::plan::profile(profile)?.in_flight())
 }
 
 /// Checks a number of cores to set aside for workers.
@@ -176,6 +189,10 @@ impl Setting {
             shift_every: optional("shift-every", self.shift_every_s, 0.5)?,
             interval: optional("interval", self.interval_s, 0.001)?,
             watermarks: self.watermarks,
+            overlap: match self.overlap {
+                true => overlapping(&self.profile)?,
+                false => 0,
+            },
             cpu_cache: CacheSize::new(self.cpu_cache).map_err(line)?,
             seed: self.seed,
             worker_cores: self.worker_cores.map(cores_aside).transpose()?,
@@ -282,7 +299,17 @@ impl Setting {
             ),
             _ => None,
         };
-        trace.into_iter().chain(plan.notes()).collect()
+        let overlap = (plan.overlap > 0).then(|| {
+            format!(
+                "Up to {} requests of a thread overlap in slow memory, which is more than a core can.",
+                plan.overlap
+            )
+        });
+        trace
+            .into_iter()
+            .chain(overlap)
+            .chain(plan.notes())
+            .collect()
     }
 
     /// Its estimated time, s; good enough to compare runs with each other.
@@ -374,6 +401,7 @@ pub mod tests {
             interval_s: None,
             watermarks: None,
             worker_cores: None,
+            overlap: false,
             cpu_cache: 1 << 20,
             page_costs: String::new(),
             nodes: Default::default(),
@@ -395,6 +423,23 @@ pub mod tests {
         assert_eq!(plan.placements, ["all-fast", "interleave", "timberline"]);
         assert_eq!(plan.interval, Some(Duration::from_millis(250)));
         assert_eq!(plan.watermarks, Some((0.5, 0.6)));
+    }
+
+    #[test]
+    fn overlap_is_as_deep_as_the_profile_and_the_emulators_alone() {
+        let overlap = |profile: &str| {
+            let profile = profile.into();
+            let setting = Setting {
+                overlap: true,
+                profile,
+                ..tiny()
+            };
+            setting.plan().map(|plan| plan.overlap)
+        };
+        assert_eq!(tiny().plan().unwrap().overlap, 0);
+        assert_eq!((overlap("cxl").unwrap(), overlap("us5").unwrap()), (16, 10));
+        let refused = overlap("native").unwrap_err().to_string();
+        assert!(refused.contains("--native"), "{refused}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use super::chase::{self, Chase, Paused, Spread};
+use super::stream;
 use super::{CacheSize, Emulated, Profile, set_thread_cache};
 use crate::{Arenas, ArenasConfig, ArenasError, OutOfMemory, TierId};
 
@@ -17,6 +18,9 @@ pub struct Base {
     pub latency_ns: f64,
     /// For each further line loaded at the same time, in nanoseconds.
     pub line_ns: f64,
+    /// A line where all cores read as fast as they can, all of them together, in nanoseconds: the
+    /// inverse of the machine's bandwidth. 0 for no limit.
+    pub shared_line_ns: f64,
 }
 
 /// A present-day server's, for tests and where nothing must depend on this machine.
@@ -25,6 +29,7 @@ impl Default for Base {
         Base {
             latency_ns: 100.0,
             line_ns: 6.0,
+            shared_line_ns: 3.0,
         }
     }
 }
@@ -88,6 +93,7 @@ impl Base {
         Ok(Base {
             latency_ns,
             line_ns: line_ns(&memory, BYTES)?,
+            shared_line_ns: stream::shared_line_ns(),
         })
     }
 }
@@ -158,6 +164,7 @@ impl Calibration {
         set_cache_beyond(bytes);
         if given.is_none() {
             base.line_ns = line_ns(&memory, bytes)?;
+            base.shared_line_ns = stream::shared_line_ns();
             memory.set_base(base);
         }
         let latency = profile.slowness(TierId::SLOW).map(|slow| slow.latency);

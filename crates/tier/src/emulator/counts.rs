@@ -16,8 +16,9 @@ pub struct LineCounts {
     pub cached: u64,
     /// Time charged to visits by definition, in picoseconds, however long the spinning took.
     pub charged_ps: u64,
-    /// Time waited for prefetches that were not there yet, in picoseconds. It depends on how
-    /// much other work was done meanwhile, so it does not repeat.
+    /// Time waited for prefetches that were not there yet, and for bandwidth that other threads
+    /// used, in picoseconds. It depends on how much other work was done meanwhile, so it does not
+    /// repeat. A thread whose requests overlap counts none.
     pub waited_ps: u64,
     /// Prefetched lines that were not visited before their request ended. Wrong guesses leave
     /// them, and lookups that start over; so do more prefetches than can be in flight.

@@ -20,21 +20,29 @@
 //! are in. A page can also be marked, so that a [`PageWatch`] hears of it when a line of it is
 //! missing; nothing else pays for that.
 //!
+//! *Overlap.* A thread's requests wait for one another, as the fences around a charge make them,
+//! or overlap within a limit that the thread is given ([`set_thread_overlap`]).
+//!
+//! *Bandwidth.* The threads of a run share each slower tier's bandwidth. A thread accounts for its
+//! missing lines 64 at a time, and waits where the tier has not yet transferred them.
+//!
 //! *Counts and time.* [`thread_counts`] are exact: what was read from where, and what that is
 //! charged by definition. The charged time is also spun, so that clocks see it; time spun is noisy.
 //!
-//! *What is not modelled:* bandwidth shared between threads, writes going back, the limit on lines
-//! in flight within one visit, and that the real machine's cache is not the modelled one: a line
-//! that the model misses may be a real hit, which is then charged the difference between tiers
-//! only.
+//! *What is not modelled:* writes going back, the limit on lines in flight within one visit, and
+//! that the real machine's cache is not the modelled one: a line that the model misses may be a
+//! real hit, which is then charged the difference between tiers only.
 
 mod base;
 mod cache;
+mod channel;
 mod chase;
 mod counts;
 mod in_flight;
+mod overlap;
 mod page_map;
 mod profile;
+mod stream;
 mod thread;
 mod tsc;
 mod watch;
@@ -54,7 +62,9 @@ pub use watch::{PageWatch, Touch, spend};
 use crate::hint::{self, LINE};
 use crate::{Arenas, Memory, TierId};
 use cache::SPAN_LINES;
+use channel::{BATCH, Channel};
 use in_flight::PIECE;
+use overlap::Overlap;
 use thread::Thread;
 use tsc::Tsc;
 use watch::ChargingClock;
@@ -83,6 +93,8 @@ pub struct Emulated {
     /// By tier: what a missing line adds, and in all costs.
     extras: Box<[Extra]>,
     totals: Box<[Extra]>,
+    /// By tier: the bandwidth that all threads share.
+    channels: Box<[Channel]>,
     base_line_ps: u64,
     in_flight: usize,
     tsc: Tsc,
@@ -119,7 +131,34 @@ pub fn set_thread_cache(size: CacheSize) {
         thread.in_flight.clear();
         thread.debt_ps = 0;
         thread.until_sample = u32::MAX;
+        thread.read = Default::default();
     });
+}
+
+/// Lets up to `limit` requests of this thread overlap from now on; with 0, the default, each charge
+/// is spun before the thread goes on. A thread that overlaps says where a request ends by
+/// [`end_request`]. Counts do not depend on it, only time does.
+pub fn set_thread_overlap(limit: usize) {
+    thread::with(|thread| thread.overlap = Overlap::new(limit));
+}
+
+/// Ends a request of a thread whose requests overlap. Waits until the next one may begin, and
+/// returns for how much longer than until this call the ended one has to wait for its lines, in
+/// nanoseconds. Without overlap it does nothing, and returns 0.
+pub fn end_request() -> u64 {
+    let late = thread::with(|thread| {
+        if !thread.overlap.is_on() {
+            return 0;
+        }
+        let tsc = Tsc::get();
+        let now = tsc.unordered();
+        let (end, next) = thread.overlap.end(now);
+        if next > now {
+            tsc.wait_until(next);
+        }
+        tsc.duration(end - now).as_nanos() as u64
+    });
+    late.unwrap_or_default()
 }
 
 impl Emulated {
@@ -139,6 +178,7 @@ impl Emulated {
             clock,
             watch: OnceLock::new(),
             totals: Box::default(),
+            channels: Box::default(),
             extras: Box::default(),
             base_line_ps: 0,
             in_flight: profile.in_flight(),
@@ -161,6 +201,10 @@ impl Emulated {
             line_ps: extra.line_ps + self.base_line_ps,
         };
         self.totals = self.extras.iter().map(total).collect();
+        let tiers = (0..self.arenas.tiers()).map(|tier| TierId(tier as u8));
+        let batch_ps = |tier| f64::from(BATCH) * self.profile.shared_line_ns(tier, base) * 1000.0;
+        let batches = tiers.map(|tier| self.tsc.ticks(batch_ps(tier) as u64));
+        self.channels = batches.map(Channel::new).collect();
         self.base = base;
     }
 
@@ -258,12 +302,14 @@ impl Emulated {
             return;
         }
         thread.counts.slow += 1;
+        self.account(thread, tier);
         let extra = &self.extras[tier.index()];
         if thread.latency_due {
             thread.latency_due = false;
             bill.extra_ps += extra.latency_ps;
             // Reading the clock takes as long as a memory that hits the real cache.
-            if thread.debt_ps + bill.extra_ps as i64 >= SPIN_FROM_PS {
+            let is_spun = thread.debt_ps + bill.extra_ps as i64 >= SPIN_FROM_PS;
+            if is_spun && !thread.overlap.is_on() {
                 bill.since = self.tsc.now();
             }
         } else {
@@ -321,6 +367,7 @@ impl Emulated {
                 thread.counts.fast += 1;
             } else {
                 thread.counts.slow += 1;
+                self.account(thread, tier);
                 let total = &self.totals[tier.index()];
                 // The first line's own cost is in the latency.
                 lines_ps += if latency_ps == 0 { 0 } else { total.line_ps };
@@ -335,22 +382,58 @@ impl Emulated {
         // Lines of tier 0 take the time that they take; the real prefetch is under way.
         let ready = match latency_ps {
             0 => 0,
-            _ => self.tsc.now() + self.tsc.ticks(latency_ps + lines_ps),
+            _ => self.begin(thread) + self.tsc.ticks(latency_ps + lines_ps),
         };
         thread.in_flight.start(self.span + first, missing, ready);
+    }
+
+    /// When an access of this thread begins.
+    fn begin(&self, thread: &Thread) -> u64 {
+        match thread.overlap.is_on() {
+            false => self.tsc.now(),
+            true => thread.overlap.begin(self.tsc.unordered()),
+        }
     }
 
     /// Waits until `ready`, unless that is 0.
     #[inline(always)]
     fn wait(&self, thread: &mut Thread, ready: u64) {
-        if ready != 0 {
+        if ready == 0 {
+        } else if thread.overlap.is_on() {
+            thread.overlap.wait(ready);
+        } else {
             thread.counts.waited_ps += self.tsc.wait_until(ready);
+        }
+    }
+
+    /// Accounts for the bandwidth of one line of a slower tier.
+    #[inline(always)]
+    fn account(&self, thread: &mut Thread, tier: TierId) {
+        let read = &mut thread.read[tier.index() % thread::TIERS];
+        *read += 1;
+        if *read == BATCH {
+            *read = 0;
+            self.transfer(thread, tier);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transfer(&self, thread: &mut Thread, tier: TierId) {
+        let now = self.tsc.unordered();
+        let end = self.channels[tier.index()].transfer(now);
+        if end > now {
+            self.wait(thread, end);
         }
     }
 
     #[inline]
     fn charge(&self, thread: &mut Thread, bill: Bill) {
         thread.counts.charged_ps += bill.extra_ps;
+        if thread.overlap.is_on() {
+            let ticks = self.tsc.ticks(bill.extra_ps);
+            return thread.overlap.access(self.tsc.unordered(), ticks);
+        }
         thread.debt_ps += bill.extra_ps as i64;
         if bill.since != 0 {
             // The real memory brings the further lines while this spins for the first one. What

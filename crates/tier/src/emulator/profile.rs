@@ -154,6 +154,18 @@ impl Profile {
             })
     }
 
+    /// What a line of a tier takes where all threads together read as fast as they can, in
+    /// nanoseconds; 0 where the tier gives them no less than tier 0, whose limits are real.
+    pub(super) fn shared_line_ns(&self, tier: TierId, base: Base) -> f64 {
+        let shared = |slow: &Slowness| slow.line.total_ns(base.shared_line_ns);
+        let line_ns = self.slowness(tier).map_or(0.0, shared);
+        if line_ns > base.shared_line_ns {
+            line_ns
+        } else {
+            0.0
+        }
+    }
+
     /// Prefetches that a thread can have under way at once: the least of all tiers' limits.
     pub fn in_flight(&self) -> usize {
         self.tiers
@@ -199,6 +211,7 @@ mod tests {
     const BASE: Base = Base {
         latency_ns: 100.0,
         line_ns: 6.0,
+        shared_line_ns: 3.0,
     };
 
     fn extra(name: &str, tier: u8) -> Extra {
@@ -257,6 +270,18 @@ mod tests {
         for not_slower in [Cost::Times(1.0), Cost::Ns(120.0)] {
             assert_eq!(not_slower.corrected(100.0, 150.0, 190.0), 150.0);
         }
+    }
+
+    #[test]
+    fn threads_share_a_fraction_of_tier_0s_bandwidth_or_a_link() {
+        let shared = |name, tier| {
+            Profile::parse(name)
+                .unwrap()
+                .shared_line_ns(TierId(tier), BASE)
+        };
+        assert_eq!((shared("cxl", 0), shared("cxl", 1)), (0.0, 5.0));
+        assert_eq!(shared("rdma", 1), 5.12);
+        assert_eq!(shared("us1", 1), 0.0, "as much as tier 0");
     }
 
     #[test]

@@ -385,3 +385,70 @@ fn three_tiers_cost_what_each_says() {
         );
     }
 }
+
+/// A profile whose latency, or whose shared line, is 1000 s: whatever waits for it never ends.
+fn endless(latency_ns: f64, shared_line_ns: f64) -> Emulated {
+    let slow = profile::Slowness {
+        latency: profile::Cost::Ns(latency_ns),
+        line: profile::Cost::Times(2.0),
+        in_flight: 16,
+    };
+    let arenas = Arenas::new(&ArenasConfig::two_tiers(4 << 20, 4 << 20)).unwrap();
+    let base = Base {
+        shared_line_ns,
+        ..Base::default()
+    };
+    Emulated::new(arenas, Profile::new("endless", vec![slow]), base)
+}
+
+const ENDLESS_NS: f64 = 1e12;
+
+#[test]
+fn overlapping_requests_are_charged_alike_and_wait_for_nothing_within_their_limit() {
+    let memory = endless(ENDLESS_NS, 3.0);
+    let slow = start_of(&memory, TierId::SLOW);
+    set_thread_overlap(16);
+    let least = ENDLESS_NS as u64 * 9 / 10;
+    let counts = counted(|| {
+        for request in 0..10 {
+            let node = slow + request * 4096;
+            memory.charge_access(node, LINE);
+            memory.charge_access(node + 1024, LINE);
+            let late = end_request();
+            assert!(
+                (2 * least..3 * least).contains(&late),
+                "one after the other: {late}"
+            );
+        }
+        memory.prefetch(slow + 11 * 4096, LINE);
+        memory.charge_access(slow + 11 * 4096, LINE);
+        assert!(end_request() >= least, "it waits for its prefetch");
+        assert_eq!(end_request(), 0, "a request that reads nothing");
+    });
+    set_thread_overlap(0);
+    let expected = LineCounts {
+        slow: 20 + 1,
+        charged_ps: 20 * memory.extra(TierId::SLOW).latency_ps,
+        ..NONE
+    };
+    assert_eq!(counts, expected);
+    assert_eq!(end_request(), 0);
+}
+
+#[test]
+fn threads_share_the_bandwidth_of_a_tier() {
+    let memory = endless(0.0, ENDLESS_NS);
+    let slow = start_of(&memory, TierId::SLOW);
+    let late = &|page: usize| {
+        set_thread_cache(CacheSize::default());
+        set_thread_overlap(2);
+        memory.charge_access(slow + page * PAGE, PAGE);
+        end_request()
+    };
+    let batch_ns = 64 * 2 * ENDLESS_NS as u64;
+    std::thread::scope(|scope| {
+        let run = |page| scope.spawn(move || late(page)).join().unwrap();
+        assert!(run(0) < batch_ns / 2, "the channel was idle");
+        assert!(run(1) > batch_ns / 2, "the other thread has used it");
+    });
+}

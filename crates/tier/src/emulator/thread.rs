@@ -13,7 +13,11 @@ use std::ptr;
 use super::cache::{CacheSize, LineCache};
 use super::counts::LineCounts;
 use super::in_flight::InFlight;
+use super::overlap::Overlap;
 use super::watch::Touch;
+
+/// Tiers whose bandwidth is accounted for apart: all that a page's byte can name.
+pub const TIERS: usize = 32;
 
 /// One thread's part of the emulator. Every charge writes here, so it shares no cache line.
 #[repr(align(128))]
@@ -21,6 +25,9 @@ pub struct Thread {
     pub cache: LineCache,
     pub in_flight: InFlight,
     pub counts: LineCounts,
+    pub overlap: Overlap,
+    /// By tier: missing lines that are not yet accounted for.
+    pub read: [u32; TIERS],
     /// The current visit has not yet been charged for a missing line of a slower tier.
     pub latency_due: bool,
     /// Charged and not yet spun, in picoseconds; negative after a spin that ended late.
@@ -73,6 +80,8 @@ fn make() -> Option<*mut Thread> {
                 cache: LineCache::new(CacheSize::default()),
                 in_flight: InFlight::default(),
                 counts: LineCounts::default(),
+                overlap: Overlap::default(),
+                read: Default::default(),
                 latency_due: false,
                 debt_ps: 0,
                 touches: Vec::new(),

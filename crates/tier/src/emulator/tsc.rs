@@ -38,6 +38,12 @@ impl Tsc {
         ticks()
     }
 
+    /// The time in ticks, which may be read before earlier loads have their data.
+    #[inline(always)]
+    pub fn unordered(self) -> u64 {
+        ticks()
+    }
+
     /// A duration in ticks.
     #[inline(always)]
     pub fn ticks(self, ps: u64) -> u64 {

@@ -87,6 +87,7 @@ impl Scale {
             interval_s: None,
             watermarks: None,
             worker_cores: None,
+            overlap: false,
             profile: self.profile.clone(),
             cpu_cache: self.cpu_cache,
             page_costs: String::new(),
