@@ -8,7 +8,7 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Arenas, Memory, Slot, TierId};
 
-use super::node::{Block, Body, Fresh, Lead, View};
+use super::node::{Block, Body, Fresh, Lead, View, Write};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::Abort;

@@ -8,7 +8,7 @@ use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Arenas, Memory, TierId};
 
-use super::node::{Body, Link, Share, View};
+use super::node::{Body, Link, Share};
 use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
@@ -191,7 +191,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     pub(super) fn get_slow(
         &self,
         key: u64,
-        parent: View<'_, WORDS>,
+        parent: Snapshot<'_, Body<WORDS>>,
         leaf: Link<'_, WORDS>,
         guard: &Guard,
     ) -> Result<Option<u64>, Restart> {

@@ -58,7 +58,7 @@ pub(super) enum Met<'t, const WORDS: usize> {
     Leaf(Snapshot<'t, Body<WORDS>>),
     /// The parent of a slow leaf, and that leaf, which was not asked for: its record may have a
     /// copy. The next step goes on to the leaf.
-    SlowLeaf(View<'t, WORDS>, Link<'t, WORDS>),
+    SlowLeaf(Snapshot<'t, Body<WORDS>>, Link<'t, WORDS>),
 }
 
 /// Looks for the leaf that covers a key, as its [`Mode`] says.
@@ -69,7 +69,7 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Represent, D, L:
     pub pinned: Pinned<'t>,
     pub key: u64,
     /// The last node, and its child that covers the key. `None` at the start.
-    pub below: Option<(View<'t, WORDS>, Link<'t, WORDS>)>,
+    pub below: Option<(Snapshot<'t, Body<WORDS>>, Link<'t, WORDS>)>,
     /// The key's part of the range of keys of the last node's child.
     pub share: Share,
     restarts: u32,
@@ -189,9 +189,9 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
                 self.tree.charge_child(body, index);
                 (height <= Self::ASKED).then(|| body.range_of(index))
             })?;
-            self.below = Some((node, link));
+            self.below = Some((*node, link));
             if D::OR_COPY && height == 1 && self.tree.may_have_copies(link.address()) {
-                return Ok(Met::SlowLeaf(node, link));
+                return Ok(Met::SlowLeaf(*node, link));
             }
             if let Some((lower, upper)) = range {
                 self.prefetch_child(link, lower, upper);

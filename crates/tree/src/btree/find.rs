@@ -5,7 +5,7 @@ use timberline_sync::epoch::Guard;
 use timberline_sync::{Restart, Snapshot};
 use timberline_tier::{Memory, TierId};
 
-use super::node::{LockedParent, Root, View, address};
+use super::node::{Body, LockedParent, Root, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
 
@@ -64,7 +64,7 @@ pub enum Parent<'g, const WORDS: usize> {
     Root(Snapshot<'g, Root<WORDS>>),
     Node(View<'g, WORDS>),
     /// A leaf of another layer, and its entry for this one, that a layer's root hangs below.
-    Leaf(View<'g, WORDS>, NodeName<'g>),
+    Leaf(Snapshot<'g, Body<WORDS>>, NodeName<'g>),
 }
 
 /// A node found by key, with its parent; valid as long as both snapshots are.
@@ -97,16 +97,16 @@ impl<'g, const WORDS: usize> Parent<'g, WORDS> {
     pub fn tier<M: Memory>(&self, memory: &M) -> TierId {
         match self {
             Parent::Root(_) => TierId::FAST,
-            Parent::Node(node) | Parent::Leaf(node, _) => {
-                memory.arenas().tier_of(address(node.of()))
-            }
+            Parent::Node(node) => memory.arenas().tier_of(address(node.of())),
+            Parent::Leaf(leaf, _) => memory.arenas().tier_of(address(leaf.of())),
         }
     }
 
     pub fn validate(&self) -> Result<(), Restart> {
         match self {
             Parent::Root(root) => root.validate(),
-            Parent::Node(node) | Parent::Leaf(node, _) => node.validate(),
+            Parent::Node(node) => node.validate(),
+            Parent::Leaf(leaf, _) => leaf.validate(),
         }
     }
 }
@@ -180,7 +180,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             };
             let snapshot = root.read()?;
             node.validate()?;
-            parent = Parent::Leaf(node, here);
+            parent = Parent::Leaf(*node, here);
             node = View::of(snapshot)?;
             level = level.saturating_add(1);
             known += size_of::<u64>() + skipped;

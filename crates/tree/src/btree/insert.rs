@@ -6,6 +6,7 @@ use timberline_tier::Memory;
 
 use super::descent::Cursor;
 use super::find::NodeName;
+use super::node::Write;
 use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};

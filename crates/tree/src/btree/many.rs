@@ -90,7 +90,7 @@ where
 }
 
 /// A node and its child, which was asked for.
-type Way<'t, const WORDS: usize> = (View<'t, WORDS>, Link<'t, WORDS>);
+type Way<'t, const WORDS: usize> = (Snapshot<'t, Body<WORDS>>, Link<'t, WORDS>);
 
 /// A key, and how far its lookup has come. What is `None` was changed by a writer meanwhile.
 struct Asked<'t, const WORDS: usize> {
@@ -158,7 +158,7 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
         })?;
         hint::prefetch_lines(leaf.address(), 1);
         self.share = Share::of(self.key, lower, upper);
-        Ok((inner, leaf))
+        Ok((*inner, leaf))
     }
 
     /// Asks for the lines of the leaf where the key should be.

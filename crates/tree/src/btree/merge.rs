@@ -11,7 +11,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::find::{Location, NodeName, Parent};
-use super::node::{Body, Link, View};
+use super::node::{Body, Link, View, Write};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::seeded::{self, Bug};

@@ -317,7 +317,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
             };
             let (above, at) = match parent {
                 Parent::Root(_) => return Ok(None),
-                Parent::Node(above) => (above, at.at_height(at.height + 1)),
+                Parent::Node(above) => (*above, at.at_height(at.height + 1)),
                 Parent::Leaf(above, entry) => (above, entry),
             };
             let key = above.get(Body::lower)?;

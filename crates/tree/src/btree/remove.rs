@@ -6,6 +6,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::find::NodeName;
+use super::node::Write;
 use super::payload::Values;
 use super::tree::{LockedNode, Tree};
 use crate::value::{Loan, Represent};

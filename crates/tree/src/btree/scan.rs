@@ -10,13 +10,13 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
 
 use timberline_placement::Access;
-use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
+use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::{Descent, LeafLater};
 use super::find::{NodeName, Parent};
-use super::node::Body;
+use super::node::{Body, View};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::map::Shared;
@@ -131,11 +131,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             last: u64::MAX,
         };
         let mut seen = 0;
-        let mut path = None;
+        let mut above = None;
         while seen < limit && !span.is_empty() {
             let left = limit - seen;
             let (_, upper) =
-                self.retry(|| self.next_leaf(&mut path, span, left, &mut records, &guard));
+                self.retry(|| self.next_leaf(&mut above, span, left, &mut records, &guard));
             for &(key, value) in &records {
                 seen += 1;
                 if visit(key, Loan::new(value, &guard)).is_break() {
@@ -150,32 +150,32 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Copies the leaf that covers `span.first`, through its parent where that is still the same.
     fn next_leaf<'g>(
         &'g self,
-        path: &mut Option<Parent<'g, WORDS>>,
+        above: &mut Option<View<'g, WORDS>>,
         span: Span,
         limit: usize,
         records: &mut Vec<Record>,
         guard: &'g Guard<'g>,
     ) -> Result<(u64, u64), Restart> {
-        let leaf = *match path.take() {
-            Some(Parent::Node(parent))
-                if parent.get(|body| body.covers(span.first)) == Ok(true) =>
-            {
+        let leaf = *match above.take() {
+            Some(parent) if parent.get(|body| body.covers(span.first)) == Ok(true) => {
                 let link = self.find_child(self.search, &parent, span.first)?;
                 self.prefetch_all(link.address());
                 let leaf = link.read()?;
                 parent.validate()?;
-                *path = Some(Parent::Node(parent));
+                *above = Some(parent);
                 leaf
             }
             _ => {
                 let place = self.find(NodeName::leaf(span.first), guard)?;
                 let place = place.expect("every tree has leaves");
-                *path = Some(place.parent);
+                if let Parent::Node(parent) = place.parent {
+                    *above = Some(parent);
+                }
                 place.node
             }
         };
         if limit > Self::CAPACITY / 2 {
-            self.prefetch_beyond(path, span.first);
+            self.prefetch_beyond(above.as_deref(), span.first);
         }
         let fences = leaf.get(|body| self.copy(body, span, limit, records))?;
         self.note(leaf, Access::Reuse, guard);
@@ -183,8 +183,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     }
 
     /// Has the CPU fetch the leaf after the one that covers `key`, while that is read.
-    fn prefetch_beyond(&self, path: &Option<Parent<'_, WORDS>>, key: u64) {
-        let Some(Parent::Node(parent)) = path else {
+    fn prefetch_beyond(&self, parent: Option<&Snapshot<'_, Body<WORDS>>>, key: u64) {
+        let Some(parent) = parent else {
             return;
         };
         let next = parent.get(|body| {
@@ -203,8 +203,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let mut descent = Descent::<_, _, _, LeafLater, _>::new(self, key, &guard, self.search);
         let (leaf, _) = Yielding(&mut descent).await;
         self.memory().prefetch(address(leaf.of()), Self::BYTES);
-        let parent = descent.below.map(|(parent, ..)| Parent::Node(parent));
-        self.prefetch_beyond(&parent, key);
+        let parent = descent.below.map(|(parent, _)| parent);
+        self.prefetch_beyond(parent.as_ref(), key);
         yield_now().await;
     }
 }

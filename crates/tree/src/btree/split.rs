@@ -14,7 +14,7 @@ use timberline_tier::{Memory, OutOfMemory, Slot};
 
 use super::blocks::Blocks;
 use super::find::{Location, NodeName, Parent};
-use super::node::{Body, Fresh, LockedParent, View, address};
+use super::node::{Body, Fresh, LockedParent, View, Write, address};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};

@@ -5,7 +5,7 @@ use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::Cursor;
-use super::node::Body;
+use super::node::{Body, Write};
 use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};

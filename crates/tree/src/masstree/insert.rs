@@ -9,7 +9,7 @@ use super::descent::{Cursor, End};
 use super::slice::{SLICE, path};
 use crate::abort::{Abort, attempt};
 use crate::btree::find::NodeName;
-use crate::btree::node::{Block, has_more};
+use crate::btree::node::{Block, Body, Write, has_more};
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};
 
@@ -116,7 +116,9 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             return Ok(Put::Done(None));
         };
         match room {
-            Some((slot, rest)) => held.insert_record(index, cursor.word, slot, rest, value),
+            Some((slot, rest)) => {
+                Body::insert_record(&held, index, cursor.word, slot, rest, value);
+            }
             None => held.insert(index, cursor.word, value),
         }
         self.count(1);

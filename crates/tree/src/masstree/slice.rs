@@ -39,8 +39,10 @@ pub(crate) fn slice_of_many(bytes: &[u8]) -> u64 {
 
 /// Appends the bytes of the key in a slice.
 pub(crate) fn push_bytes(slice: u64, to: &mut Vec<u8>) {
-    let len = (slice & 0xff).min(SLICE as u64) as usize;
-    to.extend_from_slice(&slice.to_be_bytes()[..len]);
+    let len = to.len() + (slice & 0xff).min(SLICE as u64) as usize;
+    // As many bytes always: that takes no call.
+    to.extend_from_slice(&slice.to_be_bytes());
+    to.truncate(len);
 }
 
 /// The slices of a string of whole slices, as bytes: the name of a layer, in the order of names.

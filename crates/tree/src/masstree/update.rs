@@ -13,7 +13,7 @@ use super::Tree;
 use super::descent::{Cursor, End, Locate};
 use super::slice::SLICE;
 use crate::abort::{Abort, attempt};
-use crate::btree::node::Record;
+use crate::btree::node::{Record, Write};
 use crate::btree::tree::LockedNode;
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};

@@ -58,6 +58,7 @@ impl<'g> Block<'g> {
     }
 
     /// Makes a block of a slot for a string of this length, for the caller to link.
+    #[inline]
     pub(super) fn write(slot: Slot<'_>, word: u64, string: &[u8]) -> Self {
         assert!(slot.bytes() >= HEADER + string.len(), "a slot for a block");
         let address = slot.keep().as_ptr() as usize;
@@ -65,14 +66,20 @@ impl<'g> Block<'g> {
             address,
             pinned: PhantomData,
         };
-        let header = (string.len() as u64) << 32 | RETIRED;
+        block
+            .field(0)
+            .store((string.len() as u64) << 32 | RETIRED, Relaxed);
+        block.word().store(word, Relaxed);
         let (words, rest) = string.as_chunks::<8>();
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        let last = (!rest.is_empty()).then_some(last);
-        let words = words.iter().copied().chain(last).map(u64::from_ne_bytes);
-        for (index, word) in [header, word].into_iter().chain(words).enumerate() {
-            block.field(index).store(word, Relaxed);
+        let mut at = HEADER / 8;
+        for &word in words {
+            block.field(at).store(u64::from_ne_bytes(word), Relaxed);
+            at += 1;
+        }
+        if !rest.is_empty() {
+            let push = |word: u64, &byte: &u8| word << 8 | u64::from(byte);
+            let last = rest.iter().rev().fold(0, push);
+            block.field(at).store(last.to_le(), Relaxed);
         }
         block
     }

@@ -130,3 +130,31 @@ impl<'g, const WORDS: usize> Unlinked<'g, WORDS> {
         retired.reclaim(store, guard);
     }
 }
+
+/// Children of locked nodes.
+impl<const WORDS: usize> Body<WORDS> {
+    /// Links a new node before `index`, below one that is not full. Returns the lock on it.
+    pub fn insert_child<'g>(
+        above: &LockedNode<'g, WORDS>,
+        index: usize,
+        new: Fresh<'g, WORDS>,
+    ) -> LockedNode<'g, WORDS> {
+        assert_eq!(above.height(), new.height() + 1);
+        let lower = new.lower();
+        let (word, locked) = new.link();
+        above.insert_word(index, lower, word);
+        locked
+    }
+
+    /// Unlinks one of several children. What it covered, the caller leaves to a neighbour.
+    pub fn remove_child<'g>(
+        above: &LockedNode<'g, WORDS>,
+        index: usize,
+        child: &LockedNode<'g, WORDS>,
+    ) -> Unlinked<'g, WORDS> {
+        assert!(above.height() > 0 && above.count() > 1, "an only child");
+        let word = above.payload(index);
+        above.remove_entry(index);
+        Unlinked::taken(word, child)
+    }
+}

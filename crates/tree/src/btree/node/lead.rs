@@ -23,7 +23,7 @@ use timberline_tier::{Arenas, Slot};
 use super::block::{Block, Name, UnlinkedBlock};
 use super::fresh::{Fresh, Unlinked};
 use super::link::{View, node_at};
-use super::{Body, Lanes, LockedNode, Node, address};
+use super::{Body, Lanes, LockedNode, Node, Write, address};
 use crate::seeded::{self, Bug};
 
 /// The length in a slice's lowest byte that says that the key continues.
@@ -255,9 +255,17 @@ impl<const WORDS: usize> Body<WORDS> {
     }
 
     /// Inserts a record for a continued slice, in a slot for the rest of its key.
-    pub fn insert_record(&self, index: usize, slice: u64, slot: Slot<'_>, rest: &[u8], value: u64) {
+    #[inline(always)]
+    pub fn insert_record(
+        leaf: &LockedNode<'_, WORDS>,
+        index: usize,
+        slice: u64,
+        slot: Slot<'_>,
+        rest: &[u8],
+        value: u64,
+    ) {
         assert!(has_more(slice));
-        self.insert(index, slice, record(slot, value, rest));
+        leaf.insert(index, slice, record(slot, value, rest));
     }
 
     /// Removes an entry that leads to no layer. Returns the block of its record.
@@ -338,7 +346,7 @@ impl<const WORDS: usize> Body<WORDS> {
             }
             Some(Lead::Layer(_)) | None => panic!("no block"),
         };
-        leaf.push(slice, payload);
+        leaf.push_word(slice, payload);
         let (_, locked) = leaf.link();
         let lead = match skip {
             Some((slot, bytes)) => skipping(slot, locked.of(), bytes),

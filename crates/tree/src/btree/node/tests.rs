@@ -4,9 +4,10 @@ use super::*;
 use crate::btree::{NODE_1K, NODE_256};
 
 type Small = Body<NODE_256>;
+type LockedSmall = LockedNode<'static, NODE_256>;
 
-fn node<const WORDS: usize>(keys: Range<u64>) -> Body<WORDS> {
-    let node = Body {
+fn node<const WORDS: usize>(keys: Range<u64>) -> LockedNode<'static, WORDS> {
+    let node = Versioned::new(Body {
         count: AtomicU8::new(0),
         height: AtomicU8::new(0),
         heat: AtomicU16::new(0),
@@ -14,9 +15,10 @@ fn node<const WORDS: usize>(keys: Range<u64>) -> Body<WORDS> {
         lower: AtomicU64::new(0),
         upper: AtomicU64::new(0),
         words: std::array::from_fn(|_| AtomicU64::new(0)),
-    };
+    });
+    let node = Box::leak(Box::new(node)).lock().expect("not retired");
     node.reset(0, 0, 0, u64::MAX);
-    keys.for_each(|key| node.push(key, !key));
+    keys.for_each(|key| node.push_word(key, !key));
     node
 }
 
@@ -31,7 +33,7 @@ fn assert_holds(node: &Small, keys: Range<u64>) {
 
 #[test]
 fn entries_that_go_leave_empty_ones() {
-    let (left, right): (Small, Small) = (node(0..10), node(10..13));
+    let (left, right): (LockedSmall, LockedSmall) = (node(0..10), node(10..13));
     left.move_tail(6, &right);
     assert_holds(&left, 0..6);
     assert_holds(&right, 6..13);
@@ -50,15 +52,15 @@ fn entries_that_go_leave_empty_ones() {
 #[test]
 fn the_greatest_key_is_told_from_empty_entries() {
     for search in Search::all() {
-        let node: Small = node(5..9);
+        let node: LockedSmall = node(5..9);
         assert_eq!(node.find(search, EMPTY), Err(4));
         assert_eq!(node.child_for(search, EMPTY), 3);
-        node.push(EMPTY, 0);
+        node.push_word(EMPTY, 0);
         assert_eq!(node.find(search, EMPTY), Ok(4));
         assert_eq!(node.child_for(search, EMPTY), 4);
         assert_eq!(node.child_for(search, EMPTY - 1), 3);
     }
-    let large: Body<NODE_1K> = node(4..7);
+    let large: LockedNode<'static, NODE_1K> = node(4..7);
     assert_eq!(large.find_near(Search::detect(), EMPTY, 0), None);
     assert_eq!(large.find_near(Search::detect(), 6, 0), Some(2));
 }
