@@ -159,9 +159,12 @@ impl<T> Versioned<T> {
     }
 
     /// Takes retired (or never used, all-zero) data for a new life: readers restart until the
-    /// returned lock is dropped, and then see a version that was never there before. The caller
-    /// owns the memory alone.
-    pub fn claim(&self) -> Exclusive<'_, T> {
+    /// returned lock is dropped, and then see a version that was never there before.
+    ///
+    /// # Safety
+    /// The caller owns the memory alone: nobody has the lock, or comes to the data by a link.
+    #[allow(unsafe_code)]
+    pub unsafe fn claim(&self) -> Exclusive<'_, T> {
         let version = self.word.load(Relaxed) & !(LOCKED | OBSOLETE);
         self.word.store(version | LOCKED, Relaxed);
         fence(Release);
@@ -325,13 +328,15 @@ mod tests {
     }
 
     #[test]
+    #[allow(unsafe_code)]
     fn retired_data_is_unreadable_until_claimed() {
         let cell = Versioned::new(AtomicU64::new(1));
         let before = cell.read().unwrap();
         cell.lock().unwrap().retire();
         assert!(cell.read().is_err() && cell.lock().is_err() && cell.is_retired());
         assert_eq!(cell.read_last().get(|data| data.load(Relaxed)), Ok(1));
-        drop(cell.claim());
+        // SAFETY: the test has it alone.
+        drop(unsafe { cell.claim() });
         assert!(cell.read().is_ok());
         assert_eq!(
             before.validate(),

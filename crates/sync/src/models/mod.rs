@@ -96,12 +96,14 @@ impl Tree {
     }
 
     /// A migration: copy to the other place, swing the parent, retire the old place.
+    #[allow(unsafe_code)]
     fn migrate(&self) -> Result<(), Restart> {
         let parent = self.parent.read()?.upgrade()?;
         let from = parent.load(Relaxed);
         let node = self.nodes[from as usize].lock()?;
         let to = &self.nodes[1 - from as usize];
-        to.claim().store(node.load().0);
+        // SAFETY: not linked yet.
+        unsafe { to.claim() }.store(node.load().0);
         parent.store(1 - from, Relaxed);
         node.retire();
         Ok(())

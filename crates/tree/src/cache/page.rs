@@ -30,7 +30,8 @@ impl Page {
         // What lay there before left any words behind. Nobody has a snapshot of them: the epoch
         // gave the slot back.
         for bucket in page.buckets(pinned) {
-            bucket.claim().reset();
+            // SAFETY: the slot is not a page that others know yet.
+            unsafe { bucket.claim() }.reset();
         }
         Some(page)
     }

@@ -114,8 +114,17 @@ pub type LockedDense<'g> = LockedShared<'g, Records>;
 impl<'g> DenseLeaf<'g> {
     /// Makes an empty dense leaf for the keys that differ from `key` only in their last byte. The
     /// memory is not shared yet.
-    pub(super) fn write(self, key: &[u8; 8], room: DenseCapacity, heat: u16) -> LockedDense<'g> {
-        let held = self.claim();
+    ///
+    /// # Safety
+    /// It is not.
+    pub(super) unsafe fn write(
+        self,
+        key: &[u8; 8],
+        room: DenseCapacity,
+        heat: u16,
+    ) -> LockedDense<'g> {
+        // SAFETY: as the caller promises.
+        let held = unsafe { self.claim() };
         let ending_in = |byte| {
             let mut key = *key;
             key[DENSE_DEPTH] = byte;
@@ -344,7 +353,8 @@ mod tests {
         ] {
             let slot = Box::new(Slot([0; DenseCapacity::ALL.bytes() / 8]));
             let dense = dense_of(&slot);
-            let locked = dense.write(b"timber\0x", room, 3);
+            // SAFETY: the test has it alone.
+            let locked = unsafe { dense.write(b"timber\0x", room, 3) };
             for at in [255, 64, 0, 63, 7] {
                 locked.set(at, u64::from(at) + 1);
                 locked.set(at, u64::from(at) + 2);
@@ -383,7 +393,8 @@ mod tests {
     #[test]
     fn dense_leaves_grow_and_shrink_with_slack() {
         let (small, large) = (Box::new(Slot([0; 264])), Box::new(Slot([0; 264])));
-        let locked = dense_of(&small).write(&[0; 8], DenseCapacity::LEAST, 0);
+        // SAFETY: the test has both alone.
+        let locked = unsafe { dense_of(&small).write(&[0; 8], DenseCapacity::LEAST, 0) };
         for at in 0..16 {
             assert!(!locked.is_full());
             locked.set(16 * at, u64::from(at));
@@ -392,7 +403,8 @@ mod tests {
         let room = DenseCapacity::LEAST.larger();
         assert_eq!(room.smaller(), Some(DenseCapacity::LEAST));
         assert!(!room.is_too_much_for(17) && room.is_too_much_for(10));
-        let larger = dense_of(&large).write(&[0; 8], room, 0);
+        // SAFETY: as above.
+        let larger = unsafe { dense_of(&large).write(&[0; 8], room, 0) };
         larger.take_over(&locked);
         let mut all = Vec::new();
         larger.each(|at, value| all.push((at, value)));

@@ -41,7 +41,7 @@ impl<'t> Fresh<'t> {
         assert!(slot.bytes() >= PACK_BYTES, "a slot for a pack");
         forget_versions(&slot);
         // SAFETY: the slot is large enough, aligned as the link wants it, and nobody else's.
-        drop(unsafe { Pack::at(address) }.write(depth, records, heat));
+        drop(unsafe { Pack::at(address).write(depth, records, heat) });
         Fresh { slot, link }
     }
 
@@ -58,7 +58,7 @@ impl<'t> Fresh<'t> {
         assert!(slot.bytes() >= room.bytes(), "a slot for a dense leaf");
         forget_versions(&slot);
         // SAFETY: as for a pack.
-        fill(&unsafe { DenseLeaf::at(address) }.write(key, room, heat));
+        fill(&unsafe { DenseLeaf::at(address).write(key, room, heat) });
         Fresh { slot, link }
     }
 

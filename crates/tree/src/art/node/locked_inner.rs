@@ -57,7 +57,8 @@ impl<'g, R: Reach> LockedInner<'g, R> {
     pub(super) unsafe fn claim(link: StoredLink, base: Base<R>, prefix: &[u8]) -> Self {
         // SAFETY: as the caller promises.
         let link = unsafe { link.alive() }.inner().expect("an inner node");
-        let held = link.node(base).claim();
+        // SAFETY: as the caller promises.
+        let held = unsafe { link.node(base).claim() };
         let new = LockedInner { link, held };
         new.reset(link.kind());
         new.set_prefix(prefix.len(), prefix.iter().copied());

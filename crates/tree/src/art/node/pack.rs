@@ -67,8 +67,17 @@ pub type LockedPack<'g> = LockedShared<'g, PackedRecords>;
 impl<'g> Pack<'g> {
     /// Makes a pack of records in ascending order of keys, to which `depth` bytes lead. The memory
     /// is not shared yet.
-    pub(super) fn write(self, depth: usize, records: &[Record], heat: u16) -> LockedPack<'g> {
-        let held = self.claim();
+    ///
+    /// # Safety
+    /// It is not.
+    pub(super) unsafe fn write(
+        self,
+        depth: usize,
+        records: &[Record],
+        heat: u16,
+    ) -> LockedPack<'g> {
+        // SAFETY: as the caller promises.
+        let held = unsafe { self.claim() };
         held.heat.store(heat, Relaxed);
         held.depth.store(depth as u16, Relaxed);
         held.put(records);
@@ -219,7 +228,8 @@ mod tests {
         let address = std::ptr::from_ref(&*slot).expose_provenance();
         // SAFETY: memory of a pack's size, and owned by this test.
         let pack = unsafe { Pack::at(address) };
-        let locked = pack.write(6, &[(3, 30), (7, 70)], 5);
+        // SAFETY: the test has it alone.
+        let locked = unsafe { pack.write(6, &[(3, 30), (7, 70)], 5) };
         locked.insert(5, 50);
         locked.place(7).unwrap().store(71, Relaxed);
         assert_eq!(locked.all()[..], [(3, 30), (5, 50), (7, 71)]);

@@ -69,8 +69,12 @@ impl<'g, T> Shared<'g, T> {
     }
 
     /// Locks it before anybody knows it.
-    pub(super) fn claim(self) -> LockedShared<'g, T> {
-        LockedShared(self.records.claim())
+    ///
+    /// # Safety
+    /// Nobody does.
+    pub(super) unsafe fn claim(self) -> LockedShared<'g, T> {
+        // SAFETY: as the caller promises.
+        LockedShared(unsafe { self.records.claim() })
     }
 }
 

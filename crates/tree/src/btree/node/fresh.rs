@@ -28,8 +28,8 @@ impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
         assert_eq!(slot.bytes(), Body::<WORDS>::BYTES, "a slot for a node");
         let node = slot.address() as *const Node<WORDS>;
         // SAFETY: a slot of this size, aligned to 64 bytes, that is mapped as long as the arenas
-        // are. All fields are atomics, for which any bits will do.
-        let lock = unsafe { &*node }.claim();
+        // are, and that nobody else knows. All fields are atomics, for which any bits will do.
+        let lock = unsafe { (*node).claim() };
         Fresh { lock, slot }
     }
 
