@@ -11,6 +11,15 @@ pub const MAX_VALUE: usize = 65_536;
 
 /// Why a map could not be made, or a record not be inserted. Its message is one line. An insert
 /// that fails leaves the map as it was.
+///
+/// ```
+/// use timberline::{Art, Error};
+///
+/// let map = Art::<[u8], u64>::new();
+/// let error = map.insert(&[0; 70_000], 1).unwrap_err();
+/// assert_eq!(error, Error::KeyTooLong(70_000));
+/// assert_eq!(error.to_string(), "the key has 70000 bytes; at most 65535 are possible");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {

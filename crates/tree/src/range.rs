@@ -144,6 +144,13 @@ impl<K: Key + ?Sized, V: Value, T: Ordered> Records<K, V, T> {
     }
 
     /// Skips records from the front, up to the first with a key that is not less than `key`.
+    ///
+    /// ```
+    /// let map: timberline::Art<str, u64> = [("a", 1), ("b", 2), ("c", 3)].into();
+    /// let mut range = map.range(..);
+    /// range.seek("bb");
+    /// assert_eq!(range.next(), Some(("c".into(), 3)));
+    /// ```
     pub fn seek(&mut self, key: &K::Borrowed) {
         let key = key.to_bytes();
         let key = key.as_ref();

@@ -239,6 +239,13 @@ impl<K: WordKey, V: Value, M: Memory, const WORDS: usize> Range<K, V, M, WORDS> 
 
     /// Skips records from the front, up to the first with a key that is not less than `key`.
     /// Skipped leaves are not visited.
+    ///
+    /// ```
+    /// let map: timberline::BTree<u64, u64> = (0..1_000).map(|key| (key, key)).collect();
+    /// let mut range = map.range(..);
+    /// range.seek(&500);
+    /// assert_eq!(range.next(), Some((500, 500)));
+    /// ```
     pub fn seek(&mut self, key: &K) {
         let key = key.to_word();
         for copied in [&mut self.front, &mut self.back] {

@@ -135,6 +135,17 @@ impl<M> Builder<M> {
     }
 
     /// Settings of the placement, [`Timberline`], of a map in two tiers.
+    ///
+    /// ```
+    /// use timberline::{BTree, TimberlineConfig};
+    ///
+    /// // Fast memory is for nodes only, not for copies of single records.
+    /// let config = TimberlineConfig { copies: 0.0, ..Default::default() };
+    /// let builder = BTree::<u64, u64>::builder().placement(config);
+    /// let map = builder.fast_memory(4 << 20).slow_memory(64 << 20).build()?;
+    /// assert!(map.is_tiered());
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
     pub fn placement(mut self, config: TimberlineConfig) -> Self {
         self.placing = Some(timberline(config));
         self

@@ -58,6 +58,18 @@ use crate::{AsyncRange, Error, Key, KeyRange, Replaced, Stats, Value};
 ///
 /// A clone is another handle to the same map, and dropping the last one drops the map, once its
 /// iterators are gone. Until then its worker goes on, if it has one.
+///
+/// ```
+/// let map = timberline::BTree::<u64, u64>::new();
+/// std::thread::scope(|scope| {
+///     for part in 0..4 {
+///         let map = &map;
+///         let insert = move |n| map.insert(&(4 * n + part), n).map(drop);
+///         scope.spawn(move || (0..100).try_for_each(insert));
+///     }
+/// });
+/// assert_eq!(map.len(), 400);
+/// ```
 pub struct Map<T, K: ?Sized, V> {
     pub(crate) tree: Shared<T>,
     typed: PhantomData<fn(&K) -> V>,
@@ -526,6 +538,15 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// that were [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each
     /// map has its own, unless it was made in one that it shares with others
     /// ([`Builder::domain`]).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let map: timberline::BTree<u64, Arc<String>> = [(7, Arc::default())].into();
+    /// let removed = map.remove(&7).unwrap();
+    /// // The map drops its own count once no thread reads the record: now, or some time later.
+    /// map.domain().collect();
+    /// assert_eq!(Arc::strong_count(&removed), 1);
+    /// ```
     pub fn domain(&self) -> &Domain {
         self.tree.store().domain()
     }
