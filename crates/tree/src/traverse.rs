@@ -65,31 +65,31 @@ pub fn interleave<T: Traversal>(
 ) {
     let mut waiting = traversals.into_iter().enumerate();
     let mut ring = [const { None }; MAX_DEPTH];
-    let mut length = 0;
-    for (place, next) in ring
-        .iter_mut()
-        .zip(waiting.by_ref().take(depth.clamp(1, MAX_DEPTH)))
-    {
+    let places = depth.clamp(1, MAX_DEPTH);
+    let mut left = 0;
+    for (place, next) in ring.iter_mut().zip(waiting.by_ref().take(places)) {
         *place = Some(next);
-        length += 1;
+        left += 1;
     }
+    let ring = &mut ring[..left];
     let mut at = 0;
-    while length > 0 {
-        if at >= length {
+    while left > 0 {
+        if at >= ring.len() {
             at = 0;
         }
-        let place = &mut ring[at];
-        let (index, traversal) = place.as_mut().expect("the ring is full up to its length");
+        // Where there is no next one, a place stays empty: the others keep their order, in which
+        // what they wait for arrives.
+        let Some((index, traversal)) = &mut ring[at] else {
+            at += 1;
+            continue;
+        };
         match traversal.step() {
             Poll::Pending => at += 1,
             Poll::Ready(output) => {
                 done(*index, output);
                 // The new one's first step runs at once: it has nothing prefetched to wait for.
-                *place = waiting.next();
-                if place.is_none() {
-                    length -= 1;
-                    ring.swap(at, length);
-                }
+                ring[at] = waiting.next();
+                left -= usize::from(ring[at].is_none());
             }
         }
     }
@@ -194,7 +194,7 @@ mod tests {
             "c takes b's place in b's turn"
         );
         assert_eq!(interleaved(1, &[2, 2]).0, "aabb");
-        assert_eq!(interleaved(8, &[2, 3, 2]).0, "abcacbb");
+        assert_eq!(interleaved(8, &[2, 3, 2]).0, "abcabcb", "in their order");
         assert_eq!(interleaved(0, &[1, 1]).0, "ab", "one at least");
         assert_eq!(interleaved(4, &[]), Default::default());
     }
