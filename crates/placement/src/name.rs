@@ -16,6 +16,15 @@ impl KeyBytes {
         KeyBytes::from(&word.to_be_bytes()[..])
     }
 
+    /// Bytes that the key takes on the heap: none if it is short.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        if self.0.spilled() {
+            self.0.capacity()
+        } else {
+            0
+        }
+    }
+
     /// The key as a word: its first eight bytes, with zeros for those it lacks.
     pub fn word(&self) -> u64 {
         let mut bytes = [0; 8];

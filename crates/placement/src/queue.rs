@@ -1,8 +1,8 @@
 //! Nodes that wait for a worker: first in, first out, each at most once.
 //!
-//! Invariant: their names take at most [`MAX_BYTES`], so the queue stays bounded where no worker
-//! runs. It drops what does not fit: samples find a hot leaf again, and the next split of a node
-//! above the boundary reports it again.
+//! Invariant: the heap that they take stays within the queue's limit, so it is bounded where no
+//! worker runs. The queue drops a node that does not fit: samples find a hot leaf again, and the
+//! next split of a node above the boundary reports it again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -10,33 +10,61 @@ use std::sync::Mutex;
 use crate::NodeKey;
 use crate::workers::lock;
 
-/// The most bytes of all names in a queue: half a million short ones.
+/// The most heap of a queue whatever the budget, bytes.
 const MAX_BYTES: usize = 32 << 20;
+/// The least: a small map still has paths to mend.
+const MIN_BYTES: usize = 64 << 10;
+
+/// Heap that one list of waiting nodes may take beside `usable` bytes of fast memory, bytes.
+pub fn heap_share(usable: usize) -> usize {
+    (usable / 64).clamp(MIN_BYTES, MAX_BYTES)
+}
 
 /// A queue of names. Short locks only; none of its calls waits for a node.
-#[derive(Default)]
-pub struct NodeQueue(Mutex<Queue>);
+pub struct NodeQueue {
+    waiting: Mutex<Queue>,
+    /// Bytes of heap.
+    limit: usize,
+}
+
+/// A queue with a limit of 32 MiB.
+impl Default for NodeQueue {
+    fn default() -> Self {
+        Self::within(MAX_BYTES)
+    }
+}
 
 #[derive(Default)]
 struct Queue {
     order: VecDeque<NodeKey>,
     /// The same nodes: what is in the queue is not queued again.
     names: HashSet<NodeKey>,
-    /// Bytes of all names.
+    /// Heap of all names, bytes.
     bytes: usize,
 }
 
-/// Bytes that a name takes in the queue, twice.
+/// The most heap that a name takes in the queue, bytes: its key twice, and its places in both
+/// tables. A deque grows to twice its length, a hash table to four times and a seventh; while a
+/// table grows, the one before is still there.
 fn bytes_of(node: &NodeKey) -> usize {
-    size_of::<NodeKey>() + node.key.len()
+    const TABLES: usize = 10;
+    TABLES * size_of::<NodeKey>() + 2 * node.key.heap_bytes()
 }
 
 impl NodeQueue {
+    /// A queue that takes at most `limit` bytes of heap.
+    pub fn within(limit: usize) -> Self {
+        NodeQueue {
+            waiting: Mutex::default(),
+            limit,
+        }
+    }
+
     /// Adds a node unless it is there already, or the queue is full.
     pub fn push(&self, node: NodeKey) {
-        let mut waiting = lock(&self.0);
+        let mut waiting = lock(&self.waiting);
         let bytes = waiting.bytes + bytes_of(&node);
-        if bytes <= MAX_BYTES && waiting.names.insert(node.clone()) {
+        if bytes <= self.limit && waiting.names.insert(node.clone()) {
             waiting.order.push_back(node);
             waiting.bytes = bytes;
         }
@@ -44,7 +72,7 @@ impl NodeQueue {
 
     /// The one that has waited longest.
     pub fn pop(&self) -> Option<NodeKey> {
-        let mut waiting = lock(&self.0);
+        let mut waiting = lock(&self.waiting);
         let node = waiting.order.pop_front()?;
         waiting.names.remove(&node);
         waiting.bytes -= bytes_of(&node);
@@ -53,17 +81,17 @@ impl NodeQueue {
 
     /// All that wait now.
     pub fn take(&self) -> VecDeque<NodeKey> {
-        std::mem::take(&mut *lock(&self.0)).order
+        std::mem::take(&mut *lock(&self.waiting)).order
     }
 
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
-        lock(&self.0).order.is_empty()
+        lock(&self.waiting).order.is_empty()
     }
 
     /// Forgets all.
     pub fn clear(&self) {
-        *lock(&self.0) = Queue::default();
+        *lock(&self.waiting) = Queue::default();
     }
 }
 
@@ -83,10 +111,11 @@ mod tests {
         }
         let waiting = queue.take();
         assert_eq!(waiting.len(), MAX_BYTES / bytes_of(&name(0)));
+        assert!(waiting.len() > 1000);
         assert_eq!(waiting[7], name(7));
         queue.push(name(8));
         assert_eq!((queue.pop(), queue.pop()), (Some(name(8)), None));
-        assert_eq!(lock(&queue.0).bytes, 0);
+        assert_eq!(lock(&queue.waiting).bytes, 0);
     }
 
     #[test]

@@ -39,7 +39,7 @@ use timberline_tier::Striped;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::draws;
-use crate::queue::NodeQueue;
+use crate::queue::{NodeQueue, heap_share};
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
 use heat::{Heat, SAMPLE};
@@ -100,6 +100,17 @@ struct Candidate {
     heat: u16,
 }
 
+impl Candidate {
+    /// Bytes that it takes while it waits, with its key.
+    fn bytes(&self) -> usize {
+        let key = match &self.what {
+            Promotable::Leaf(fence) => fence.heap_bytes(),
+            Promotable::Page => 0,
+        };
+        size_of::<Self>() + key
+    }
+}
+
 /// What can be promoted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Promotable {
@@ -123,6 +134,9 @@ pub struct Timberline {
     /// How many more leaves may be made in fast memory before the worker's next round.
     allowance: AtomicI64,
     seen: Striped<Seen>,
+    /// Bytes of the candidates that wait for the worker, and the most that may wait.
+    waiting: AtomicUsize,
+    most_waiting: usize,
     /// How many pages of the record cache are warm: the first ones.
     mature: AtomicUsize,
     broken: NodeQueue,
@@ -147,7 +161,8 @@ impl Timberline {
         let heat = Heat::new(arenas, home)?;
         let scale = Scale::of(home);
         let slot_bytes = home.slot_bytes();
-        let slots = arenas.usable(TierId::FAST) / slot_bytes;
+        let usable = arenas.usable(TierId::FAST);
+        let slots = usable / slot_bytes;
         let allowance = scale.leaves_at_first(slots, slot_bytes, config.reserve);
         Ok(Arc::new(Timberline {
             heat,
@@ -155,8 +170,10 @@ impl Timberline {
             floor: AtomicU16::new(SAMPLE),
             allowance: AtomicI64::new(allowance as i64),
             seen: Striped::default(),
+            waiting: AtomicUsize::new(0),
+            most_waiting: heap_share(usable),
             mature: AtomicUsize::new(0),
-            broken: NodeQueue::default(),
+            broken: NodeQueue::within(heap_share(usable)),
             look: Mutex::default(),
             is_looked_at: AtomicBool::new(false),
             home,
@@ -230,13 +247,16 @@ impl Placement for Timberline {
             bump(&seen.slow);
             // The worker, or a thread of the same stripe, may hold the buffer: then skip this one.
             if heat >= self.floor.load(Relaxed)
+                && self.waiting.load(Relaxed) < self.most_waiting
                 && let Ok(mut candidates) = seen.candidates.try_lock()
                 && candidates.len() < self.scale.candidates
             {
-                candidates.push(Candidate {
-                    what: Promotable::Leaf(leaf.fence.to_bytes()),
-                    heat,
-                });
+                let what = Promotable::Leaf(leaf.fence.to_bytes());
+                let candidate = Candidate { what, heat };
+                // The worker takes the candidates under the same lock, so it subtracts what was
+                // added.
+                self.waiting.fetch_add(candidate.bytes(), Relaxed);
+                candidates.push(candidate);
             }
         }
         self.pass(seen)
@@ -280,6 +300,7 @@ impl Placement for Timberline {
 
 #[cfg(test)]
 mod tests {
+    mod heap;
     mod simulation;
 
     use super::*;

@@ -60,10 +60,17 @@ impl Mover {
     }
 
     /// Suggestions since the last round, each leaf once.
-    fn candidates(&self) -> Vec<Candidate> {
+    pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
         for seen in self.policy.seen.iter() {
-            all.append(&mut lock(&seen.candidates));
+            // The vector goes too: one that stayed would keep the room of its fullest round.
+            let mut taken = std::mem::take(&mut *lock(&seen.candidates));
+            let bytes = taken.iter().map(Candidate::bytes).sum();
+            self.policy.waiting.fetch_sub(bytes, Relaxed);
+            match all.is_empty() {
+                true => all = taken,
+                false => all.append(&mut taken),
+            }
         }
         all.sort_unstable_by(|one, two| one.what.cmp(&two.what).then(two.heat.cmp(&one.heat)));
         all.dedup_by(|later, kept| later.what == kept.what);
@@ -96,7 +103,11 @@ impl Mover {
             .candidates(useful_pages(tree), among_coldest, now);
         let what = Promotable::Page;
         candidates.extend(std::iter::repeat_n(Candidate { what, heat }, more));
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.heat));
+        // Not a stable sort, which takes memory; equally hot ones stay in the order of their keys.
+        candidates.sort_unstable_by(|one, two| {
+            let by_heat = two.heat.cmp(&one.heat);
+            by_heat.then_with(|| one.what.cmp(&two.what))
+        });
         let plan = histogram.plan(pages, &candidates, free);
         // The next candidate must beat the coldest hundredth of the fast leaves after this plan.
         let mut then_coldest = histogram.nth_coldest(1 + plan.demote + fast_leaves / 100);

@@ -15,7 +15,8 @@ pub struct Scale {
     /// Leaves are records: inner nodes have many sizes, are larger than leaves, and take as much
     /// memory in all.
     pub records: bool,
-    /// The most candidates of one stripe that wait for the worker.
+    /// The most candidates of one stripe that wait for the worker. Those of all stripes together
+    /// also stay within their share of the budget.
     pub candidates: usize,
     /// Samples are this many times as dense as configured while heat is little known: a record is
     /// accessed a fortieth as often as a node of records.

@@ -89,15 +89,20 @@ impl VictimSelection for TableSweep {
             return Vec::new();
         }
         let heat = &self.policy.heat;
-        let mut found: Vec<(usize, u16)> = Vec::new();
+        // The sweep begins at the first slot, the search at the hand: of either side no more than
+        // the plan needs, however many leaves are cold.
+        let (mut found, mut behind) = (Vec::new(), Vec::new());
         heat.sweep(|index, heat| {
-            if heat <= plan.coldest {
-                found.push((index, heat));
+            let side = match index < self.hand {
+                true => &mut behind,
+                false => &mut found,
+            };
+            if heat <= plan.coldest && side.len() < plan.demote {
+                side.push((index, heat));
             }
         });
-        let start = found.partition_point(|&(index, _)| index < self.hand);
-        found.rotate_left(start);
-        found.truncate(plan.demote);
+        behind.truncate(plan.demote - found.len());
+        found.append(&mut behind);
         self.hand = found.last().map_or(0, |&(last, _)| last + 1);
         let victim = |(index, cold)| {
             let leaf = Found::At(heat.address(index)?);
