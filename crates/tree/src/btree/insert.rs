@@ -13,7 +13,7 @@ use crate::abort::{Abort, attempt};
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};
 
-enum Put<R> {
+pub(super) enum Put<R> {
     /// With what the value before became.
     Done(Option<R>),
     NoRoom,
@@ -31,7 +31,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             loop {
-                match attempt(|| self.put(key, change, &mut out, &guard))? {
+                match attempt(|| self.put::<true, _, _>(key, change, &mut out, &guard))? {
                     Put::Done(before) => return Ok(before),
                     Put::NoRoom => self.make_room(NodeName::leaf(key), &guard)?,
                 }
@@ -39,14 +39,19 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         })
     }
 
-    fn put<R, C: Change>(
+    /// Replaces the value of a record, or inserts one if it may and there is none.
+    #[inline(always)]
+    pub(super) fn put<const INSERTS: bool, R, C: Change>(
         &self,
         key: u64,
         change: &mut C,
         out: &mut impl FnMut(Loan<'_>) -> R,
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
-        let Cursor { leaf, found, count } = self.cursor::<true>(key, guard)?;
+        let Cursor { leaf, found, count } = self.cursor::<INSERTS>(key, guard)?;
+        if !INSERTS && found.is_err() {
+            return Ok(Put::Done(None));
+        }
         if found.is_err() && count == Self::CAPACITY {
             return Ok(Put::NoRoom);
         }
