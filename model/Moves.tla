@@ -128,7 +128,7 @@ Late(t) ==
     /\ Outcome(t, NoFresh(r), "moved")
 
 -----------------------------------------------------------------------------
-(* Tree::promote_node: the topmost slow node on the path is the next one.  *)
+(* Tree::promote_to: the topmost slow node on the path is the next one.    *)
 (* on_path finds a name, which may be stale when it is used, so that takes *)
 (* one step; a separate descent then goes there.                           *)
 NextOnPath(t) ==
@@ -153,7 +153,7 @@ NextInQueue(t) ==
             /\ Pin(t)
     /\ UNCHANGED <<word, body, used, wait, broken, present, wrong>>
 
-(* Tree::demote_subtree: fast children first (fast_children gives names).  *)
+(* Tree::demote_subtree_to: fast children first.                           *)
 NextBelow(t) ==
     LET r == th[t]
         top == Head(r.todo)

@@ -36,7 +36,7 @@ pub enum Move {
     AlreadyThere,
     /// The node no longer exists.
     Stale,
-    /// The demotion of a node with a fast child would break the single boundary.
+    /// A child is in a faster tier than the target: the demotion would break the single boundary.
     Blocked,
     /// The target tier is full; nodes that moved before stay there.
     Full,
@@ -86,22 +86,62 @@ pub trait Walk: Send + Sync {
     fn fence_at(&self, address: usize) -> Option<KeyBytes>;
 }
 
-/// Promotion and demotion of nodes.
+/// Promotion and demotion of nodes. Down every path, tiers get slower or stay the same: no move
+/// breaks that.
 pub trait Relocate {
-    /// Moves one node and its slow ancestors to the fast tier, ancestors first, so that the single
-    /// boundary holds at every moment.
-    fn promote_node(&self, node: &NodeKey) -> Move;
+    /// How many tiers there are; at least 1.
+    fn tiers(&self) -> u8;
+
+    /// Moves one node and its ancestors to this tier, ancestors first. Those that are there or in a
+    /// faster tier stay where they are.
+    fn promote_to(&self, node: &NodeKey, to: TierId) -> Move;
+
+    /// Moves one node and its slow ancestors to the fast tier, however slow the tier it is in.
+    fn promote_node(&self, node: &NodeKey) -> Move {
+        self.promote_to(node, TierId::FAST)
+    }
 
     /// Moves a leaf and its slow ancestors to the fast tier, like [`Self::promote_node`].
     fn promote_path(&self, leaf: KeyBytes) -> Move {
         self.promote_node(&NodeKey::leaf(leaf))
     }
 
-    /// Moves one node to the slow tier, unless a child of it is fast.
-    fn demote(&self, node: &NodeKey) -> Move;
+    /// Moves one node to this tier, unless it is there or in a slower one, or a child of it is in a
+    /// faster one. A tier beyond the slowest means the slowest.
+    fn demote_to(&self, node: &NodeKey, to: TierId) -> Move;
 
-    /// Demotes all fast nodes below `node`, then `node` itself.
-    fn demote_subtree(&self, node: &NodeKey) -> Move;
+    /// Moves one fast node to the next slower tier that has room, unless a child of it is faster
+    /// than that.
+    fn demote(&self, node: &NodeKey) -> Move {
+        let mut outcome = Move::AlreadyThere;
+        for tier in 1..self.tiers() {
+            outcome = match self.demote_to(node, TierId(tier)) {
+                // A child is in the tier that is full.
+                Move::Blocked if tier > 1 => Move::Full,
+                outcome => outcome,
+            };
+            if outcome != Move::Full {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Moves all nodes below `node` that are in faster tiers than this to it, then `node` itself.
+    fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move;
+
+    /// Demotes all fast nodes below `node`, then `node` itself, to the next slower tier; where that
+    /// is full, what is there or faster to the one after it.
+    fn demote_subtree(&self, node: &NodeKey) -> Move {
+        let mut outcome = Move::AlreadyThere;
+        for tier in 1..self.tiers() {
+            outcome = self.demote_subtree_to(node, TierId(tier));
+            if outcome != Move::Full {
+                break;
+            }
+        }
+        outcome
+    }
 
     /// Reclaims the memory of nodes that moved, as far as no thread can see them any more. The
     /// calling thread must not be within a visit: it would wait for itself.

@@ -6,51 +6,64 @@ use timberline_tier::{Arenas, CompactionCandidates, TierId};
 #[derive(Clone, Copy)]
 pub struct Goal<'s> {
     pub tier: TierId,
-    /// Not here, of all places in that tier. Whatever is in another tier stays there.
-    away_from: Option<&'s CompactionCandidates>,
+    from: Source<'s>,
+}
+
+/// Where a node that is to move there is now.
+#[derive(Clone, Copy)]
+enum Source<'s> {
+    FasterTiers,
+    SlowerTiers,
+    /// In these chunks. Whatever is in another tier stays there.
+    Chunks(&'s CompactionCandidates),
 }
 
 impl<'s> Goal<'s> {
+    /// This tier, for what is in a faster one or new.
     pub fn tier(tier: TierId) -> Goal<'static> {
-        let away_from = None;
-        Goal { tier, away_from }
+        let from = Source::FasterTiers;
+        Goal { tier, from }
+    }
+
+    /// This tier, for what is in a slower one.
+    pub fn promotion(tier: TierId) -> Goal<'static> {
+        let from = Source::SlowerTiers;
+        Goal { tier, from }
     }
 
     /// Another place in fast memory.
     pub fn away_from(candidates: &'s CompactionCandidates) -> Self {
         Goal {
             tier: TierId::FAST,
-            away_from: Some(candidates),
+            from: Source::Chunks(candidates),
         }
     }
 
-    /// Whether a node at this address is there. With more than two tiers, one that is faster than
-    /// fast has to be, or slower than slow, is.
+    /// Whether a node at this address is to stay where it is.
     pub fn has(self, arenas: &Arenas, node: usize) -> bool {
         let (at, to) = (arenas.tier_of(node), self.tier);
-        match self.away_from {
-            Some(candidates) => !candidates.contains(node),
-            None if to.is_fast() => at <= to,
-            None => at >= to,
+        match self.from {
+            Source::Chunks(candidates) => !candidates.contains(node),
+            Source::SlowerTiers => at <= to,
+            Source::FasterTiers => at >= to,
         }
     }
 
     /// Whether what lies beside a node, at this address, is there.
     pub fn has_beside(self, arenas: &Arenas, block: usize) -> bool {
-        match self.away_from {
-            Some(candidates) => !candidates.contains(block),
-            None => arenas.tier_of(block) == self.tier,
+        match self.from {
+            Source::Chunks(candidates) => !candidates.contains(block),
+            _ => arenas.tier_of(block) == self.tier,
         }
     }
 
     /// Whether it is about the place in a tier, and not about the tier.
     pub fn is_within(self) -> bool {
-        self.away_from.is_some()
+        matches!(self.from, Source::Chunks(_))
     }
 
     /// Whether an address is where nothing is to be.
     pub fn avoids(self, address: usize) -> bool {
-        self.away_from
-            .is_some_and(|candidates| candidates.contains(address))
+        matches!(self.from, Source::Chunks(candidates) if candidates.contains(address))
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use suite::check::reclaim_until;
 use suite::rooms;
 use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement};
-use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierConfig, TierId};
+use timberline_tier::{Memory, Native, TierId};
 use timberline_tree::BTree;
 use timberline_tree::btree::NODE_1K;
 
@@ -294,15 +294,8 @@ fn pages_come_and_go() {
 /// of their leaves' moves.
 #[test]
 fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
-    let tier = |bytes| TierConfig::new(bytes, vec![]);
-    let config = ArenasConfig {
-        tiers: vec![tier(4 << 20), tier(64 << 10), tier(rooms::AMPLE)],
-        chunk_bytes: rooms::CHUNK,
-        huge_pages: false,
-        reach: usize::MAX,
-    };
     let watching = Arc::new(Watching::default());
-    let arenas = Arenas::new(&config).unwrap();
+    let arenas = rooms::three([4 << 20, 64 << 10, rooms::AMPLE]);
     let map =
         BTree::<u64, u64, Native, NODE_128>::in_memory(Native(arenas), watching.clone()).unwrap();
     // More than the middle tier holds, but little beside the pages.
@@ -327,7 +320,6 @@ fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     let mut copied = 0;
     for (round, key) in (2..50).flat_map(|round| keys.map(|key| (round, key))) {
         let leaf = NodeKey::of_word(key, 0);
-        // While the middle tier has room.
         placed.demote(&leaf);
         (0..8).for_each(|_| _ = map.get(&key));
         let (_, is_copied) = get(key);

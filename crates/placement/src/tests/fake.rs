@@ -244,7 +244,12 @@ impl Relocate for FakeTree {
         *lock(&self.reclaimed_by) = Some(std::thread::current().id());
     }
 
-    fn promote_node(&self, node: &NodeKey) -> Move {
+    fn tiers(&self) -> u8 {
+        2
+    }
+
+    fn promote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        assert_eq!(to, TierId::FAST);
         if !self.exists(node) {
             return Move::Stale;
         }
@@ -267,7 +272,8 @@ impl Relocate for FakeTree {
         }
     }
 
-    fn demote(&self, node: &NodeKey) -> Move {
+    fn demote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        assert_eq!(to, TierId::SLOW);
         if !self.exists(node) {
             Move::Stale
         } else if !self.tier(node).is_fast() {
@@ -280,7 +286,8 @@ impl Relocate for FakeTree {
         }
     }
 
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
+    fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move {
+        assert_eq!(to, TierId::SLOW);
         if !self.exists(node) {
             return Move::Stale;
         }

@@ -244,7 +244,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return Ok(stays);
         }
         let (from, to) = (self.tier_of(link), goal.tier);
-        if to > from && inner.get(|body| self.has_fast_child(body))? {
+        if to > from && inner.get(|body| self.has_child_faster_than(to, body))? {
             return Ok(Move::Blocked);
         }
         let bytes = inner.kind().bytes::<R>();
@@ -261,13 +261,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Move::Moved(1))
     }
 
-    /// Makes a node and its slow ancestors fast, ancestors first.
-    pub fn promote(&self, name: &NodeKey) -> Move {
+    /// Moves a node and its ancestors in slower tiers to this one, ancestors first.
+    pub fn promote(&self, name: &NodeKey, to: TierId) -> Move {
         let mut moved = 0;
         loop {
             // One pin a node: where a thread moves the path back as fast, garbage must not pile up.
             let guard = self.store.pin();
-            let slow = |link| !self.is_fast(link);
+            let slow = |link| self.tier_of(link) > to;
             let path = self.retry(|| self.on_path(name, slow, &guard));
             let slow = match path.as_deref() {
                 Ok([slow, ..]) => slow,
@@ -275,7 +275,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Err(Stale) if moved == 0 => return Move::Stale,
                 Ok([]) | Err(Stale) => return Move::Moved(moved),
             };
-            match self.relocate(slow, Goal::tier(TierId::FAST), &guard) {
+            match self.relocate(slow, Goal::promotion(to), &guard) {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
                 // The tree changed in between: look again.
@@ -350,12 +350,17 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(above)
     }
 
-    /// The names of a node's fast children.
-    pub fn fast_children(&self, name: &NodeKey, guard: &Guard) -> Result<Vec<NodeKey>, Restart> {
+    /// The names of a node's children in faster tiers than this.
+    pub fn children_faster_than(
+        &self,
+        tier: TierId,
+        name: &NodeKey,
+        guard: &Guard,
+    ) -> Result<Vec<NodeKey>, Restart> {
         let Some(Found::Inner(_, inner)) = self.follow(name, guard, |_| true)? else {
             return Ok(Vec::new());
         };
-        let links = inner.children(|link| self.is_fast(link))?;
+        let links = inner.children(|link| self.tier_of(link) < tier)?;
         let names = links.into_iter().map(|link| {
             if let Some(terminal) = link.terminal(self.base) {
                 return Ok(NodeKey::leaf((&*terminal.key()).into()));

@@ -134,24 +134,27 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
 }
 
 impl<M: Memory, R: Reach> Relocate for Tree<M, R> {
-    fn promote_node(&self, node: &NodeKey) -> Move {
-        self.promote(node)
+    fn tiers(&self) -> u8 {
+        self.store.arenas().tiers() as u8
     }
 
-    fn demote(&self, node: &NodeKey) -> Move {
-        if self.store.arenas().tiers() < 2 {
-            return Move::AlreadyThere;
-        }
-        self.relocate(node, Goal::tier(TierId::SLOW), &self.store.pin())
+    fn promote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        self.promote(node, to)
     }
 
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
+    fn demote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        let to = to.min(TierId(self.tiers() - 1));
+        self.relocate(node, Goal::tier(to), &self.store.pin())
+    }
+
+    fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move {
         let (mut moved, mut last) = (0, Move::AlreadyThere);
+        let to = to.min(TierId(self.tiers() - 1));
         let mut waiting = vec![(node.clone(), node.height == 0)];
         while let Some((node, is_bare)) = waiting.pop() {
             if !is_bare {
                 let guard = self.store.pin();
-                let below = self.retry(|| self.fast_children(&node, &guard));
+                let below = self.retry(|| self.children_faster_than(to, &node, &guard));
                 waiting.push((node, true));
                 waiting.extend(below.into_iter().map(|child| {
                     let is_leaf = child.height == 0;
@@ -159,7 +162,7 @@ impl<M: Memory, R: Reach> Relocate for Tree<M, R> {
                 }));
                 continue;
             }
-            last = self.demote(&node);
+            last = self.demote_to(&node, to);
             match last {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,

@@ -6,7 +6,7 @@
 
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_tier::{Memory, slot_size};
+use timberline_tier::{Memory, TierId, slot_size};
 
 use super::node::{AT_END, InnerLink, LAST, Link, Position, Reach};
 use super::tree::Tree;
@@ -42,7 +42,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut path = Vec::new();
         let top = self.top(&guard);
         if !top.is_none() {
-            self.tally(top, AT_END, true, &mut path, &mut stats);
+            self.tally(top, AT_END, TierId::FAST, &mut path, &mut stats);
         }
         while let Some(open) = path.last() {
             let Ok(node) = open.link.read(self.base) else {
@@ -53,11 +53,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Err(Restart) => {}
                 Ok(None) => drop(path.pop()),
                 Ok(Some((at, link))) => {
-                    let below_fast = self.is_fast(**open.link);
+                    let below = self.tier_of(**open.link);
                     if let Some(open) = path.last_mut() {
                         open.next = at + 1;
                     }
-                    self.tally(link, at, below_fast, &mut path, &mut stats);
+                    self.tally(link, at, below, &mut path, &mut stats);
                 }
             }
         }
@@ -75,7 +75,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self,
         link: Link<'g>,
         at: Position,
-        below_fast: bool,
+        below: TierId,
         path: &mut Vec<Open<'g>>,
         stats: &mut Stats,
     ) {
@@ -84,7 +84,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             stats.levels.push(LevelFill::default());
         }
         stats.levels[level].add(is_fast);
-        stats.above_boundary += usize::from(is_fast && !below_fast);
+        stats.above_boundary += usize::from(self.tier_of(*link) < below);
         if let Some(terminal) = link.terminal(self.base) {
             stats.leaves.add(is_fast);
             let beside = self.block_of(terminal).map_or(0, ValueBlock::slot);

@@ -102,7 +102,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Tells the placement if a new inner node came to lie below the boundary, where what hangs
     /// there beside its entries may be fast too.
     pub fn check_boundary(&self, node: &FreshInner<'_, R>, beside: TierId, path: &[u8]) {
-        if !node.tier().is_fast() && (beside.is_fast() || self.has_fast_child(node)) {
+        if !node.tier().is_fast()
+            && (beside.is_fast() || self.has_child_faster_than(TierId::SLOW, node))
+        {
             self.store.placement.boundary_broken(NodeKey {
                 key: path.into(),
                 height: 1,
@@ -110,11 +112,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Whether a child of this inner node is fast. Addresses tell; no child is touched.
-    pub fn has_fast_child(&self, node: &Body<R>) -> bool {
+    /// Whether a child of this inner node is in a faster tier than this. Addresses tell; no child
+    /// is touched.
+    pub fn has_child_faster_than(&self, tier: TierId, node: &Body<R>) -> bool {
         let mut found = false;
         node.each(AT_END, |_, link| {
-            found = self.is_fast(link);
+            found = self.tier_of(link) < tier;
             !found
         });
         found

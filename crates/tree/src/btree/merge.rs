@@ -103,8 +103,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let above = above.upgrade()?;
         let (first, second) = (first.upgrade()?, second.upgrade()?);
         let seam = second.lower();
-        let into_slow = !tier_of(one).is_fast();
-        let unlinked = if (apart && counts.0 == 0) || (into_slow && self.has_fast_child(&second)) {
+        let sinks = self.has_child_faster_than(tier_of(one), &second);
+        let unlinked = if (apart && counts.0 == 0) || sinks {
             self.forget_copies(&first, 0..counts.0, tier_of(two), guard);
             first.move_tail(0, &second);
             second.set_lower(first.lower());

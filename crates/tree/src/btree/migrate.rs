@@ -32,7 +32,12 @@ use crate::seeded::{self, Bug};
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     pub(super) fn is_fast(&self, node: usize) -> bool {
-        self.memory().arenas().tier_of(node).is_fast()
+        self.tier_at(node).is_fast()
+    }
+
+    /// The tier of a node at this address.
+    pub(super) fn tier_at(&self, node: usize) -> TierId {
+        self.memory().arenas().tier_of(node)
     }
 
     /// Moves one node, if the single boundary allows.
@@ -63,7 +68,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let blocked = match to.cmp(&from) {
             Ordering::Less => parent.tier(self.memory()) > to,
             Ordering::Equal => false,
-            Ordering::Greater => self.seems_to_have_fast_child(node)?,
+            Ordering::Greater => self.seems_to_have_child_faster_than(to, node)?,
         };
         if blocked {
             return Ok(Move::Blocked);
@@ -212,8 +217,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(nodes)
     }
 
-    /// The fast nodes right below a node.
-    fn fast_children(&self, at: NodeName<'_>, guard: &Guard) -> Result<Vec<NodeKey>, Restart> {
+    /// The nodes right below a node that are in a faster tier than this.
+    fn children_faster_than(
+        &self,
+        tier: TierId,
+        at: NodeName<'_>,
+        guard: &Guard,
+    ) -> Result<Vec<NodeKey>, Restart> {
         let Some(Location { at, node, .. }) = self.find(at, guard)? else {
             return Ok(Vec::new());
         };
@@ -226,8 +236,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             body.count()
         })?;
         for index in 0..count {
-            let fast = self.child_at(&node, index)?;
-            if !fast.is_some_and(|child| self.is_fast(child)) {
+            let child = self.child_at(&node, index)?;
+            if child.is_none_or(|child| self.tier_at(child) >= tier) {
                 continue;
             }
             if at.height > 0 {
@@ -346,18 +356,22 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
-    fn promote_node(&self, node: &NodeKey) -> Move {
+    fn tiers(&self) -> u8 {
+        self.memory().arenas().tiers() as u8
+    }
+
+    fn promote_to(&self, node: &NodeKey, to: TierId) -> Move {
         let mut moved = 0;
         loop {
             // One pin a node: where a thread moves the path back as fast, garbage must not pile up.
             let guard = self.store.pin();
-            let slow = |node| !self.is_fast(node);
+            let slow = |node| self.tier_at(node) > to;
             let at = NodeName::named(node);
             let path = self.retry(|| self.on_path(at, slow, &guard));
             let Some(&slow) = path.first() else {
                 break;
             };
-            match self.relocate(slow, Goal::tier(TierId::FAST), &guard) {
+            match self.relocate(slow, Goal::promotion(to), &guard) {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
                 // The tree changed in between: look again.
@@ -371,34 +385,26 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
         }
     }
 
-    fn demote(&self, node: &NodeKey) -> Move {
-        if self.memory().arenas().tiers() < 2 {
-            return Move::AlreadyThere;
-        }
-        self.relocate(
-            NodeName::named(node),
-            Goal::tier(TierId::SLOW),
-            &self.store.pin(),
-        )
+    fn demote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        let to = to.min(TierId(self.tiers() - 1));
+        self.relocate(NodeName::named(node), Goal::tier(to), &self.store.pin())
     }
 
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
+    fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move {
         let (mut moved, mut outcome) = (0, Move::AlreadyThere);
-        if self.memory().arenas().tiers() < 2 {
-            return outcome;
-        }
+        let to = to.min(TierId(self.tiers() - 1));
         // Layers may lie deeper than a thread's stack.
         let mut todo = vec![node.clone()];
         while let Some(node) = todo.last() {
             let below = {
                 let guard = self.store.pin();
-                self.retry(|| self.fast_children(NodeName::named(node), &guard))
+                self.retry(|| self.children_faster_than(to, NodeName::named(node), &guard))
             };
             if !below.is_empty() {
                 todo.extend(below);
                 continue;
             }
-            outcome = self.demote(node);
+            outcome = self.demote_to(node, to);
             match outcome {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,

@@ -44,8 +44,8 @@ pub struct Stats {
     pub promoted: u64,
     /// Nodes moved to slower memory so far.
     pub demoted: u64,
-    /// Nodes that are fast although their parent is not. 0 when the tree is quiet, for placements
-    /// that keep the single boundary.
+    /// Nodes in a faster tier than their parent. 0 when a tree in two tiers is quiet, for
+    /// placements that keep the single boundary.
     pub above_boundary: usize,
     /// Threads that ended while they were pinned in the map's epoch domain: they forgot a guard.
     /// From then on no memory comes back as long as the map lives.
@@ -124,8 +124,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         });
         let Some((root, top)) = root else { return };
         stats.count(level, top == 0, fast(root.address()));
-        let parent_is_fast = root.parent.tier(self.memory()).is_fast();
-        stats.above_boundary += usize::from(fast(root.address()) && !parent_is_fast);
+        let below = root.parent.tier(self.memory());
+        stats.above_boundary += usize::from(self.tier_at(root.address()) < below);
         if !path.is_empty() {
             stats.bytes_in_nodes += Name::slot_for(path.len());
         }
@@ -144,9 +144,9 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 };
                 for (_, child) in children {
                     let level = level + usize::from(top - height) + 1;
-                    let is_fast = fast(child.address());
-                    stats.count(level, height == 1, is_fast);
-                    stats.above_boundary += usize::from(is_fast && !fast(parent));
+                    stats.count(level, height == 1, fast(child.address()));
+                    let is_faster = self.tier_at(child.address()) < self.tier_at(parent);
+                    stats.above_boundary += usize::from(is_faster);
                 }
                 match upper.checked_add(1) {
                     Some(next) => key = next,

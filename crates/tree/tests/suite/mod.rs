@@ -31,6 +31,7 @@ pub mod placing;
 pub mod reclaim;
 pub mod rooms;
 pub mod scans;
+pub mod tiers;
 pub mod workers;
 
 pub use map::TestMap;
@@ -54,6 +55,9 @@ macro_rules! suite_for {
                 ends::a_map_is_cleared_beside_inserters,
                 moves::heat_goes_along_and_the_old_address_is_dead,
                 moves::scattered_nodes_move_together,
+                tiers::nodes_move_between_any_two_tiers,
+                tiers::threads_lose_nothing_while_nodes_move_among_three_tiers,
+                tiers::a_victim_goes_to_the_third_tier_when_the_second_is_full,
                 faults::a_failed_allocation_fails_an_insert_or_nothing,
                 faults::a_failed_allocation_ends_a_bulk_load_cleanly,
                 faults::a_failed_allocation_moves_no_node,

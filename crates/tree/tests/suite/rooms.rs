@@ -1,6 +1,6 @@
 //! Arenas with chunks so small that they come and go within a test.
 
-use timberline_tier::{Arenas, ArenasConfig};
+use timberline_tier::{Arenas, ArenasConfig, TierConfig};
 
 /// The smallest chunk.
 pub const CHUNK: usize = 4 << 10;
@@ -22,6 +22,18 @@ pub fn two_and_table(fast: usize, slow: usize, node_bytes: usize) -> Arenas {
     let covered_by_a_page = CHUNK / 2 * node_bytes.min(1 << 10);
     let with_table = |bytes: usize| bytes + bytes.div_ceil(covered_by_a_page) * CHUNK;
     two(with_table(fast), with_table(slow))
+}
+
+/// Three tiers of this many bytes, fastest first.
+pub fn three(bytes: [usize; 3]) -> Arenas {
+    let tiers = bytes.map(|bytes| TierConfig::new(bytes, Vec::new()));
+    let config = ArenasConfig {
+        tiers: tiers.to_vec(),
+        chunk_bytes: CHUNK,
+        huge_pages: false,
+        reach: usize::MAX,
+    };
+    Arenas::new(&config).unwrap()
 }
 
 /// Fast memory only.

@@ -255,7 +255,12 @@ impl Relocate for FakeRecords {
     /// Memory is free at once.
     fn reclaim(&self) {}
 
-    fn promote_node(&self, node: &NodeKey) -> Move {
+    fn tiers(&self) -> u8 {
+        2
+    }
+
+    fn promote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        assert_eq!(to, TierId::FAST);
         let leaf = self.first_below(node);
         let mut moved = 0;
         for height in (usize::from(node.height)..SHAPES.len()).rev() {
@@ -271,7 +276,8 @@ impl Relocate for FakeRecords {
         }
     }
 
-    fn demote(&self, node: &NodeKey) -> Move {
+    fn demote_to(&self, node: &NodeKey, to: TierId) -> Move {
+        assert_eq!(to, TierId::SLOW);
         self.move_to(
             usize::from(node.height),
             self.first_below(node),
@@ -279,7 +285,8 @@ impl Relocate for FakeRecords {
         )
     }
 
-    fn demote_subtree(&self, node: &NodeKey) -> Move {
+    fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move {
+        assert_eq!(to, TierId::SLOW);
         let first = self.first_below(node);
         let end = first.saturating_add(SHAPES[usize::from(node.height)].0);
         let mut moved = 0;
