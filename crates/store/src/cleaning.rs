@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Error;
-use crate::location::Location;
+use crate::location::{GRAIN, Location};
 use crate::log::Appended;
 use crate::record::{HEADER, Kind, Record};
 use crate::segment::{START, Segment};
@@ -88,8 +88,13 @@ impl Inner {
             .unwrap_or(u64::MAX);
         if !victim.is_dead() {
             let mut records = Records::new(victim);
-            while let Some((location, record)) = records.next().await? {
-                self.relocate(victim, location, &record, oldest).await?;
+            while let Some(location) = records.next().await? {
+                // A record that is moved is alone, whatever its batch was.
+                let record = Record {
+                    goes_on: false,
+                    ..records.record()
+                };
+                self.relocate(victim, location, record, oldest).await?;
             }
             if !victim.is_empty() {
                 // Damaged records that the index knows: who reads them gets an error, as long as
@@ -133,13 +138,13 @@ impl Inner {
         &self,
         victim: &Segment,
         location: Location,
-        record: &OwnedRecord,
+        record: Record<'_>,
         oldest: u64,
     ) -> Result<(), Error> {
         loop {
             let changes = {
-                let _stripe = self.stripe(&record.key);
-                let known = self.locate(&record.key);
+                let _stripe = self.stripe(record.key);
+                let known = self.locate(record.key);
                 let counts = match record.kind {
                     Kind::Put => known == Some(location),
                     Kind::Delete => known.is_none() && oldest < record.sequence,
@@ -148,12 +153,12 @@ impl Inner {
                 if !counts {
                     return Ok(());
                 }
-                match self.log.append_moved(&record.borrowed())? {
+                match self.log.append_moved(&record)? {
                     Appended::NotNow(changes) => changes,
                     Appended::At(moved) => {
                         if record.kind == Kind::Put {
                             self.index
-                                .insert(&record.key, moved.to_word())
+                                .insert(record.key, moved.to_word())
                                 .expect("a word is changed in place");
                             self.revive(moved);
                             victim.kill(location);
@@ -167,27 +172,12 @@ impl Inner {
     }
 }
 
-/// A record out of its segment.
-pub(crate) struct OwnedRecord {
-    pub kind: Kind,
-    pub sequence: u64,
-    pub key: Vec<u8>,
-    pub value: Vec<u8>,
-    pub goes_on: bool,
-}
-
-impl OwnedRecord {
-    /// As it is moved: alone.
-    pub fn borrowed(&self) -> Record<'_> {
-        Record::new(self.kind, self.sequence, &self.key, &self.value)
-    }
-}
-
 /// Reads a segment's records in order. Damaged ones are passed over.
 pub(crate) struct Records<'a> {
     segment: &'a Segment,
-    /// Where the next record is looked for.
+    /// The record, and where the next one is looked for.
     offset: u64,
+    next: u64,
     /// The segment's bytes from `start` on.
     bytes: Vec<u8>,
     start: u64,
@@ -201,6 +191,7 @@ impl<'a> Records<'a> {
         Records {
             segment,
             offset: START,
+            next: START,
             bytes: Vec::new(),
             start: START,
             damaged: None,
@@ -224,37 +215,39 @@ impl<'a> Records<'a> {
         Ok(rest.all(|&byte| byte == 0))
     }
 
-    /// The next record that is as it was written.
-    pub async fn next(&mut self) -> Result<Option<(Location, OwnedRecord)>, Error> {
+    /// Goes on to the next record that is as it was written.
+    pub async fn next(&mut self) -> Result<Option<Location>, Error> {
         let end = self.segment.written();
+        self.offset = self.next;
         while self.offset < end {
             self.fill(HEADER, end).await?;
-            let at = (self.offset - self.start) as usize;
-            if let Some(len) = Record::len_at(&self.bytes[at..])
+            if let Some(len) = Record::len_at(self.rest())
                 && self.offset + len as u64 <= end
             {
                 self.fill(len, end).await?;
-                let at = (self.offset - self.start) as usize;
-                if let Some(record) = Record::decode(&self.bytes[at..]) {
-                    let location = Location::new(self.segment.id(), self.offset, len);
-                    let record = OwnedRecord {
-                        kind: record.kind,
-                        sequence: record.sequence,
-                        key: record.key.into(),
-                        value: record.value.into(),
-                        goes_on: record.goes_on,
-                    };
-                    self.offset += len as u64;
+                if Record::decode(self.rest()).is_some() {
+                    self.next = self.offset + len as u64;
                     self.in_damage = false;
-                    return Ok(Some((location, record)));
+                    return Ok(Some(Location::new(self.segment.id(), self.offset, len)));
                 }
             }
             if !std::mem::replace(&mut self.in_damage, true) {
                 self.damaged.get_or_insert(self.offset);
             }
-            self.offset += crate::location::GRAIN;
+            self.offset += GRAIN;
         }
+        self.next = self.offset;
         Ok(None)
+    }
+
+    /// The record that [`next`](Self::next) went to.
+    pub fn record(&self) -> Record<'_> {
+        Record::decode_checked(self.rest()).expect("`next` found a record here")
+    }
+
+    /// What is in memory from the offset on.
+    fn rest(&self) -> &[u8] {
+        &self.bytes[(self.offset - self.start) as usize..]
     }
 
     /// Has this many bytes from the offset on in memory, as far as there are so many.

@@ -85,10 +85,15 @@ impl<'a> Record<'a> {
     /// The record at the start of these bytes; `None` if there is none, or a damaged one.
     pub fn decode(bytes: &'a [u8]) -> Option<Record<'a>> {
         let len = Self::len_at(bytes)?;
-        let bytes = bytes.get(..len)?;
-        if crc32c::crc32c(&bytes[4..]) != u32_at(bytes, 0) {
+        let whole = bytes.get(4..len)?;
+        if crc32c::crc32c(whole) != u32_at(bytes, 0) {
             return None;
         }
+        Self::decode_checked(bytes)
+    }
+
+    /// The same where the checksum was found to be right before.
+    pub fn decode_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
         let (value, key) = (u32_at(bytes, 4) as usize, key_len(bytes));
         let word = u64::from_le_bytes(*bytes[8..].first_chunk()?);
         let kind = match word >> 56 {
@@ -97,12 +102,12 @@ impl<'a> Record<'a> {
             3 => Kind::Seal,
             _ => return None,
         };
-        let (key, rest) = bytes[HEADER..].split_at(key);
+        let (key, rest) = bytes.get(HEADER..)?.split_at_checked(key)?;
         Some(Record {
             kind,
             sequence: word & ((1 << 56) - 1),
             key,
-            value: &rest[..value],
+            value: rest.get(..value)?,
             goes_on: bytes[18] == 1,
         })
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use timberline_io::{BLOCK, Buffer, Disk, Mode};
 use timberline_tree::Art;
 
-use crate::cleaning::{OwnedRecord, Records};
+use crate::cleaning::Records;
 use crate::location::{Location, SegmentId};
 use crate::log::{Log, State};
 use crate::record::Kind;
@@ -137,6 +137,17 @@ async fn open_segments(
     Ok(segments)
 }
 
+/// A record in a segment.
+struct Found {
+    location: Location,
+    kind: Kind,
+    sequence: u64,
+    key: Vec<u8>,
+    goes_on: bool,
+    /// Where it ends.
+    end: u64,
+}
+
 #[derive(Default)]
 struct Recovery {
     index: Art<[u8], u64>,
@@ -157,17 +168,30 @@ impl Recovery {
         // Records in front of the first damage.
         let mut whole = None;
         let mut sealed = false;
-        while let Some((location, record)) = records.next().await? {
+        while let Some(location) = records.next().await? {
+            let record = records.record();
+            let (kind, sequence, goes_on) = (record.kind, record.sequence, record.goes_on);
+            let (key, end) = (
+                record.key.to_vec(),
+                location.offset() + record.bytes() as u64,
+            );
             if let Some(damage) = records.take_damage() {
                 whole.get_or_insert(found.len());
                 damages.push(damage);
             }
-            if record.kind == Kind::Seal {
+            if kind == Kind::Seal {
                 segment.set_written(location.offset());
                 sealed = true;
                 break;
             }
-            found.push((location, record));
+            found.push(Found {
+                location,
+                kind,
+                sequence,
+                key,
+                goes_on,
+                end,
+            });
         }
         if sealed {
             let room = 100 - self.report.damaged.len();
@@ -178,36 +202,29 @@ impl Recovery {
         } else {
             found.truncate(whole.unwrap_or(found.len()));
             // A batch whose end is missing.
-            while found.last().is_some_and(|it| it.1.goes_on) {
+            while found.last().is_some_and(|it| it.goes_on) {
                 found.pop();
             }
-            let end = |(location, record): &(Location, OwnedRecord)| {
-                location.offset() + record.borrowed().bytes() as u64
-            };
-            let end = found.last().map_or(START, end);
+            let end = found.last().map_or(START, |it| it.end);
             if !records.is_blank(end).await? {
                 self.report.incomplete.push((segment.path.clone(), end));
             }
             segment.set_written(end);
         }
-        for (location, record) in found {
-            self.apply(segment, location, record)?;
+        for found in found {
+            self.apply(segment, found)?;
         }
         Ok(())
     }
 
-    fn apply(
-        &mut self,
-        segment: &Segment,
-        location: Location,
-        record: OwnedRecord,
-    ) -> Result<(), Error> {
-        let OwnedRecord {
+    fn apply(&mut self, segment: &Segment, found: Found) -> Result<(), Error> {
+        let Found {
+            location,
             kind,
             sequence,
             key,
             ..
-        } = record;
+        } = found;
         segment.add(location, sequence, kind == Kind::Delete);
         let place = (location.offset() / crate::location::GRAIN) as u32;
         self.sequences
