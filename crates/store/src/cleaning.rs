@@ -234,7 +234,7 @@ impl<'a> Records<'a> {
             if !std::mem::replace(&mut self.in_damage, true) {
                 self.damaged.get_or_insert(self.offset);
             }
-            self.offset += GRAIN;
+            self.offset += self.zeros().max(GRAIN);
         }
         self.next = self.offset;
         Ok(None)
@@ -243,6 +243,17 @@ impl<'a> Records<'a> {
     /// The record that [`next`](Self::next) went to.
     pub fn record(&self) -> Record<'_> {
         Record::decode_checked(self.rest()).expect("`next` found a record here")
+    }
+
+    /// Bytes from the offset on in which no record can begin, as far as they are in memory: what
+    /// was never written is zero. A record's first word may be, its second is not.
+    fn zeros(&self) -> u64 {
+        let rest = self.rest();
+        let zeros = rest
+            .iter()
+            .position(|&byte| byte != 0)
+            .unwrap_or(rest.len()) as u64;
+        (zeros / GRAIN * GRAIN).saturating_sub(GRAIN)
     }
 
     /// What is in memory from the offset on.
