@@ -148,8 +148,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     }
 
     /// Copies the leaf that covers `span.first`, through its parent where that is still the same.
-    // A function of its own, it costs a scan of 50 records 100 instructions more.
-    #[inline(always)]
     fn next_leaf<'g>(
         &'g self,
         above: &mut Option<View<'g, WORDS>>,
