@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use timberline_bench::report::{Meta, Report, side_by_side};
+use timberline_bench::report::{Meta, Report, paired, side_by_side};
 use timberline_bench::run::{self, Budget, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
@@ -136,6 +136,9 @@ struct Output {
     /// Run nothing, and show two JSON reports side by side
     #[arg(long, num_args = 2, value_names = ["A", "B"], exclusive = true)]
     compare: Option<Vec<PathBuf>>,
+    /// Run nothing, and hold `timberline` against the others over JSON reports of several processes
+    #[arg(long, num_args = 1.., value_name = "FILE", exclusive = true)]
+    pool: Option<Vec<PathBuf>>,
     #[command(flatten)]
     live: LiveView,
     /// Show no progress
@@ -248,6 +251,9 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(paths) = &args.output.pool {
+        return pool(paths);
+    }
     if let Some([a, b]) = args.output.compare.as_deref() {
         return compare([a, b]);
     }
@@ -317,6 +323,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         true => Err(Failure::Interrupted("Interrupted.".into())),
         false => Ok(()),
     }
+}
+
+/// Shows the paired ratios over the reports of several processes.
+fn pool(paths: &[PathBuf]) -> Result<(), Failure> {
+    let reports: Result<Vec<_>, _> = paths.iter().map(|path| Report::read(path)).collect();
+    let names: Vec<String> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let text = paired::render(&names, &reports.map_err(Failure::Impossible)?);
+    say(text.map_err(Failure::Impossible)?.trim_end())
 }
 
 /// Shows two written reports side by side.

@@ -218,6 +218,9 @@ fn two_reports_are_shown_side_by_side() {
         text.contains("NOT ALIKE: seed: A 1, B 2") && text.contains("interleave"),
         "{text}"
     );
+    let mut pool = timberline();
+    pool.args(["bench", "--pool"]).args([&a, &b]);
+    assert!(refused(pool).contains("fewer than 6 rounds"));
     let page = scratch.path("page.html");
     assert!(refused(compare(&a, &page)).contains("page.html is no report"));
     assert!(refused(compare(&a, &scratch.path("c.json"))).contains("can't read"));

@@ -9,6 +9,7 @@ pub mod csv;
 pub mod grid;
 pub mod machine;
 pub mod markdown;
+pub mod paired;
 pub mod progress;
 pub mod result;
 pub mod side_by_side;

@@ -106,7 +106,7 @@ fn setting(it: &Outcome) -> String {
 }
 
 /// Why ratios of the two may say nothing about what was to be compared.
-fn differences([a, b]: [&Report; 2]) -> Vec<String> {
+pub(super) fn differences([a, b]: [&Report; 2]) -> Vec<String> {
     let mut found = Vec::new();
     let mut differ = |what: &str, a: String, b: String| {
         if a != b {

@@ -9,6 +9,7 @@ use super::figures;
 use super::grid::{Grid, wrapped};
 use super::groups::{Group, groups};
 use super::kernel;
+use super::paired;
 use super::result::{Bounds, Calibration, Outcome};
 use super::written::Report;
 
@@ -57,12 +58,18 @@ pub fn notes(report: &Report) -> Vec<String> {
     lines.push("÷oracle: regained over the oracle's: static placement from exact frequencies; adaptive ones can beat it.");
     let mut lines: Vec<String> = lines.into_iter().map(String::from).collect();
     lines.extend(report.meta.calibrations.iter().map(calibration));
-    let noisy = groups(&report.results);
+    let of_workloads = groups(&report.results);
     lines.extend(
-        noisy
+        of_workloads
             .iter()
             .filter_map(noise)
             .map(|line| format!("NOISE: {line}.")),
+    );
+    lines.extend(of_workloads.iter().filter_map(paired::dropped));
+    lines.extend(
+        of_workloads
+            .iter()
+            .filter_map(|it| paired::line(std::slice::from_ref(it))),
     );
     for outcome in report.results.iter().filter(|it| it.over_budget_bytes > 0) {
         lines.push(format!(
