@@ -12,12 +12,15 @@ use crate::workers::lock;
 
 /// The most heap of a queue whatever the budget, bytes.
 const MAX_BYTES: usize = 32 << 20;
-/// The least: a small map still has paths to mend.
-const MIN_BYTES: usize = 64 << 10;
+/// Heap that candidates may take while they wait, beside `usable` bytes of fast memory, bytes.
+pub fn heap_of_candidates(usable: usize) -> usize {
+    (usable / 64).clamp(64 << 10, MAX_BYTES)
+}
 
-/// Heap that one list of waiting nodes may take beside `usable` bytes of fast memory, bytes.
-pub fn heap_share(usable: usize) -> usize {
-    (usable / 64).clamp(MIN_BYTES, MAX_BYTES)
+/// The same for broken paths. The least is larger: in a small map all paths can break at once while
+/// memory is short, and one that is dropped stays broken until its next split.
+pub fn heap_of_broken_paths(usable: usize) -> usize {
+    (usable / 64).clamp(1 << 20, MAX_BYTES)
 }
 
 /// A queue of names. Short locks only; none of its calls waits for a node.

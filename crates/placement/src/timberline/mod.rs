@@ -39,7 +39,7 @@ use timberline_tier::Striped;
 use timberline_tier::{Arenas, ArenasError, TierId};
 
 use crate::draws;
-use crate::queue::{NodeQueue, heap_share};
+use crate::queue::{NodeQueue, heap_of_broken_paths, heap_of_candidates};
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
 use heat::{Heat, SAMPLE};
@@ -171,9 +171,9 @@ impl Timberline {
             allowance: AtomicI64::new(allowance as i64),
             seen: Striped::default(),
             waiting: AtomicUsize::new(0),
-            most_waiting: heap_share(usable),
+            most_waiting: heap_of_candidates(usable),
             mature: AtomicUsize::new(0),
-            broken: NodeQueue::within(heap_share(usable)),
+            broken: NodeQueue::within(heap_of_broken_paths(usable)),
             look: Mutex::default(),
             is_looked_at: AtomicBool::new(false),
             home,
