@@ -98,6 +98,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let copy = Fresh::copy(slot, &old);
         if at.height == 0 && seeded::has(Bug::CopiedBeforeLocked) {
             old.unchanged();
+            // Writers get the time in which the copy would have been made.
+            (0..5_000).for_each(|_| std::hint::spin_loop());
             old = node.of().lock()?;
         }
         let there = copy.address();
