@@ -1,7 +1,22 @@
 //! Threads that run side by side and end together, on a system that may refuse one.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::thread;
+
+/// Address space that a thread may take when it begins: its stack, its signal stack, and the
+/// allocator's arena for it, which is the largest by far.
+const SPACE: usize = 64 << 20;
+
+/// Whether there is address space for one more thread.
+///
+/// The standard library aborts the process when a thread has begun and finds none for its signal
+/// stack. So each thread begins before the next is asked for, and not without some to spare.
+fn has_space() -> io::Result<()> {
+    Vec::<u8>::new().try_reserve_exact(SPACE)?;
+    Ok(())
+}
 
 /// Runs `work` on each item, one thread an item, and calls `meanwhile` beside them. Returns the
 /// results in the order of the items.
@@ -19,8 +34,20 @@ pub fn side_by_side<T: Send, R: Send>(
         let work = &work;
         let mut threads = Vec::new();
         for item in items {
-            match thread::Builder::new().spawn_scoped(scope, move || work(item)) {
-                Ok(thread) => threads.push(thread),
+            let (begun, begins) = mpsc::sync_channel(1);
+            let work = move || {
+                // The thread that made it waits for this.
+                let _ = begun.send(());
+                work(item)
+            };
+            let spawned =
+                has_space().and_then(|()| thread::Builder::new().spawn_scoped(scope, work));
+            match spawned {
+                Ok(thread) => {
+                    // An error says that it panicked, which its end will tell.
+                    let _ = begins.recv();
+                    threads.push(thread);
+                }
                 Err(error) => {
                     stop.store(true, Relaxed);
                     return Err(format!(
