@@ -41,9 +41,11 @@ mod queue;
 mod simulation;
 #[cfg(target_os = "linux")]
 mod uring;
+mod wait;
 
 pub use buffer::{BLOCK, Buffer};
 pub use disk::{Disk, Kind};
-pub use driver::{Driver, Unparker};
+pub use driver::{Driver, Spawned, Unparker};
 pub use file::{File, Mode};
 pub use simulation::{Faults, SECTOR, Simulation};
+pub use wait::wait_for;

@@ -45,17 +45,7 @@ fn work(queue: &Queue, next: fn(&Queue) -> Option<(usize, Request)>) -> bool {
     let Some((ticket, request)) = next(queue) else {
         return false;
     };
-    let Request {
-        file,
-        action,
-        mut buffer,
-        range,
-        offset,
-    } = request;
-    let result = file.perform(action, &mut buffer[range], offset);
-    // Whoever gets the result may close the file: no handle of it may be here then.
-    drop(file);
-    queue.complete(ticket, (buffer, result));
+    request.carry_out(ticket, queue);
     true
 }
 

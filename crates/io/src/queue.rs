@@ -30,6 +30,23 @@ pub(crate) struct Request {
     pub offset: u64,
 }
 
+impl Request {
+    /// Carries the request out on this thread.
+    pub fn carry_out(self, ticket: Ticket, queue: &Queue) {
+        let Request {
+            file,
+            action,
+            mut buffer,
+            range,
+            offset,
+        } = self;
+        let result = file.perform(action, &mut buffer[range], offset);
+        // Whoever gets the result may close the file: no handle of it may be here then.
+        drop(file);
+        queue.complete(ticket, (buffer, result));
+    }
+}
+
 /// A buffer that comes back, and the bytes transferred.
 pub(crate) type Completion = (Buffer, io::Result<usize>);
 

@@ -201,16 +201,7 @@ impl Simulation {
         };
         state.now_ns = state.now_ns.max(due_ns);
         drop(state);
-        let Request {
-            file,
-            action,
-            mut buffer,
-            range,
-            offset,
-        } = request;
-        let result = file.perform(action, &mut buffer[range], offset);
-        drop(file);
-        queue.complete(ticket, (buffer, result));
+        request.carry_out(ticket, queue);
         true
     }
 

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
-use timberline_io::{BLOCK, Buffer, Disk, Driver, Mode, Simulation};
+use timberline_io::{BLOCK, Buffer, Disk, Driver, Mode, Simulation, wait_for};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -166,24 +166,6 @@ fn many_requests_are_under_way() {
         let late = late.expect_err("nobody drives the disk");
         assert_eq!(late.to_string(), "the disk's driver is gone");
     });
-}
-
-/// Runs a future whose disk another thread drives.
-fn wait_for<F: Future>(future: F) -> F::Output {
-    struct Thread(std::thread::Thread);
-    impl std::task::Wake for Thread {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(std::sync::Arc::new(Thread(std::thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }
 
 #[test]

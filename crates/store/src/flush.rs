@@ -46,8 +46,8 @@ impl Store {
         state.changed();
     }
 
-    /// Begins a commit of all that was written, without waiting: for
-    /// [`Durability::Interval`](crate::Durability::Interval), to be called at that interval.
+    /// Begins a commit of all that was written, without waiting. Called by a timer, it bounds what
+    /// a crash loses under [`Durability::None`](crate::Durability::None).
     pub fn begin_commit(&self) {
         let mut state = self.0.log.lock();
         if state.durable < state.sequence && !state.commit_wanted {
@@ -90,11 +90,7 @@ impl Inner {
             let head = state.full.first_mut().expect("only this removes heads");
             Arc::clone(&head.segment)
         };
-        segment
-            .file
-            .sync()
-            .await
-            .map_err(Error::disk(&segment.path))?;
+        segment.sync().await?;
         {
             let mut state = self.log.lock();
             let sequence = state.full[0].sequence();
@@ -107,11 +103,7 @@ impl Inner {
             state.full[0].append(&seal);
         }
         self.write_out(|state| state.full.first_mut()).await?;
-        segment
-            .file
-            .sync()
-            .await
-            .map_err(Error::disk(&segment.path))?;
+        segment.sync().await?;
         let mut state = self.log.lock();
         state.full.remove(0);
         state.changed();
@@ -139,9 +131,9 @@ impl Inner {
                 Arc::clone(&state.cold.segment),
             )
         };
-        hot.file.sync().await.map_err(Error::disk(&hot.path))?;
+        hot.sync().await?;
         if all {
-            cold.file.sync().await.map_err(Error::disk(&cold.path))?;
+            cold.sync().await?;
         }
         let mut state = self.log.lock();
         // If the head changed meanwhile, the full one is sealed first and says what is durable.

@@ -1,7 +1,5 @@
 //! How a store is set up.
 
-use std::time::Duration;
-
 use crate::Error;
 use crate::location::MAX_SEGMENT;
 
@@ -10,8 +8,6 @@ use crate::location::MAX_SEGMENT;
 pub enum Durability {
     /// At once. A crash loses what was not on the disk yet: up to some megabytes.
     None,
-    /// At once. A crash loses at most what was written within this time before it.
-    Interval(Duration),
     /// When it is on the disk. A crash loses nothing that was acknowledged. Writes that wait at the
     /// same time share one sync.
     Each,

@@ -150,6 +150,12 @@ impl Segment {
         self.header.id
     }
 
+    /// Waits until all that was written to its file is on the disk.
+    pub async fn sync(&self) -> Result<(), Error> {
+        let synced = self.file.sync().await;
+        synced.map_err(Error::disk(&self.path))
+    }
+
     /// Bytes from the start that can be read from the file.
     pub fn written(&self) -> u64 {
         self.written.load(SeqCst)

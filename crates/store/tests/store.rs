@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use timberline_io::{Disk, Driver, Faults, Simulation};
+use timberline_io::{Disk, Driver, Faults, Simulation, wait_for};
 use timberline_store::{Batch, Durability, Error, MAX_KEY, Options, Store, join};
 
 const SEGMENT: u64 = 64 << 10;
@@ -556,25 +556,4 @@ fn threads_share_a_store() {
     let closed = wait_for(store.put(b"late", b"")).expect_err("it is closed");
     assert_eq!(closed.to_string(), "the store is closed");
     std::fs::remove_dir_all(&folder).expect("it is there");
-}
-
-/// Runs a future on this thread; others do what it waits for.
-fn wait_for<F: Future>(future: F) -> F::Output {
-    struct Thread(std::thread::Thread);
-    impl std::task::Wake for Thread {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = std::task::Waker::from(std::sync::Arc::new(Thread(std::thread::current())));
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future
-            .as_mut()
-            .poll(&mut std::task::Context::from_waker(&waker))
-        {
-            std::task::Poll::Ready(output) => return output,
-            std::task::Poll::Pending => std::thread::park(),
-        }
-    }
 }
