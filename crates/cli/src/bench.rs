@@ -1,9 +1,9 @@
 //! `timberline bench`: compares placements side by side, in one command.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use timberline_bench::report::{Meta, Report, paired, side_by_side};
+use timberline_bench::report::{Meta, Report, combine, side_by_side, table, write_file};
 use timberline_bench::run::{self, Budget, Setting};
 use timberline_tier::tiering::{KernelTiering, Set};
 use timberline_tier::topology::Topology;
@@ -14,7 +14,7 @@ use crate::outputs::Outputs;
 use crate::say::say;
 use crate::setup::{Emulation, available, cores, interrupts};
 use crate::tiers::Nodes;
-use crate::{Failure, bars};
+use crate::{Failure, bars, processes};
 
 /// Arguments of `bench`.
 #[derive(clap::Args)]
@@ -68,6 +68,16 @@ struct Comparison {
     /// Rounds, in each of which all placements take turns
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
+    /// Processes that each load the maps anew and run all rounds: intervals then contain the
+    /// difference between processes
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        conflicts_with = "live"
+    )]
+    processes: u32,
     /// Unmeasured warm-up of adaptive placements, seconds
     #[arg(long, default_value_t = 4.0, value_name = "S")]
     warmup: f64,
@@ -133,10 +143,13 @@ struct Sidle {
 struct Output {
     #[command(flatten)]
     outputs: Outputs,
+    /// This is one of several processes: write the JSON to this file, and print nothing
+    #[arg(long, hide = true, value_name = "FILE")]
+    process_report: Option<PathBuf>,
     /// Run nothing, and show two JSON reports side by side
     #[arg(long, num_args = 2, value_names = ["A", "B"], exclusive = true)]
     compare: Option<Vec<PathBuf>>,
-    /// Run nothing, and hold `timberline` against the others over JSON reports of several processes
+    /// Run nothing, and show JSON reports of several processes as one
     #[arg(long, num_args = 1.., value_name = "FILE", exclusive = true)]
     pool: Option<Vec<PathBuf>>,
     #[command(flatten)]
@@ -277,6 +290,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.output.outputs.check()?;
     // Installed before the kernel's settings change, so that an interrupted run restores them.
     let interrupted = interrupts()?;
+    if args.comparison.processes > 1 && args.output.process_report.is_none() {
+        let report = processes::run(args.comparison.processes, &interrupted)?;
+        return write(args, &report, &interrupted);
+    }
     let progress = args
         .output
         .live
@@ -316,24 +333,30 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ..meta
     };
     let results = measured.outcomes;
-    args.output
-        .outputs
-        .write(&Report { meta, results }, args.output.quiet)?;
+    write(args, &Report { meta, results }, &interrupted)
+}
+
+/// Writes the outputs. An interrupted run has a report, too, and another exit code.
+fn write(args: &Args, report: &Report, interrupted: &AtomicBool) -> Result<(), Failure> {
+    match &args.output.process_report {
+        Some(path) => write_file(path, &report.to_json()).map_err(Failure::failed)?,
+        None => args.output.outputs.write(report, args.output.quiet)?,
+    }
     match interrupted.load(Relaxed) {
         true => Err(Failure::Interrupted("Interrupted.".into())),
         false => Ok(()),
     }
 }
 
-/// Shows the paired ratios over the reports of several processes.
+/// Shows the reports of several processes as one.
 fn pool(paths: &[PathBuf]) -> Result<(), Failure> {
     let reports: Result<Vec<_>, _> = paths.iter().map(|path| Report::read(path)).collect();
     let names: Vec<String> = paths
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let text = paired::render(&names, &reports.map_err(Failure::Impossible)?);
-    say(text.map_err(Failure::Impossible)?.trim_end())
+    let report = combine(&names, reports.map_err(Failure::Impossible)?);
+    say(table::render(&report.expect("the option takes at least one file")).trim_end())
 }
 
 /// Shows two written reports side by side.

@@ -12,6 +12,7 @@ mod loads;
 mod manual;
 mod measure;
 mod outputs;
+mod processes;
 mod say;
 mod setup;
 mod tiers;

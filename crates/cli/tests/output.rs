@@ -220,13 +220,44 @@ fn two_reports_are_shown_side_by_side() {
     );
     let mut pool = timberline();
     pool.args(["bench", "--pool"]).args([&a, &b]);
-    assert!(refused(pool).contains("fewer than 6 rounds"));
+    let text = stdout(&pool.output().unwrap());
+    let together = "note: Rounds of 2 processes.";
+    assert!(
+        text.contains(together) && text.contains("NOT ALIKE"),
+        "{text}"
+    );
     let page = scratch.path("page.html");
     assert!(refused(compare(&a, &page)).contains("page.html is no report"));
     assert!(refused(compare(&a, &scratch.path("c.json"))).contains("can't read"));
     let mut more = compare(&a, &b);
     more.args(["--rounds", "1"]);
     assert!(refused(more).contains("'--compare <A> <B>'"));
+}
+
+#[test]
+fn several_processes_make_one_report() {
+    let scratch = Scratch::new();
+    let json = scratch.path("joint.json");
+    let placements = ["--placements", "interleave,inner-fast"];
+    let mut command = bench(&scratch, &[&placements[..], &["--rounds", "3"]].concat());
+    command.args(["--workloads", "hs-c", "--processes", "2"]);
+    let output = command.arg("--json").arg(&json).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("note: Rounds of 2 processes."), "{text}");
+    let results = results(&json);
+    let mut placements = results.iter();
+    let inner = placements
+        .find(|it| it["placement"] == "inner-fast")
+        .unwrap();
+    assert_eq!(inner["process_rounds"], serde_json::json!([3, 3]));
+    assert_eq!(inner["rounds"].as_array().unwrap().len(), 6);
+    assert!(inner["ratio_to_interleave_low"].is_f64(), "{inner}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let typed = report["meta"]["command"].as_str().unwrap();
+    assert!(typed.contains("--processes 2") && !typed.contains("--process-report"));
+    refuses(&["--processes", "0"], &["--processes"]);
+    refuses(&["--processes", "2", "--live"], &["--processes", "--live"]);
 }
 
 /// Each thread needs addresses for its stack.

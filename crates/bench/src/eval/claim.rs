@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::figure::Figure;
 use super::quantity::{Over, Quantity, Ranged};
-use crate::report::Outcome;
+use crate::report::{Outcome, Standing};
 
 /// A claim of a figure's text about a placement: a quantity lies in a range.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -47,7 +47,7 @@ pub struct Verdict {
     /// How far the measured range is from the published one: 1 if they meet, 2 if its lowest value
     /// is twice the highest published one, 0.5 the reverse. `null` where nothing was measured.
     pub size: Option<f64>,
-    /// The values whose every round contradicts the published order: above 1 there and below 1
+    /// The values whose 95 % interval contradicts the published order: above 1 there and below 1
     /// here, or the reverse.
     pub contrary: Vec<String>,
     /// Explains the contradiction; empty if unknown.
@@ -58,11 +58,11 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// All rounds of all values have the published order.
+    /// The intervals of all values have the published order.
     AsPublished,
-    /// All rounds of at least one value contradict it.
+    /// The interval of at least one value contradicts it.
     Contradicted,
-    /// Rounds disagree.
+    /// An interval contains 1, or there are too few rounds for one.
     Undecided,
 }
 
@@ -126,28 +126,29 @@ impl Claim {
             && (self.category.is_empty() || self.category == category)
     }
 
-    /// Whether all rounds contradict the published order.
-    fn is_contrary(&self, Ranged { min, max, .. }: Ranged) -> bool {
-        match self.is_above() {
-            Some(true) => max < 1.0,
-            Some(false) => min > 1.0,
-            None => false,
-        }
+    /// Whether the interval contradicts the published order.
+    fn is_contrary(&self, here: Ranged) -> bool {
+        let contrary = match self.standing() {
+            Some(Standing::Ahead) => Standing::Behind,
+            Some(Standing::Behind) => Standing::Ahead,
+            Some(Standing::Undecided) | None => return false,
+        };
+        here.standing() == contrary
     }
 
     /// Whether the published ratio is above or below 1. Only ratios have an order.
-    fn is_above(&self) -> Option<bool> {
-        let (least, most) = self.published;
-        let has_order = self.quantity.over != Over::Nothing && (least > 1.0 || most < 1.0);
-        has_order.then_some(least > 1.0)
+    fn standing(&self) -> Option<Standing> {
+        match self.published {
+            _ if self.quantity.over == Over::Nothing => None,
+            (least, _) if least > 1.0 => Some(Standing::Ahead),
+            (_, most) if most < 1.0 => Some(Standing::Behind),
+            _ => None,
+        }
     }
 
     fn order(&self, values: &[Value]) -> Option<Order> {
-        let is_above = self.is_above().filter(|_| !values.is_empty())?;
-        let agrees = |it: &Value| match is_above {
-            true => it.here.min > 1.0,
-            false => it.here.max < 1.0,
-        };
+        let published = self.standing().filter(|_| !values.is_empty())?;
+        let agrees = |it: &Value| it.here.standing() == published;
         Some(if values.iter().any(|it| self.is_contrary(it.here)) {
             Order::Contradicted
         } else if values.iter().all(agrees) {
@@ -193,6 +194,7 @@ pub mod tests {
     use super::*;
     use crate::eval::figure::tests::figure;
     use crate::eval::quantity::tests::outcome;
+    use crate::report::Ratio;
 
     /// A claim about two runs of the test's figure.
     pub fn claim() -> Claim {
@@ -208,12 +210,12 @@ pub mod tests {
     }
 
     #[test]
-    fn an_order_is_contrary_if_all_rounds_say_so() {
+    fn an_order_is_contrary_if_its_interval_says_so() {
         let run = |sidle: [f64; 2]| {
             [
-                outcome("interleave", &[1.0, 1.0]),
-                outcome("sidle", &sidle),
-                outcome("timberline", &[2.0, 2.0]),
+                outcome("interleave", &[1.0; 6]),
+                outcome("sidle", &sidle.repeat(3)),
+                outcome("timberline", &[2.0; 6]),
             ]
         };
         let (above, below, either) = (run([1.25, 1.75]), run([0.5, 0.75]), run([0.5, 1.5]));
@@ -234,6 +236,14 @@ pub mod tests {
         assert_eq!(verdict.order, Some(Order::Contradicted));
         let verdict = judge(claim(), [&above, &above]);
         assert_eq!(verdict.order, Some(Order::AsPublished));
+        // Three rounds agree by chance too often.
+        let few = [
+            outcome("interleave", &[1.0; 3]),
+            outcome("sidle", &[0.5; 3]),
+        ];
+        let verdict = judge(claim(), [&few, &few]);
+        assert_eq!(verdict.order, Some(Order::Undecided));
+        assert!(verdict.contrary.is_empty());
         let of_20 = Claim {
             category: "20 %",
             ..claim()
@@ -262,6 +272,7 @@ pub mod tests {
                     median: here,
                     min: here,
                     max: here,
+                    interval: Some(Ratio::exact(here)),
                 },
             }]
         };

@@ -1,8 +1,10 @@
 //! The quantities of figures: a measured value, or its ratio to a reference.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Outcome, median};
+use crate::report::{Outcome, Ratio, Standing, median, paired};
 
 /// A measured value of one placement in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -64,6 +66,8 @@ pub struct Ranged {
     pub median: f64,
     pub min: f64,
     pub max: f64,
+    /// The 95 % interval of the median; `None` for a single value or too few rounds.
+    pub interval: Option<Ratio>,
 }
 
 impl Ranged {
@@ -72,15 +76,32 @@ impl Ranged {
             median: value,
             min: value,
             max: value,
+            interval: None,
         }
     }
 
-    fn of(values: &[f64]) -> Option<Ranged> {
+    /// A value without noise: a count of the emulator.
+    fn exact(value: f64) -> Ranged {
+        Ranged {
+            interval: Some(Ratio::exact(value)),
+            ..Ranged::one(value)
+        }
+    }
+
+    /// The rounds of each process.
+    fn of(processes: &[impl Borrow<[f64]>]) -> Option<Ranged> {
+        let values = processes.concat();
         Some(Ranged {
-            median: median(values)?,
+            median: median(&values)?,
             min: values.iter().copied().reduce(f64::min)?,
             max: values.iter().copied().reduce(f64::max)?,
+            interval: Ratio::of(processes),
         })
+    }
+
+    /// What a ratio's interval says; without one, nothing.
+    pub fn standing(self) -> Standing {
+        self.interval.map_or(Standing::Undecided, Ratio::standing)
     }
 }
 
@@ -107,17 +128,29 @@ impl Measure {
     pub fn of(self, outcome: &Outcome) -> Option<Ranged> {
         let micros = |ns: u64| (ns > 0).then(|| Ranged::one(ns as f64 / 1e3));
         match self {
-            Measure::Throughput => Ranged::of(&outcome.rounds),
-            Measure::Improvement => outcome.ratio_to_interleave.map(Ranged::one),
+            Measure::Throughput => Ranged::of(&outcome.processes()),
+            Measure::Improvement => outcome.ratio_to_interleave.map(|ratio| Ranged {
+                interval: outcome.to_interleave(),
+                ..Ranged::one(ratio)
+            }),
             Measure::P50 => micros(outcome.p50_ns),
             Measure::P90 => micros(outcome.p90_ns),
             Measure::P99 => micros(outcome.p99_ns),
             Measure::Regained => {
                 let range = outcome.regained_min.zip(outcome.regained_max);
                 let (median, (min, max)) = outcome.regained.zip(range)?;
-                Some(Ranged { median, min, max })
+                Some(Ranged {
+                    median,
+                    min,
+                    max,
+                    interval: Ratio::between(
+                        outcome.regained,
+                        outcome.regained_low,
+                        outcome.regained_high,
+                    ),
+                })
             }
-            Measure::FastShare => outcome.fast_share.map(Ranged::one),
+            Measure::FastShare => outcome.fast_share.map(Ranged::exact),
             Measure::WorkerShare => Some(Ranged::one(outcome.worker_cpu_ratio)),
             Measure::FastUse => fast_use(outcome).map(Ranged::one),
             Measure::Recovery => up_to(outcome.recovery_s, outcome.recovery_s_max),
@@ -131,24 +164,42 @@ impl Measure {
 
     /// The ratio of two outcomes: of throughputs round by round, as rounds ran side by side.
     pub fn ratio(self, own: &Outcome, other: &Outcome) -> Option<Ranged> {
-        if self == Measure::Throughput && own.rounds.len() == other.rounds.len() {
-            let pairs = own.rounds.iter().zip(&other.rounds);
-            let ratios = pairs.filter(|(_, other)| **other > 0.0);
-            return Ranged::of(&ratios.map(|(own, other)| own / other).collect::<Vec<_>>());
+        if self == Measure::Throughput {
+            return Ranged::of(&paired::ratios(own, other));
         }
         let (own, other) = (self.of(own)?, self.of(other)?);
-        (other.median > 0.0).then(|| own.over(other.median))
+        (other.median > 0.0).then(|| own.over(other))
     }
 }
 
 impl Ranged {
-    /// The ratios of a value and its range to one reference value.
-    pub fn over(self, other: f64) -> Ranged {
+    /// The ratios of a value and its range to a reference whose rounds are not paired with its own.
+    pub fn over(self, other: Ranged) -> Ranged {
+        let both = self.interval.zip(other.interval);
         Ranged {
-            median: self.median / other,
-            min: self.min / other,
-            max: self.max / other,
+            median: self.median / other.median,
+            min: self.min / other.median,
+            max: self.max / other.median,
+            interval: both.and_then(|(own, other)| own.over(other)),
         }
+    }
+
+    /// The mean of values; its interval holds wherever each of theirs does.
+    fn mean(all: &[Ranged]) -> Option<Ranged> {
+        let of = |part: &dyn Fn(&Ranged) -> Option<f64>| {
+            let sum: Option<f64> = all.iter().map(part).sum();
+            sum.filter(|_| !all.is_empty())
+                .map(|sum| sum / all.len() as f64)
+        };
+        let median = of(&|it| Some(it.median));
+        let low = of(&|it| Some(it.interval?.low));
+        let high = of(&|it| Some(it.interval?.high));
+        Some(Ranged {
+            median: median?,
+            min: of(&|it| Some(it.min))?,
+            max: of(&|it| Some(it.max))?,
+            interval: Ratio::between(median, low, high),
+        })
     }
 }
 
@@ -159,6 +210,7 @@ fn up_to(median: Option<f64>, max: Option<f64>) -> Option<Ranged> {
         median,
         min: median,
         max,
+        interval: None,
     })
 }
 
@@ -211,21 +263,17 @@ impl Quantity {
                 let first = first.and_then(|it| self.measure.of(it));
                 let own = self.measure.of(own);
                 let ratio = own.zip(first).filter(|(_, first)| first.median > 0.0);
-                named(
-                    "the first",
-                    ratio.map(|(own, first)| own.over(first.median)),
-                )
-                .into_iter()
-                .collect()
+                named("the first", ratio.map(|(own, first)| own.over(first)))
+                    .into_iter()
+                    .collect()
             }
             Over::Mean => {
                 let all = panel
                     .iter()
                     .filter_map(|run| self.measure.of(in_run(*run, placement)?));
-                let all: Vec<f64> = all.map(|it| it.median).collect();
-                let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
-                let own = self.measure.of(own).filter(|_| mean > 0.0);
-                named("the mean", own.map(|own| own.over(mean)))
+                let mean = Ranged::mean(&all.collect::<Vec<_>>()).filter(|it| it.median > 0.0);
+                let own = self.measure.of(own).zip(mean);
+                named("the mean", own.map(|(own, mean)| own.over(mean)))
                     .into_iter()
                     .collect()
             }
@@ -265,6 +313,7 @@ pub mod tests {
             median: 1.5,
             min: 1.5,
             max: 2.0,
+            interval: None,
         };
         assert_eq!(over, [("interleave".to_string(), expected)]);
         assert_eq!(Quantity::OVER_BASELINE.of("interleave", 0, &panel), []);
@@ -285,6 +334,27 @@ pub mod tests {
         assert_eq!(over(Over::First, 1)[0].1.median, 3.0);
         assert_eq!(over(Over::Mean, 0)[0].1.median, 0.5);
         assert_eq!(over(Over::First, 2), []);
+    }
+
+    #[test]
+    fn ratios_have_paired_intervals_or_those_of_both_sides() {
+        let rounds = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let twice = rounds.map(|it| 2.0 * it);
+        let run = [outcome("interleave", &rounds), outcome("sidle", &twice)];
+        let [floor, sidle] = [0, 1].map(|at| Measure::Throughput.of(&run[at]).unwrap());
+        let paired = Measure::Throughput.ratio(&run[1], &run[0]).unwrap();
+        assert_eq!(paired.interval, Some(Ratio::exact(2.0)));
+        assert_eq!(paired.standing(), Standing::Ahead);
+        let apart = sidle.over(floor).interval.unwrap();
+        assert_eq!(
+            (apart.median, apart.low, apart.high),
+            (2.0, 2.0 / 6.0, 12.0)
+        );
+        let mean = Ranged::mean(&[floor, sidle]).unwrap();
+        assert_eq!((mean.median, mean.interval.unwrap().high), (5.25, 9.0));
+        let without = Ranged::mean(&[floor, Ranged::one(1.0)]).unwrap();
+        assert_eq!(without.interval, None);
+        assert_eq!(Ranged::mean(&[]), None);
     }
 
     #[test]

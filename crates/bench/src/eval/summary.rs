@@ -212,7 +212,10 @@ mod tests {
         let mut kept = CachedRun {
             setting: figure.runs[0].setting.clone(),
             report: Report {
-                results: vec![outcome("interleave", &[1.0, 1.0]), outcome("sidle", &sidle)],
+                results: vec![
+                    outcome("interleave", &[1.0; 6]),
+                    outcome("sidle", &sidle.repeat(3)),
+                ],
                 ..Report::default()
             },
         };

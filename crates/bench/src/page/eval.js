@@ -69,7 +69,7 @@ function boundsView(runs) {
 
 function verdictsOf({ verdicts }) {
   if (verdicts.length === 0) return [];
-  const orders = { as_published: "as published", undecided: "rounds differ" };
+  const orders = { as_published: "as published", undecided: "undecided" };
   const order = (it) => (it.order === "contradicted" ? `contradicted in ${it.contrary.length}` : orders[it.order] ?? ABSENT);
   const size = (it) => (it.size === null ? ABSENT : it.size === 1 ? "as published" : `× ${amount(it.size)}`);
   const rows = verdicts.map((it) =>
@@ -81,11 +81,11 @@ function verdictsOf({ verdicts }) {
 /** A table of all values of a chart. */
 function detailsOf(runs) {
   const rows = runs.flatMap((run) => run.report.results.map((it) => [
-    `${run.panel} ${run.category}`.trim(), it.placement, rates(it), share(it.ratio_to_interleave),
-    ranged(it.regained, it.regained_min, it.regained_max), share(it.fast_share), percentiles(it), moved(it),
+    `${run.panel} ${run.category}`.trim(), it.placement, rates(it), compared(it, "interleave"),
+    ranged(it.regained, it.regained_low, it.regained_high), share(it.fast_share), percentiles(it), moved(it),
     percent(it.worker_cpu_ratio),
   ]));
-  const columns = ["run", "placement", "Mops/s", "× interleave", "regained", "fast share", "p50/p90/p99/p99.9, µs", "moved", "worker CPU"];
+  const columns = ["run", "placement", "Mops/s", "÷ interleave", "regained", "fast share", "p50/p90/p99/p99.9, µs", "moved", "worker CPU"];
   const table = tableOf(columns.map((name) => [name]), [[null, rows]]);
   return element("details", "", element("summary", "", "All figures"), table);
 }
@@ -125,7 +125,7 @@ function contradictionsOf(figures) {
   return [...reasons].flatMap(([why, lines]) => [element("p", "", why || "Not explained:"), element("ul", "notes", ...lines)]);
 }
 
-/** The claims whose published order every round contradicts. */
+/** The claims whose published order an interval contradicts. */
 function contrarySection(figures, emulated) {
   const verdicts = figures.flatMap((it) => it.verdicts);
   const compared = verdicts.filter((it) => it.order !== null);
@@ -133,10 +133,10 @@ function contrarySection(figures, emulated) {
   const sized = verdicts.filter((it) => it.size !== null);
   const lead = compared.length === 0
     ? "Nothing was compared: no measured claim has a published order."
-    : `Of ${compared.length} measured claims about order, ${having("as_published")} agree in all rounds, ${having("undecided")} differ `
-      + `between rounds, and ${having("contradicted")} are contradicted. Of ${sized.length} measured sizes, `
+    : `Of ${compared.length} measured claims about order, ${having("as_published")} agree, ${having("undecided")} are undecided `
+      + `(an interval contains 1, or there are fewer than six rounds), and ${having("contradicted")} are contradicted. Of ${sized.length} measured sizes, `
       + `${sized.filter((it) => it.size === 1).length} meet the published range.`;
-  return section("Where every round contradicts the published order", emulated, lead, ...contradictionsOf(figures));
+  return section("Where the 95 % interval contradicts the published order", emulated, lead, ...contradictionsOf(figures));
 }
 
 function showEvaluation({ meta, figures }) {
@@ -163,8 +163,8 @@ function showEvaluation({ meta, figures }) {
       ["runs", `${runs.length} of ${all} (some figures share theirs)`],
     ]),
     element("p", "lead", "Published figures about placement, measured again. Dashed frames are the published values, where the "
-      + "paper gives numbers. The machine and the maps differ, so the lead of a placement may differ. If every round "
-      + "contradicts the published order, the report says so."),
+      + "paper gives numbers. The machine and the maps differ, so the lead of a placement may differ. If the 95 % interval "
+      + "of a ratio contradicts the published order, the report says so."),
     element("nav", "", contents),
     contrarySection(figures, emulated),
     ...figures.map(figureSection),

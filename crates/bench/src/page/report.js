@@ -193,13 +193,21 @@ function fastShareSection(groups, emulated) {
 }
 
 const COLUMNS = [
-  ["placement"], ["Mops/s", "median [min, max]"], ["× interleave"], ["÷ all-fast"], ["regained", "median [min, max]"],
+  ["placement"], ["Mops/s", "median [min, max]"], ["÷ interleave", "median [95 %]"],
+  ["÷ oracle", "median [95 %]"], ["÷ all-fast", "median [95 %]"], ["regained", "median [95 %]"],
   ["regained", "÷ oracle"], ["fast share"], ["fast share", "÷ oracle"], ["latency, µs", "p50/p90/p99/p99.9"],
   ["lines / op", "fast + slow (cached)"], ["promoted", "/demoted"], ["worker CPU"], ["fast memory", "used/budget"],
   ["bytes per record"],
 ];
 
 const rates = (it) => ranged(it.ops_per_s, it.ops_per_s_min, it.ops_per_s_max, mops);
+/** The ratio to a reference with its interval, and what this says: ahead, behind or undecided. */
+function compared(it, reference) {
+  const [ratio, low, high] = ["", "_low", "_high"].map((end) => it[`ratio_to_${reference}${end}`] ?? null);
+  const says = low === null ? "" : low > 1 ? " ahead" : high < 1 ? " behind" : " undecided";
+  return ranged(ratio, low, high) + says;
+}
+
 const percentiles = (it) => micros([it.p50_ns, it.p90_ns, it.p99_ns, it.p999_ns]);
 const moved = (it) => `${count(it.promoted)}/${count(it.demoted)}`;
 
@@ -207,9 +215,10 @@ function figuresSection(groups, emulated) {
   const row = (group) => (it) => [
     named(it.placement, group.label(it)),
     rates(it),
-    share(it.ratio_to_interleave),
-    share(it.ratio_to_all_fast),
-    ranged(it.regained, it.regained_min, it.regained_max),
+    compared(it, "interleave"),
+    compared(it, "oracle"),
+    compared(it, "all_fast"),
+    ranged(it.regained, it.regained_low, it.regained_high),
     share(it.regained_to_oracle),
     share(it.fast_share),
     share(it.fast_share_to_oracle),

@@ -28,19 +28,28 @@ const PLACEMENT: Column = Column {
 };
 
 /// How fast a placement is, beside its references.
-pub const SPEED: [Column; 5] = [
+pub const SPEED: [Column; 4] = [
     PLACEMENT,
     number(["Mops/s", "median [min, max]"], |_, it| {
         figures::throughput(it)
     }),
-    number(["×inter", "leave"], |_, it| {
-        figures::share(it.ratio_to_interleave)
-    }),
-    number(["regained", "median [min, max]"], |_, it| {
-        figures::regained(it)
-    }),
-    number(["÷oracle", ""], |_, it| {
+    number(["regained", "median [95 %]"], |_, it| figures::regained(it)),
+    number(["regained", "÷oracle"], |_, it| {
         figures::share(it.regained_to_oracle)
+    }),
+];
+
+/// Its throughput over that of references, in rounds that ran side by side.
+pub const RATIOS: [Column; 4] = [
+    PLACEMENT,
+    number(["÷interleave", "median [95 %]"], |_, it| {
+        figures::ratio(it.ratio_to_interleave, it.to_interleave())
+    }),
+    number(["÷oracle", "median [95 %]"], |_, it| {
+        figures::ratio(it.ratio_to_oracle, it.to_oracle())
+    }),
+    number(["÷all-fast", "median [95 %]"], |_, it| {
+        figures::ratio(it.ratio_to_all_fast, it.to_all_fast())
     }),
 ];
 
@@ -74,6 +83,6 @@ pub const MEMORY: [Column; 4] = [
 
 /// All of them, the placement once.
 pub fn all() -> impl Iterator<Item = Column> {
-    let others = COSTS.into_iter().skip(1).chain(MEMORY.into_iter().skip(1));
+    let others = [&RATIOS[1..], &COSTS[1..], &MEMORY[1..]].concat();
     SPEED.into_iter().chain(others)
 }

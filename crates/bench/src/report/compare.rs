@@ -3,7 +3,8 @@
 //! `regained = (T − T_interleave) / (T_all-fast − T_interleave)`. Placements run interleaved (A B C
 //! A B C …), so round `i` of one is comparable with round `i` of another, even if the machine's
 //! speed drifts. So each figure is computed round by round, and the report shows the median of the
-//! rounds with their range. A round in which all-fast is not faster than interleave is left out.
+//! rounds with its 95 % interval ([`Ratio`]). A round in which all-fast is not faster than
+//! interleave has no `regained`.
 //!
 //! `regained` divides by the gap between two throughputs. Where this gap is small or within its own
 //! noise, the quotient says nothing: it is absent, and the report says why.
@@ -15,34 +16,19 @@
 //! A reference is an outcome with the same index, workload, records and threads. `interleave` and
 //! `oracle` must also have the same budget; `all-fast` has none, so any budget matches.
 
+use super::paired::{Ratio, ratios};
 use super::result::{Outcome, median};
-
-struct Reference {
-    rounds: Vec<f64>,
-    fast_share: Option<f64>,
-    whole: [f64; 3],
-}
 
 /// The placement whose throughput is 0 of `regained`.
 pub const FLOOR: &str = "interleave";
 /// The placement whose throughput is 1 of `regained`.
 pub const ROOF: &str = "all-fast";
 /// The reference of `fast_share`.
-const ORACLE: &str = "oracle";
+pub const ORACLE: &str = "oracle";
 
 /// The smallest gap to divide by, over `interleave`'s throughput: an error of 5 % in a throughput
 /// would be one of 100 % in `regained`.
 pub const SMALLEST_GAP: f64 = 0.05;
-
-impl Reference {
-    fn of(outcome: &Outcome) -> Self {
-        Self {
-            rounds: outcome.rounds.clone(),
-            fast_share: outcome.fast_share,
-            whole: whole(outcome),
-        }
-    }
-}
 
 /// Figures of the whole run that `regained` is computed by: charge, throughput per CPU time, and
 /// median latency. Higher is better.
@@ -54,87 +40,136 @@ fn whole(outcome: &Outcome) -> [f64; 3] {
     ]
 }
 
-/// Sets `regained` with its range, and all ratios to references; overwrites old values.
+/// Sets `regained` and all ratios to references, with their ranges and intervals; overwrites old
+/// values.
 pub fn fill_comparisons(results: &mut [Outcome]) {
     for i in 0..results.len() {
-        let interleave = reference(results, i, FLOOR, false);
-        let all_fast = reference(results, i, ROOF, true);
-        let oracle = reference(results, i, ORACLE, false);
-        let outcome = &mut results[i];
+        Compared::of(&results[i], results).fill(&mut results[i]);
+    }
+}
 
-        let ratio_to = |other: &Option<Reference>| {
-            let pairs = outcome.rounds.iter().zip(&other.as_ref()?.rounds);
-            let ratios: Vec<f64> = pairs
-                .filter_map(|(&own, &other)| ratio(own, other))
-                .collect();
-            median(&ratios)
-        };
-        let ratio_to_interleave = ratio_to(&interleave);
-        let ratio_to_all_fast = ratio_to(&all_fast);
-        let ratio_to_oracle = ratio_to(&oracle);
+/// What an outcome is compared by; figures of rounds are given by process.
+struct Compared {
+    to_interleave: Vec<Vec<f64>>,
+    to_all_fast: Vec<Vec<f64>>,
+    to_oracle: Vec<Vec<f64>>,
+    gap: Option<(f64, f64)>,
+    regained: Vec<Vec<f64>>,
+    /// By [`whole`] figures.
+    regained_otherwise: [Option<f64>; 3],
+    /// The oracle's.
+    regained_limit: Option<f64>,
+    fast_share_limit: Option<f64>,
+}
 
-        let gap = interleave.as_ref().zip(all_fast.as_ref());
-        let gap = gap.and_then(|(floor, roof)| gap_of(&floor.rounds, &roof.rounds));
+impl Compared {
+    fn of(own: &Outcome, results: &[Outcome]) -> Self {
+        let interleave = reference(results, own, FLOOR, false);
+        let all_fast = reference(results, own, ROOF, true);
+        let oracle = reference(results, own, ORACLE, false);
+        let bounds = interleave.zip(all_fast);
+        let gap = bounds.and_then(|(floor, roof)| gap_of(&ratios(roof, floor).concat()));
         let is_clear = gap.is_some_and(|(gap, noise)| gap > SMALLEST_GAP.max(noise));
-        let regained_by = |rounds: &[f64]| -> Vec<f64> {
-            let (Some(floor), Some(roof), true) = (&interleave, &all_fast, is_clear) else {
-                return Vec::new();
-            };
-            let bounds = floor.rounds.iter().zip(&roof.rounds);
-            let rounds = rounds.iter().zip(bounds);
-            rounds
-                .filter_map(|(&own, (&floor, &roof))| regained(own, floor, roof))
-                .collect()
+        let regained_by = |own: &Outcome| match bounds {
+            Some((floor, roof)) if is_clear => regained_rounds(own, floor, roof),
+            _ => Vec::new(),
         };
-        let own_whole = whole(outcome);
+        let own_whole = whole(own);
         let regained_whole = |at: usize| {
-            let (floor, roof) = interleave.as_ref().zip(all_fast.as_ref())?;
-            let (floor, roof) = (floor.whole[at], roof.whole[at]);
+            let (floor, roof) = bounds.map(|(floor, roof)| (whole(floor)[at], whole(roof)[at]))?;
             let is_clear = (roof - floor).abs() > SMALLEST_GAP * floor.abs();
             is_clear.then(|| regained(own_whole[at], floor, roof))?
         };
-        let otherwise = [0, 1, 2].map(regained_whole);
-        let own = regained_by(&outcome.rounds);
-        let limit = oracle
-            .as_ref()
-            .and_then(|oracle| median(&regained_by(&oracle.rounds)));
+        let to = |other: Option<&Outcome>| other.map_or_else(Vec::new, |it| ratios(own, it));
+        Compared {
+            to_interleave: to(interleave),
+            to_all_fast: to(all_fast),
+            to_oracle: to(oracle),
+            gap,
+            regained: regained_by(own),
+            regained_otherwise: [0, 1, 2].map(regained_whole),
+            regained_limit: oracle.and_then(|it| median(&regained_by(it).concat())),
+            fast_share_limit: oracle.and_then(|it| it.fast_share),
+        }
+    }
 
-        outcome.ratio_to_interleave = ratio_to_interleave;
-        outcome.ratio_to_all_fast = ratio_to_all_fast;
-        outcome.ratio_to_oracle = ratio_to_oracle;
-        (outcome.gap, outcome.gap_noise) = gap.unzip();
-        outcome.regained = median(&own);
-        outcome.regained_min = own.iter().copied().reduce(f64::min);
-        outcome.regained_max = own.iter().copied().reduce(f64::max);
+    fn fill(self, outcome: &mut Outcome) {
+        fill(
+            &self.to_interleave,
+            &mut outcome.ratio_to_interleave,
+            &mut outcome.ratio_to_interleave_low,
+            &mut outcome.ratio_to_interleave_high,
+        );
+        fill(
+            &self.to_all_fast,
+            &mut outcome.ratio_to_all_fast,
+            &mut outcome.ratio_to_all_fast_low,
+            &mut outcome.ratio_to_all_fast_high,
+        );
+        fill(
+            &self.to_oracle,
+            &mut outcome.ratio_to_oracle,
+            &mut outcome.ratio_to_oracle_low,
+            &mut outcome.ratio_to_oracle_high,
+        );
+        fill(
+            &self.regained,
+            &mut outcome.regained,
+            &mut outcome.regained_low,
+            &mut outcome.regained_high,
+        );
+        (outcome.gap, outcome.gap_noise) = self.gap.unzip();
+        let rounds = self.regained.concat();
+        outcome.regained_min = rounds.iter().copied().reduce(f64::min);
+        outcome.regained_max = rounds.iter().copied().reduce(f64::max);
         [
             outcome.regained_by_charge,
             outcome.regained_by_cpu,
             outcome.regained_by_p50,
-        ] = otherwise;
-        outcome.regained_to_oracle = outcome
-            .regained
-            .zip(limit)
-            .and_then(|(own, limit)| ratio(own, limit));
-        outcome.fast_share_to_oracle = outcome
-            .fast_share
-            .zip(oracle.and_then(|oracle| oracle.fast_share))
-            .and_then(|(own, limit)| ratio(own, limit));
+        ] = self.regained_otherwise;
+        let ratio = |(own, limit): (f64, f64)| (limit > 0.0).then(|| own / limit);
+        outcome.regained_to_oracle = outcome.regained.zip(self.regained_limit).and_then(ratio);
+        let shares = outcome.fast_share.zip(self.fast_share_limit);
+        outcome.fast_share_to_oracle = shares.and_then(ratio);
     }
 }
 
-/// The gap between two references over the lower one, and its noise: twice the standard error of a
-/// median, by the median deviation, which one disturbed round does not change much.
-fn gap_of(floor: &[f64], roof: &[f64]) -> Option<(f64, f64)> {
+/// Sets the median of a figure of each round, and the ends of its interval.
+fn fill(
+    rounds: &[Vec<f64>],
+    middle: &mut Option<f64>,
+    low: &mut Option<f64>,
+    high: &mut Option<f64>,
+) {
+    *middle = median(&rounds.concat());
+    (*low, *high) = Ratio::of(rounds).map(|it| (it.low, it.high)).unzip();
+}
+
+/// The median of the gaps between two references over the lower one, and its noise: twice the
+/// standard error of a median, by the median deviation, which one disturbed round does not change
+/// much. The references are given as the ratio of the upper one to the lower one in each round.
+fn gap_of(ratios: &[f64]) -> Option<(f64, f64)> {
     /// A normal distribution's standard deviation over its median deviation.
     const NORMAL: f64 = 1.4826;
     /// The standard error of a median over that of a mean, of many normal values.
     const OF_MEDIAN: f64 = 1.2533;
-    let both = floor.iter().zip(roof).filter(|(floor, _)| **floor > 0.0);
-    let gaps: Vec<f64> = both.map(|(floor, roof)| roof / floor - 1.0).collect();
-    let gap = median(&gaps)?;
-    let deviations: Vec<f64> = gaps.iter().map(|it| (it - gap).abs()).collect();
+    let middle = median(ratios)?;
+    let deviations: Vec<f64> = ratios.iter().map(|it| (it - middle).abs()).collect();
     let deviation = NORMAL * OF_MEDIAN * median(&deviations)?;
-    Some((gap, 2.0 * deviation / (gaps.len() as f64).sqrt()))
+    let noise = 2.0 * deviation / (ratios.len() as f64).sqrt();
+    Some((middle - 1.0, noise))
+}
+
+/// `regained` of each round; a round without room between the references is left out.
+fn regained_rounds(own: &Outcome, floor: &Outcome, roof: &Outcome) -> Vec<Vec<f64>> {
+    let bounds = floor.processes().into_iter().zip(roof.processes());
+    let processes = own.processes().into_iter().zip(bounds);
+    let of_process = |(own, (floor, roof)): (&[f64], (&[f64], &[f64]))| {
+        let rounds = own.iter().zip(floor.iter().zip(roof));
+        let rounds = rounds.filter_map(|(&own, (&floor, &roof))| regained(own, floor, roof));
+        rounds.collect()
+    };
+    processes.map(of_process).collect()
 }
 
 /// The position of a value between `floor` and `roof`; absent unless the roof is above the floor.
@@ -142,18 +177,12 @@ fn regained(own: f64, floor: f64, roof: f64) -> Option<f64> {
     (roof > floor).then(|| (own - floor) / (roof - floor))
 }
 
-/// A ratio to a positive number.
-fn ratio(own: f64, other: f64) -> Option<f64> {
-    (other > 0.0).then(|| own / other)
-}
-
-fn reference(
-    results: &[Outcome],
-    i: usize,
+fn reference<'a>(
+    results: &'a [Outcome],
+    own: &Outcome,
     placement: &str,
     any_budget: bool,
-) -> Option<Reference> {
-    let own = &results[i];
+) -> Option<&'a Outcome> {
     let peers = || {
         results.iter().filter(|peer| {
             peer.placement == placement
@@ -164,9 +193,7 @@ fn reference(
         })
     };
     let same_budget = peers().find(|peer| peer.fast_budget_ratio == own.fast_budget_ratio);
-    same_budget
-        .or_else(|| peers().next().filter(|_| any_budget))
-        .map(Reference::of)
+    same_budget.or_else(|| peers().next().filter(|_| any_budget))
 }
 
 #[cfg(test)]
@@ -311,6 +338,29 @@ mod tests {
         assert_eq!(results[2].regained_max, None);
         close(results[3].regained_min, 0.25);
         close(results[3].regained_max, 0.25);
+    }
+
+    /// The second process was disturbed, and so were all placements in it.
+    #[test]
+    fn noise_that_placements_share_is_in_no_interval() {
+        let mut results = vec![
+            outcome("interleave", "hs-c", &[4.0, 4.0, 4.0, 2.0, 2.0, 2.0]),
+            outcome("all-fast", "hs-c", &[8.0, 8.0, 8.0, 4.0, 4.0]),
+            outcome("sidle", "hs-c", &[6.0, 6.0, 6.0, 3.0, 3.0, 3.0]),
+        ];
+        let processes = [[3, 3], [3, 2], [3, 3]];
+        for (outcome, rounds) in results.iter_mut().zip(processes) {
+            outcome.process_rounds = rounds.to_vec();
+        }
+        fill_comparisons(&mut results);
+        let sidle = &results[2];
+        let to_interleave = (
+            sidle.ratio_to_interleave_low,
+            sidle.ratio_to_interleave_high,
+        );
+        assert_eq!(to_interleave, (Some(1.5), Some(1.5)));
+        close(sidle.regained, 0.5);
+        assert_eq!(sidle.regained_low, None, "five rounds have no interval");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The results as comma-separated values (RFC 4180): a row for each placement on each workload,
-//! with the names and units of the JSON. Series, rounds and levels are in the JSON only.
+//! with the names and units of the JSON. Series, rounds, processes and levels are in the JSON only.
 
 use serde_json::Value;
 
@@ -13,8 +13,10 @@ const COLUMNS: &str = "index,placement,workload,records,threads,seconds,fast_bud
     fast_share_bound,promoted,demoted,worker_cpu_ratio,worker_cores,ops_per_cpu_s,fast_bytes,\
     slow_bytes,fast_bytes_peak,fast_budget_bytes,over_budget_bytes,misplaced_pages,\
     bytes_per_record,copies_bytes,gap,gap_noise,regained,regained_min,regained_max,\
-    regained_by_charge,regained_by_cpu,regained_by_p50,regained_to_oracle,fast_share_to_oracle,\
-    ratio_to_interleave,ratio_to_all_fast,ratio_to_oracle,recovery_s,recovery_s_max,\
+    regained_low,regained_high,regained_by_charge,regained_by_cpu,regained_by_p50,regained_to_oracle,fast_share_to_oracle,\
+    ratio_to_interleave,ratio_to_interleave_low,ratio_to_interleave_high,ratio_to_all_fast,\
+    ratio_to_all_fast_low,ratio_to_all_fast_high,ratio_to_oracle,ratio_to_oracle_low,\
+    ratio_to_oracle_high,recovery_s,recovery_s_max,\
     fast_share_recovery_s,fast_share_recovery_s_max,date,profile,seed";
 
 pub fn render(report: &Report) -> String {

@@ -1,6 +1,7 @@
 //! Formats figures for readers: three significant digits, the unit, and `–` where a figure is
 //! absent.
 
+use super::paired::{Ratio, Standing};
 use super::result::Outcome;
 
 /// The text for an absent figure.
@@ -132,12 +133,30 @@ pub fn throughput(outcome: &Outcome) -> String {
     mops(*ops_per_s, *ops_per_s_min, *ops_per_s_max)
 }
 
-/// An outcome's `regained`, with its range.
+/// A ratio with its 95 % interval, and what this says: `>` ahead, `<` behind, `~` undecided.
+pub fn ratio(median: Option<f64>, interval: Option<Ratio>) -> String {
+    let Some(interval) = interval else {
+        return share(median);
+    };
+    let sign = match interval.standing() {
+        Standing::Ahead => '>',
+        Standing::Behind => '<',
+        Standing::Undecided => '~',
+    };
+    let range = share_range(median, Some(interval.low), Some(interval.high));
+    format!("{range} {sign}")
+}
+
+/// An outcome's `regained`, with its 95 % interval.
 pub fn regained(outcome: &Outcome) -> String {
     if outcome.regained.is_none() && outcome.gap.is_some() {
         return "within noise".into();
     }
-    share_range(outcome.regained, outcome.regained_min, outcome.regained_max)
+    share_range(
+        outcome.regained,
+        outcome.regained_low,
+        outcome.regained_high,
+    )
 }
 
 /// `regained` by what the emulator charged, by throughput per CPU time, and by the median latency.
@@ -193,6 +212,15 @@ mod tests {
         assert_eq!(bytes(40 << 20), "40.0 MiB");
         assert_eq!(bytes_of(1 << 19, 8 << 20), "0.50/8.00 MiB");
         assert_eq!(bytes_of(5, 0), "5 B");
+    }
+
+    #[test]
+    fn a_ratio_has_a_sign_where_it_has_an_interval() {
+        let of = |low, high| ratio(Some(1.2), Ratio::between(Some(1.2), Some(low), Some(high)));
+        assert_eq!(of(1.1, 1.3), "1.20 [1.10, 1.30] >");
+        assert_eq!(of(1.0, 1.3), "1.20 [1.00, 1.30] ~");
+        assert_eq!(of(0.8, 0.9), "1.20 [0.80, 0.90] <");
+        assert_eq!(ratio(Some(1.2), None), "1.20");
     }
 
     #[test]

@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(text.matches("\n### ").count(), 2);
         let rows = text.lines().filter(|line| line.starts_with("| "));
         let bars = rows.map(|row| row.replace("\\|", "").matches('|').count());
-        assert!(bars.collect::<Vec<_>>() == [14; 2 * (2 + 7)], "{text}");
+        assert!(bars.collect::<Vec<_>>() == [16; 2 * (2 + 7)], "{text}");
         assert!(text.contains(r"| a\|b&lt;script> |") && !text.contains("<script"));
         assert!(text.contains("\n- note: Cores are shared"));
     }

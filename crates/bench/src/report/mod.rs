@@ -4,6 +4,7 @@
 //! all are complete, and passes the [`Report`] to [`table::render`] or writes it to files. This
 //! module measures, moves and decides nothing, and opens no network connection.
 
+pub mod combine;
 pub mod compare;
 pub mod csv;
 pub mod grid;
@@ -21,8 +22,10 @@ pub(crate) mod figures;
 pub(crate) mod groups;
 mod kernel;
 
+pub use combine::combine;
 pub use compare::fill_comparisons;
 pub use machine::Machine;
+pub use paired::{Ratio, Standing};
 pub use progress::{Progress, Silent};
 pub use result::{
     Bounds, Calibration, LevelFill, Meta, Outcome, Sample, fast_share, latencies, median,

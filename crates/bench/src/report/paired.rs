@@ -2,7 +2,7 @@
 //! interval, and the rounds that `regained` leaves out.
 //!
 //! Placements run interleaved, so round `i` of one is paired with round `i` of another. The
-//! interval is the percentile bootstrap of the median of the paired ratios (Efron, Tibshirani: An
+//! interval is the percentile bootstrap of the median of the paired figures (Efron, Tibshirani: An
 //! Introduction to the Bootstrap, chapter 13). Rounds of one process share its addresses and its
 //! luck, so where several processes measured, whole processes are drawn first and then rounds of
 //! each; otherwise the interval would be too narrow.
@@ -13,12 +13,14 @@
 //!
 //! Resampling has a fixed seed: equal rounds give equal intervals.
 
+use std::borrow::Borrow;
+
+use serde::Serialize;
+
+use super::compare::{FLOOR, ORACLE, ROOF};
 use super::figures;
-use super::grid::wrapped;
-use super::groups::{Group, groups};
+use super::groups::Group;
 use super::result::{Outcome, median};
-use super::side_by_side;
-use super::written::Report;
 use crate::workload::Rng;
 
 /// Of fewer rounds the extremes alone miss the median in more than 5 % of all cases (2 ÷ 2ⁿ), so
@@ -30,9 +32,9 @@ const RESAMPLES: usize = 2000;
 const OURS: &str = "timberline";
 
 /// A median ratio, with the interval that holds the true one in 95 % of all cases.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The median of all pairs.
+    /// The median of all rounds.
     pub median: f64,
     /// The lower end of the interval.
     pub low: f64,
@@ -52,17 +54,12 @@ pub enum Standing {
 }
 
 impl Ratio {
-    /// The ratio of paired rounds, a slice of pairs (own, other) for each process. Pairs that are
-    /// not both positive are left out. `None` for fewer than [`LEAST_ROUNDS`] pairs in all.
-    pub fn of(processes: &[Vec<(f64, f64)>]) -> Option<Ratio> {
-        let ratios = |pairs: &Vec<(f64, f64)>| -> Vec<f64> {
-            let positive = pairs
-                .iter()
-                .filter(|(own, other)| *own > 0.0 && *other > 0.0);
-            positive.map(|(own, other)| own / other).collect()
-        };
-        let mut processes: Vec<Vec<f64>> = processes.iter().map(ratios).collect();
-        processes.retain(|ratios| !ratios.is_empty());
+    /// The median of a figure of each round, given by process. If the figure compares paired rounds
+    /// ([`ratios`]), the noise that they share is not in the interval. `None` for fewer than
+    /// [`LEAST_ROUNDS`] rounds in all.
+    pub fn of(processes: &[impl Borrow<[f64]>]) -> Option<Ratio> {
+        let mut processes: Vec<&[f64]> = processes.iter().map(Borrow::borrow).collect();
+        processes.retain(|rounds| !rounds.is_empty());
         let mut all = processes.concat();
         if all.len() < LEAST_ROUNDS {
             return None;
@@ -73,7 +70,7 @@ impl Ratio {
         let mut draw = || {
             let mut drawn = Vec::with_capacity(all.len());
             for _ in &processes {
-                let process = &processes[rng.below(processes.len() as u64) as usize];
+                let process = processes[rng.below(processes.len() as u64) as usize];
                 let rounds = process.len() as u64;
                 drawn.extend((0..rounds).map(|_| process[rng.below(rounds) as usize]));
             }
@@ -86,6 +83,28 @@ impl Ratio {
             median: median(&all)?,
             low: medians[tail].min(all[rank]),
             high: medians[RESAMPLES - 1 - tail].max(all[all.len() - 1 - rank]),
+        })
+    }
+
+    /// A figure that has no noise.
+    pub fn exact(value: f64) -> Ratio {
+        let [median, low, high] = [value; 3];
+        Ratio { median, low, high }
+    }
+
+    /// From a median and the ends of its interval, if it has one.
+    pub fn between(median: Option<f64>, low: Option<f64>, high: Option<f64>) -> Option<Ratio> {
+        let (median, (low, high)) = median.zip(low.zip(high))?;
+        Some(Ratio { median, low, high })
+    }
+
+    /// The ratio of two figures whose rounds are not paired. It lies in the interval wherever each
+    /// figure lies in its own. `None` if the other one may be 0.
+    pub fn over(self, other: Ratio) -> Option<Ratio> {
+        (other.low > 0.0).then(|| Ratio {
+            median: self.median / other.median,
+            low: self.low / other.high,
+            high: self.high / other.low,
         })
     }
 
@@ -116,25 +135,27 @@ fn rank_of_sign_test(n: usize) -> usize {
     rank
 }
 
-/// Our placement against each other one with the same budget, in one line. The same group of each
-/// process; absent if they have too few rounds.
-pub fn line(processes: &[Group<'_>]) -> Option<String> {
-    let first = processes.first()?;
-    let ours = first.members.iter().find(|it| it.placement == OURS)?;
-    let budget = ours.fast_budget_ratio;
-    let rounds = |group: &Group<'_>, name: &str| {
-        let is_it = |it: &&&Outcome| it.placement == name && it.fast_budget_ratio == budget;
-        let found = group.members.iter().find(is_it);
-        found.map_or_else(Vec::new, |it| it.rounds.clone())
+/// The throughput of one placement over another's in each round that both have, by process. A round
+/// in which either made no request is left out.
+pub fn ratios(own: &Outcome, other: &Outcome) -> Vec<Vec<f64>> {
+    let ratios = |(own, other): (&[f64], &[f64])| {
+        let pairs = own.iter().zip(other);
+        let positive = pairs.filter(|(own, other)| **own > 0.0 && **other > 0.0);
+        positive.map(|(own, other)| own / other).collect()
     };
+    own.processes()
+        .into_iter()
+        .zip(other.processes())
+        .map(ratios)
+        .collect()
+}
+
+/// Our placement against each other one with the same budget that is no reference, in one line;
+/// absent if they have too few rounds. Ratios to references are columns of their own.
+pub fn line(group: &Group<'_>) -> Option<String> {
+    let ours = group.members.iter().find(|it| it.placement == OURS)?;
     let told = |other: &&Outcome| {
-        let pairs = |group: &Group<'_>| {
-            rounds(group, OURS)
-                .into_iter()
-                .zip(rounds(group, &other.placement))
-        };
-        let pairs: Vec<Vec<_>> = processes.iter().map(|it| pairs(it).collect()).collect();
-        let ratio = Ratio::of(&pairs)?;
+        let ratio = Ratio::of(&ratios(ours, other))?;
         let standing = match ratio.standing() {
             Standing::Ahead => "ahead",
             Standing::Behind => "behind",
@@ -143,67 +164,36 @@ pub fn line(processes: &[Group<'_>]) -> Option<String> {
         let range = figures::share_range(Some(ratio.median), Some(ratio.low), Some(ratio.high));
         Some(format!("÷ {} {range} {standing}", other.placement))
     };
-    let is_other = |it: &&&Outcome| it.placement != OURS && it.fast_budget_ratio == budget;
-    let others = first.members.iter().filter(is_other);
+    let is_other = |it: &&&Outcome| {
+        ![OURS, FLOOR, ROOF, ORACLE].contains(&it.placement.as_str())
+            && it.fast_budget_ratio == ours.fast_budget_ratio
+    };
+    let others = group.members.iter().filter(is_other);
     let others: Vec<String> = others.filter_map(told).collect();
     (!others.is_empty()).then(|| {
-        let workload = first.workload();
+        let workload = group.workload();
         format!("PAIRED: {workload}: {OURS} {}", others.join(", "))
     })
-}
-
-/// The reports of several processes as one: the ratios of all rounds, and what was left out.
-///
-/// # Errors
-/// One line: `timberline` has too few rounds together with another placement.
-pub fn render(names: &[String], reports: &[Report]) -> Result<String, String> {
-    let Some((first, others)) = reports.split_first() else {
-        return Err("no report".into());
-    };
-    let mut paired = Vec::new();
-    let mut notes = Vec::new();
-    for group in groups(&first.results) {
-        let heading = (group.workload().to_string(), group.setting());
-        let is_twin = |it: &Group<'_>| it.workload() == heading.0 && it.setting() == heading.1;
-        let twins = others
-            .iter()
-            .filter_map(|report| groups(&report.results).into_iter().find(&is_twin));
-        let processes: Vec<Group<'_>> = std::iter::once(group).chain(twins).collect();
-        paired
-            .extend(line(&processes).map(|line| format!("{line}, {} processes", processes.len())));
-        notes.extend(processes.iter().filter_map(dropped));
-    }
-    if paired.is_empty() {
-        return Err(format!(
-            "`{OURS}` has fewer than {LEAST_ROUNDS} rounds together with any other placement: no \
-             interval"
-        ));
-    }
-    for (name, report) in names.iter().zip(reports).skip(1) {
-        let unlike = side_by_side::differences([first, report]);
-        notes.extend(
-            unlike
-                .iter()
-                .map(|line| format!("NOT ALIKE: A {}, B {name}: {line}", names[0])),
-        );
-    }
-    paired.append(&mut notes);
-    Ok(paired.iter().map(|line| wrapped(line, 2)).collect())
 }
 
 /// The rounds that `regained` leaves out, in one line; absent if there are none.
 pub fn dropped(group: &Group<'_>) -> Option<String> {
     let of = |name: &str| group.members.iter().find(|it| it.placement == name);
-    let (floor, roof) = (of(super::compare::FLOOR)?, of(super::compare::ROOF)?);
-    let both = floor.rounds.iter().zip(&roof.rounds).enumerate();
-    let dropped = both.filter(|(_, (floor, roof))| roof <= floor);
+    let (floor, roof) = (of(FLOOR)?, of(ROOF)?);
+    let of_process = |(floor, roof): (&[f64], &[f64])| {
+        let both = floor.iter().zip(roof);
+        both.map(|(floor, roof)| roof <= floor).collect::<Vec<_>>()
+    };
+    let is_dropped = floor.processes().into_iter().zip(roof.processes());
+    let is_dropped: Vec<bool> = is_dropped.flat_map(of_process).collect();
+    let dropped = is_dropped.iter().enumerate().filter(|(_, it)| **it);
     let dropped: Vec<String> = dropped.map(|(nth, _)| (nth + 1).to_string()).collect();
     (!dropped.is_empty()).then(|| {
         format!(
             "DROPPED: {}: of {} rounds `regained` leaves out {}: all-fast was not faster than \
              interleave",
             group.workload(),
-            floor.rounds.len().min(roof.rounds.len()),
+            is_dropped.len(),
             dropped.join(", ")
         )
     })
@@ -211,6 +201,7 @@ pub fn dropped(group: &Group<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::groups::groups;
     use super::*;
 
     #[test]
@@ -219,24 +210,24 @@ mod tests {
         assert_eq!(ranks, [0, 0, 1, 2, 5, 9]);
     }
 
-    /// Rounds whose noise is common to both sides, and pairs with this ratio and a little noise of
-    /// their own.
-    fn pairs(rounds: usize, ratio: f64, own_noise: f64, seed: u64) -> Vec<(f64, f64)> {
+    /// The ratios of rounds whose noise is common to both sides, with a little noise of their own.
+    fn paired(rounds: usize, ratio: f64, own_noise: f64, seed: u64) -> Vec<f64> {
         let mut rng = Rng::new(seed, 1);
-        let pair = |_| {
+        let mut pair = || {
             let other = 1.0 + rng.unit();
             (
                 other * ratio * (1.0 + own_noise * (rng.unit() - 0.5)),
                 other,
             )
         };
-        (0..rounds).map(pair).collect()
+        let (own, other): (Vec<f64>, Vec<f64>) = (0..rounds).map(|_| pair()).unzip();
+        ratios(&outcome("own", &own), &outcome("other", &other)).concat()
     }
 
     #[test]
     fn a_known_ratio_is_within_its_interval() {
         let hits = (0..200).filter(|&seed| {
-            let ratio = Ratio::of(&[pairs(21, 1.1, 0.2, seed)]).unwrap();
+            let ratio = Ratio::of(&[paired(21, 1.1, 0.2, seed)]).unwrap();
             assert!(ratio.low <= ratio.median && ratio.median <= ratio.high);
             ratio.low <= 1.1 && 1.1 <= ratio.high
         });
@@ -248,32 +239,32 @@ mod tests {
     #[test]
     fn noise_that_both_share_does_not_hide_who_is_ahead() {
         for (ratio, standing) in [(1.1, Standing::Ahead), (0.9, Standing::Behind)] {
-            let ratio = Ratio::of(&[pairs(9, ratio, 0.02, 7)]).unwrap();
+            let ratio = Ratio::of(&[paired(9, ratio, 0.02, 7)]).unwrap();
             assert_eq!(ratio.standing(), standing, "{ratio:?}");
         }
     }
 
     #[test]
     fn a_tie_is_undecided() {
-        let tie = Ratio::of(&[vec![(2.0, 2.0); 9]]).unwrap();
+        let tie = Ratio::of(&[vec![1.0; 9]]).unwrap();
         let expected = Ratio {
             median: 1.0,
             low: 1.0,
             high: 1.0,
         };
         assert_eq!((tie, tie.standing()), (expected, Standing::Undecided));
-        let even = [0.9, 1.1, 0.95, 1.05, 0.97, 1.03, 0.99, 1.01].map(|own| (own, 1.0));
+        let even = [0.9, 1.1, 0.95, 1.05, 0.97, 1.03, 0.99, 1.01];
         let even = Ratio::of(&[even.to_vec()]).unwrap();
         assert_eq!(even.standing(), Standing::Undecided, "{even:?}");
     }
 
     #[test]
     fn one_outlier_decides_nothing() {
-        let mut rounds = pairs(9, 1.1, 0.02, 3);
-        rounds[4] = (0.01, 1.0);
+        let mut rounds = paired(9, 1.1, 0.02, 3);
+        rounds[4] = 0.01;
         assert_eq!(Ratio::of(&[rounds]).unwrap().standing(), Standing::Ahead);
-        let mut rounds = vec![(1.0, 1.0); 9];
-        rounds[0] = (1000.0, 1.0);
+        let mut rounds = vec![1.0; 9];
+        rounds[0] = 1000.0;
         assert_eq!(
             Ratio::of(&[rounds]).unwrap().standing(),
             Standing::Undecided
@@ -282,18 +273,18 @@ mod tests {
 
     #[test]
     fn too_few_rounds_have_no_interval() {
-        assert_eq!(Ratio::of(&[]), None);
-        assert_eq!(Ratio::of(&[pairs(5, 2.0, 0.0, 1)]), None);
-        let mut rounds = pairs(6, 2.0, 0.0, 1);
-        assert!(Ratio::of(&[rounds.clone()]).is_some());
-        rounds[3].1 = 0.0;
-        assert_eq!(Ratio::of(&[rounds]), None, "a dropped round does not count");
+        assert_eq!(Ratio::of(&[[0.0; 0]]), None);
+        assert_eq!(Ratio::of(&[paired(5, 2.0, 0.0, 1)]), None);
+        assert!(Ratio::of(&[paired(6, 2.0, 0.0, 1)]).is_some());
+        let [own, other] = [[2.0, 2.0, 0.0, 2.0], [1.0, 0.0, 1.0, 1.0]];
+        let ratios = ratios(&outcome("own", &own), &outcome("other", &other));
+        assert_eq!(ratios, [[2.0, 2.0]], "a dropped round does not count");
     }
 
     /// Each process is steady, but they disagree: their rounds are not independent.
     #[test]
     fn processes_that_disagree_widen_the_interval() {
-        let processes = [1.2, 1.12, 1.1, 1.08, 0.9].map(|ratio| pairs(9, ratio, 0.02, 5));
+        let processes = [1.2, 1.12, 1.1, 1.08, 0.9].map(|ratio| paired(9, ratio, 0.02, 5));
         let apart = Ratio::of(&processes).unwrap();
         let as_one = Ratio::of(&[processes.concat()]).unwrap();
         assert!(apart.low < 0.95 && apart.high > 1.15, "{apart:?}");
@@ -319,16 +310,14 @@ mod tests {
         let results = [
             outcome("interleave", &[4.0; 6]),
             outcome("all-fast", &[8.0, 4.0, 8.0, 8.0, 3.0, 8.0]),
+            outcome("inner-fast", &[4.0; 6]),
             outcome("sidle", &[5.0; 3]),
             outcome("timberline", &[6.0; 6]),
         ];
         let groups = groups(&results);
-        let line = line(&groups).unwrap();
-        assert!(line.starts_with("PAIRED: hs-c: timberline ÷ interleave 1.50 [1.50, 1.50] ahead"));
-        assert!(
-            !line.contains("sidle"),
-            "three rounds have no interval: {line}"
-        );
+        let line = line(&groups[0]).unwrap();
+        let expected = "PAIRED: hs-c: timberline ÷ inner-fast 1.50 [1.50, 1.50] ahead";
+        assert_eq!(line, expected, "sidle's three rounds have no interval");
         let dropped = dropped(&groups[0]).unwrap();
         assert!(dropped.starts_with("DROPPED: hs-c: of 6 rounds `regained` leaves out 2, 5:"));
     }
@@ -341,29 +330,36 @@ mod tests {
             outcome("timberline", &[6.0; 3]),
         ];
         let groups = groups(&results);
-        assert_eq!((line(&groups), dropped(&groups[0])), (None, None));
+        assert_eq!((line(&groups[0]), dropped(&groups[0])), (None, None));
     }
 
     #[test]
-    fn rounds_of_several_processes_make_one_interval() {
-        let report = |ours: f64, rounds: usize| Report {
-            results: vec![
-                outcome("sidle", &vec![2.0; rounds]),
-                outcome("timberline", &vec![ours; rounds]),
-            ],
-            ..Report::default()
+    fn rounds_are_paired_within_their_process() {
+        let of = |name, rounds: &[f64], processes: &[usize]| {
+            let mut outcome = outcome(name, rounds);
+            outcome.process_rounds = processes.to_vec();
+            outcome
         };
-        let names: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
-        let apart = [report(2.2, 3), report(2.4, 3), report(1.8, 3)];
-        let text = render(&names, &apart).unwrap();
-        let expected = "PAIRED: hs-c: timberline ÷ sidle 1.10 [0.90, 1.20] undecided, 3 processes";
-        assert_eq!(
-            text.split_whitespace().collect::<Vec<_>>().join(" "),
-            expected
-        );
-        let text = render(&names, &[report(2.2, 3), report(2.4, 3), report(2.2, 3)]).unwrap();
-        assert!(text.contains("ahead"), "{text}");
-        let line = render(&names[..1], &[report(2.2, 5)]).unwrap_err();
-        assert!(line.contains("fewer than 6 rounds") && !line.contains('\n'));
+        let results = [
+            of("all-fast", &[4.0, 3.0, 8.0, 8.0], &[1, 1, 2]),
+            of("interleave", &[2.0, 2.0, 5.0, 4.0, 9.0], &[2, 1, 2]),
+            of("timberline", &[6.0, 6.0, 15.0, 12.0, 27.0], &[2, 1, 2]),
+        ];
+        let expected: [&[f64]; 3] = [&[3.0, 3.0], &[3.0], &[3.0, 3.0]];
+        assert_eq!(ratios(&results[2], &results[1]), expected);
+        let dropped = dropped(&groups(&results)[0]).unwrap();
+        assert!(dropped.starts_with("DROPPED: hs-c: of 4 rounds `regained` leaves out 2, 4:"));
+    }
+
+    #[test]
+    fn figures_that_are_not_paired_have_the_interval_of_both() {
+        let [own, other] = [(3.0, 2.0, 4.0), (1.5, 1.0, 2.0)].map(|(median, low, high)| Ratio {
+            median,
+            low,
+            high,
+        });
+        let ratio = own.over(other).unwrap();
+        assert_eq!((ratio.median, ratio.low, ratio.high), (2.0, 1.0, 4.0));
+        assert_eq!(own.over(Ratio::exact(0.0)), None);
     }
 }

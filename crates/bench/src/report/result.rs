@@ -13,11 +13,12 @@ use timberline_tier::emulator::LineCounts;
 use timberline_tier::tiering::KernelMoves;
 
 use super::machine::{Machine, now};
+use super::paired::Ratio;
 use crate::run::Setting;
 
 /// The version of [the JSON's schema](https://json-schema.org), `docs/bench.schema.json`. It grows
 /// when a field changes its meaning or is removed, not when one is added.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Where, when and how a run was made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -143,6 +144,8 @@ pub struct Outcome {
     /// Requests a second of each round. Round `i` of one placement ran next to round `i` of the
     /// others.
     pub rounds: Vec<f64>,
+    /// The number of `rounds` of each process, in their order; empty if one process ran all.
+    pub process_rounds: Vec<usize>,
 
     /// Median latency of a request, ns.
     pub p50_ns: u64,
@@ -219,6 +222,10 @@ pub struct Outcome {
     pub regained_min: Option<f64>,
     /// The largest `regained` of a round.
     pub regained_max: Option<f64>,
+    /// The lower end of the 95 % interval of `regained`; `null` for fewer than six rounds.
+    pub regained_low: Option<f64>,
+    /// The upper end of the 95 % interval of `regained`.
+    pub regained_high: Option<f64>,
     /// `regained` by what the emulator charged a request: free of noise, and of what workers and
     /// bookkeeping cost. `null` if nothing was charged.
     pub regained_by_charge: Option<f64>,
@@ -232,10 +239,22 @@ pub struct Outcome {
     pub fast_share_to_oracle: Option<f64>,
     /// Throughput over `interleave`'s: the median of the rounds.
     pub ratio_to_interleave: Option<f64>,
+    /// The lower end of its 95 % interval; `null` for fewer than six rounds.
+    pub ratio_to_interleave_low: Option<f64>,
+    /// The upper end of its 95 % interval.
+    pub ratio_to_interleave_high: Option<f64>,
     /// Throughput over `all-fast`'s: the median of the rounds.
     pub ratio_to_all_fast: Option<f64>,
+    /// The lower end of its 95 % interval; `null` for fewer than six rounds.
+    pub ratio_to_all_fast_low: Option<f64>,
+    /// The upper end of its 95 % interval.
+    pub ratio_to_all_fast_high: Option<f64>,
     /// Throughput over `oracle`'s: the median of the rounds.
     pub ratio_to_oracle: Option<f64>,
+    /// The lower end of its 95 % interval; `null` for fewer than six rounds.
+    pub ratio_to_oracle_low: Option<f64>,
+    /// The upper end of its 95 % interval.
+    pub ratio_to_oracle_high: Option<f64>,
 
     /// Time from a shift of the hot region until `regained` is back to 90 % of its level, s: the
     /// median over the shifts; `null` where none was measured.
@@ -299,6 +318,47 @@ impl Outcome {
         self.ops_per_s_min = rounds.iter().copied().reduce(f64::min).unwrap_or(0.0);
         self.ops_per_s_max = rounds.iter().copied().reduce(f64::max).unwrap_or(0.0);
         self.rounds = rounds;
+    }
+
+    /// The rounds of each process.
+    pub fn processes(&self) -> Vec<&[f64]> {
+        let mut left = &self.rounds[..];
+        let mut take = |count: usize| {
+            let (rounds, others) = left.split_at(count.min(left.len()));
+            left = others;
+            rounds
+        };
+        match self.process_rounds.is_empty() {
+            true => vec![&self.rounds],
+            false => self.process_rounds.iter().map(|&it| take(it)).collect(),
+        }
+    }
+
+    /// The ratio to `interleave`'s throughput, if it has an interval.
+    pub fn to_interleave(&self) -> Option<Ratio> {
+        Ratio::between(
+            self.ratio_to_interleave,
+            self.ratio_to_interleave_low,
+            self.ratio_to_interleave_high,
+        )
+    }
+
+    /// The ratio to `all-fast`'s throughput, if it has an interval.
+    pub fn to_all_fast(&self) -> Option<Ratio> {
+        Ratio::between(
+            self.ratio_to_all_fast,
+            self.ratio_to_all_fast_low,
+            self.ratio_to_all_fast_high,
+        )
+    }
+
+    /// The ratio to `oracle`'s throughput, if it has an interval.
+    pub fn to_oracle(&self) -> Option<Ratio> {
+        Ratio::between(
+            self.ratio_to_oracle,
+            self.ratio_to_oracle_low,
+            self.ratio_to_oracle_high,
+        )
     }
 
     /// Sets the percentiles of request latencies, ns.

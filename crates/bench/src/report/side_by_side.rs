@@ -1,13 +1,14 @@
 //! Two reports side by side: ratios of throughput with intervals, and what is not comparable.
 //!
-//! Rounds of different runs did not run next to each other, so they can't be paired. The interval
-//! of a ratio is that of any round of one over any round of the other: it also contains the
-//! difference between two moments of a machine.
+//! Rounds of different runs did not run next to each other, so they can't be paired: the interval
+//! of a ratio is as wide as those of both throughputs together ([`Ratio::over`]). The difference
+//! between two moments of a machine is in it only if each run had several processes.
 
 use serde_json::Value;
 
 use super::figures;
 use super::grid::{Grid, wrapped};
+use super::paired::Ratio;
 use super::result::Outcome;
 use super::written::Report;
 
@@ -31,7 +32,7 @@ pub fn render(names: [&str; 2], reports: [&Report; 2]) -> Result<String, String>
     }
     let mut text = format!("A: {}\nB: {}\n\n", names[0], names[1]);
     text += &grid(&pairs);
-    text += "\nB ÷ A [lowest, highest]: medians, and any round of B over any round of A.\n";
+    text += "\nB ÷ A: the ratio of medians, with a 95 % interval for six rounds or more: > B is\n  ahead, < behind, ~ undecided. A claim needs several processes (--processes).\n";
     for line in differences(reports) {
         text += &wrapped(&format!("NOT ALIKE: {line}"), 2);
     }
@@ -56,7 +57,7 @@ fn grid(pairs: &[(&Outcome, &Outcome)]) -> String {
         (["placement", ""], true),
         (["A", "Mops/s"], false),
         (["B", "Mops/s"], false),
-        (["B ÷ A", "[lowest, highest]"], false),
+        (["B ÷ A", "median [95 %]"], false),
         (["fast share", "A → B"], false),
         (["p99, µs", "A → B"], false),
     ]);
@@ -83,17 +84,14 @@ fn grid(pairs: &[(&Outcome, &Outcome)]) -> String {
 
 /// The ratio of throughputs, with its interval.
 fn ratio(a: &Outcome, b: &Outcome) -> String {
-    if a.ops_per_s_min <= 0.0 {
-        return figures::ABSENT.into();
-    }
-    let (lowest, highest) = (
-        b.ops_per_s_min / a.ops_per_s_max,
-        b.ops_per_s_max / a.ops_per_s_min,
-    );
-    figures::share_range(Some(b.ops_per_s / a.ops_per_s), Some(lowest), Some(highest))
+    let median = (a.ops_per_s > 0.0).then(|| b.ops_per_s / a.ops_per_s);
+    let [of_a, of_b] = [a, b].map(|it| Ratio::of(&it.processes()));
+    let interval = of_b.zip(of_a).and_then(|(b, a)| b.over(a));
+    figures::ratio(median, interval)
 }
 
-fn same(a: &Outcome, b: &Outcome) -> bool {
+/// Whether both are one placement in one setting.
+pub(super) fn same(a: &Outcome, b: &Outcome) -> bool {
     (&a.placement, setting(a)) == (&b.placement, setting(b))
         && (a.fast_budget_ratio - b.fast_budget_ratio).abs() < 0.005
 }
@@ -169,7 +167,7 @@ mod tests {
         b.meta.base_latency_ns = 140.0;
         b.meta.machine.cores = 64;
         let text = render(["a.json", "b.json"], [&a, &b]).unwrap();
-        assert!(text.contains("4.70    9.40  2.00 [1.89, 2.11]"), "{text}");
+        assert!(text.contains("4.70    9.40  2.00 [1.89, 2.11] >"), "{text}");
         for part in [
             "seed: A 42, B 43",
             "machine: A",

@@ -43,7 +43,7 @@ impl Default for Scale {
             cpu_cache: 1 << 20,
             seed: 42,
             slice_s: 0.4,
-            rounds: 5,
+            rounds: 6,
             // SIDLE's thresholds need several of its cooling periods of 2 s.
             warmup_s: 6.0,
             is_quick: false,
