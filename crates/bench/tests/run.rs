@@ -60,6 +60,7 @@ fn plan(loads: Vec<Load>) -> Plan {
         placements: emulated_placements(),
         threads: 2,
         slice: Duration::from_millis(50),
+        static_slice: None,
         rounds: 1,
         warmup: Duration::from_millis(20),
         budget: Budget::Ratio(0.2),

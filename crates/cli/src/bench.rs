@@ -61,12 +61,12 @@ struct Comparison {
         value_name = "NAMES"
     )]
     placements: Vec<String>,
-    /// Measured seconds of a placement in each round [default: 5 if a placement adapts, otherwise
-    /// 0.6; quick: 0.3]
+    /// Measured seconds of a placement in each round [default: 5 if a placement adapts, but 1 of
+    /// those that don't and whose map stays the same; quick: 0.3]
     #[arg(long, visible_alias = "seconds", value_name = "S")]
     slice: Option<f64>,
     /// Rounds, in each of which all placements take turns
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 6, value_name = "N")]
     rounds: usize,
     /// Processes that each load the maps anew and run all rounds: intervals then contain the
     /// difference between processes
@@ -161,26 +161,21 @@ struct Output {
 
 /// Seconds of a slice: long enough for a placement that adapts to scan, cool and move in it.
 const ADAPTING_SLICE: f64 = 5.0;
-/// The same if no placement adapts.
-const STATIC_SLICE: f64 = 0.6;
+/// The same of one that does not adapt: long beside the switch from one map to the next.
+const STATIC_SLICE: f64 = 1.0;
 
 impl Args {
-    /// Seconds of a slice if none are given.
-    fn default_slice(&self) -> f64 {
-        let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
-        match self.comparison.placements.iter().any(adapts) {
-            true => ADAPTING_SLICE,
-            false => STATIC_SLICE,
-        }
-    }
-
     /// The setting that the arguments describe, on the memory of `topology`.
     fn setting(&self, topology: &Topology) -> Result<Setting, Failure> {
         let (mut records, mut warmup_s) = (self.loads.records, self.comparison.warmup);
-        let mut slice_s = self
-            .comparison
-            .slice
-            .unwrap_or_else(|| self.default_slice());
+        let adapts = |name: &String| run::table::row(name).is_some_and(|row| row.kind.adapts());
+        let (mut slice_s, mut static_slice_s) = match self.comparison.slice {
+            Some(slice) => (slice, None),
+            None if self.comparison.placements.iter().any(adapts) => {
+                (ADAPTING_SLICE, Some(STATIC_SLICE))
+            }
+            None => (STATIC_SLICE, None),
+        };
         let mut rounds = if self.comparison.shift_every.is_some() {
             1
         } else {
@@ -189,7 +184,8 @@ impl Args {
         let mut cpu_cache = "1M";
         if self.comparison.quick {
             records = records.min(200_000);
-            (slice_s, warmup_s) = (slice_s.min(0.3), warmup_s.min(1.5));
+            (slice_s, static_slice_s) = (slice_s.min(0.3), None);
+            warmup_s = warmup_s.min(1.5);
             (rounds, cpu_cache) = (rounds.min(3), "128K");
         }
         let cpu_cache = self.memory.cpu_cache.as_deref().unwrap_or(cpu_cache);
@@ -213,6 +209,7 @@ impl Args {
             budget: Budget::parse(&self.memory.budget).map_err(Failure::impossible)?,
             placements: self.comparison.placements.clone(),
             slice_s,
+            static_slice_s,
             rounds,
             warmup_s,
             shift_every_s: self.comparison.shift_every,

@@ -175,6 +175,7 @@ fn plan(space: &KeySpace) -> Result<Plan, String> {
         placements: Vec::new(),
         threads: 1,
         slice: WORKS_FOR,
+        static_slice: None,
         rounds: 1,
         warmup: WORKS_FOR,
         budget: Budget::Ratio(0.2),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timberline_research::pages::PageCosts;
-use timberline_research::table::{self, Grain, Setting, TABLE};
+use timberline_research::table::{self, Grain, Kind, Setting, TABLE};
 use timberline_tier::emulator::{CacheSize, Profile};
 
 use super::record_format::{Keys, RecordFormat};
@@ -189,6 +189,9 @@ pub struct Plan {
     pub threads: usize,
     /// Measured time of a placement in a round.
     pub slice: Duration,
+    /// The same of a placement that does not adapt, where nothing else changes its map
+    /// ([`Plan::slice_of`]).
+    pub static_slice: Option<Duration>,
     pub rounds: usize,
     /// Unmeasured time of a placement that adapts, before the first round.
     pub warmup: Duration,
@@ -296,6 +299,13 @@ impl Plan {
             Requests::Trace { speed, .. } => *speed,
             Requests::Stream { .. } | Requests::Tpcc(_) => None,
         }
+    }
+
+    /// Measured time in a round of a placement that adapts or does not. One that does not is as
+    /// fast in a short slice as in a long one, unless the map or the requests change meanwhile.
+    pub fn slice_of(&self, load: &Load, kind: Kind) -> Duration {
+        let changes = kind.adapts() || self.shift_every.is_some() || load.requests.go_on();
+        self.static_slice.filter(|_| !changes).unwrap_or(self.slice)
     }
 
     /// Upper bound of the bytes that a workload's inserts add to a map during the run.

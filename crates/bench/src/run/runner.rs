@@ -162,7 +162,6 @@ fn run_one<I: PlacedIndex>(
         // Half-loaded maps would miss records.
         return Ok(Measured::default());
     }
-    let length = plan.slice;
     for measurement in &mut measurements {
         let warmup = if measurement.subject.adapts() {
             plan.warmup
@@ -185,6 +184,7 @@ fn run_one<I: PlacedIndex>(
                 break;
             }
             let measurement = &mut measurements[order.at(position) as usize];
+            let length = plan.slice_of(load, measurement.subject.row.kind);
             let placement = measurement.subject.name;
             progress.phase(
                 &format!("{name}: {placement} {round}/{}", plan.rounds),

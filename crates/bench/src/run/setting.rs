@@ -92,6 +92,10 @@ pub struct Setting {
     pub placements: Vec<String>,
     /// Measured time of a placement in a round, s.
     pub slice_s: f64,
+    /// The same of a placement that does not adapt; as `slice_s` if `null`, and where requests
+    /// insert, follow a trace, or move their hot region.
+    #[serde(default)]
+    pub static_slice_s: Option<f64>,
     /// Rounds.
     pub rounds: usize,
     /// Unmeasured warm-up of adaptive placements, s.
@@ -183,6 +187,7 @@ impl Setting {
             placements: placements(&self.placements)?,
             threads,
             slice,
+            static_slice: optional("slice", self.static_slice_s, 0.05)?,
             rounds: within("rounds", self.rounds, 10_000)?,
             warmup: seconds("warmup", self.warmup_s, 0.0)?,
             budget: self.budget,
@@ -326,11 +331,13 @@ impl Setting {
             .filter(|it| kind(it) == Some(Kind::Oracle));
         let adapting = self.placements.iter().filter(warming).count() as f64;
         let bytes = (self.key_bytes + self.value_bytes) as f64 / 16.0;
+        let static_slice_s = self.static_slice_s.unwrap_or(self.slice_s);
         self.records as f64
             * (LOAD * (maps + 1.0) * bytes.sqrt() + REHEARSAL * oracles.count() as f64)
             + adapting * self.warmup_s
             + (maps - adapting) * self.warmup_s.min(0.5)
-            + maps * self.slice_s * self.rounds as f64
+            + adapting * self.slice_s * self.rounds as f64
+            + (maps - adapting) * static_slice_s * self.rounds as f64
     }
 
     /// A short description of the requests.
@@ -395,6 +402,7 @@ pub mod tests {
                 .map(String::from)
                 .to_vec(),
             slice_s: 0.05,
+            static_slice_s: None,
             rounds: 2,
             warmup_s: 0.0,
             shift_every_s: None,
@@ -423,6 +431,29 @@ pub mod tests {
         assert_eq!(plan.placements, ["all-fast", "interleave", "timberline"]);
         assert_eq!(plan.interval, Some(Duration::from_millis(250)));
         assert_eq!(plan.watermarks, Some((0.5, 0.6)));
+    }
+
+    #[test]
+    fn slices_are_shorter_where_nothing_changes() {
+        let slices = |workload: &str, shift_every_s| {
+            let setting = Setting {
+                requests: RequestSetting::workload(workload, None),
+                records: 10_000,
+                slice_s: 5.0,
+                static_slice_s: Some(0.5),
+                shift_every_s,
+                ..tiny()
+            };
+            let plan = setting.plan().unwrap();
+            let load = &plan.loads[0];
+            [Kind::Static, Kind::Oracle, Kind::Adaptive]
+                .map(|kind| plan.slice_of(load, kind).as_secs_f64())
+        };
+        assert_eq!(slices("hs-a", None), [0.5, 0.5, 5.0]);
+        // A map that ran longer would be larger, or see other requests.
+        assert_eq!(slices("hs-d", None), [5.0; 3]);
+        assert_eq!(slices("tpcc", None), [5.0; 3]);
+        assert_eq!(slices("hs-c", Some(2.0)), [5.0; 3]);
     }
 
     #[test]

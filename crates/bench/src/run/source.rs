@@ -117,6 +117,11 @@ impl Requests {
         }
     }
 
+    /// Whether later requests differ from earlier ones: they follow a trace, or insert records.
+    pub fn go_on(&self) -> bool {
+        matches!(self, Requests::Trace { .. }) || self.inserts() > 0.0
+    }
+
     /// The keys that one of `threads` threads loads, in pseudo-random order.
     pub fn load(
         &self,

@@ -81,6 +81,7 @@ impl Scale {
             budget: Budget::Ratio(0.2),
             placements: placements.iter().map(ToString::to_string).collect(),
             slice_s: self.slice_s,
+            static_slice_s: None,
             rounds: self.rounds,
             warmup_s: self.warmup_s,
             shift_every_s: None,
