@@ -12,7 +12,7 @@ use crate::pages::{PageScheme, PageTable};
 use crate::{Oracle, fixed, kernel, oracle, pages, random, sidle, timberline};
 
 /// All placements, in the order of reports.
-pub const TABLE: [Row; 23] = [
+pub const TABLE: [Row; 24] = [
     fixed::ALL_FAST,
     fixed::ALL_SLOW,
     fixed::INTERLEAVE,
@@ -32,6 +32,7 @@ pub const TABLE: [Row; 23] = [
     pages::TPP,
     pages::AUTONUMA,
     pages::DAMON,
+    pages::DAMON_COLDEST,
     pages::MEMTIS,
     pages::CAPTION,
     pages::ORACLE,
@@ -59,6 +60,8 @@ pub struct Row {
     pub kind: Kind,
     /// The settings that it heeds.
     pub heeds: &'static [Setting],
+    /// Bytes that it moves as a whole at first, if these are more than a page; otherwise 0.
+    pub unit_bytes: usize,
     /// What it looks like in charts.
     pub style: Style,
     /// How it is made.
@@ -75,6 +78,7 @@ impl Row {
             tiers: Tiers::Both,
             kind: Kind::Static,
             heeds: &[],
+            unit_bytes: 0,
             style: Style::of("#4b5f8c", "#9fb2e0"),
             make,
         }

@@ -4,6 +4,7 @@
 //! …, so that a disturbance of the machine affects all of them. During a turn the workers of all
 //! other maps are paused. Round `i` of one placement is comparable with round `i` of another.
 
+mod caveats;
 mod cores;
 mod index;
 mod indexes;

@@ -9,6 +9,7 @@ use timberline_tier::emulator::{self, Base, Emulated, Profile};
 use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
+use super::caveats;
 use super::cores::Cores;
 use super::index::PlacedIndex;
 use super::indexes::MeasuredMap;
@@ -201,33 +202,13 @@ fn run_one<I: PlacedIndex>(
     if let Some(every) = plan.shift_every {
         super::recovery::fill(&mut outcomes, every);
     }
-    let notes = outcomes.iter().zip(calibration.iter().cycle());
-    let notes = notes
-        .filter_map(|(outcome, of)| unbalanced(outcome, of))
-        .collect();
+    let notes = caveats::of(&outcomes, calibration.as_ref());
     let bounds = if outcomes.is_empty() { None } else { bounds };
     Ok(Measured {
         outcomes,
         bounds: bounds.into_iter().collect(),
         calibrations: calibration.into_iter().collect(),
         notes,
-    })
-}
-
-/// A scheme that balances bandwidth means nothing where fast memory's is used to less than this:
-/// pages in slow memory only cost latency then.
-const BUSY: f64 = 0.5;
-
-/// Why the row of a scheme that balances bandwidth means nothing, if it does.
-fn unbalanced(outcome: &Outcome, of: &Calibration) -> Option<String> {
-    let used = outcome.lines_fast_per_op * outcome.ops_per_s * of.shared_line_ns / 1e9;
-    (outcome.placement == "caption" && used < BUSY).then(|| {
-        format!(
-            "caption on {}: not meaningful, for it balances bandwidth, and fast memory's was used \
-             to {:.0} %.",
-            outcome.workload,
-            100.0 * used
-        )
     })
 }
 

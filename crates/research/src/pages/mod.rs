@@ -42,7 +42,7 @@ pub use tpp::{Tpp, TppConfig};
 
 pub(crate) use autonuma::AUTONUMA;
 pub(crate) use caption::CAPTION;
-pub(crate) use damon::DAMON;
+pub(crate) use damon::{COLDEST as DAMON_COLDEST, DAMON};
 pub(crate) use memtis::MEMTIS;
 pub(crate) use oracle::ORACLE;
 pub(crate) use tpp::TPP;

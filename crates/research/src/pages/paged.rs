@@ -76,7 +76,9 @@ impl Paged {
     /// The scheme's next piece of work in the background.
     pub fn step(&self, at: Moment) -> Turn {
         let State { scheme, table } = &mut *lock(&self.state);
+        table.move_in_batches(true);
         let next = scheme.step(table, at);
+        table.move_in_batches(false);
         Turn {
             cost: Duration::from_nanos(table.take_bill()),
             next,

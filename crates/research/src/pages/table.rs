@@ -25,6 +25,8 @@ pub struct PageTable {
     /// What was done since the bill was last taken, ns.
     bill: u64,
     wakes: bool,
+    /// What a page's move costs the current thread, ns.
+    copy_ns: u64,
 }
 
 impl PageTable {
@@ -46,6 +48,7 @@ impl PageTable {
             demoted: 0,
             bill: 0,
             wakes: false,
+            copy_ns: costs.copy_ns,
         }
     }
 
@@ -104,6 +107,15 @@ impl PageTable {
         self.costs
     }
 
+    /// Whether pages are moved many at a time from now on, in the background, or one by one by the
+    /// thread that waits for it.
+    pub(super) fn move_in_batches(&mut self, batches: bool) {
+        self.copy_ns = match batches {
+            true => self.costs.batched_copy_ns,
+            false => self.costs.copy_ns,
+        };
+    }
+
     /// Adds to the bill of the current thread.
     pub fn charge(&mut self, ns: u64) {
         self.bill += ns;
@@ -142,7 +154,7 @@ impl PageTable {
         let moves = !self.is_fast(page) && self.put(page, TierId::FAST);
         if moves {
             self.promoted += 1;
-            self.bill += self.costs.copy_ns;
+            self.bill += self.copy_ns;
         }
         moves
     }
@@ -152,7 +164,7 @@ impl PageTable {
         let moves = self.is_fast(page) && self.put(page, TierId::SLOW);
         if moves {
             self.demoted += 1;
-            self.bill += self.costs.copy_ns;
+            self.bill += self.copy_ns;
         }
         moves
     }
@@ -217,5 +229,22 @@ impl PageTable {
         for page in 0..self.pages() {
             self.pages.arm(page, !self.is_in_use[page]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fake::FakePages;
+    use super::*;
+
+    #[test]
+    fn a_move_in_the_background_costs_what_one_of_many_does() {
+        let mut table = PageTable::new(Arc::new(FakePages::new(4)), 2, PageCosts::default());
+        table.place(0, TierId::SLOW);
+        assert!(table.promote(0));
+        assert_eq!(table.take_bill(), 5_500);
+        table.move_in_batches(true);
+        assert!(table.demote(0));
+        assert_eq!(table.take_bill(), 1_400);
     }
 }

@@ -33,16 +33,30 @@ pub use monitor::MonitorConfig;
 
 use crate::table::{Kind, Make, Row, Style, Tiers};
 
+const STYLE: Style = Style::of("#96573a", "#d39b7c");
+
 pub(crate) const DAMON: Row = Row {
     paper: Some("DAMON"),
     tiers: Tiers::Slow,
     kind: Kind::Adaptive,
-    style: Style::of("#96573a", "#d39b7c"),
+    style: STYLE,
     ..Row::new(
         "damon",
         "pages: regions of pages, sampled by accessed bits, migrated hot and cold",
         Make::Pages(|_, table| Box::new(Damon::new(table, DamonConfig::default()))),
     )
+};
+
+pub(crate) const COLDEST: Row = Row {
+    style: STYLE.pale(70),
+    ..Row {
+        name: "damon-coldest",
+        about: "damon that demotes the least accessed regions, though somebody accesses all of them",
+        make: Make::Pages(|_, table| {
+            Box::new(Damon::new(table, DamonConfig::coldest(table.limit())))
+        }),
+        ..DAMON
+    }
 };
 
 /// Parameters of [`Damon`].
@@ -54,6 +68,11 @@ pub struct DamonConfig {
     pub apply_every: Duration,
     /// The access rate from which a region is hot: `damos_access_rate`, 5 %.
     pub hot_rate: f64,
+    /// The access rate up to which a region of fast memory is cold: 0.
+    pub cold_rate: f64,
+    /// Whether pages that were accessed since they were last looked at are not demoted:
+    /// `damos_filter` of young pages.
+    pub spares_young: bool,
     /// Pages that each action is tried on in an interval, at most: `damos_quota_space`, 200 MB.
     pub quota: usize,
     /// The share of fast memory that promotion aims to use: `node_mem_used_bp`, 99.7 %.
@@ -72,11 +91,27 @@ impl Default for DamonConfig {
             monitor: MonitorConfig::default(),
             apply_every: Duration::from_secs(1),
             hot_rate: 0.05,
+            cold_rate: 0.0,
+            spares_young: true,
             quota: 200_000_000 / 4096,
             used_goal: 0.997,
             free_goal: 0.005,
             batch: 256,
             seed: 42,
+        }
+    }
+}
+
+impl DamonConfig {
+    /// Demotes the least accessed regions also where none is without accesses, as in a small map:
+    /// without the rate and the filter by which the published setup demotes nothing there. An
+    /// action is tried on at most a quarter of fast memory, of `limit` pages, in an interval.
+    pub fn coldest(limit: usize) -> DamonConfig {
+        DamonConfig {
+            cold_rate: 1.0,
+            spares_young: false,
+            quota: limit.div_ceil(4),
+            ..DamonConfig::default()
         }
     }
 }
@@ -137,7 +172,7 @@ impl Damon {
             false => used / config.used_goal,
         });
         let is_meant = |region: &&Region| match tier.is_fast() {
-            true => region.hits == 0,
+            true => region.rate() <= config.cold_rate,
             false => region.rate() >= config.hot_rate,
         };
         let mut regions: Vec<&Region> = node.monitor.regions().iter().filter(is_meant).collect();
@@ -154,7 +189,7 @@ impl Damon {
         for _ in 0..self.config.batch {
             if let Some(frame) = self.fast.due.pop_front() {
                 if let Some(page) = self.fast.frames.page(frame)
-                    && !table.take_accessed(page)
+                    && !(self.config.spares_young && table.take_accessed(page))
                     && table.demote(page)
                 {
                     self.fast.frames.leave(page);

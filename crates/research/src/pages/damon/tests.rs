@@ -40,6 +40,27 @@ fn cold_pages_make_room_for_hot_ones() {
     assert!(promoted >= 15 && demoted >= 15);
 }
 
+/// All pages are accessed in every fourth sampling interval, and pages 100 to 119 in each.
+#[test]
+fn what_is_least_accessed_goes_where_nothing_is_without_accesses() {
+    let published = config();
+    let coldest = DamonConfig {
+        monitor: published.monitor,
+        ..DamonConfig::coldest(50)
+    };
+    let [published, coldest] = [published, coldest].map(|config| {
+        let mut rig = rig(config);
+        for _ in 0..400 {
+            rig.access_all(0..200);
+            busy(&mut rig, 100..120, 20 * MS);
+        }
+        let is_hot = |page: &&usize| (100..120).contains(*page);
+        (rig.moves().1, rig.fast().iter().filter(is_hot).count())
+    });
+    assert_eq!(published, (0, 0));
+    assert!(coldest.0 >= 15 && coldest.1 >= 15, "{coldest:?}");
+}
+
 /// Ten pages are all that each action may be tried on in its first interval.
 #[test]
 fn the_quota_bounds_what_is_tried() {

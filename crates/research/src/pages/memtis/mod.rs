@@ -34,10 +34,14 @@ use timberline_placement::View;
 
 use crate::table::{Kind, Make, Row, Style, Tiers};
 
+/// Bytes of a huge page.
+const HUGE_BYTES: usize = 2 << 20;
+
 pub(crate) const MEMTIS: Row = Row {
     paper: Some("MEMTIS"),
     tiers: Tiers::Slow,
     kind: Kind::Adaptive,
+    unit_bytes: HUGE_BYTES,
     style: Style::of("#ae4b9c", "#e389d3"),
     ..Row::new(
         "memtis",
