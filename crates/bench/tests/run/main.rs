@@ -3,10 +3,11 @@
 //!
 //! Memory is emulated with made-up costs, so nothing is measured first. No test depends on speed.
 
-use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+mod counts;
+mod interrupts;
+mod traces;
+
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use timberline_bench::report::Outcome;
@@ -15,14 +16,9 @@ use timberline_bench::run::{
     Budget, INDEXES, Keys, Load, Measured, PageCosts, Plan, RecordFormat, Requests, emulated,
     native,
 };
-use timberline_bench::trace::{Trace, TraceFormat};
-use timberline_bench::workload::{Distribution, KeySpace, Op, Request, Workload};
-use timberline_placement::{AllFast, AllSlow, HeatIn, Placement, Timberline, TimberlineConfig};
+use timberline_bench::workload::{Distribution, KeySpace, Workload};
 use timberline_research::table::{self, Grain, Kind, TABLE};
-use timberline_research::{InnerFast, Interleave};
-use timberline_tier::emulator::{Base, CacheSize, Emulated, LineCounts, Profile, thread_counts};
-use timberline_tier::{Arenas, ArenasConfig};
-use timberline_tree::BTree;
+use timberline_tier::emulator::{Base, CacheSize, Profile};
 
 fn cxl() -> Profile {
     Profile::parse("cxl").unwrap()
@@ -373,195 +369,5 @@ fn a_moving_hot_region_has_recoveries() {
             outcome.recovery_s.is_some(),
             outcome.recovery_s_max.is_some()
         );
-    }
-}
-
-/// Writes a trace, reads it, and removes the file.
-fn trace(name: &str, content: &[u8]) -> Trace {
-    let file = format!("timberline-run-{}-{name}", std::process::id());
-    let path: PathBuf = std::env::temp_dir().join(file);
-    std::fs::write(&path, content).unwrap();
-    let format = match name.strip_suffix(".alibaba") {
-        Some(_) => TraceFormat::parse("alibaba"),
-        None => TraceFormat::guess(&path),
-    };
-    let trace = Trace::open(&path, &format.unwrap());
-    std::fs::remove_file(&path).unwrap();
-    trace.unwrap()
-}
-
-/// A request every 100 µs; at five times the speed, some 2,500 are due in a slice of 50 ms.
-#[test]
-fn a_trace_is_replayed_at_its_times() {
-    let rows = (0..3_000u64).map(|n| {
-        let (device, block, us) = (n % 3, n * n % 1_009, 1_000_000 + 100 * n);
-        format!("{device},R,{},4096,{us}\n", block * 4096)
-    });
-    let trace = trace("blocks.alibaba", rows.collect::<String>().as_bytes());
-    let mut plan = plan(vec![Load {
-        requests: Requests::Trace {
-            trace: Arc::new(trace),
-            speed: Some(5.0),
-        },
-        ..stream("hs-c", 1)
-    }]);
-    plan.placements = vec!["all-fast", "sidle"];
-    plan.rounds = 2;
-    for outcome in run_emulated(&plan) {
-        plausible(&outcome);
-        // On any machine, each request due in a slice was executed or missed.
-        let turns = (outcome.ops_per_s * outcome.seconds) as u64 + outcome.unanswered;
-        assert!(turns > 500, "{turns} turns");
-    }
-}
-
-#[test]
-fn a_trace_is_replayed_over_its_own_keys() {
-    let keys = (0..3_000u32).map(|n| n * n % 1_009);
-    let bytes: Vec<u8> = keys.flat_map(u32::to_le_bytes).collect();
-    let trace = trace("squares.u32", &bytes);
-    let records = trace.keys().len() as u64;
-    let requests = Requests::Trace {
-        trace: Arc::new(trace),
-        speed: None,
-    };
-    let mut plan = plan(vec![Load {
-        format: RecordFormat::default(),
-        requests,
-    }]);
-    plan.threads = 3;
-    let outcomes = run_emulated(&plan);
-    assert_eq!(outcomes.len(), emulated_placements().len());
-    for outcome in &outcomes {
-        plausible(outcome);
-        assert_eq!((&*outcome.workload, outcome.records), ("trace", records));
-    }
-}
-
-/// Interrupts when a phase begins whose name contains `at`.
-struct InterruptAt<'a> {
-    at: &'static str,
-    interrupted: &'a AtomicBool,
-    finished: AtomicUsize,
-}
-
-impl Progress for InterruptAt<'_> {
-    fn phase(&self, name: &str, _: Option<u64>) {
-        if name.contains(self.at) {
-            self.interrupted.store(true, Relaxed);
-        }
-    }
-    fn advance(&self, _: u64, _: f64, _: Option<f64>) {}
-    fn finish(&self) {
-        self.finished.fetch_add(1, Relaxed);
-    }
-}
-
-/// The placements of the outcomes of a long run that is interrupted at a phase.
-fn interrupted_at(at: &'static str) -> Vec<(String, usize)> {
-    let mut plan = plan(vec![stream("hs-c", 50_000), stream("ycsb-d", 2_000)]);
-    plan.placements = vec!["interleave", "oracle", "timberline"];
-    plan.rounds = 1_000_000;
-    let interrupted = AtomicBool::new(false);
-    let progress = InterruptAt {
-        at,
-        interrupted: &interrupted,
-        finished: AtomicUsize::new(0),
-    };
-    let outcomes = on_cxl(&plan, &progress, &interrupted).unwrap().outcomes;
-    assert_eq!(progress.finished.load(Relaxed), 1);
-    outcomes.iter().for_each(plausible);
-    assert!(outcomes.iter().all(|it| it.workload == "hs-c"));
-    let outcomes = outcomes.into_iter();
-    outcomes.map(|it| (it.placement, it.rounds.len())).collect()
-}
-
-#[test]
-fn an_interruption_keeps_what_was_measured() {
-    let all = ["interleave", "oracle", "timberline"];
-    let rounds = interrupted_at("hs-c: interleave 4/");
-    assert!(rounds.iter().map(|(name, _)| &**name).eq(all), "{rounds:?}");
-    assert!(
-        rounds.iter().all(|&(_, rounds)| (3..=4).contains(&rounds)),
-        "{rounds:?}"
-    );
-    let rounds = interrupted_at("hs-c: timberline 1/");
-    assert!(rounds.len() >= 2 && rounds[0].1 == 1, "{rounds:?}");
-}
-
-/// A half-loaded map gets no requests, and is not reported as broken.
-#[test]
-fn an_interruption_before_the_first_round_leaves_nothing() {
-    for at in [
-        "loading all-fast",
-        "loading oracle",
-        "counting",
-        "loading timberline",
-    ] {
-        assert_eq!(interrupted_at(at), [], "{at}");
-    }
-}
-
-/// Executes one request. Returns whether it found its record.
-fn execute<P: timberline_tier::Memory>(map: &BTree<u64, u64, P>, request: Request) -> bool {
-    let Request { op, key } = request;
-    match op {
-        Op::Read => map.get(&key).is_some(),
-        Op::Update => map.update(&key, key).is_some(),
-        Op::Insert => map.insert(&key, key).unwrap().is_none(),
-        Op::Scan(records) => map.scan(&key, records.into(), |_, _| ControlFlow::Continue(())) > 0,
-        Op::ReadModifyWrite => {
-            let value = map.get(&key).unwrap();
-            map.update(&key, value + 1).is_some()
-        }
-    }
-}
-
-/// Creates a placement for these arenas.
-type Place = fn(&Arenas) -> Arc<dyn Placement>;
-
-/// The lines that a thread accesses for the same requests on a new map.
-fn counts(workload: &str, place: Place) -> LineCounts {
-    let count = || {
-        let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 16 << 20)).unwrap();
-        let placement = place(&arenas);
-        let memory = Emulated::new(arenas, cxl(), Base::default());
-        let map: BTree<u64, u64, Emulated> = BTree::in_memory(memory, placement).unwrap();
-        let Load { requests, .. } = stream(workload, 60_000);
-        let before = thread_counts();
-        for key in requests.load(7, 0, 1) {
-            map.insert(&key, key).unwrap();
-        }
-        let mut source = requests.source(7, 0, 1);
-        for _ in 0..30_000 {
-            assert!(execute(&map, source.next()));
-        }
-        thread_counts() - before
-    };
-    // A new thread has its own modelled cache, empty at first.
-    std::thread::scope(|scope| scope.spawn(count).join().unwrap())
-}
-
-#[test]
-fn counts_repeat_to_the_digit() {
-    let placements: [Place; 5] = [
-        |_| Arc::new(AllFast),
-        |_| Arc::new(AllSlow),
-        |_| Arc::new(InnerFast),
-        |_| Arc::new(Interleave::new(0.1)),
-        |arenas| {
-            let home = HeatIn::Table {
-                node_bytes: BTree::<u64, u64, Emulated>::NODE_BYTES,
-            };
-            Timberline::new(arenas, home, TimberlineConfig::default()).unwrap()
-        },
-    ];
-    for workload in ["ycsb-a", "hs-d", "ycsb-e", "ycsb-f"] {
-        for place in placements {
-            let (one, two) = (counts(workload, place), counts(workload, place));
-            let lines = |it: LineCounts| (it.fast, it.slow, it.cached);
-            assert_eq!(lines(one), lines(two), "{workload}");
-            assert!(one.fast + one.slow > 0, "{workload}");
-        }
     }
 }
