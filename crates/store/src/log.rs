@@ -66,15 +66,15 @@ pub(crate) enum Appended<T> {
     NotNow(u64),
 }
 
-/// What to append.
+/// A record before it has a sequence number.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct NewRecord<'a> {
     pub kind: Kind,
     pub key: &'a [u8],
     pub value: &'a [u8],
 }
 
-impl Entry<'_> {
+impl NewRecord<'_> {
     /// Bytes of its record.
     pub fn bytes(&self) -> usize {
         bytes_of(self.key.len(), self.value.len())
@@ -129,10 +129,10 @@ impl Log {
     /// them lies.
     pub fn append(
         &self,
-        entries: &[Entry],
-        mut placed: impl FnMut(&Entry, Location),
+        entries: &[NewRecord],
+        mut placed: impl FnMut(&NewRecord, Location),
     ) -> Result<Appended<u64>, Error> {
-        let bytes = entries.iter().map(Entry::bytes).sum();
+        let bytes = entries.iter().map(NewRecord::bytes).sum();
         let deletes = entries.iter().all(|it| it.kind == Kind::Delete);
         let mut state = self.lock();
         if !self.make_space(&mut state, Heat::Hot, bytes, deletes)? {

@@ -8,7 +8,7 @@ use timberline_io::{Buffer, Disk};
 use timberline_tree::Art;
 
 use crate::location::Location;
-use crate::log::{Appended, Entry, Log, State};
+use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{HEADER, Kind, Record, bytes_of};
 use crate::segment::Segment;
 use crate::{Durability, Error, MAX_KEY, Options, Report};
@@ -118,7 +118,7 @@ impl Store {
 
     /// Sets the value of a key.
     pub async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        let entry = Entry {
+        let entry = NewRecord {
             kind: Kind::Put,
             key,
             value,
@@ -128,7 +128,7 @@ impl Store {
 
     /// Removes a key. Says whether it was there.
     pub async fn delete(&self, key: &[u8]) -> Result<bool, Error> {
-        let entry = Entry {
+        let entry = NewRecord {
             kind: Kind::Delete,
             key,
             value: &[],
@@ -160,7 +160,7 @@ impl Store {
             if location.is_none() && new.is_none() {
                 return Ok(Ok(()));
             }
-            let entry = Entry { kind, key, value };
+            let entry = NewRecord { kind, key, value };
             // The same location is the same record: the log does not use a place twice.
             if self
                 .0
@@ -174,16 +174,16 @@ impl Store {
 
     /// Does all writes of a batch at once.
     pub async fn write(&self, batch: &Batch) -> Result<(), Error> {
-        let entries: Vec<Entry> = batch
+        let entries: Vec<NewRecord> = batch
             .0
             .iter()
             .map(|(key, value)| match value {
-                Some(value) => Entry {
+                Some(value) => NewRecord {
                     kind: Kind::Put,
                     key,
                     value,
                 },
-                None => Entry {
+                None => NewRecord {
                     kind: Kind::Delete,
                     key,
                     value: &[],
@@ -235,12 +235,12 @@ impl Inner {
             .unwrap_or_else(|it| it.into_inner())
     }
 
-    /// Appends entries as a batch and changes the index, if `allowed` says so when no other write
+    /// Appends records as a batch and changes the index, if `allowed` says so when no other write
     /// of these keys can come between; waits until they are durable as the options say. Returns
     /// whether it was allowed.
     async fn write(
         &self,
-        entries: &[Entry<'_>],
+        entries: &[NewRecord<'_>],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<bool, Error> {
         self.check(entries)?;
@@ -258,7 +258,7 @@ impl Inner {
         }
     }
 
-    fn check(&self, entries: &[Entry]) -> Result<(), Error> {
+    fn check(&self, entries: &[NewRecord]) -> Result<(), Error> {
         let most = self.log.options().largest();
         for entry in entries {
             if entry.key.len() > MAX_KEY {
@@ -272,7 +272,7 @@ impl Inner {
                 ));
             }
         }
-        let bytes = entries.iter().map(Entry::bytes).sum();
+        let bytes = entries.iter().map(NewRecord::bytes).sum();
         if bytes > most {
             Err(Error::BatchTooLong(bytes, most))
         } else {
@@ -283,7 +283,7 @@ impl Inner {
     /// The same, without waiting; `None` if it was not allowed.
     fn try_write(
         &self,
-        entries: &[Entry],
+        entries: &[NewRecord],
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<Option<Appended<u64>>, Error> {
         // In ascending order, so that no two batches wait for one another.
@@ -319,10 +319,10 @@ impl Inner {
 
     /// Makes places in the index for keys that are not there, as that can fail: afterwards nothing
     /// can but the log. Returns these keys.
-    fn reserve<'a>(&self, entries: &[Entry<'a>]) -> Result<Vec<&'a [u8]>, Error> {
+    fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
         let mut new = Vec::new();
         let puts = entries.iter().filter(|it| it.kind == Kind::Put);
-        for Entry { key, .. } in puts.filter(|it| !self.index.contains_key(it.key)) {
+        for NewRecord { key, .. } in puts.filter(|it| !self.index.contains_key(it.key)) {
             if self.index.insert(key, PENDING).is_err() {
                 for key in new {
                     self.index.remove(key);
