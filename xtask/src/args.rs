@@ -1,5 +1,4 @@
-//! The words of a command line behind its command, for all chores alike: flags, flags with a value,
-//! and names.
+//! The arguments of all commands: flags, flags with a value, and names.
 
 use std::str::FromStr;
 

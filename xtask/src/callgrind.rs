@@ -1,9 +1,9 @@
-//! `cargo xtask callgrind`: what heat tracking alone costs, in instructions per get; what the
-//! [emulator] costs under each placement, in instructions per line; and operations of all [maps].
+//! `cargo xtask callgrind`: the cost of heat tracking, in instructions per get; of the [emulator]
+//! under each placement, in instructions per line; and of the operations of all [maps].
 //!
-//! The example `heat_cost` of the bench room runs twice per variant with different numbers of
-//! gets; the difference of the two counts, divided by the difference in gets, is free of start-up
-//! and loading. Instructions are counted, not timed, so a noisy machine gives the same answer.
+//! The example `heat_cost` of `crates/bench` runs twice per variant with different numbers of gets;
+//! the difference of the two counts, divided by the difference in gets, is free of start-up and
+//! loading. Instructions are counted, not timed, so a noisy machine gives the same answer.
 
 mod emulator;
 mod maps;
@@ -54,7 +54,7 @@ pub fn step(root: &Path) -> Result<(), Failure> {
     run(root, &["--max-ratio".into(), BAR.to_string()])
 }
 
-/// Valgrind is there, or could be installed without asking anyone; otherwise why not.
+/// `Ok` if valgrind is installed or could be installed without a password; otherwise the reason.
 fn ensure_valgrind() -> Result<(), String> {
     if exec::is_installed("valgrind") {
         return Ok(());
@@ -91,7 +91,7 @@ fn measure_heat(root: &Path, all_gets: [u64; 2], max_ratio: f64) -> Result<(), S
     within(max_ratio, &costs)
 }
 
-/// Builds an example of the bench room. Returns the program, and a folder for callgrind's files.
+/// Builds an example of `crates/bench`. Returns the program, and a folder for callgrind's files.
 fn build(root: &Path, example: &str) -> Result<(PathBuf, PathBuf), String> {
     let build = format!("build --release -p timberline-bench --example {example}");
     exec::succeed(exec::cargo(root, &build))?;

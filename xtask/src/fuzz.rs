@@ -1,9 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer looks for bytes that break a map or a parser, in `fuzz/`, which is
-//! laid out for cargo-fuzz too and needs it not.
+//! `cargo xtask fuzz`: libFuzzer looks for bytes that break a map or a parser. The targets are in
+//! `fuzz/`, which works with cargo-fuzz too but does not need it.
 //!
-//! Built with AddressSanitizer, so that a read of a freed node is a find like a wrong answer. What
-//! was found interesting is kept in the target folder, and is where the next run begins, with the
-//! seeds in `fuzz/seeds`.
+//! Targets are built with AddressSanitizer, so that reads of freed memory are found as well as
+//! wrong answers. The corpus is kept in the target folder; the next run starts from it and from
+//! `fuzz/seeds`.
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -14,8 +14,8 @@ use crate::args::Args;
 use crate::sanitize::toolchain::Toolchain;
 use crate::{Failure, exec};
 
-/// What cargo-fuzz tells the compiler: AddressSanitizer, and counters and comparisons for libFuzzer
-/// to see.
+/// The compiler flags of cargo-fuzz: AddressSanitizer, and the coverage counters and traced
+/// comparisons that libFuzzer needs.
 const FLAGS: &str = "-Zsanitizer=address --cfg asan --cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
@@ -78,7 +78,7 @@ impl Fuzzer<'_> {
         exec::succeed(self.toolchain.cargo(self.root, "fuzz", FLAGS, &args))
     }
 
-    /// Fuzzes for so long. A find is an error, with the input that shows it.
+    /// Fuzzes for the given time. A find is an error that names the input.
     fn look(&self, target: &str, seconds: u64) -> Result<(), String> {
         let corpus = self.folder("corpus", target)?;
         let mut command = self.command(target, seconds)?;
@@ -103,7 +103,7 @@ impl Fuzzer<'_> {
         Ok(())
     }
 
-    /// Plants a bug, and fails unless it is found from nothing.
+    /// Plants a bug, and fails unless it is found from an empty corpus.
     fn find(&self, (bug, target, seconds): (&str, &str, u64)) -> Result<(), String> {
         self.build(&format!("--features seeded-bugs --bin {target}"))?;
         let mut command = self.command(target, seconds)?;
@@ -134,7 +134,7 @@ impl Fuzzer<'_> {
                 "-timeout=60",
                 "-rss_limit_mb=4096",
             ])
-            // What waits for its epoch looks like a leak.
+            // Memory that waits for its epoch looks like a leak.
             .env("ASAN_OPTIONS", "detect_leaks=0")
             .env("RUST_BACKTRACE", "0");
         Ok(command)
@@ -145,7 +145,7 @@ impl Fuzzer<'_> {
     }
 }
 
-/// What libFuzzer or the target says of a find, and where the input is.
+/// The message about a find, and the path of its input.
 fn told_of(said: &str) -> String {
     let lines = || said.lines().map(str::trim);
     let panic = lines().position(|line| line.contains("panicked at"));

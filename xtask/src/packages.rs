@@ -14,12 +14,12 @@ use std::process::{Command, Stdio};
 
 use crate::exec;
 
-/// The release that packages are of.
+/// The Debian release of the packages.
 pub const SUITE: &str = "bookworm";
-/// What was made for it later.
+/// Newer packages for that release.
 pub const BACKPORTS: &str = "bookworm-backports";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// Releases that say that an archive is Debian's.
+/// Names of releases, by which an archive of Debian is recognised.
 const RELEASES: [&str; 5] = ["bookworm", "trixie", "forky", "stable", "sid"];
 
 /// A folder of packages, below the target folder.
@@ -50,8 +50,7 @@ impl Packages {
         })
     }
 
-    /// The root below which programs are with all that they need, as the folder `name`, fetched
-    /// unless they are there.
+    /// The folder `name` with the programs and all their dependencies, fetched unless it exists.
     pub fn programs(&self, name: &str, suite: &str, packages: &[&str]) -> Result<PathBuf, String> {
         self.unpacked(name, |apt, archives| {
             let mut install = self.apt("apt-get", apt);
@@ -65,8 +64,8 @@ impl Packages {
         })
     }
 
-    /// One package of a suite without what it needs, as the folder `name`, fetched unless it is
-    /// there. Its name is what `alias` depends on.
+    /// The folder `name` with one package without its dependencies, fetched unless it exists. The
+    /// package is the first dependency of `alias`.
     pub fn newest(&self, name: &str, suite: &str, alias: &str) -> Result<PathBuf, String> {
         self.unpacked(name, |apt, archives| {
             let package = self.first_dependency(apt, suite, alias)?;
@@ -90,8 +89,8 @@ impl Packages {
             .ok_or_else(|| format!("the mirror has no {alias} in {suite}"))
     }
 
-    /// The folder `name` with all that `fetch` puts into a folder of packages. It is there as a
-    /// whole, or not at all.
+    /// The folder `name` with all that `fetch` puts into a folder of packages. It exists completely
+    /// or not at all.
     fn unpacked(
         &self,
         name: &str,
@@ -165,7 +164,7 @@ impl Packages {
             ("APT::Install-Recommends", "0".into()),
             // The user that apt usually becomes may not write here.
             ("APT::Sandbox::User", String::new()),
-            // Its locks are about what is installed.
+            // Its locks protect installed packages, and none is installed.
             ("Debug::NoLocking", "1".into()),
         ] {
             command.arg("-o").arg(format!("{option}={value}"));
@@ -206,7 +205,7 @@ fn mirrors_of(targets: &str) -> Vec<String> {
 fn sources(mirror: &str) -> String {
     let signed = match Path::new(KEYRING).is_file() {
         true => format!("signed-by={KEYRING} "),
-        // Then apt takes the keys that it trusts for everything.
+        // Then apt uses its own trusted keys.
         false => String::new(),
     };
     [SUITE, BACKPORTS]
@@ -214,7 +213,8 @@ fn sources(mirror: &str) -> String {
         .concat()
 }
 
-/// Runs a program, and shows what it prints only if it fails: the last line, which is the reason.
+/// Runs a program without showing its output. If it fails, the error has the last line, which is
+/// the reason.
 fn quietly(mut command: Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     command

@@ -1,4 +1,4 @@
-//! Input that cannot be.
+//! Impossible input.
 
 use std::fmt;
 

@@ -103,8 +103,8 @@ struct MemoryArgs {
     /// Size of the emulated CPU cache of each thread [default: 1M; quick: 128K]
     #[arg(long, value_name = "BYTES")]
     cpu_cache: Option<String>,
-    /// Let requests of a thread overlap in emulated slow memory, as many as the profile has
-    /// prefetches in flight: more than a core can, where the default is less
+    /// Overlap the requests of a thread in emulated slow memory, up to the profile's prefetches in
+    /// flight: an upper bound of what a core can overlap. The default, none, is the lower bound
     #[arg(long)]
     overlap: bool,
     /// Use this machine's own memory tiers instead of the emulator

@@ -1,8 +1,8 @@
 //! The `timberline` command: shows a machine's memory, measures it, and compares placements on it.
 //!
 //! Exit code 0: success. 1: a run failed, or its output can't be written. 2: bad input. In both
-//! cases one line on stderr says what is wrong and what is possible. 130: interrupted; what was
-//! measured until then is reported.
+//! cases one line on stderr names the error and the possible values. 130: interrupted; results
+//! measured until then are reported.
 
 mod bars;
 mod bench;

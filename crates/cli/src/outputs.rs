@@ -63,8 +63,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Writes them all, and the table to stdout, or to stderr if stdout has one of them. An output
-    /// that can't be written keeps none of the others back.
+    /// Writes them all, and the table to stdout, or to stderr if stdout has one of them. If one
+    /// output can't be written, the others still are.
     pub fn write(&self, report: &Report, quiet: bool) -> Result<(), Failure> {
         let (to_stdout, to_files): (Vec<_>, Vec<_>) = self
             .all()

@@ -280,7 +280,7 @@ fn tiers_of_a_recorded_machine_are_shown_and_ranked_as_told() {
     assert_eq!(told, [[fast], [slow]]);
 }
 
-/// The names that DESIGN §6 promises to checks.
+/// The names that never change: other programs read them.
 const STABLE: [&str; 20] = [
     "index",
     "placement",

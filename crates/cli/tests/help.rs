@@ -1,4 +1,4 @@
-//! Help, completions, manual pages, and suggestions for names that nobody knows.
+//! Help, completions, manual pages, and suggestions for unknown names.
 
 mod command;
 mod scratch;

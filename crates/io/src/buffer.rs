@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
 
-/// Buffers lie at multiples of this many bytes and are as long as one: what direct I/O wants of
-/// every disk that we know.
+/// Buffers lie at multiples of this many bytes and are as long as one: the alignment that direct
+/// I/O needs on all known disks.
 pub const BLOCK: usize = 4096;
 
 #[derive(Clone, Copy, Pod, Zeroable)]

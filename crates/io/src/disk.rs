@@ -33,8 +33,8 @@ impl fmt::Display for Kind {
 
 /// A disk. Clones are the same disk.
 ///
-/// Folders and names are looked up and changed at once, on the thread that asks. Reads and writes
-/// of files are futures that complete when the disk's [`Driver`] runs.
+/// Folders and names are looked up and changed at once, on the calling thread. Reads and writes of
+/// files are futures that complete when the disk's [`Driver`] runs.
 #[derive(Clone)]
 pub struct Disk {
     pub(crate) queue: Arc<Queue>,

@@ -1,4 +1,4 @@
-//! The side of a disk that carries requests out.
+//! The driver of a disk, which executes its requests.
 
 use std::io;
 use std::pin::pin;

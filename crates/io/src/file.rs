@@ -13,7 +13,7 @@ use crate::Buffer;
 use crate::queue::{Action, Completion, Queue, Request, Ticket};
 use crate::simulation::{FileId, Simulation};
 
-/// How to open a file. For reading; and what is said beside.
+/// How to open a file: for reading, and with the options that are set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mode {
     /// For writing too.
@@ -60,7 +60,7 @@ pub(crate) struct Handle {
 pub(crate) enum Place {
     Real {
         file: std::fs::File,
-        /// Its number among the files that the ring knows, plus one; 0 where it knows it not.
+        /// Its number in the ring's table of files, plus one; 0 if it is not in the table.
         registered: AtomicU32,
     },
     Simulated(Simulation, FileId),

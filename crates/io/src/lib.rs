@@ -1,4 +1,4 @@
-//! The one way to disks.
+//! Asynchronous file I/O, with a simulated disk for tests.
 //!
 //! A [`Disk`] opens [`File`]s, whose reads and writes are futures. Its [`Driver`] carries them out,
 //! in one of three ways:

@@ -12,8 +12,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Threads that the system refuses are not there. Without any, the driver's thread carries
-    /// requests out.
+    /// Starts fewer threads if the system refuses some. Without any, the driver's thread executes
+    /// the requests.
     pub fn new(queue: &Arc<Queue>, threads: usize) -> Pool {
         let spawn = |number| {
             let queue = Arc::clone(queue);
@@ -29,7 +29,7 @@ impl Pool {
         }
     }
 
-    /// Sleeps until somebody rings, if `wait`.
+    /// With `wait`, sleeps until the bell rings.
     pub fn turn(&self, wait: bool) {
         if self.threads.is_empty() {
             while work(&self.queue, Queue::take) {}

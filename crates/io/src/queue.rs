@@ -1,4 +1,4 @@
-//! Requests from when they are made until their results are fetched.
+//! Requests, kept until their results are fetched.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use slab::Slab;
 use crate::Buffer;
 use crate::file::Handle;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Read,
@@ -41,7 +41,7 @@ impl Request {
             offset,
         } = self;
         let result = file.perform(action, &mut buffer[range], offset);
-        // Whoever gets the result may close the file: no handle of it may be here then.
+        // The receiver of the result may close the file, so this handle is dropped first.
         drop(file);
         queue.complete(ticket, (buffer, result));
     }
@@ -69,7 +69,7 @@ struct State {
     closed: bool,
 }
 
-/// What a disk, its files, its futures and its driver share.
+/// The shared state of a disk, its files, its futures and its driver.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -95,7 +95,7 @@ impl Queue {
         ticket
     }
 
-    /// Takes the oldest request that nobody has begun, if there is one.
+    /// Takes the oldest request that was not begun, if there is one.
     pub fn take(&self) -> Option<(Ticket, Request)> {
         self.lock().waiting.pop_front()
     }
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    /// Stores a request's result and wakes whoever awaits it.
+    /// Stores a request's result and wakes its future.
     pub fn complete(&self, ticket: Ticket, completion: Completion) {
         let mut state = self.lock();
         let waker = match &mut state.slots[ticket] {
@@ -156,7 +156,7 @@ impl Queue {
         }
     }
 
-    /// Nobody will fetch this result. A request that was not begun is not carried out.
+    /// Forgets a request whose future was dropped. One that was not begun is not executed.
     pub fn abandon(&self, ticket: Ticket) {
         let mut state = self.lock();
         if let Some(at) = state.waiting.iter().position(|it| it.0 == ticket) {

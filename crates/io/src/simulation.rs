@@ -1,4 +1,4 @@
-//! A disk in memory that is deterministic for a seed, and fails as real ones do.
+//! A disk in memory that is deterministic for a seed, with the faults of real disks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -157,7 +157,7 @@ impl Simulation {
         crashed
     }
 
-    /// Flips a bit of a file, on the disk and for all who read it.
+    /// Flips a bit of a file, on the disk and for all readers.
     pub fn flip_bit(&self, path: &Path, bit: u64) -> io::Result<()> {
         let mut state = self.lock();
         let id = *state.names.get(path).ok_or(ErrorKind::NotFound)?;

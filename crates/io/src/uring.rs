@@ -51,7 +51,7 @@ impl Ring {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let bell = Arc::clone(&event);
         queue.bell().set_waker(move || {
-            // It fails only when 2^64 − 2 rings were not heard.
+            // It fails only if the counter overflows: after 2^64 − 2 rings that were not read.
             let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
         });
         Ok(Ring {
@@ -196,14 +196,14 @@ impl Ring {
                 moved @ 0.. => Ok(moved as usize),
                 error => Err(io::Error::from_raw_os_error(-error)),
             };
-            // Whoever gets the result may close the file: no handle of it may be here then.
+            // The receiver of the result may close the file, so this handle is dropped first.
             drop(request.file);
             self.queue.complete(ticket, (request.buffer, result));
         }
     }
 
-    /// The kernel refuses the ring: everything fails, now and later. The buffers are lost, as
-    /// nobody can say when the kernel is done with them.
+    /// The kernel refuses the ring: everything fails, now and later. The buffers are leaked, since
+    /// it is unknown when the kernel is done with them.
     fn give_up(&mut self, error: &io::Error) {
         self.queue.close();
         for (ticket, request) in self.requests.iter_mut().enumerate() {

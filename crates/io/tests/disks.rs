@@ -1,4 +1,4 @@
-//! What every kind of disk does alike.
+//! Tests that hold for every kind of disk.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Evacuation: empties chunks of fast memory because its limit was lowered.
 //!
-//! It asks no policy. A node for which other chunks have room is relocated, and a leaf for which
-//! they have none is demoted, whatever its heat. A policy's worker that runs beside it exchanges
-//! hot leaves for cold ones afterwards, as after any change of what is hot.
+//! It ignores the placement's policy. A node for which other chunks have room is relocated, and a
+//! leaf for which they have none is demoted, whatever its heat. A policy's worker that runs beside
+//! it exchanges hot leaves for cold ones afterwards, as after any change of what is hot.
 //!
 //! The single boundary may be broken meanwhile: where fast memory was full when an inner node was
 //! split, there are fast leaves below slow nodes.

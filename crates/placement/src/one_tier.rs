@@ -1,10 +1,10 @@
-//! Maps in one tier: for a map that needs no second one, and to measure what either costs.
+//! Placements in one tier: for maps that need no second one, and as references of comparisons.
 
 use timberline_tier::TierId;
 
 use crate::{NewNode, Placement};
 
-/// Every node fast: what an index costs without slow memory.
+/// Every node fast: the cost of an index without slow memory.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct AllFast;
 
@@ -14,7 +14,7 @@ impl Placement for AllFast {
     }
 }
 
-/// Every node slow: what an index costs with nothing but slow memory.
+/// Every node slow: the cost of an index in slow memory alone.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct AllSlow;
 

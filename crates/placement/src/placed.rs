@@ -17,7 +17,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// `used / limit`; 1 for a tier without room.
+    /// `used / limit`; 1 for a tier with a limit of 0.
     pub fn ratio(self) -> f64 {
         if self.limit == 0 {
             1.0
@@ -143,15 +143,15 @@ pub trait Relocate {
         outcome
     }
 
-    /// Reclaims the memory of nodes that moved, as far as no thread can see them any more. The
-    /// calling thread must not be within a visit: it would wait for itself.
+    /// Reclaims the memory of moved nodes that no thread can see any more. The calling thread must
+    /// not be within a visit: it would wait for itself.
     fn reclaim(&self);
 }
 
 /// Compaction of fast memory, for trees whose nodes have several sizes.
 pub trait Compaction {
-    /// Chunks of fast memory with so few nodes that these would fit elsewhere: they withhold memory
-    /// from nodes of other sizes.
+    /// Compaction candidates: chunks of fast memory with few nodes, which would fit elsewhere. Such
+    /// chunks withhold memory from nodes of other sizes.
     fn compaction_candidates(&self) -> CompactionCandidates {
         CompactionCandidates::NONE
     }

@@ -7,11 +7,11 @@ pub struct View {
     pub unit: &'static str,
     /// The least heat of each bin of the histogram, ascending. The last bin has no upper bound.
     pub bins: Vec<u32>,
-    /// What is counted in the bins, and how much of it is in each.
+    /// The name of each count, and its value in each bin.
     pub counts: Vec<(&'static str, Vec<u64>)>,
-    /// Heat from or up to which something is done.
+    /// Heat thresholds, with their names.
     pub thresholds: Vec<(&'static str, f64)>,
-    /// Fill of fast memory from or up to which something is done: fractions of the budget.
+    /// Watermarks of fast memory, with their names: fractions of the budget.
     pub watermarks: Vec<(&'static str, f64)>,
     /// Other estimates.
     pub figures: Vec<(&'static str, f64)>,

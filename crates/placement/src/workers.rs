@@ -38,7 +38,7 @@ pub trait Worker: Send {
     /// Its name in messages.
     fn name(&self) -> &'static str;
 
-    /// The handle that wakes it. It is asked for once, before the first step.
+    /// The handle that wakes it. Called once, before the first step.
     fn waker(&self) -> Waker {
         Waker::new()
     }
@@ -284,7 +284,7 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!(workers.panicked().unwrap(), "probe: out of luck");
-        // The other one steps no more, and nobody waits for anyone.
+        // The other worker takes no further step, and nothing waits for it.
         waker.wake();
         assert!(steps.recv().is_err(), "the worker is gone");
         workers.pause();

@@ -1,6 +1,5 @@
-//! Placements that decide once, when a node is made, and never move it: the yardsticks that
-//! moving ones are held against, and what people do without them
-//! (SIDLE §2.2, §2.3).
+//! Static placements: they choose a tier when a node is made and never move it. They are the
+//! baselines of adaptive ones (SIDLE §2.2, §2.3).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -50,9 +49,9 @@ pub(crate) const INTERLEAVE: Row = Row {
     )
 };
 
-/// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory does: once it
-/// ends among the inner nodes, one that is split may get a slow half with fast children, and nobody
-/// mends that.
+/// Inner nodes fast, leaves slow. The single boundary holds as long as fast memory has room for
+/// inner nodes. Once it is full, a split may put a slow inner node above fast children, and nothing
+/// restores the boundary.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct InnerFast;
 
@@ -66,8 +65,9 @@ impl Placement for InnerFast {
     }
 }
 
-/// Weighted interleave: a fixed share of new nodes is fast, whatever they are. It is what an
-/// operating system's weighted interleave does to an index, so it keeps no single boundary.
+/// Weighted interleave: a fixed fraction of new nodes is fast, inner nodes and leaves alike. An
+/// operating system's weighted interleave treats an index in this way, so there is no single
+/// boundary.
 #[derive(Debug)]
 pub struct Interleave {
     /// The fast nodes among [`Self::PERIOD`] new ones.

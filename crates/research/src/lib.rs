@@ -1,4 +1,4 @@
-//! What only comparisons need: published placements, placements of pages as kernels have them, and
+//! Placements that only comparisons need: those of papers, the page placements of kernels, and
 //! static placements from exact frequencies. The library for users does not depend on this crate.
 
 mod fixed;

@@ -1,7 +1,8 @@
-//! `oracle`: the limit that other placements are held against. It is told how often each leaf will
-//! be accessed, places the nodes once, and never moves them again.
+//! `oracle`: static placement from exact frequencies. It is told how often each leaf will be
+//! accessed, places the nodes once, and never moves them again. Adaptive placements can beat it.
 //!
-//! It learns that from a rehearsal: while it counts, every access to a leaf is reported to it.
+//! The frequencies come from a rehearsal: while it counts, every access to a leaf is reported to
+//! it.
 //!
 //! An access to a leaf visits its ancestors too, and a visit to any node touches about as many
 //! lines. So the most fast lines for a byte are those of the node with the most accesses at or
@@ -44,8 +45,7 @@ pub(crate) const ROW: Row = Row {
 /// Accesses of each leaf that was touched, by its address.
 type Counts = HashMap<usize, u64>;
 
-/// The limit that other placements are held against: nodes are placed once, by [`Oracle::arrange`],
-/// with the true frequencies known.
+/// Static placement from exact frequencies: [`Oracle::arrange`] places the nodes once.
 #[derive(Default)]
 pub struct Oracle {
     counting: AtomicBool,
@@ -91,14 +91,14 @@ impl Oracle {
     /// with the most accesses are fast, as many as fit while `reserve` nodes' worth of fast memory
     /// stays free. Returns how many leaves are fast.
     ///
-    /// Sleeps a millisecond at a time while memory that it freed is held back.
+    /// Sleeps a millisecond at a time while the memory of demoted nodes cannot be reclaimed.
     pub fn arrange(&self, tree: &dyn Placed, reserve: usize) -> usize {
         const MOMENT: Duration = Duration::from_millis(1);
         self.arrange_pausing(tree, reserve, || std::thread::sleep(MOMENT))
     }
 
-    /// As [`arrange`](Self::arrange), which calls `pause` after each of the 300 attempts in a row
-    /// that it makes to get such memory back.
+    /// As [`arrange`](Self::arrange), but calls `pause` after each attempt that reclaimed nothing.
+    /// It gives up after 300 of these in a row.
     pub fn arrange_pausing(&self, tree: &dyn Placed, reserve: usize, pause: impl FnMut()) -> usize {
         self.counting.store(false, Relaxed);
         let mut counts = Counts::default();
@@ -156,10 +156,10 @@ fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
     ranked
 }
 
-/// Demotes all: what stays in the way of a hotter node is not known before.
+/// Demotes all nodes: it is not known in advance which ones would block a hotter node.
 fn make_room(tree: &dyn Placed, any: &NodeKey, pause: impl FnMut()) {
-    // While the tree grew, fast memory may have ended above fast leaves: so leaves first, each by
-    // its name.
+    // If fast memory was full while the tree grew, slow nodes may lie above fast leaves. So leaves
+    // are demoted first, each by its name.
     let mut fast = Vec::new();
     tree.each_leaf(&[], &mut |leaf| {
         if leaf.tier.is_fast() {
@@ -175,11 +175,11 @@ fn make_room(tree: &dyn Placed, any: &NodeKey, pause: impl FnMut()) {
     await_memory(tree, pause);
 }
 
-/// Waits until fast memory is empty, or for long nothing of it came back: a thread that is pinned
-/// while it does not run, on a busy machine, holds back what was freed, and the nodes that don't
-/// fit meanwhile would stay slow.
+/// Waits until fast memory is empty, or until many attempts in a row have reclaimed nothing. On a
+/// busy machine, a thread that is pinned but not running holds back retired memory, and nodes that
+/// do not fit meanwhile would stay slow.
 fn await_memory(tree: &dyn Placed, mut pause: impl FnMut()) {
-    /// With pauses of a millisecond, longer than a thread waits for its turn.
+    /// With pauses of a millisecond, longer than the scheduler keeps a thread waiting.
     const NOTHING_CAME: u32 = 300;
     let (mut least, mut nothing_came) = (usize::MAX, 0);
     while least > 0 && nothing_came < NOTHING_CAME {
@@ -199,8 +199,8 @@ fn promote(tree: &dyn Placed, ranked: &[Ranked], reserve: usize) -> usize {
     /// Where nodes differ in size, one that does not fit says little about the next.
     const REFUSALS: usize = 64;
     let (mut leaves, mut refused) = (0, 0);
-    // Nothing is in the way of anything now. Later, a refusal would make memory look smaller than
-    // it is to smaller nodes.
+    // Fast memory is empty now. After a refused promotion, the effective capacity would be too low
+    // for smaller nodes.
     let limit = tree.fill(TierId::FAST).limit;
     for (_, is_leaf, node) in ranked {
         let used = tree.fill(TierId::FAST).used;

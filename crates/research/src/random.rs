@@ -1,19 +1,19 @@
-//! `random`: moves nodes as often as others do, and to no purpose (SIDLE §6.1, "Compared Systems":
-//! on each node access, promote the current node with a probability of 1 % and demote a random
-//! one). What a placement wins over it, its choice of nodes wins.
+//! `random`: moves nodes at random (SIDLE §6.1, "Compared Systems": on each node access, promote
+//! the current node with a probability of 1 % and demote a random one). The gain of another
+//! placement over it comes from its choice of nodes.
 //!
 //! Invariants: every move keeps the single boundary; an access is chosen with a probability of 1 %,
 //! whatever was chosen before.
 //!
 //! # Where this differs from the text
 //!
-//! - The draw is of accesses to leaves, and a chosen leaf takes its slow ancestors along. A leaf
-//!   below slow nodes would break the boundary, and an inner node drawn at its own accesses would
-//!   be fast within moments anyway.
+//! - Only accesses to leaves are drawn, and a chosen leaf is promoted with its slow ancestors. A
+//!   leaf below slow nodes would break the boundary, and an inner node drawn at its own accesses
+//!   would be fast within moments anyway.
 //! - The number of accesses to the next chosen one is drawn, not each access: the same distribution
 //!   at a hundredth of the cost.
 //! - A worker moves nodes, not the request. It demotes when a promotion finds no room, not at each.
-//! - A demoted leaf takes along what ancestors have no fast child left.
+//! - Ancestors without a fast child are demoted with a leaf.
 //! - New nodes are fast below fast ones as long as there is room: the text does not say.
 
 use std::ops::ControlFlow;
@@ -50,7 +50,7 @@ pub(crate) const ROW: Row = Row {
 
 /// The probability that an access promotes its leaf.
 const CHANCE: f64 = 0.01;
-/// Promotions a step; a pause or a stop waits no longer than that.
+/// Promotions in a step, which bounds the wait of a pause or a stop.
 const BATCH: usize = 64;
 /// One in this many fast leaves is drawn during a walk over them, so a victim costs this many
 /// visits.
@@ -113,14 +113,14 @@ impl Placement for Random {
     }
 }
 
-/// How many accesses on the next chosen one is, for a draw from `[0, 1)`: geometrically
+/// The number of accesses to the next chosen one, for a draw from `[0, 1)`: geometrically
 /// distributed.
 fn gap(draw: f64) -> u32 {
     let passed = (1.0 - draw).ln() / (1.0 - CHANCE).ln();
     (1.0 + passed.floor()).min(MAX_SAMPLE_INTERVAL.into()) as u32
 }
 
-/// Promotes what was chosen, and demotes what a draw says.
+/// Promotes the chosen leaves, and demotes random ones.
 struct Shuffler {
     policy: Arc<Random>,
     draws: Draws,
@@ -147,7 +147,7 @@ impl Shuffler {
         if let Some(parent) = parent {
             demote_idle(tree, parent);
         }
-        // It fills fast memory until it is freed.
+        // The old copy takes fast memory until it is reclaimed.
         tree.reclaim();
         true
     }
@@ -187,7 +187,7 @@ impl Worker for Shuffler {
                 return Next::WhenWoken;
             };
             if tree.promote_node(&leaf) == Move::Full && self.demote_one(tree) {
-                // Where it does not fit even now, the next one will find the room.
+                // If it does not fit even now, the freed memory is left for the next candidate.
                 tree.promote_node(&leaf);
             }
         }

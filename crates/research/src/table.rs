@@ -121,16 +121,16 @@ pub enum Tiers {
 pub enum Kind {
     /// Nothing.
     Static,
-    /// It is told the exact frequencies, places everything once, and then nothing.
+    /// It is told the exact frequencies, and places everything once.
     Oracle,
-    /// It moves nodes or pages as accesses tell.
+    /// It moves nodes or pages as it observes accesses.
     Adaptive,
     /// It does so in the warm-up, and its workers are paused while it is measured.
     Paused,
 }
 
 impl Kind {
-    /// Whether it moves nodes or pages as accesses tell.
+    /// Whether it moves nodes or pages as it observes accesses.
     pub fn adapts(self) -> bool {
         matches!(self, Kind::Adaptive | Kind::Paused)
     }
@@ -191,7 +191,7 @@ pub enum Make {
     Kernel,
 }
 
-/// What placements of nodes are made for.
+/// The map that a placement of nodes is made for.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The memory.
@@ -211,7 +211,7 @@ pub struct Setup<'a> {
     pub watermarks: Option<(f64, f64)>,
 }
 
-/// What schemes of pages are made for.
+/// The run that a page scheme is made for.
 #[derive(Clone, Copy)]
 pub struct PageSetup {
     /// Threads that make requests.

@@ -261,7 +261,7 @@ impl<'a> Records<'a> {
         &self.bytes[(self.offset - self.start) as usize..]
     }
 
-    /// Has this many bytes from the offset on in memory, as far as there are so many.
+    /// Reads until this many bytes from the offset on are in memory, or the segment ends.
     async fn fill(&mut self, bytes: usize, end: u64) -> Result<(), Error> {
         let have = self.start + self.bytes.len() as u64;
         let want = (self.offset + bytes as u64).min(end);

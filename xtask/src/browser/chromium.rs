@@ -44,7 +44,7 @@ impl Chromium {
     /// Starts it with a new profile. It listens to commands on its standard input and answers on
     /// its standard output.
     pub fn start(&self) -> Result<Child, String> {
-        // What an earlier run left behind; a profile that can't be removed is said by the browser.
+        // A leftover of an earlier run. If it can't be removed, the browser reports it.
         let _ = fs::remove_dir_all(&self.profile);
         let mut shell = Command::new("sh");
         shell

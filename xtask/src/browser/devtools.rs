@@ -1,5 +1,5 @@
-//! Talks with a browser in the DevTools protocol, over its standard input and output: messages of
-//! JSON, each ended by a zero byte.
+//! A client of the DevTools protocol, over its standard input and output: messages of JSON, each
+//! ended by a zero byte.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin};
@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// For how long an answer is waited for. A browser that is alive answers within moments, however
-/// busy the machine is.
+/// The timeout of an answer. A live browser answers within moments, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A page in a browser, which ends with it.
@@ -21,7 +20,7 @@ pub struct Page {
     /// Number of the last question.
     asked: u32,
     session: Option<Value>,
-    /// What the console said that is an error, and exceptions that nobody caught.
+    /// Errors on the console, and uncaught exceptions.
     pub errors: Vec<String>,
 }
 
@@ -62,7 +61,7 @@ impl Page {
         self.call("Page.navigate", json!({"url": url})).map(drop)
     }
 
-    /// Asks the browser for something. Returns its answer.
+    /// Sends a command to the browser, and returns its answer.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, String> {
         self.asked += 1;
         let mut question = json!({"id": self.asked, "method": method, "params": parameters});
@@ -105,7 +104,7 @@ impl Drop for Page {
     }
 }
 
-/// What an event says, if it is an error: of the console, the log (a file that isn't there, a
+/// The message of an event, if it is an error: of the console, the log (a file that isn't there, a
 /// policy that is broken), or an exception.
 fn error_in(event: &Value) -> Option<String> {
     let parameters = &event["params"];

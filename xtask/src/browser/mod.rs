@@ -1,9 +1,8 @@
-//! `cargo xtask browser`: all pages in a real browser. The reports of `bench` and `eval` are made
-//! and looked at; a live run is started, its page loaded, and looked at as it changes.
+//! `cargo xtask browser`: all pages in a real browser. It makes and inspects the reports of `bench`
+//! and `eval`, then starts a live run and inspects its page while it changes.
 //!
 //! Invariants: nothing is installed, and all that is fetched or written lies in the target folder;
-//! nothing is asserted about how long anything takes; where no browser can be had, nothing is taken
-//! for checked.
+//! no time is asserted; without a browser, nothing counts as checked.
 
 mod chromium;
 mod devtools;
@@ -36,7 +35,7 @@ const PARTS: [&str; 7] = [
     "#budget",
     "#moves",
 ];
-/// For how long something is waited for that should come within seconds.
+/// The timeout of waits that should take seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command: a machine that can't have a browser is an error.
@@ -100,8 +99,8 @@ fn lacking() -> String {
     format!("lacking('{PLACEMENTS}')")
 }
 
-/// Looks at the page as it changes, by itself, by choice, with the window, and with the colours
-/// that are preferred.
+/// Inspects the page as it changes: over time, by the user's choices, with the window's size, and
+/// with the preferred colours.
 fn look(page: &mut Page) -> Result<(), String> {
     for part in PARTS {
         let now = format!("one('{part}').innerHTML");
@@ -134,8 +133,8 @@ fn look(page: &mut Page) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a part of the page away, which has to be found: by what is lacking, and by the exception
-/// that follows.
+/// Removes a part of the page, which the checks must notice: the part is missing, and an exception
+/// follows.
 fn find_planted_bug(page: &mut Page) -> Result<(), String> {
     page.evaluate("one('#budget').remove(), ''")?;
     wait(page, &lacking(), |it| it.contains("the budget"))?;
@@ -152,7 +151,7 @@ fn find_planted_bug(page: &mut Page) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until an expression comes to what is wanted.
+/// Waits until an expression has the expected value.
 fn wait(page: &mut Page, expression: &str, is_wanted: impl Fn(&str) -> bool) -> Result<(), String> {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The pages of `bench --html` and of `eval` as files: small runs, looked at as they were written.
+//! The pages of `bench --html` and of `eval` as files: small runs, inspected as written.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -39,7 +39,7 @@ pub fn check(page: &mut Page, program: &Path, folder: &Path) -> Result<(), Strin
 
 /// Makes a report, opens it, and waits until nothing is lacking in it, wide and narrow.
 fn look(page: &mut Page, mut make: Command, file: &Path, lacking: &str) -> Result<(), String> {
-    // What one thread does is enough to look at.
+    // One thread is enough for the page.
     make.args(["--threads", "1", "--base-ns", "100", "--quiet"]);
     let out = make.stdin(Stdio::null()).output();
     let out = out.map_err(|error| format!("{make:?}: {error}"))?;

@@ -1,10 +1,10 @@
-//! A run that is watched: `bench --live`, which ends when nobody needs it any more.
+//! A run with a live view, `bench --live`, which ends when it is dropped.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What takes turns: one that moves nothing, two that move nodes, one that moves pages.
+/// The placements: one that moves nothing, two that move nodes, one that moves pages.
 pub const PLACEMENTS: &str = "interleave,sidle,timberline,memtis";
 
 /// See the [module's text](self).

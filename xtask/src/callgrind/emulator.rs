@@ -1,6 +1,6 @@
 //! The emulator's own instructions, which must not depend on the placement that is measured.
 //!
-//! The example `instrument` of the bench room makes the same scans of one map twice, with charging
+//! The example `instrument` of `crates/bench` makes the same scans of one map twice, with charging
 //! on and with charging off. The difference is the emulator's own: what the scans and the
 //! placement's tracking take is in both. Divided by the lines that were charged, it must be the
 //! same for every placement. Under each, the lines are the same and all in the modelled cache, and
@@ -12,12 +12,12 @@ use std::path::Path;
 use super::{build, callgrind};
 
 const EXAMPLE: &str = "instrument";
-/// What the others are compared with: it moves nothing and tracks nothing.
+/// The reference: it moves nothing and tracks nothing.
 const BASE: &str = "interleave";
 /// What a placement may differ by, as a ratio.
 const BAR: f64 = 0.02;
 
-/// What was counted of one placement.
+/// The counts of one placement.
 struct Row {
     name: String,
     lines: u64,

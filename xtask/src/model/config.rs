@@ -18,7 +18,7 @@ const SEEDED: &str = "seeded";
 pub enum Expected {
     Holds,
     Violates(String),
-    /// States in which something has happened, for otherwise the checks would be of nothing.
+    /// A state that must be reachable, or the other checks would prove nothing.
     Reaches(String),
 }
 

@@ -2,7 +2,7 @@
 //! seeded bugs.
 //!
 //! Invariants: a seeded bug that isn't found is a failure like an invariant that doesn't hold;
-//! where Java or Maven is missing, nothing is taken for checked.
+//! without Java or Maven, nothing counts as checked.
 
 mod config;
 mod tlc;

@@ -1,4 +1,4 @@
-//! What TLC printed: whether the invariants hold, and how many states it looked at.
+//! Reads TLC's output: whether the invariants hold, and the number of states.
 //!
 //! Invariant: an output that isn't understood is never taken for success.
 

@@ -1,8 +1,8 @@
 //! `cargo xtask sanitize`: the tests under AddressSanitizer, ThreadSanitizer and Miri, as far as
 //! the toolchain has them, and a bug planted for each, which it has to find.
 //!
-//! Each has a target folder of its own, as its flags are for every crate. What is lacking is
-//! skipped with its reason, unless it was asked for by its name.
+//! Each has a target folder of its own, as its flags are for every crate. A sanitizer that the
+//! toolchain lacks is skipped with the reason, unless it was named.
 
 mod locks;
 pub mod toolchain;
@@ -21,7 +21,7 @@ const ADDRESS: &str = "-Zsanitizer=address --cfg asan";
 const THREAD: &str =
     "-Zsanitizer=thread --cfg tsan -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no";
 
-/// The rooms whose code is below the maps, or the maps'.
+/// The crates of the maps, and those below them.
 const ROOMS: [&str; 4] = ["sync", "tier", "placement", "tree"];
 /// Of the maps' tests, those with threads, by parts of their names: ThreadSanitizer sees nothing in
 /// others.
@@ -103,7 +103,7 @@ impl Sanitizer {
         }
     }
 
-    /// What it prints of the planted bug.
+    /// Its output about the planted bug.
     fn says(self) -> &'static str {
         match self {
             Sanitizer::Address => "AddressSanitizer: use-after-poison",
@@ -176,7 +176,7 @@ impl Sanitizer {
         }
     }
 
-    /// Runs what has a bug, and fails unless that is found.
+    /// Runs the tests with a planted bug, and fails unless it is found.
     fn find_bug(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
         let args =
             "test -p timberline-tree --features seeded-bugs --test freed_at_once -- --ignored";

@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("model", ""),
     ("placement", "sync tier"),
     ("tree", "sync tier placement"),
-    // What only comparisons need: the thread that uses a library must not have to compile it.
+    // For comparisons only: users of the library must not have to compile it.
     ("research", "sync tier placement"),
     ("store", "io tree placement tier sync"),
     // Re-exports all libraries for users.
@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &str)] = &[
     // The binary drives the runners, so bench lies below it.
     ("cli", "sync tier placement research tree bench"),
     ("xtask", ""),
-    // For tests and comparisons: nobody depends on it.
+    // For tests and comparisons: no crate depends on it.
     ("peers", "sync tier placement research tree bench"),
 ];
 
@@ -70,7 +70,7 @@ pub fn check(packages: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The folder of a package of the workspace; nothing for someone else's crate.
+/// The folder of a package of the workspace; `None` for a crate from elsewhere.
 fn folder_of(package: &str) -> Option<&str> {
     match package {
         "timberline" | "xtask" => Some(package),

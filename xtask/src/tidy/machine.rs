@@ -2,8 +2,8 @@
 
 use super::tree::{Finding, Tree};
 
-/// Folders that exist on a thread's machine and on nobody else's. Spelled in two halves, so that
-/// this file passes its own check.
+/// Folders that exist on single machines only. Spelled in two halves, so that this file passes its
+/// own check.
 const FOLDERS: [&str; 4] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),

@@ -1,7 +1,7 @@
 //! One report of several processes that ran the same command.
 //!
-//! A process has luck of its own: its addresses, its huge pages, the places of its threads. Rounds
-//! of one process share it; several processes don't.
+//! Addresses, huge pages and the cores of threads affect speed, and differ from process to process.
+//! All rounds of a process share them.
 
 use super::compare::fill_comparisons;
 use super::result::{Outcome, median};
@@ -12,7 +12,7 @@ use super::written::Report;
 ///
 /// Rounds are joined; rates, latencies and counts per request are medians of the processes; times
 /// are summed; peaks are the highest. What has no median (samples, levels, bytes at the end) is of
-/// the process with the median throughput. Whatever makes the reports not alike becomes a note.
+/// the process with the median throughput. Differences between the reports become notes.
 ///
 /// An outcome that some processes lack, because they were interrupted, has no rounds of theirs.
 pub fn combine(names: &[String], reports: Vec<Report>) -> Option<Report> {

@@ -21,8 +21,10 @@ const SAME_LATENCY: f64 = 0.05;
 /// One line: they have no placement on a workload in common.
 pub fn render(names: [&str; 2], reports: [&Report; 2]) -> Result<String, String> {
     let [a, b] = reports.map(|report| &report.results);
-    let twin = |own: &Outcome, others: &[Outcome]| others.iter().position(|it| same(own, it));
-    let pairs = a.iter().filter_map(|own| Some((own, &b[twin(own, b)?])));
+    let match_of = |own: &Outcome, others: &[Outcome]| others.iter().position(|it| same(own, it));
+    let pairs = a
+        .iter()
+        .filter_map(|own| Some((own, &b[match_of(own, b)?])));
     let pairs: Vec<(&Outcome, &Outcome)> = pairs.collect();
     if pairs.is_empty() {
         return Err(format!(
@@ -37,7 +39,7 @@ pub fn render(names: [&str; 2], reports: [&Report; 2]) -> Result<String, String>
         text += &wrapped(&format!("NOT ALIKE: {line}"), 2);
     }
     for (name, own, others) in [("A", a, b), ("B", b, a)] {
-        for alone in own.iter().filter(|it| twin(it, others).is_none()) {
+        for alone in own.iter().filter(|it| match_of(it, others).is_none()) {
             let budget = figures::percent(alone.fast_budget_ratio);
             text += &wrapped(
                 &format!(

@@ -40,7 +40,7 @@ fn calibration(it: &Calibration) -> String {
     )
 }
 
-/// What a reader has to know beside the figures, one line each.
+/// Explanations and caveats of the figures, one line each.
 pub fn notes(report: &Report) -> Vec<String> {
     let is_hot = |it: &Outcome| it.workload.starts_with("hs-");
     let mut lines = vec![
@@ -84,7 +84,7 @@ pub fn notes(report: &Report) -> Vec<String> {
     lines
 }
 
-/// What the rows have no column for.
+/// Figures of an outcome that have no column.
 fn lines_about(outcome: &Outcome) -> impl Iterator<Item = String> {
     let times = [
         ("`regained`", outcome.recovery_s, outcome.recovery_s_max),

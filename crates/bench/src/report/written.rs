@@ -126,7 +126,7 @@ mod tests {
     use crate::run::tests::tiny;
     use crate::run::{Budget, RequestSetting, Setting};
 
-    /// The names that DESIGN §6 promises to readers of the file.
+    /// The names that never change: other programs read them.
     const STABLE: [&str; 22] = [
         "index",
         "placement",

@@ -44,7 +44,7 @@ pub fn side_by_side<T: Send, R: Send>(
                 has_space().and_then(|()| thread::Builder::new().spawn_scoped(scope, work));
             match spawned {
                 Ok(thread) => {
-                    // An error says that it panicked, which its end will tell.
+                    // An error means that it panicked, which joining it reports.
                     let _ = begins.recv();
                     threads.push(thread);
                 }

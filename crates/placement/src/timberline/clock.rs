@@ -16,9 +16,10 @@ use super::exchange::{HeatHistogram, Plan};
 use super::victims::{Found, Victim, VictimSelection};
 use crate::{KeyBytes, LeafRef, Placed};
 
-/// The least leaves that the hand passes in a round: half a millisecond if each is a cache miss.
+/// The fewest leaves that the hand passes in a round: half a millisecond if each is a cache miss.
 const STRIDE: usize = 4096;
-/// The most that it passes, while it looks for victims or in its first revolution.
+/// The most leaves that it passes in a round, used while it looks for victims and in its first
+/// revolution.
 const REACH: usize = 65_536;
 
 /// See the [module's text](self).

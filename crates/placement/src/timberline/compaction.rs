@@ -15,12 +15,12 @@ use crate::{KeyBytes, Placed};
 
 /// Leaves visited in a round.
 const STRIDE: usize = 16_384;
-/// A compaction must free this fraction of fast memory (one part in 8) to begin with.
+/// The fraction of fast memory that the first compaction must free: one part in 8.
 const WORTH: usize = 8;
-/// Each look that finds too little halves the fraction, down to this one. Otherwise up to an eighth
-/// of fast memory could stay stranded for good.
+/// Each attempt that finds too little halves the fraction, down to this one. Otherwise up to an
+/// eighth of fast memory could stay stranded for good.
 const LEAST_WORTH: usize = 64;
-/// The pause from one look for candidates to the next, doubled if it is not worth it.
+/// The pause between two searches for candidates, doubled after each that finds too little.
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
@@ -30,7 +30,7 @@ pub struct Compaction {
     candidates: CompactionCandidates,
     /// Leaves below this fence were visited.
     next: KeyBytes,
-    /// Of looks for candidates.
+    /// Of searches for candidates.
     backoff: Backoff,
     /// The fraction of fast memory that must come free: one part in this many.
     worth: usize,
@@ -103,7 +103,7 @@ mod tests {
     use crate::Walk;
     use crate::fake::FakeTree;
 
-    /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every look asked for an eighth
+    /// Found by `fast_memory_is_of_use_to_nodes_of_any_size`: when every search asked for an eighth
     /// of 400 KiB, 24 KiB that could have been freed stayed stranded for good.
     #[test]
     fn looks_in_vain_ask_for_less() {

@@ -1,5 +1,5 @@
-//! The estimates of the mover's last round, for views. They are kept once a view was asked for, so
-//! they cost nothing where none is.
+//! The estimates of the mover's last round, for views. They are kept from the first request for a
+//! view on, so without a view they cost nothing.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,7 +1,7 @@
 //! The worker of `timberline`: exchanges leaves, keeps the reserve, restores the single boundary.
 //!
-//! A round costs a look at the heat of fast leaves ([`VictimSelection`]) and the moves it decides
-//! on. Of slow leaves it looks at promotion candidates only.
+//! A round reads the heat of fast leaves ([`VictimSelection`]) and makes the moves it decides on.
+//! Of slow leaves it reads promotion candidates only.
 
 #[cfg(test)]
 mod tests;
@@ -62,11 +62,11 @@ impl Mover {
         }
     }
 
-    /// Suggestions since the last round, each leaf once.
+    /// Promotion candidates since the last round, each leaf once.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut all = Vec::new();
         for seen in self.policy.seen.iter() {
-            // The vector goes too: one that stayed would keep the room of its fullest round.
+            // The vector is freed too, or it would keep the capacity of its largest round.
             let mut taken = std::mem::take(&mut *lock(&seen.candidates));
             let bytes = taken.iter().map(Candidate::bytes).sum();
             self.policy.waiting.fetch_sub(bytes, Relaxed);
@@ -123,7 +123,7 @@ impl Mover {
         let (promoted, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
         self.stranded = policy.scale.records && failed > 0;
-        // There are candidates, but no fast leaf: cold inner nodes fill fast memory.
+        // There are candidates but no fast leaf to demote: cold inner nodes fill fast memory.
         let stuck = match plan.demote == fast_leaves {
             true => candidates.len() - plan.promote,
             false => 0,

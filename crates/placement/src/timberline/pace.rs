@@ -1,4 +1,4 @@
-//! How densely to sample, how often to look, and when to forget.
+//! The sampling interval, the length of the worker's rounds, and when to cool.
 //!
 //! Samples are dense while heat is little known: the interval grows in proportion to the samples
 //! for each fast leaf, up to one access in 64. When the fraction of accesses to slow leaves jumps,
@@ -13,7 +13,7 @@ use crate::MAX_SAMPLE_INTERVAL;
 pub const BRISK: Duration = Duration::from_millis(20);
 /// The longest round at rest.
 const CALM: Duration = Duration::from_millis(200);
-/// Too few samples to judge by.
+/// Fewer samples than this are not judged.
 const FEW: u64 = 64;
 /// After a jump, samples before it count one part in this many; heat is halved accordingly.
 const KEPT: u64 = 16;
@@ -91,7 +91,7 @@ impl Pace {
         self.interval
     }
 
-    /// Until the worker looks again.
+    /// The time until the worker's next round.
     pub fn round(&self) -> Duration {
         self.round
     }

@@ -32,7 +32,7 @@ pub struct Pool {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the threads of a pool, its maps and their wakers share.
+/// The shared state of a pool's threads, its maps and their wakers.
 #[derive(Default)]
 pub struct Shared {
     state: Mutex<State>,
@@ -46,7 +46,7 @@ pub struct Shared {
 pub type TaskId = (u64, usize);
 
 impl Pool {
-    /// As many threads. An error means that the system refused one.
+    /// A pool of this many threads. An error means that the system refused one.
     pub fn new(name: &str, threads: usize) -> io::Result<Arc<Pool>> {
         let pool = Pool {
             shared: Arc::default(),
@@ -285,9 +285,9 @@ impl Shared {
     }
 }
 
-/// Reclaims what this thread's steps have retired. Nobody else can: it waits in the thread.
+/// Reclaims what this thread's steps have retired. No other thread can: it is in this thread's bag.
 fn reclaim(tree: Arc<dyn Placed>) {
-    // A placement may panic at what is freed; this thread serves others, too.
+    // A placement may panic when a leaf is freed; this thread also serves other maps.
     let _ = panic::catch_unwind(AssertUnwindSafe(|| tree.reclaim()));
 }
 

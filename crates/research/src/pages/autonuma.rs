@@ -15,9 +15,9 @@
 //! - A promotion that finds no room wakes demotion, which goes by Linux's two lists ([`Lru`]) until
 //!   `high` is free.
 //!
-//! Left out: the adaptation of the scan's period, what Linux does about threads on several NUMA
-//! nodes, and the absolute part (1 GiB) of what counts as enough free memory, which would be more
-//! than emulated machines have.
+//! Left out: the adaptation of the scan's period, the handling of threads on several NUMA nodes,
+//! and the absolute bound (1 GiB) of enough free memory, which exceeds the memory of emulated
+//! machines.
 
 use std::time::Duration;
 
@@ -57,11 +57,11 @@ pub struct AutonumaConfig {
     pub rate_limit: usize,
     /// How often the threshold is adjusted: `numa_balancing_scan_period_max_ms`, 60 s.
     pub adjust_every: Duration,
-    /// The share of fast memory above which free memory is enough for all: 1/16.
+    /// If a larger fraction of fast memory is free, every faulting page is promoted: 1/16.
     pub enough: f64,
-    /// The share of fast memory below which demotion begins: the low watermark, 0.1 %.
+    /// The free fraction of fast memory below which demotion begins: the low watermark, 0.1 %.
     pub low: f64,
-    /// The share at which it ends: the promotion watermark, 0.3 %.
+    /// The free fraction at which it ends: the promotion watermark, 0.3 %.
     pub high: f64,
     /// Pages that are demoted at a time at least: `SWAP_CLUSTER_MAX`.
     pub cluster: usize,
@@ -88,8 +88,8 @@ impl Default for AutonumaConfig {
     }
 }
 
-/// The scheme `autonuma`: pages of slow memory that are touched twice within a threshold come up,
-/// at a limited rate.
+/// The scheme `autonuma`: promotes slow pages that are touched twice within a threshold, at a
+/// limited rate.
 pub struct Autonuma {
     config: AutonumaConfig,
     scanner: Scanner,
@@ -141,7 +141,7 @@ impl Autonuma {
         self.adjusted = (now, self.candidates);
     }
 
-    /// `numa_promotion_rate_limit`: counts a candidate; whether it is one too many.
+    /// `numa_promotion_rate_limit`: counts a candidate. Returns whether it exceeds the limit.
     fn is_over_limit(&mut self, now: Duration) -> bool {
         self.candidates += 1;
         if now.saturating_sub(self.second.0) > SECOND {
@@ -193,8 +193,8 @@ impl PageScheme for Autonuma {
             let want = high.max(self.config.cluster).min(table.limit());
             let want = want.saturating_sub(table.free());
             let went = self.lru.reclaim(table, want, self.config.looks, |_| {});
-            // What was refused is not asked for again before the next scan; so room is made until
-            // it is there.
+            // A refused page faults again only after the next scan. So demotion continues until
+            // there is room.
             self.refused &= !went;
             if !went {
                 return SOON;
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    /// With room for as many promotions as are demoted at a time: pages 0 and 1, if nothing else is
-    /// said.
+    /// With free memory for one batch of promotions, made by demoting pages 0 and 1 unless others
+    /// are given.
     fn rig(config: AutonumaConfig) -> Rig {
         let mut rig = Rig::new(20, 10, |table| Box::new(Autonuma::new(table, config)));
         rig.arm_all();

@@ -1,18 +1,18 @@
-//! `caption`: the share of pages in slow memory tuned by throughput (Sun et al., *Demystifying CXL
-//! Memory with Genuine CXL-Ready Systems and Devices*, MICRO 2023, §6).
+//! `caption`: tunes the fraction of fast pages by throughput (Sun et al., *Demystifying CXL Memory
+//! with Genuine CXL-Ready Systems and Devices*, MICRO 2023, §6).
 //!
 //! Modelled: pages come into use interleaved, `share` of them fast; each period the throughput is
 //! compared with that of the period before, and the share goes on in the direction that it went if
 //! that was better, and back by half a step if it was worse.
 //!
-//! Other than in the paper: throughput is that of the requests; the paper estimates it from
-//! counters of the processor, as a kernel knows no requests. The paper's policy is one of
+//! Differences from the paper: throughput is that of the requests; the paper estimates it from
+//! counters of the processor, since a kernel knows no requests. The paper's policy applies to
 //! allocation: only new pages follow the share. A tree that is loaded and then read has hardly any,
 //! so pages in use are moved here to follow it, `moves` a step; with 0 it is as published. The
 //! share never exceeds the budget, as the paper has none.
 //!
-//! Left out: bandwidth, for which the paper's policy is made, is not shared between threads in the
-//! emulator; so fast memory is always better here, and the best share is the budget.
+//! Left out: tier 0's bandwidth, which the paper's policy balances, is not emulated. So fast memory
+//! is nearly always better here, and the best share is the budget.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub struct CaptionConfig {
     pub step: u32,
     /// The smallest step; smaller ones are not told from noise.
     pub least_step: u32,
-    /// A change of throughput below this ratio is none.
+    /// Smaller relative changes of throughput count as none.
     pub noise: f64,
     /// Pages in use that are moved in a step of the worker, at most.
     pub moves: usize,
@@ -84,8 +84,7 @@ pub struct Caption {
     before: Option<f64>,
     /// When this period began, and the requests before it.
     start: Moment,
-    /// The page in use that is looked at next, and how many are to be until all are where they are
-    /// to be.
+    /// The next page in use to check, and the number of pages still to be checked.
     hand: usize,
     left: usize,
 }
@@ -103,7 +102,7 @@ impl Caption {
         Caption {
             config,
             share: config.share.min(WHOLE),
-            // Towards slow memory first, as more of fast memory there may not be.
+            // Towards slow memory first: the first fraction may be the most that the budget allows.
             step: -(config.step as i32),
             before: None,
             start: Moment::default(),
@@ -132,11 +131,11 @@ impl Caption {
         let in_use = table.in_use().len();
         let most = (table.limit() * WHOLE as usize / in_use.max(1)).min(WHOLE as usize);
         self.share = self.share.saturating_add_signed(self.step).min(most as u32);
-        // What did not fit at the first time does at the second.
+        // Two passes: pages that do not fit in the first one fit in the second.
         self.left = 2 * in_use;
     }
 
-    /// Goes over the pages in use and moves those that are not where they are to be.
+    /// Checks the pages in use, and moves those that are in the wrong tier.
     fn follow(&mut self, table: &mut PageTable) {
         let mut moves = 0;
         while self.left > 0 && moves < self.config.moves {

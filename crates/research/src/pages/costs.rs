@@ -17,16 +17,15 @@ pub struct PageCosts {
     /// Moving a huge page of 2 MiB: the copy itself at 10 GB/s, with one unmapping for all of it
     /// (assumed).
     pub huge_copy_ns: u64,
-    /// What a sample of a cache miss takes from the thread whose miss it is: 200–300 ns, Akiyama
-    /// and Hirofuchi (ROSS 2017).
+    /// A sample of a cache miss, paid by the sampled thread: 200–300 ns, Akiyama and Hirofuchi
+    /// (ROSS 2017).
     pub sample_ns: u64,
-    /// What its processing takes from the worker: finding the page by its address, and counting it
-    /// (assumed).
+    /// Its processing by the worker: finding the page by its address, and counting it (assumed).
     pub count_ns: u64,
     /// Arming a page: a visit to its entry in the course of a walk over all of them (assumed).
     pub arm_ns: u64,
-    /// Asking for a page's accessed bit, when the page is known and not its entry: a reverse
-    /// mapping (assumed).
+    /// Reading a page's accessed bit through a reverse mapping, which finds the entry of a known
+    /// page (assumed).
     pub check_ns: u64,
     /// Splitting a huge page into 512: 512 entries, and a shootdown (assumed).
     pub split_ns: u64,
@@ -48,8 +47,8 @@ impl Default for PageCosts {
     }
 }
 
-/// A price list that can't be read. Its `Display` is one line that names what is wrong and what is
-/// possible.
+/// A malformed list of costs. Its `Display` is one line that names the error and the possible
+/// values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadCosts(String);
 
@@ -68,11 +67,11 @@ impl fmt::Display for BadCosts {
 impl std::error::Error for BadCosts {}
 
 impl PageCosts {
-    /// Reads `fault=1000,copy=5500`: what is named costs that, in nanoseconds, and everything else
-    /// its default.
+    /// Reads `fault=1000,copy=5500`: the named costs in nanoseconds; all others keep their
+    /// defaults.
     ///
     /// # Errors
-    /// A name or a number that is none.
+    /// An unknown name, or a number out of range.
     pub fn parse(text: &str) -> Result<PageCosts, BadCosts> {
         const MAX_COST: u64 = 1_000_000_000;
         let mut costs = PageCosts::default();

@@ -1,5 +1,5 @@
-//! The two lists by which Linux knows cold pages of fast memory: active and inactive, each a
-//! queue (`mm/vmscan.c`; TPP, ASPLOS 2023, §5.1).
+//! The two lists by which Linux finds cold pages of fast memory: active and inactive, each a queue
+//! (`mm/vmscan.c`; TPP, ASPLOS 2023, §5.1).
 //!
 //! Modelled: a page at the end of the inactive list goes to the active list if it was
 //! accessed since the last check, and is demoted if not; the active list gives pages to the
@@ -7,16 +7,16 @@
 //! ratio for nodes below 1 GiB). Left out: the multi-generational LRU, refault distances, batches
 //! and priorities of a scan, file pages.
 //!
-//! Invariant: a page is in a list if and only if it is fast and this has put it there; it leaves by
-//! being demoted here.
+//! Invariant: a page that was added here is in exactly one list as long as it is fast; demotion
+//! here removes it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::PageTable;
 
-/// How soon demotion goes on where more is wanted than a step could look at: steps are short, as
-/// threads that fault wait for their end.
+/// The delay until demotion continues when a step could not check enough pages. Steps are short,
+/// since faulting threads wait for their end.
 pub const SOON: Duration = Duration::from_millis(1);
 
 /// See the [module's text](self).

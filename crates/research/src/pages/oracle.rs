@@ -1,10 +1,9 @@
-//! `oracle-pages`: the limit of every page-grained scheme. It is told how often a line of each page
-//! will be missing, puts the pages with the most into fast memory, as many as fit, and never moves
-//! them again.
+//! `oracle-pages`: static placement of pages from exact frequencies. It is told the number of cache
+//! misses of each page, puts the pages with the most into fast memory, as many as fit, and never
+//! moves them again.
 //!
 //! All pages have one size and no page depends on another, so this choice is the best there is, for
-//! these frequencies. They come from a rehearsal; [`PageCounts`] takes them, one sample in this
-//! many missing lines.
+//! these frequencies. They come from a rehearsal, in which [`PageCounts`] samples missing lines.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

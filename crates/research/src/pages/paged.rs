@@ -22,7 +22,7 @@ struct State {
     table: PageTable,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turn {
     /// How long its work takes.
@@ -69,7 +69,7 @@ impl Paged {
                 scheme.place(table, page);
             }
         }
-        // Who placed them has not touched them.
+        // No thread touched them, so none pays.
         table.take_bill();
     }
 
@@ -98,7 +98,7 @@ impl Paged {
         }
     }
 
-    /// What the scheme believes now, if it keeps heat of pages, or watermarks.
+    /// The scheme's current estimates, if it keeps heat of pages, or watermarks.
     pub fn view(&self) -> Option<View> {
         lock(&self.state).scheme.view()
     }

@@ -19,10 +19,10 @@ pub trait Pages: Send + Sync {
     /// Puts a page into a tier.
     fn set_tier(&self, page: usize, tier: TierId);
 
-    /// The next access to a page is a fault, or is not.
+    /// Arms a page, so that its next access faults, or disarms it.
     fn arm(&self, page: usize, armed: bool);
 
-    /// Accesses to a page count down to samples, or do not.
+    /// Turns the sampling of accesses to a page on or off.
     fn count(&self, page: usize, counted: bool);
 
     /// Reads and clears a page's accessed bit.
@@ -77,7 +77,7 @@ pub trait PageScheme: Send {
     /// A page comes into use: it is to be [`place`](PageTable::place)d.
     fn place(&mut self, table: &mut PageTable, page: usize);
 
-    /// A thread stumbled over an armed page, and waits.
+    /// A thread faulted on an armed page, and waits.
     fn faulted(&mut self, table: &mut PageTable, page: usize, now: Duration) {
         let _ = (table, page, now);
     }
@@ -87,7 +87,7 @@ pub trait PageScheme: Send {
         let _ = (table, page);
     }
 
-    /// What it believes now, if it keeps heat of pages, or watermarks.
+    /// Its current estimates, if it keeps heat of pages, or watermarks.
     fn view(&self) -> Option<View> {
         None
     }

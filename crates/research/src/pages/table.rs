@@ -22,7 +22,7 @@ pub struct PageTable {
     peak: usize,
     promoted: u64,
     demoted: u64,
-    /// What was done since the bill was last taken, ns.
+    /// The cost of work since the bill was last taken, ns.
     bill: u64,
     wakes: bool,
     /// What a page's move costs the current thread, ns.
@@ -121,7 +121,7 @@ impl PageTable {
         self.bill += ns;
     }
 
-    /// What was done since the last call, ns.
+    /// The cost of work since the last call, ns.
     pub fn take_bill(&mut self) -> u64 {
         std::mem::take(&mut self.bill)
     }
@@ -186,8 +186,8 @@ impl PageTable {
         true
     }
 
-    /// Puts a page into a tier, at no cost: what is there is not moved but comes to be, or goes.
-    /// False where it does not fit.
+    /// Puts a page into a tier at no cost: its content is new or freed, so nothing is copied. False
+    /// where it does not fit.
     pub fn put(&mut self, page: usize, tier: TierId) -> bool {
         match (self.is_fast(page), tier.is_fast()) {
             (false, true) if self.fast == self.limit => return false,
@@ -224,7 +224,7 @@ impl PageTable {
         self.pages.sample_every(accesses);
     }
 
-    /// Faults tell of pages that come into use.
+    /// Faults report pages that come into use.
     pub(super) fn await_first_accesses(&self) {
         for page in 0..self.pages() {
             self.pages.arm(page, !self.is_in_use[page]);

@@ -10,8 +10,8 @@
 //!   that faulted.
 //!
 //! Left out: page types (all are anonymous, §5.4), the active list of slow memory growing old
-//! (nothing reclaims slow memory here), several NUMA nodes of CPUs, and that a fault's promotion
-//! may fail for other reasons than room.
+//! (nothing reclaims slow memory here), several NUMA nodes of CPUs, and promotions that fail for
+//! reasons other than a full tier.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) const TPP: Row = Row {
 pub struct TppConfig {
     /// How slow pages are scanned.
     pub scan: ScanConfig,
-    /// The share of fast memory that demotion keeps free: `demote_scale_factor`, 2 %.
+    /// The fraction of fast memory that demotion keeps free: `demote_scale_factor`, 2 %.
     pub headroom: f64,
     /// How often the worker looks.
     pub period: Duration,
@@ -60,8 +60,8 @@ impl Default for TppConfig {
     }
 }
 
-/// The scheme `tpp`: slow pages that fault while on the active list come up; pages that age go
-/// down, for headroom.
+/// The scheme `tpp`: promotes slow pages that fault while on the active list, and demotes aged
+/// pages to keep headroom.
 pub struct Tpp {
     config: TppConfig,
     scanner: Scanner,
@@ -160,7 +160,7 @@ mod tests {
         let mut rig = rig();
         assert_eq!(rig.fast(), (0..10).collect::<Vec<_>>(), "first come");
         rig.run_for(SECOND);
-        // Nobody accessed page 0 since it came: it made room.
+        // Page 0 was not accessed after it came, so it was demoted.
         assert_eq!(rig.fast(), (1..10).collect::<Vec<_>>());
         rig.access(15);
         assert!(!rig.is_fast(15), "active, and armed no more");

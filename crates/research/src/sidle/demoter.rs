@@ -12,7 +12,7 @@ use super::{Round, Sidle, fast_usage};
 use timberline_placement::workers::{Next, Waker, Worker};
 use timberline_placement::{Move, NodeKey, Placed, boundary};
 
-/// Nodes a step; a pause or a stop waits no longer than that.
+/// Nodes in a step, which bounds the wait of a pause or a stop.
 const BATCH: usize = 64;
 
 pub struct Demoter {
@@ -36,7 +36,7 @@ impl Demoter {
             Move::AlreadyThere => 0,
             Move::Stale | Move::Blocked => return false,
             Move::Full => {
-                // No slow memory: the next would fare no better.
+                // There is no slow memory, so no further node can be demoted either.
                 sidle.demotions.clear();
                 return false;
             }
@@ -97,7 +97,7 @@ impl Worker for Demoter {
                 self.stop_in_time(tree);
             }
         }
-        // What left fast memory fills it until it is freed; usage is judged after that.
+        // Demoted nodes take fast memory until they are reclaimed; usage is judged after that.
         tree.reclaim();
         self.stop_in_time(tree);
         if !sidle.demotions.is_empty() {

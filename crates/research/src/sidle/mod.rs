@@ -155,7 +155,7 @@ impl SidleConfig {
     }
 }
 
-/// What `sidle` believes and has done, at one moment.
+/// The estimates and counters of `sidle` at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SidleSnapshot {
     /// `L_fast`: new nodes at a level less than this may be fast (root = 0). 255 is "all levels".
@@ -180,11 +180,11 @@ pub struct SidleSnapshot {
     pub strained: bool,
 }
 
-/// How far the round of demotions that a strain asked for has come.
+/// The stage of the round of demotions that a strain requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Round {
-    /// None is asked for, or it is done.
+    /// None was requested, or it is complete.
     Over,
     /// The trigger is to scan.
     Scan,
@@ -277,7 +277,7 @@ impl Sidle {
         !self.uses(Technique::Watermark) && self.config.fixed_levels < Params::ALL_LEVELS
     }
 
-    /// What it believes and has done. Cheap; never waits for a scan.
+    /// Its estimates and counters. Cheap; never waits for a scan.
     pub fn snapshot(&self) -> SidleSnapshot {
         let params = self.params.load();
         let thresholds = self.thresholds.load();
@@ -374,7 +374,7 @@ impl Placement for Sidle {
 
     fn boundary_broken(&self, node: NodeKey) {
         if !self.uses(Technique::Migration) {
-            // Nobody would fetch it.
+            // No worker runs that would handle it.
             return;
         }
         self.broken.push(node);
@@ -384,7 +384,7 @@ impl Placement for Sidle {
 
     fn view(&self) -> Option<View> {
         if !self.uses(Technique::Migration) {
-            // Nobody scans the leaves.
+            // No worker scans the leaves, so there is no histogram.
             return None;
         }
         let now = self.snapshot();

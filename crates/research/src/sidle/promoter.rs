@@ -9,7 +9,7 @@ use super::{Sidle, fast_usage};
 use timberline_placement::workers::{Next, Waker, Worker};
 use timberline_placement::{Move, Placed};
 
-/// Paths a step; a pause or a stop waits no longer than that.
+/// Paths in a step, which bounds the wait of a pause or a stop.
 const BATCH: usize = 64;
 
 pub struct Promoter {

@@ -1,5 +1,5 @@
-//! `sidle-released`: SIDLE as its authors' released code has it (SIDLE code, S-Masstree), which
-//! differs from the text. Each difference with its place in that code is in the table of
+//! `sidle-released`: SIDLE as in its authors' released code (SIDLE code, S-Masstree), which differs
+//! from the text. Each difference with its place in that code is in the table of
 //! `docs/design/sidle.md`.
 //!
 //! [`Rules`] are the differences in how the parameters are steered; the others are a line each
@@ -45,7 +45,7 @@ pub enum Rules {
     Released(Bounds),
 }
 
-/// Where the released code lets the parameters go.
+/// The limits of the parameters in the released code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     first: Params,

@@ -23,7 +23,7 @@ pub struct Watermark {
 /// An adjustment for strain, under way.
 struct Strain {
     before: Params,
-    /// The parameters were at their ends when the round began.
+    /// The parameters were at their limits when the round began.
     exhausted: bool,
     /// Nodes demoted in all when the round began.
     demoted: u64,

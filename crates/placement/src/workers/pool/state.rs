@@ -1,4 +1,4 @@
-//! What a pool knows of its maps, and when their workers take steps: all of it under one lock.
+//! The maps of a pool and the schedule of their workers, all under one lock.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn the_workers_clock_stands_still_during_a_pause() {
         const MINUTE: Duration = Duration::from_secs(60);
-        // Nobody takes steps but this test.
+        // Only this test takes steps.
         let pool = Pool::new("", 0).unwrap();
         let idle = || -> Box<dyn Worker> { Box::new(Idle(Waker::new())) };
         let tree = Arc::new(FakeTree::uniform(2, 2, 9));
@@ -234,7 +234,7 @@ mod tests {
         state.pause(map, start + MINUTE / 2);
         state.expire(start + 10 * MINUTE);
         assert!(state.ready.is_empty() && state.timers.is_empty());
-        // Nor does one begin that is woken meanwhile.
+        // A worker that is woken meanwhile does not begin either.
         assert!(state.make_ready((map, 1)));
         let woken = state.ready.pop_front().unwrap();
         assert!(state.begin(woken).is_none());

@@ -14,7 +14,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// So many free frames, for pages with numbers below `pages`.
+    /// `frames` free frames, for pages with numbers below `pages`.
     pub fn new(frames: usize, pages: usize) -> Frames {
         Frames {
             pages: vec![None; frames],

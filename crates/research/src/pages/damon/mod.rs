@@ -3,17 +3,17 @@
 //! Linux, `mm/damon`), set up as Taneja (§2.2.2, Listing 2) ran it.
 //!
 //! Modelled: two monitors, one over the page frames of each tier ([`Monitor`]: regions, sampling,
-//! merging, splitting, age, tuned intervals). Once a second the regions of fast memory that nobody
-//! accessed are migrated to slow memory, the oldest first, but for pages that are young; and the
-//! regions of slow memory with an access rate of 5 % or more to fast memory, the hottest first, of
-//! those pages that are young. Each within a quota ([`Quota`]) that is tuned to its goal: 99.7 % of
-//! fast memory used, 0.5 % free. A page that moves gets another frame, as physical memory is what
-//! is monitored.
+//! merging, splitting, age, tuned intervals). Once a second, regions of fast memory without
+//! accesses are migrated to slow memory, the oldest first, except for pages whose accessed bit is
+//! set. Regions of slow memory with an access rate of 5 % or more are migrated to fast memory, the
+//! hottest first, but only pages whose accessed bit is set. Each action has a quota ([`Quota`])
+//! that is tuned to its goal: 99.7 % of fast memory used, 0.5 % free. A page that moves gets
+//! another frame, as physical memory is what is monitored.
 //!
-//! Left out: quotas by time, and that a promotion stops halfway through a region for other reasons
-//! than room. Other than in Linux: tuned quotas begin at their cap and end at a page. Linux begins
-//! at one byte and doubles it each second at most, so that the first page would move after 12
-//! seconds and the cap be reached after half a minute.
+//! Left out: quotas by time, and promotions that stop halfway through a region for reasons other
+//! than a full tier. Different from Linux: tuned quotas begin at their cap and end at a page. Linux
+//! begins at one byte and doubles it each second at most, so that the first page would move after
+//! 12 seconds and the cap be reached after half a minute.
 
 mod frames;
 mod monitor;
@@ -122,12 +122,12 @@ struct Node {
     monitor: Monitor,
     quota: Quota,
     apply_at: Duration,
-    /// Frames that the action is still to be tried on.
+    /// Frames on which the action is still due.
     due: VecDeque<usize>,
 }
 
-/// The scheme `damon`: regions whose sampled pages were accessed come up, those that nobody
-/// accessed go down, within quotas.
+/// The scheme `damon`: promotes regions whose sampled pages were accessed and demotes regions
+/// without accesses, within quotas.
 pub struct Damon {
     config: DamonConfig,
     fast: Node,

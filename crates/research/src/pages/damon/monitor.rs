@@ -1,13 +1,13 @@
-//! Who accesses which part of a tier, at a cost that does not grow with it (Linux,
+//! Finds the accessed regions of a tier, at a cost that does not grow with the tier (Linux,
 //! `mm/damon/core.c`).
 //!
-//! Frames lie in regions whose frames are taken to be accessed alike. Each *sampling interval* one
-//! random frame of each region is asked whether it was accessed; its accesses are counted for an
-//! *aggregation interval* of 20 of these. Then neighbours of like counts become one region, and, as
-//! long as there are no more than half of the most, each is split in two at random.
+//! Frames lie in regions whose frames are taken to be accessed alike. In each *sampling interval*,
+//! one random frame of each region is checked for an access; hits are counted for an *aggregation
+//! interval* of 20 sampling intervals. Then adjacent regions with similar counts are merged, and,
+//! if there are at most half of the maximum, each is split in two at random.
 //!
-//! Intervals are tuned (`monitoring_intervals_goal`): every three aggregations, they grow where
-//! less than 4 % of the most accesses that could be seen were, and shrink where it was more.
+//! Intervals are tuned (`monitoring_intervals_goal`): every three aggregations, they grow if fewer
+//! than 4 % of the possible hits were counted, and shrink if more were.
 //!
 //! Invariants: regions are in order, next to one another, not empty, and cover all frames; there
 //! are no more than the most.
@@ -23,7 +23,7 @@ const SAMPLES: u32 = 20;
 /// Parameters of a monitor.
 #[derive(Clone, Copy, Debug)]
 pub struct MonitorConfig {
-    /// The fewest regions that are tried for: 10.
+    /// The intended minimum of regions: 10.
     pub min_regions: usize,
     /// The most regions: 1000.
     pub max_regions: usize,
@@ -31,7 +31,7 @@ pub struct MonitorConfig {
     pub min_sampling: Duration,
     /// The longest sampling interval: 10 s.
     pub max_sampling: Duration,
-    /// The share of the most accesses that could be seen that is to be: 4 %.
+    /// The intended fraction of possible hits: 4 %.
     pub accesses_goal: f64,
     /// Aggregations until intervals are tuned again: 3.
     pub tune_every: u32,
@@ -60,7 +60,7 @@ pub struct Region {
     pub age: u32,
     /// The same of the last interval.
     last_hits: u32,
-    /// The frame that is asked next.
+    /// The frame to check next.
     sample: usize,
 }
 
@@ -75,14 +75,14 @@ impl Region {
         }
     }
 
-    /// The share of its samples that were accessed.
+    /// The fraction of its samples that were accessed.
     pub fn rate(&self) -> f64 {
         f64::from(self.hits) / f64::from(SAMPLES)
     }
 
-    /// By what regions are ordered where not all can be served (`damon_hot_score`, frequency and
-    /// age weighed alike): more hits are hotter; of regions with hits the older are, of those
-    /// without the younger.
+    /// The order of regions if the quota does not cover all (`damon_hot_score`, frequency and age
+    /// weighted equally). More hits are hotter; among regions with hits older ones are hotter,
+    /// among those without hits younger ones.
     pub fn hotness(&self) -> i64 {
         const MAX_SCORE: i64 = 100;
         const LONGEST: i64 = 32;
@@ -114,8 +114,7 @@ pub struct Monitor {
     due: Duration,
     samples: u32,
     aggregations: u32,
-    /// Accesses seen since the intervals were tuned, over those that could have been, summed over
-    /// aggregations.
+    /// Hits since the intervals were tuned over possible hits, summed over aggregations.
     seen: f64,
     random: u64,
 }
@@ -173,8 +172,7 @@ impl Monitor {
         true
     }
 
-    /// Begins a sampling interval: chooses the frames to be asked at its end, and clears their
-    /// bits.
+    /// Begins a sampling interval: chooses the frames to check at its end, and clears their bits.
     pub fn begin_sampling(&mut self, now: Duration, mut accessed: impl FnMut(usize) -> bool) {
         self.due = now + self.sampling;
         let random = &mut self.random;
@@ -312,8 +310,8 @@ mod tests {
         assert!((14..=42).contains(&frames), "{frames} of 28");
     }
 
-    /// Half of the most accesses are seen, 12 times the goal: intervals shrink, and are the
-    /// shortest already. Then nothing is: they double, each three aggregations.
+    /// Half of the possible hits are counted, 12 times the goal: intervals should shrink, but are
+    /// the shortest already. Then there are no hits: intervals double every three aggregations.
     #[test]
     fn intervals_are_tuned_to_what_is_seen() {
         let mut monitor = Monitor::new(100, MonitorConfig::default(), 7);

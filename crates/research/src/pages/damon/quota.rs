@@ -1,4 +1,4 @@
-//! How many pages an action may be tried on, tuned by how far its goal is reached (Linux,
+//! The number of pages that an action may be tried on, tuned by feedback from its goal (Linux,
 //! `mm/damon/core.c`, `damon_feed_loop_next_input`).
 
 /// A tuned quota of pages.

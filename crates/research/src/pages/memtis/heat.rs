@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::histogram::{Histogram, bin};
 use crate::pages::PageTable;
 
-/// What lies in a range of addresses that a huge page could fill.
+/// The content of an aligned address range of a huge page's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Nothing yet.
@@ -19,7 +19,7 @@ pub enum Unit {
     Split,
 }
 
-/// What moves as a whole: a huge page, by its unit, or a base page.
+/// The granularity of a move: a huge page, by its unit, or a base page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Piece {
     Huge(usize),

@@ -1,4 +1,4 @@
-//! How many pages are how hot: 16 bins, each twice as hot as the one before.
+//! The histogram of pages by heat: 16 bins, each twice as hot as the one before.
 
 /// How many bins there are.
 pub const BINS: usize = 16;
@@ -28,8 +28,8 @@ impl Histogram {
         self.0.iter().map(|&pages| pages as u64).collect()
     }
 
-    /// The lowest bin from which on all pages fit into `room` together, and at least 1: what nobody
-    /// accessed is not hot. With it, how many pages these are.
+    /// The lowest bin, at least 1, from which on all pages fit into `room` together: pages without
+    /// accesses are not hot. Also returns the number of these pages.
     pub fn threshold(&self, room: usize) -> (usize, usize) {
         let (mut threshold, mut pages) = (BINS, 0);
         while threshold > 1 && pages + self.0[threshold - 1] <= room {

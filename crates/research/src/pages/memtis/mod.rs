@@ -7,17 +7,17 @@
 //! - A histogram of how hot pages are, halved every `cool_every` samples. Every `adapt_every`
 //!   samples, the hot threshold becomes the lowest one whose pages fit into fast memory; where they
 //!   fill little of it, pages of the bin below are *warm*: they stay where they are.
-//! - Hot pages of slow memory are promoted, in the background; what makes room is cold pages first,
-//!   then warm ones.
-//! - Memory comes in huge pages of 2 MiB. Where the pages' own histogram says that more accesses
-//!   could be fast if none were huge, the most skewed huge pages are split; pages of theirs that
-//!   were never touched are given back.
+//! - Hot pages of slow memory are promoted in the background. To make room, cold pages are demoted
+//!   first, then warm ones.
+//! - Memory comes in huge pages of 2 MiB. If the histogram of base pages shows that more accesses
+//!   could be fast without huge pages, the most skewed huge pages are split; their untouched base
+//!   pages are freed.
 //!
-//! Left out: collapsing base pages into huge ones, stores (a sample is of any missing line), that
-//! new pages are taken for hot, and what huge pages are good for: fewer misses of the TLB, which
-//! the emulator does not model. So splitting costs nothing later, and what the paper weighs it
-//! against is not seen here. Other than in the paper: whether to split is asked every `split_every`
-//! adaptations; the code asks every other cooling, which needs half a minute of requests here.
+//! Left out: collapsing base pages into huge ones, stores (a sample is of any missing line), the
+//! rule that new pages count as hot, and the benefit of huge pages, fewer TLB misses, which the
+//! emulator does not model. So a split has no later cost here. Different from the published code:
+//! splits are considered every `split_every` adaptations; that code considers them every other
+//! cooling, which takes half a minute of requests here.
 
 mod heat;
 mod histogram;
@@ -58,23 +58,23 @@ pub(crate) const MEMTIS: Row = Row {
 pub struct MemtisConfig {
     /// Missing lines for a sample, at least: 199.
     pub sample_every: u32,
-    /// The share of a CPU that counting samples may take: 3 %.
+    /// The fraction of a CPU that counting samples may take: 3 %.
     pub cpu: f64,
     /// Samples until thresholds are adapted: 100,000.
     pub adapt_every: u64,
     /// Samples until all counts are halved: 2,000,000.
     pub cool_every: u64,
-    /// Hot pages that fill less than this share of fast memory leave room for warm ones: 75 %.
+    /// If hot pages fill less than this fraction of fast memory, warm ones stay too: 75 %.
     pub warm_below: f64,
     /// How often pages are migrated: 500 ms.
     pub migrate_every: Duration,
     /// Pages migrated at a time, at most: 100 MB/s.
     pub moves: usize,
-    /// Adaptations until it is asked whether to split.
+    /// Adaptations between two decisions on splits.
     pub split_every: u32,
-    /// The share of the possible gain that is split for at a time: 0.4.
+    /// The fraction of the possible gain that one round of splits aims for: 0.4.
     pub split_gain: f64,
-    /// A gain below this share of the accesses is none: 5 %.
+    /// A gain below this fraction of the accesses is ignored: 5 %.
     pub split_from: f64,
     /// Slow memory's latency over that of fast memory.
     pub slow_to_fast: f64,
@@ -108,8 +108,9 @@ impl Default for MemtisConfig {
 }
 
 impl MemtisConfig {
-    /// The defaults for this many threads. What the paper counts in samples is for 20 cores: fewer
-    /// threads make as many fewer of them, from which as much is to be learnt in the same time.
+    /// The defaults for this many threads. The paper's intervals in samples are for 20 cores. Fewer
+    /// threads take fewer samples, so the intervals shrink in proportion, to adapt in the same
+    /// time.
     pub fn for_threads(threads: usize) -> Self {
         const CORES: u64 = 20;
         let all = MemtisConfig::default();
@@ -122,8 +123,8 @@ impl MemtisConfig {
     }
 }
 
-/// The scheme `memtis`: as many of the most sampled pages as fit into fast memory come up; units of
-/// 2 MiB are split where few of their pages are hot.
+/// The scheme `memtis`: promotes the most sampled pages, as many as fit into fast memory; splits
+/// huge pages of which few base pages are hot.
 pub struct Memtis {
     config: MemtisConfig,
     heat: Heat,
@@ -131,7 +132,7 @@ pub struct Memtis {
     hot: usize,
     warm: usize,
     base_hot: usize,
-    /// By which this was decided.
+    /// The histogram that these bins were computed from.
     histogram: Histogram,
     waiting: Vec<usize>,
     interval: u32,
@@ -142,7 +143,7 @@ pub struct Memtis {
     were_fast: u64,
     could_be: u64,
     migrate_at: Duration,
-    /// When counting began to be watched, and the samples before it.
+    /// The start of the current measurement of the counting cost, and the samples before it.
     watched: (Duration, u64),
 }
 
@@ -226,7 +227,7 @@ impl Memtis {
         }
     }
 
-    /// Promotes what is hot, the hottest first, for what is not.
+    /// Promotes hot pages, the hottest first, in exchange for colder ones.
     fn migrate(&mut self, table: &mut PageTable) {
         let heat = &self.heat;
         let bin = |piece: Piece| histogram::bin(heat.count(piece));
