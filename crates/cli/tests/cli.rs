@@ -76,7 +76,7 @@ fn settings_that_nothing_heeds_are_refused() {
         &["--watermarks", "50:60", "--placements", "sidle+histogram"],
         &[
             "--watermarks",
-            "heeds it: sidle+watermark, sidle, sidle-released\n",
+            "heeds it: sidle+watermark, sidle, sidle-released, sidle+copies\n",
         ],
     );
     let scratch = Scratch::new();

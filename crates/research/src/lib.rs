@@ -1,6 +1,7 @@
 //! Placements that only comparisons need: those of papers, the page placements of kernels, and
 //! static placements from exact frequencies. The library for users does not depend on this crate.
 
+mod copies;
 mod fixed;
 mod kernel;
 mod oracle;

@@ -9,13 +9,15 @@ use timberline_placement::{AllSlow, HeatIn, Placement};
 use timberline_tier::Arenas;
 
 use crate::pages::{PageScheme, PageTable};
-use crate::{Oracle, fixed, kernel, oracle, pages, random, sidle, timberline};
+use crate::{Oracle, copies, fixed, kernel, oracle, pages, random, sidle, timberline};
 
 /// All placements, in the order of reports.
-pub const TABLE: [Row; 24] = [
+pub const TABLE: [Row; 27] = [
     fixed::ALL_FAST,
+    copies::ALL_FAST,
     fixed::ALL_SLOW,
     fixed::INTERLEAVE,
+    copies::INTERLEAVE,
     random::ROW,
     fixed::INNER_FAST,
     oracle::ROW,
@@ -26,6 +28,7 @@ pub const TABLE: [Row; 24] = [
     sidle::WATERMARK,
     sidle::ROW,
     sidle::RELEASED,
+    copies::SIDLE,
     timberline::ROW,
     timberline::LEAVES,
     timberline::PAUSED,
@@ -114,6 +117,8 @@ pub enum Tiers {
     Slow,
     /// Fast memory up to the budget, and slow memory.
     Both,
+    /// Two tiers, and both are as fast as fast memory.
+    BothFast,
 }
 
 /// What a placement does once the map is loaded.

@@ -17,7 +17,7 @@ use std::borrow::Borrow;
 
 use serde::Serialize;
 
-use super::compare::{FLOOR, ORACLE, ROOF};
+use super::compare::{FLOOR, ORACLE, ROOF, ROOF_WITH_COPIES, stronger};
 use super::figures;
 use super::groups::Group;
 use super::result::{Outcome, median};
@@ -180,6 +180,7 @@ pub fn line(group: &Group<'_>) -> Option<String> {
 pub fn dropped(group: &Group<'_>) -> Option<String> {
     let of = |name: &str| group.members.iter().find(|it| it.placement == name);
     let (floor, roof) = (of(FLOOR)?, of(ROOF)?);
+    let roof = stronger(roof, of(ROOF_WITH_COPIES).copied());
     let of_process = |(floor, roof): (&[f64], &[f64])| {
         let both = floor.iter().zip(roof);
         both.map(|(floor, roof)| roof <= floor).collect::<Vec<_>>()

@@ -44,7 +44,7 @@ fn calibration(it: &Calibration) -> String {
 pub fn notes(report: &Report) -> Vec<String> {
     let is_hot = |it: &Outcome| it.workload.starts_with("hs-");
     let mut lines = vec![
-        "regained: fraction of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast.",
+        "regained: fraction of the cost of slow memory that is regained; 0 is interleave, 1 is all-fast (or all-fast+copies, if that is faster).",
         "by charge/CPU/p50: the same by what the emulator charged (without noise), by throughput per second of the request threads' CPU time, and by the median latency.",
         "fast share: fraction of cache misses served by fast memory.",
         "slow lines/ns: lines from slow memory in a request, and what the emulator charged for them.",

@@ -6,8 +6,23 @@ use crate::report::{Calibration, Outcome, figures};
 
 /// One sentence for each row that means nothing. A calibration is of emulated memory.
 pub fn of(outcomes: &[Outcome], calibration: Option<&Calibration>) -> Vec<String> {
-    let caveat = |outcome| coarse(outcome).or_else(|| unbalanced(outcome, calibration?));
+    let caveat = |outcome| {
+        let of_any = coarse(outcome).or_else(|| without_copies(outcome));
+        of_any.or_else(|| unbalanced(outcome, calibration?))
+    };
     outcomes.iter().filter_map(caveat).collect()
+}
+
+/// Why the row of a placement with copies means nothing, if it does: its map makes none, and leaves
+/// the fast memory for them empty.
+fn without_copies(outcome: &Outcome) -> Option<String> {
+    let is_empty = outcome.placement.ends_with("+copies") && outcome.copies_bytes == 0;
+    is_empty.then(|| {
+        format!(
+            "{} on {}: not meaningful, for {} makes no copies of these records.",
+            outcome.placement, outcome.workload, outcome.index
+        )
+    })
 }
 
 /// Where fast memory holds fewer units of many pages, a scheme that moves these has no choice.
@@ -65,6 +80,21 @@ mod tests {
         assert_eq!(of("memtis", (7 << 20) + (3 << 18)), [caveat]);
         assert_eq!(of("memtis", 64 << 20), [""; 0]);
         assert_eq!(of("tpp", 7 << 20), [""; 0]);
+    }
+
+    #[test]
+    fn rows_with_copies_need_some() {
+        let of = |placement: &str, copies_bytes| {
+            let outcome = Outcome {
+                placement: placement.into(),
+                copies_bytes,
+                ..Outcome::default()
+            };
+            super::of(&[outcome], None).len()
+        };
+        assert_eq!(of("interleave+copies", 0), 1);
+        assert_eq!(of("interleave+copies", 4096), 0);
+        assert_eq!(of("interleave", 0), 0);
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
             threads: plan.threads,
             seconds: whole.seconds,
             fast_budget_ratio: match (self.subject.row.tiers, self.subject.row.grain()) {
-                (Tiers::Fast, _) => 1.0,
+                (Tiers::Fast | Tiers::BothFast, _) => 1.0,
                 (Tiers::Slow, Grain::Node) => 0.0,
                 _ => budget,
             },
@@ -190,7 +190,11 @@ impl<'a, I: PlacedIndex> Measurement<'a, I> {
         };
         outcome.set_rounds(self.rounds);
         outcome.set_percentiles(percentiles(&whole.latencies));
-        outcome.set_lines(&whole.lines, whole.ops);
+        let mut lines = whole.lines;
+        if self.subject.row.tiers == Tiers::BothFast {
+            lines.fast += std::mem::take(&mut lines.slow);
+        }
+        outcome.set_lines(&lines, whole.ops);
         self.subject.describe(&mut outcome);
         if load.requests.move_on() {
             // The counted frequencies are averages over time. They bound only placements that do

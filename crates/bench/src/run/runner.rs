@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use timberline_research::table;
-use timberline_tier::emulator::{self, Base, Emulated, Profile};
+use timberline_research::table::{self, Tiers};
+use timberline_tier::emulator::{self, Base, Cost, Emulated, Profile, Slowness};
 use timberline_tier::{Arenas, Native};
 use timberline_tree::{Art, BTree, LevelFill, Masstree, Stats};
 
@@ -57,7 +57,8 @@ pub fn native(
     progress: &dyn Progress,
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
-    run(plan, &Native, &|_| Ok(None), progress, interrupted)
+    let memory = |arenas, _| Native(arenas);
+    run(plan, &memory, &|_| Ok(None), progress, interrupted)
 }
 
 /// The same on emulated memory. The costs of its fast tier are `given`, or measured at the
@@ -73,7 +74,13 @@ pub fn emulated(
     interrupted: &AtomicBool,
 ) -> Result<Measured, String> {
     let base = Cell::new(given.unwrap_or_default());
-    let memory = |arenas| Emulated::new(arenas, profile.clone(), base.get());
+    let memory = |arenas, tiers| {
+        let profile = match tiers {
+            Tiers::BothFast => as_fast(),
+            Tiers::Fast | Tiers::Slow | Tiers::Both => profile.clone(),
+        };
+        Emulated::new(arenas, profile, base.get())
+    };
     let calibrate = |tree: usize| {
         let bytes = tree.clamp(LEAST_FOOTPRINT, MOST_FOOTPRINT);
         let measured = emulator::Calibration::measure(profile, bytes, given);
@@ -83,6 +90,19 @@ pub fn emulated(
     };
     run(plan, &memory, &calibrate, progress, interrupted)
 }
+
+/// Tiers that all cost what tier 0 does.
+fn as_fast() -> Profile {
+    let slowness = Slowness {
+        latency: Cost::Times(1.0),
+        line: Cost::Times(1.0),
+        in_flight: 16,
+    };
+    Profile::new("as-fast", vec![slowness])
+}
+
+/// Makes the memory of a map in these tiers.
+type MakeMemory<'a, M> = dyn Fn(Arenas, Tiers) -> M + 'a;
 
 /// Bytes of the smallest map and of the largest that the emulator is calibrated for; beyond, costs
 /// hardly grow, and measuring them takes seconds.
@@ -94,7 +114,7 @@ const MOST_FOOTPRINT: usize = 1 << 30;
 type Calibrate<'a> = dyn Fn(usize) -> Result<Option<emulator::Calibration>, String> + 'a;
 
 struct Machine<'a, M> {
-    memory: &'a dyn Fn(Arenas) -> M,
+    memory: &'a MakeMemory<'a, M>,
     calibrate: &'a Calibrate<'a>,
     /// Cores set aside for workers, if any.
     cores: Option<&'a Cores>,
@@ -103,7 +123,7 @@ struct Machine<'a, M> {
 // Only this file is generic over memory: each kind compiles all maps again.
 fn run<M: Substrate>(
     plan: &Plan,
-    memory: &dyn Fn(Arenas) -> M,
+    memory: &MakeMemory<'_, M>,
     calibrate: &Calibrate<'_>,
     progress: &dyn Progress,
     interrupted: &AtomicBool,
@@ -334,7 +354,7 @@ fn load_map<'a, I: PlacedIndex>(
         row,
         sizes,
         plan,
-        machine.memory,
+        |arenas| (machine.memory)(arenas, row.tiers),
         &load.format,
         machine.cores,
     )?;

@@ -2,6 +2,7 @@
 
 mod watched;
 
+use std::mem::take;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl<I: PlacedIndex> Subject<I> {
         let (fast, slow) = match row.tiers {
             Tiers::Fast => (total, 0),
             Tiers::Slow => (0, total),
-            Tiers::Both => (sizes.fast, sizes.slow),
+            Tiers::Both | Tiers::BothFast => (sizes.fast, sizes.slow),
         };
         let mut config = ArenasConfig::two_tiers(fast, slow);
         config.chunk_bytes = sizes.chunk.min(config.chunk_bytes);
@@ -94,9 +95,13 @@ impl<I: PlacedIndex> Subject<I> {
         // budget.
         config.huge_pages &= row.grain() != Grain::Kernel;
         let limits = [fast, slow];
+        let mut nodes = plan.nodes.clone();
+        if row.tiers == Tiers::BothFast {
+            nodes[1] = nodes[0].clone();
+        }
         config.tiers = limits
             .into_iter()
-            .zip(plan.nodes.clone())
+            .zip(nodes.clone())
             .map(|(limit, nodes)| TierConfig::new(limit, nodes))
             .collect();
         let arenas = Arenas::new(&config).map_err(|error| error.to_string())?;
@@ -157,11 +162,11 @@ impl<I: PlacedIndex> Subject<I> {
             leaf_counts,
             workers,
             budget: match (row.tiers, row.grain()) {
-                (Tiers::Fast, _) => None,
+                (Tiers::Fast | Tiers::BothFast, _) => None,
                 (_, Grain::Page) => Some(sizes.fast),
                 _ => Some(fast),
             },
-            nodes: plan.nodes.clone(),
+            nodes,
             hog: None,
             counter: None,
         })
@@ -374,5 +379,18 @@ impl<I: PlacedIndex> Subject<I> {
             outcome.levels = Self::levels_of(&stats);
             outcome.copies_bytes = Self::copies_bytes(&stats);
         }
+        if self.row.tiers == Tiers::BothFast {
+            outcome.fast_bytes_peak += arenas.budget(TierId::SLOW).peak() as u64;
+            count_as_fast(outcome);
+        }
+    }
+}
+
+/// Counts all memory as fast.
+fn count_as_fast(outcome: &mut Outcome) {
+    outcome.fast_bytes += take(&mut outcome.slow_bytes);
+    for level in &mut outcome.levels {
+        level.nodes_fast += take(&mut level.nodes_slow);
+        level.bytes_fast += take(&mut level.bytes_slow);
     }
 }
