@@ -34,7 +34,7 @@
     const names = placements.split(",").flatMap((name) => [name, name]);
     need("a row for each placement", texts("tbody tr:not(.group) th").sort().join() === names.sort().join());
     need("workloads", texts("tr.group th").length === 2);
-    need("results in each row", all("tbody tr:not(.group)").every((it) => it.children.length === 14));
+    need("results in each row", all("tbody tr:not(.group)").every((it) => it.children.length === 15));
     need("the oracle's limit", all("path.limit").some(isLong));
     need("latencies", texts("svg text").filter((it) => it === "p99.9").length === 2);
     need("titles of axes", all("figure svg").filter((it) => it.querySelector(".grid")).every((it) => it.querySelector(".axis")));
