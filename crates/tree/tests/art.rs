@@ -55,6 +55,51 @@ fn maps_and_scans_go_to_other_threads() {
     crosses_threads::<Range<[u8], u64, Native, Near>>();
 }
 
+/// Keys that end at any depth, and keys that are not there, at every depth of the driver.
+#[test]
+fn many_keys_are_found_at_whatever_depth_they_end() {
+    let map: Art<str, u64> = Art::new();
+    let mut values = [None; 80];
+    let key = |i: usize| "timberline".repeat(4)[..i * 7 % 40].to_owned() + ["", "x", "yz"][i % 3];
+    let keys: Vec<String> = (0..80).map(key).collect();
+    let keys: Vec<&str> = keys.iter().map(|key| &key[..]).collect();
+    // None, one, two, and then every other one.
+    for records in [0, 1, 2, keys.len()] {
+        for (at, key) in keys.iter().enumerate().take(records).step_by(2) {
+            map.insert(key, at as u64).unwrap();
+        }
+        for depth in [0, 1, 3, 16, 64, 100] {
+            map.get_many_deep(&keys, &mut values, depth);
+            for (key, value) in keys.iter().zip(values) {
+                assert_eq!(value, map.get(key), "{key} at {depth}");
+            }
+        }
+    }
+    assert!(values.iter().any(Option::is_none) && values.iter().any(Option::is_some));
+}
+
+/// Packs and dense leaves beside leaves: lookups of words that end in each of them.
+#[test]
+fn many_words_are_found_in_leaves_packs_and_dense_leaves() {
+    let map: Art<u64, u64> = Art::new();
+    let lone = (0..20u64).map(|i| i << 56);
+    let packed = (0..3u64).map(|i| 1 << 40 | i << 32);
+    let dense = (0..100u64).map(|i| 2 << 40 | i);
+    let keys: Vec<u64> = lone.chain(packed).chain(dense).collect();
+    for &key in &keys {
+        map.insert(&key, key ^ 1).unwrap();
+    }
+    let asked: Vec<u64> = keys.iter().flat_map(|&key| [key, key ^ 128]).collect();
+    for depth in [1, 7, 16] {
+        let mut values = vec![None; asked.len()];
+        map.get_many_deep(&asked, &mut values, depth);
+        for (key, value) in asked.iter().zip(values) {
+            let expected = keys.contains(key).then_some(key ^ 1);
+            assert_eq!(value, expected, "{key:#x} at {depth}");
+        }
+    }
+}
+
 fn slow<K: Key + ?Sized>(bytes: usize) -> Art<K, u64> {
     let arenas = rooms::two(0, bytes);
     Art::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap()

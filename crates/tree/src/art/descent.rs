@@ -16,7 +16,7 @@ use timberline_tier::Memory;
 use timberline_tier::hint::{self, LINE};
 
 use super::node::{
-    DenseLeaf, Inner, InnerLink, Leaf, Link, PACK_BYTES, Pack, Position, Reach, Terminal,
+    DenseLeaf, Inner, InnerLink, Kind, Leaf, Link, PACK_BYTES, Pack, Position, Reach, Terminal,
     leaf_bytes, number, position, value_offset,
 };
 use super::tree::Tree;
@@ -181,6 +181,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The topmost inner node, if there is one.
     #[inline(always)]
+    pub fn top_inner<'g>(
+        &'g self,
+        pinned: impl Into<Pinned<'g>>,
+    ) -> Result<Option<Inner<'g, R>>, Restart> {
+        let (parent, link) = self.root.read::<R>(pinned.into())?;
+        link.inner()
+            .map(|link| self.enter(link, &parent))
+            .transpose()
+    }
+
+    /// The same, or where the way of a key ends without it.
+    #[inline(always)]
     fn enter_root<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Top<'g, R>, Restart> {
         let (parent, link) = self.root.read::<R>(pinned)?;
         if link.is_none() {
@@ -201,7 +213,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The leaf, if it is the key's.
     #[inline(always)]
-    fn arrive<'g>(&self, leaf: Leaf<'g>, key: &[u8]) -> Option<Cursor<'g>> {
+    pub fn arrive<'g>(&self, leaf: Leaf<'g>, key: &[u8]) -> Option<Cursor<'g>> {
         self.memory()
             .charge_access(leaf.address(), leaf_bytes(key.len()));
         (leaf.key() == key).then_some(Cursor::Leaf(leaf))
@@ -210,7 +222,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Looks for a key's record in a pack or a dense leaf, once `is_linked` says that what led
     /// there is as it was.
     #[inline(always)]
-    fn look_in<'g>(
+    pub fn look_in<'g>(
         &self,
         shared: Terminal<'g>,
         key: &[u8],
@@ -245,20 +257,27 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a
     /// node.
     #[inline(always)]
-    fn prefetch(&self, link: Link<'_>, key: &[u8], depth: usize) {
+    pub fn prefetch(&self, link: Link<'_>, key: &[u8], depth: usize) {
         let address = link.address(self.base);
         if link.is_leaf() {
             return self.memory().prefetch(address, leaf_bytes(key.len()));
         }
-        let byte = key.get(depth).copied().unwrap_or(0);
         if link.is_pack() {
             return self.memory().prefetch(address, PACK_BYTES);
         }
+        let byte = key.get(depth).copied().unwrap_or(0);
         if link.is_dense() {
             let value = value_offset(key.last().copied().unwrap_or(0));
             return self.prefetch_both(address, value);
         }
-        match link.kind().reads::<R>(byte) {
+        let kind = link.kind();
+        // Most inner nodes of most paths: a branch that is foreseen.
+        if kind == Kind::N256
+            && let (_, Some(more)) = Kind::N256.reads::<R>(byte)
+        {
+            return self.prefetch_both(address, more);
+        }
+        match kind.reads::<R>(byte) {
             (_, Some(more)) => self.prefetch_both(address, more),
             (all, None) => self.memory().prefetch(address, all),
         }

@@ -1,4 +1,4 @@
-//! Looking up values: one alone, many in a ring of a given depth, or as a future.
+//! Looking up values: one alone, or as a future. [`many`](super::many) looks up many.
 
 use std::task::Poll;
 
@@ -12,7 +12,7 @@ use super::node::{Reach, Terminal};
 use super::tree::Tree;
 use crate::store::{AnyThread, Caller};
 use crate::traverse::Traversal;
-use crate::value::{Loan, Represent, fetch, fetch_each};
+use crate::value::{Loan, Represent, fetch};
 
 /// Looks for the value of a key.
 pub(super) struct Lookup<'t, B, M: Memory, R: Reach, C> {
@@ -54,14 +54,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     #[cold]
     #[inline(never)]
-    fn get_patiently(&self, key: &[u8], guard: &Guard) -> Option<u64> {
+    pub(super) fn get_patiently(&self, key: &[u8], guard: &Guard) -> Option<u64> {
         let found = self.retry(|| self.find(key, guard.pinned()));
         found.ok().and_then(|cursor| self.read(cursor, guard))
     }
 
     /// The value of the record at a cursor, which is reported.
     #[inline(always)]
-    fn read(&self, cursor: Cursor<'_>, caller: impl Caller) -> Option<u64> {
+    pub(super) fn read(&self, cursor: Cursor<'_>, caller: impl Caller) -> Option<u64> {
         let (terminal, value) = match cursor {
             Cursor::Leaf(leaf) => (Terminal::Leaf(leaf), leaf.value()),
             Cursor::InPack(pack, value) => (Terminal::Pack(pack), value),
@@ -71,21 +71,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             self.note(terminal, Access::Reuse, guard)
         });
         Some(value)
-    }
-
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
-    /// the thread pinned.
-    pub fn get_each<H: Represent, B: AsRef<[u8]>>(
-        &self,
-        keys: impl Iterator<Item = B>,
-        depth: usize,
-        mut found: impl FnMut(usize, Option<Loan<'_>>),
-    ) {
-        let guard = self.store.pin();
-        let lookups = keys.map(|key| Lookup::new(self, key, &guard, &guard));
-        fetch_each::<H, _>(self.memory(), depth, lookups, |at, word| {
-            found(at, word.map(|word| Loan::new(word, &guard)));
-        });
     }
 
     /// What `out` makes of the value of a key, yielding at each node.

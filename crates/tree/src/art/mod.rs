@@ -13,6 +13,7 @@
 //! | `map.rs` | the map, [`Art`] |
 //! | `tree.rs`, `descent.rs` | the tree's parts, and the way from the root to a leaf |
 //! | `get.rs`, `insert.rs`, `update.rs`, `remove.rs`, `pop.rs` | operations on a record |
+//! | `many.rs` | lookups of many keys |
 //! | `share.rs`, `fresh.rs` | records that come to share a node; memory for nodes |
 //! | `walk.rs`, `way.rs`, `scan.rs` | many records in order |
 //! | `migrate.rs`, `placed.rs` | moving nodes between tiers |
@@ -23,6 +24,7 @@ mod descent;
 mod fresh;
 mod get;
 mod insert;
+mod many;
 mod map;
 mod migrate;
 mod node;

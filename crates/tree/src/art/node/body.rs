@@ -446,7 +446,8 @@ impl<R: Reach> Body<R> {
 
 #[inline(always)]
 fn words_of(cells: &[AtomicU64; 2]) -> [u64; 2] {
-    cells.each_ref().map(|cell| cell.load(Relaxed))
+    // No `map` of an array: the compiler makes calls of it.
+    [cells[0].load(Relaxed), cells[1].load(Relaxed)]
 }
 
 /// How many of their lowest bytes two words share.

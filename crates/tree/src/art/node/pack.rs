@@ -157,8 +157,8 @@ impl PackedRecords {
     fn cell(&self, key: u64) -> Option<&AtomicU64> {
         // The branch would be unpredictable, so all keys are compared without one. Slots behind the
         // last may hold anything.
-        let [one, two, three] = self.keys.each_ref().map(|it| it.load(Relaxed) == key);
-        let found = u32::from(one) | u32::from(two) << 1 | u32::from(three) << 2;
+        let lane = |at: usize| u32::from(self.keys[at].load(Relaxed) == key) << at;
+        let found = lane(0) | lane(1) | lane(2);
         let found = found & ((1 << self.count()) - 1);
         (found != 0).then(|| &self.values[(found.trailing_zeros() as usize).min(2)])
     }
