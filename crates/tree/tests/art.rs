@@ -100,6 +100,31 @@ fn many_words_are_found_in_leaves_packs_and_dense_leaves() {
     }
 }
 
+/// The link that a scan begins at is not read before its neighbours are asked for, and may lead to
+/// nothing but records before the start.
+#[test]
+fn scans_that_begin_behind_a_node_show_none_of_it() {
+    for records in [1u64, 3, 100] {
+        let map: Art<u64, u64> = Art::new();
+        for key in 1000..1000 + records {
+            map.insert(&key, key).unwrap();
+        }
+        for others in [false, true] {
+            if others {
+                map.insert(&0, 0).unwrap();
+                map.insert(&u64::MAX, 1).unwrap();
+            }
+            let behind = map.range(1000 + records..u64::MAX).next();
+            let before = map.range(1..1000).next_back();
+            assert_eq!((behind, before), (None, None), "{records} records");
+            let last = map.range(999 + records..).next();
+            assert_eq!(last, Some((999 + records, 999 + records)));
+            let within = map.range(..=1000).next_back();
+            assert_eq!(within, Some((1000, 1000)));
+        }
+    }
+}
+
 fn slow<K: Key + ?Sized>(bytes: usize) -> Art<K, u64> {
     let arenas = rooms::two(0, bytes);
     Art::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap()

@@ -41,8 +41,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             while filled == Filled::WithDense {
                 (walked, filled) = walker.fill(&mut ring, walked, AT_A_TIME, AT_A_TIME);
             }
+            let passed = usize::from(walked > 0 && walker.leaves_out(0, ring[0]));
+            drop(walker);
             let mut shown = None;
-            for &link in &ring[..walked] {
+            for &link in &ring[passed..walked] {
                 let Some(found) = link.terminal(self.base) else {
                     continue;
                 };

@@ -68,8 +68,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut visit = |key: &[u8], word| visit(key, Loan::new(word, &guard));
         let mut walker = Walker::new(self, way, start, &guard);
         let mut ring = [Link::NONE; 2 * AHEAD];
-        // Links walked to and passed, records shown, and the last of these.
-        let (mut walked, mut passed, mut seen, mut last) = (0, 0, 0, None);
+        // Links walked to and passed, and records shown.
+        let (mut walked, mut passed, mut seen) = (0, 0, 0);
+        // What led to the last of these, and its key if that is a pack.
+        let (mut last, mut last_packed) = (Link::NONE, [0; 8]);
         loop {
             // Each leads to one record or more.
             let most = (limit - seen).saturating_add(passed);
@@ -81,13 +83,16 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 true => passed + AHEAD,
                 false => walked,
             };
+            if passed < walked && walker.leaves_out(passed, ring[passed % ring.len()]) {
+                passed += 1;
+            }
             while passed < show {
                 let link = ring[passed % ring.len()];
                 passed += 1;
                 if let Some(leaf) = link.leaf(self.base) {
                     seen += 1;
                     self.visit_leaf(leaf);
-                    last = Some(TerminalKey::Lent(leaf.key()));
+                    last = link;
                     let flow = visit(leaf.key(), leaf.value());
                     self.note(Terminal::Leaf(leaf), Access::Reuse, &guard);
                     if flow.is_break() || seen == limit {
@@ -106,12 +111,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     // start, and is no place to go on from.
                     let end = end.map(|(key, _)| key.to_be_bytes());
                     if let Some(end) = end.filter(|end| !from.leaves_out(way, end)) {
-                        last = Some(TerminalKey::Number(end));
+                        (last, last_packed) = (link, end);
                     }
                     self.note(Terminal::Pack(pack), Access::Reuse, &guard);
                     self.show_pack(pack, &held, way, from, left, &mut visit)
                 } else if let Some(dense) = link.dense(self.base) {
-                    last = Some(way.last_of(Terminal::DenseLeaf(dense)));
+                    last = link;
                     self.note(Terminal::DenseLeaf(dense), Access::Reuse, &guard);
                     self.show_dense(dense, way, from, left, &mut visit)
                 } else {
@@ -126,7 +131,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 _ if seen == limit => return seen,
                 Filled::Ended => return seen,
                 // What is shown so far is shown for good; behind that, others are there now.
-                Filled::Lost => walker.start_over(last.map_or(start, Start::After)),
+                Filled::Lost => walker.start_over(match last.terminal(self.base) {
+                    None => start,
+                    Some(Terminal::Pack(_)) => Start::After(TerminalKey::Number(last_packed)),
+                    Some(last) => Start::After(way.last_of(last)),
+                }),
                 Filled::Full | Filled::WithDense => {}
             }
         }
@@ -145,9 +154,10 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Shown {
         self.visit_pack(pack);
         let mut seen = 0;
+        let is_bounded = from.key().is_some();
         for (key, value) in way.over(held) {
             let key = key.to_be_bytes();
-            if from.leaves_out(way, &key) {
+            if is_bounded && from.leaves_out(way, &key) {
                 continue;
             }
             seen += 1;

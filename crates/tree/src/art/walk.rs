@@ -11,13 +11,14 @@
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
+use smallvec::SmallVec;
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
 use timberline_tier::Memory;
 
 use super::node::{
-    Inner, Link, PACK_BYTES, Parent, Position, Reach, Terminal, leaf_bytes, position, value_offset,
+    Inner, InnerLink, Link, PACK_BYTES, Parent, Position, Reach, leaf_bytes, position, value_offset,
 };
 use super::tree::{Tree, common};
 use super::way::Start;
@@ -47,6 +48,15 @@ struct Frame<'g, R> {
     count: u8,
     /// Where the next links come from; `None` after the last.
     next: Option<Position>,
+    /// Whether inner nodes hang here before records: links are taken ahead of what is wanted.
+    is_upper: bool,
+}
+
+impl<'g, R> Frame<'g, R> {
+    /// The links that are not passed yet.
+    fn left(&self) -> &[Link<'g>] {
+        &self.links[usize::from(self.taken)..usize::from(self.count)]
+    }
 }
 
 /// A walk over what holds records.
@@ -62,7 +72,7 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     sought: usize,
     /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to
     /// be used again.
-    frames: Vec<Frame<'g, R>>,
+    frames: SmallVec<[Frame<'g, R>; 4]>,
     depth: usize,
     started: bool,
     restarts: u32,
@@ -77,8 +87,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             fast_only: false,
             from,
             sought: usize::MAX,
-            // As many as fit what allocators give out fast; more where paths are long.
-            frames: Vec::with_capacity(3),
+            frames: SmallVec::new(),
             depth: 0,
             started: false,
             restarts: 0,
@@ -98,6 +107,15 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             true => self.from,
             false => Start::Everything,
         }
+    }
+
+    /// Whether all that the link of this number leads to lies before the place to begin.
+    #[inline(always)]
+    pub fn leaves_out(&self, number: usize, link: Link<'g>) -> bool {
+        number == self.sought
+            && link
+                .terminal(self.tree.base)
+                .is_some_and(|terminal| self.from.leaves_out(self.way, &self.way.last_of(terminal)))
     }
 
     /// Gives out links to `ring`, each to the place of its number, from `walked` until there are
@@ -125,28 +143,42 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             }
         }
         while walked < until {
-            let frame = match self.open(most - walked) {
-                Ok(Some(frame)) => frame,
-                Ok(None) => return (walked, Filled::Ended),
-                Err(Restart) => return (walked, Filled::Lost),
+            let Some(frame) = self.top() else {
+                return (walked, Filled::Ended);
             };
-            let (taken, count) = (usize::from(frame.taken), usize::from(frame.count));
-            let room = count.min(taken + (until - walked)).min(TAKEN);
-            let before = walked;
-            for &link in frame.links[..room].iter().skip(taken) {
-                if !link.is_terminal() {
-                    break;
+            let link;
+            if frame.taken < frame.count {
+                link = frame.links[usize::from(frame.taken) % TAKEN];
+                frame.taken += 1;
+                if let Some(inner) = link.inner() {
+                    if self.enter(inner).is_err() {
+                        return (walked, Filled::Lost);
+                    }
+                    continue;
                 }
                 ring[walked % N] = link;
                 walked += 1;
-                if link.is_dense() {
-                    break;
+            } else if let Some(next) = frame.next {
+                let at = walked % N;
+                let room = (until - walked).min(N - at).min(TAKEN);
+                let taken = match frame.is_upper {
+                    true => self.take(next, most - walked).map(|()| 0),
+                    false => self.take_records(next, &mut ring[at..at + room]),
+                };
+                let Ok(taken) = taken else {
+                    return (walked, Filled::Lost);
+                };
+                if taken == 0 {
+                    continue;
                 }
+                walked += taken;
+                link = ring[(walked - 1) % N];
+            } else {
+                self.depth -= 1;
+                continue;
             }
-            frame.taken += (walked - before) as u8;
-            let last = usize::from(frame.taken) - 1;
-            if frame.links[last % TAKEN].is_dense() {
-                if let Some(&next) = frame.links[..count].get(last + 1) {
+            if link.is_dense() {
+                if let Some(&next) = self.top().and_then(|frame| frame.left().first()) {
                     Self::prefetch(self.tree, next);
                 }
                 return (walked, Filled::WithDense);
@@ -163,39 +195,6 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         (self.from, self.started, self.depth) = (from, false, 0);
     }
 
-    /// The node whose next link leads to records, if there is any. `most` are going to be wanted.
-    #[inline(always)]
-    fn open(&mut self, most: usize) -> Result<Option<&mut Frame<'g, R>>, Restart> {
-        let ready = self.top().is_some_and(|frame| {
-            let next = frame.links[..usize::from(frame.count)].get(usize::from(frame.taken));
-            next.is_some_and(|link| link.is_terminal())
-        });
-        if !ready {
-            self.search(most)?;
-        }
-        Ok(self.top())
-    }
-
-    #[inline(never)]
-    fn search(&mut self, most: usize) -> Result<(), Restart> {
-        while let Some(frame) = self.top() {
-            if frame.taken < frame.count {
-                let Some(link) = frame.links[usize::from(frame.taken)].inner() else {
-                    return Ok(());
-                };
-                frame.taken += 1;
-                let parent = Parent::Node(frame.inner, 0);
-                let inner = self.tree.enter(link, &parent)?;
-                self.push(inner, Some(self.way.begin()));
-            } else if let Some(next) = frame.next {
-                self.take(next, most.min(TAKEN))?;
-            } else {
-                self.depth -= 1;
-            }
-        }
-        Ok(())
-    }
-
     /// The node that the walk is at.
     #[inline(always)]
     fn top(&mut self) -> Option<&mut Frame<'g, R>> {
@@ -206,7 +205,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>) {
         self.depth += 1;
         if let Some(frame) = self.top() {
-            (frame.inner, frame.taken, frame.count, frame.next) = (inner, 0, 0, next);
+            (frame.inner, frame.taken, frame.count) = (inner, 0, 0);
+            (frame.next, frame.is_upper) = (next, false);
             return;
         }
         self.frames.push(Frame {
@@ -215,19 +215,93 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             taken: 0,
             count: 0,
             next,
+            is_upper: false,
         });
     }
 
+    /// Goes down to a child of the node that the walk is at.
+    #[inline(never)]
+    fn enter(&mut self, link: InnerLink<'g>) -> Result<(), Restart> {
+        let Some(frame) = self.top() else {
+            return Err(Restart);
+        };
+        let parent = Parent::Node(frame.inner, 0);
+        let inner = self.tree.enter(link, &parent)?;
+        self.push(inner, Some(self.way.begin()));
+        Ok(())
+    }
+
     /// Takes the next links out of the node that the walk is at, and asks for what they lead to.
+    #[inline(never)]
     fn take(&mut self, from: Position, most: usize) -> Result<(), Restart> {
         let (tree, way, fast_only) = (self.tree, self.way, self.fast_only);
         let Some(frame) = self.top() else {
             return Ok(());
         };
-        let (link, links) = (frame.inner.link(), &mut frame.links[..most.max(1)]);
+        let links = &mut frame.links[..most.clamp(1, TAKEN)];
+        let (count, next) = Self::take_from(tree, frame.inner, way, fast_only, from, links)?;
+        // A dense leaf takes long to show: there is time to ask for the next one then.
+        for &link in &frame.links[..count] {
+            Self::prefetch(tree, link);
+            if link.is_dense() {
+                break;
+            }
+        }
+        (frame.taken, frame.count, frame.next) = (0, count as u8, next);
+        Ok(())
+    }
+
+    /// The same, into a ring: up to the first that leads to no record, or to many. What comes
+    /// behind that stays with the node. Returns how many there are in the ring.
+    #[inline(always)]
+    fn take_records(&mut self, from: Position, into: &mut [Link<'g>]) -> Result<usize, Restart> {
+        let (tree, way, fast_only) = (self.tree, self.way, self.fast_only);
+        let Some(frame) = self.top() else {
+            return Ok(0);
+        };
+        let (count, next) = Self::take_from(tree, frame.inner, way, fast_only, from, into)?;
+        (frame.taken, frame.count, frame.next) = (0, 0, next);
+        for (at, &link) in into[..count].iter().enumerate() {
+            if link.is_record() {
+                // One or two lines, without a branch that would be foreseen half of the time.
+                let bytes = if link.is_leaf() {
+                    leaf_bytes(8)
+                } else {
+                    PACK_BYTES
+                };
+                tree.memory().prefetch(link.address(tree.base), bytes);
+                continue;
+            }
+            let taken = at + usize::from(link.is_dense());
+            frame.is_upper = taken == 0;
+            frame.count = (count - taken) as u8;
+            frame.links[..count - taken].copy_from_slice(&into[taken..count]);
+            Self::prefetch(tree, link);
+            if !link.is_dense() {
+                frame
+                    .left()
+                    .iter()
+                    .for_each(|&link| Self::prefetch(tree, link));
+            }
+            return Ok(taken);
+        }
+        Ok(count)
+    }
+
+    /// Takes links out of a node.
+    #[inline(always)]
+    fn take_from(
+        tree: &Tree<M, R>,
+        inner: Inner<'g, R>,
+        way: Way,
+        fast_only: bool,
+        from: Position,
+        links: &mut [Link<'g>],
+    ) -> Result<(usize, Option<Position>), Restart> {
+        let link = inner.link();
         let (kind, address) = (link.kind(), link.address(tree.base));
         tree.memory().charge_access(address, kind.bytes::<R>());
-        let (mut count, rest) = frame.inner.take(way, from, links)?;
+        let (mut count, next) = inner.take(way, from, links)?;
         if fast_only {
             let all = std::mem::replace(&mut count, 0);
             for at in 0..all {
@@ -237,15 +311,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 }
             }
         }
-        // A dense leaf takes long to show: there is time to ask for the next one then.
-        for &link in &links[..count] {
-            Self::prefetch(tree, link);
-            if link.is_dense() {
-                break;
-            }
-        }
-        (frame.taken, frame.count, frame.next) = (0, count as u8, rest);
-        Ok(())
+        Ok((count, next))
     }
 
     #[inline(always)]
@@ -264,7 +330,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 
     /// Builds the path to where the walk begins. Returns the link there, if the path ends at
-    /// records that are not left out.
+    /// records.
     fn seek(&mut self) -> Result<Option<Link<'g>>, Restart> {
         self.started = true;
         let (mut parent, mut link) = self.tree.root.read(self.guard)?;
@@ -273,12 +339,10 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             if link.is_none() || (self.fast_only && !self.tree.is_fast(*link)) {
                 return Ok(None);
             }
-            if let Some(terminal) = link.terminal(self.tree.base) {
-                if let Terminal::Leaf(leaf) = terminal {
-                    self.tree.visit_leaf(leaf);
-                }
-                let out = self.from.leaves_out(self.way, &self.way.last_of(terminal));
-                return Ok((!out).then_some(link));
+            if link.is_terminal() {
+                // Not read before its neighbours are asked for.
+                Self::prefetch(self.tree, link);
+                return Ok(Some(link));
             }
             let Some(inner) = link.inner() else {
                 return Ok(None);

@@ -201,19 +201,25 @@ impl StoredLink {
     /// Whether it leads to what holds records.
     #[inline(always)]
     pub fn is_terminal(self) -> bool {
+        self.is_leaf() || self.is_shared()
+    }
+
+    /// Whether it leads to a leaf or a pack.
+    #[inline(always)]
+    pub fn is_record(self) -> bool {
         // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two
         // branches.
-        const TERMINALS: u32 = {
-            let (mut terminals, mut tag) = (0, 0);
+        const RECORDS: u32 = {
+            let (mut records, mut tag) = (0, 0);
             while tag < 16 {
                 let word = tag << 2;
-                let is_terminal = word & LEAF != 0 || word & PACK == PACK;
-                terminals |= (is_terminal as u32) << tag;
+                let is_record = word & LEAF != 0 || word & TAG == PACK;
+                records |= (is_record as u32) << tag;
                 tag += 1;
             }
-            terminals
+            records
         };
-        TERMINALS >> (self.0 >> 2 & 15) & 1 != 0
+        RECORDS >> (self.0 >> 2 & 15) & 1 != 0
     }
 
     /// The kind of inner node that it leads to, if it leads to one.
@@ -376,7 +382,8 @@ mod tests {
                 StoredLink::to_dense(base, address),
                 StoredLink::to_pack(base, address),
             ] {
-                assert!(link.is_terminal() && !link.is_leaf() && link.is_shared());
+                assert!(!link.is_leaf() && link.is_shared());
+                assert_eq!(link.is_record(), link.is_pack());
                 assert!(link.is_dense() != link.is_pack());
                 assert_eq!(link.address(base), address);
                 near.store(link);
@@ -385,14 +392,16 @@ mod tests {
             for kind in [Kind::N3, Kind::N16, Kind::N48, Kind::N256] {
                 let address = address + WIDE_ALIGN - kind.align();
                 let link = StoredLink::to_inner(base, address, kind);
-                assert!(!link.is_none() && !link.is_terminal());
+                assert!(
+                    !link.is_none() && !link.is_leaf() && !link.is_shared() && !link.is_record()
+                );
                 assert_eq!((link.kind(), link.address(base)), (kind, address));
                 near.store(link);
                 assert_eq!(near.load(), link);
             }
             for address in [address, address + 8, address + 24] {
                 let link = StoredLink::to_leaf(base, address);
-                assert!(!link.is_none() && link.is_leaf() && !link.is_dense());
+                assert!(link.is_record() && link.is_leaf() && !link.is_dense());
                 assert_eq!(link.address(base), address);
                 near.store(link);
                 assert_eq!(near.load(), link);

@@ -56,14 +56,13 @@ pub fn naive(keys: &[AtomicU8], byte: u8) -> u32 {
 pub fn occupied(words: &[AtomicU32; 16]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        let [a, b, c, d] = words.as_chunks::<4>().0 else {
-            unreachable!("sixteen words")
-        };
-        let fours = [a, b, c, d].map(racing::four_halves);
+        let fours = words.as_chunks::<4>().0;
         // SAFETY: SSE2 is part of the architecture.
         let empty = unsafe {
             let none = _mm_setzero_si128();
-            let [a, b, c, d] = fours.map(|words| _mm_cmpeq_epi32(words, none));
+            // No `map` of an array: the compiler makes calls of it.
+            let is_none = |at: usize| _mm_cmpeq_epi32(racing::four_halves(&fours[at]), none);
+            let (a, b, c, d) = (is_none(0), is_none(1), is_none(2), is_none(3));
             let (low, high) = (_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
             _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
         };
