@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use timberline_io::SECTOR;
+
 use crate::Error;
 use crate::location::{GRAIN, Location};
 use crate::log::Appended;
@@ -87,7 +89,7 @@ impl Inner {
             .min()
             .unwrap_or(u64::MAX);
         if !victim.is_dead() {
-            let mut records = Records::new(victim);
+            let mut records = Records::new(victim, START);
             while let Some(location) = records.next().await? {
                 // A record that is moved is alone, whatever its batch was.
                 let record = Record {
@@ -103,29 +105,14 @@ impl Inner {
             }
         }
         // What made records of the victim obsolete has to be on the disk before they go.
-        let wanted = {
-            let mut state = self.log.lock();
-            state.sync_wanted += 1;
-            state.changed();
-            state.sync_wanted
-        };
-        let synced = self.log.wait(|state| {
-            if state.synced >= wanted {
-                return Some(Ok(()));
-            }
-            state
-                .failed
-                .clone()
-                .map(|error| Err(Error::ReadOnly(error)))
-        });
-        synced.await?;
-        self.log.forget(victim.id());
+        self.sync_all().await?;
         self.disk
             .remove(&victim.path)
             .map_err(Error::disk(&victim.path))?;
         self.disk
             .sync_folder(&self.folder)
             .map_err(Error::disk(&self.folder))?;
+        self.log.forget(victim.id());
         let mut state = self.log.lock();
         state.cleaned += 1;
         state.no_segments = None;
@@ -153,18 +140,18 @@ impl Inner {
                 if !counts {
                     return Ok(());
                 }
-                match self.log.append_moved(&record)? {
-                    Appended::NotNow(changes) => changes,
-                    Appended::At(moved) => {
-                        if record.kind == Kind::Put {
-                            self.index
-                                .insert(record.key, moved.to_word())
-                                .expect("a word is changed in place");
-                            self.revive(moved);
-                            victim.kill(location);
-                        }
-                        return Ok(());
+                let placed = |moved: Location| {
+                    if record.kind == Kind::Put {
+                        self.index
+                            .insert(record.key, moved.to_word())
+                            .expect("a word is changed in place");
+                        self.revive(moved);
+                        victim.kill(location);
                     }
+                };
+                match self.log.append_moved(&record, placed)? {
+                    Appended::NotNow(changes) => changes,
+                    Appended::At(()) => return Ok(()),
                 }
             };
             self.log.wait_for_change(changes).await;
@@ -187,13 +174,14 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    pub fn new(segment: &'a Segment) -> Records<'a> {
+    /// Those from a byte on where a record begins.
+    pub fn new(segment: &'a Segment, from: u64) -> Records<'a> {
         Records {
             segment,
-            offset: START,
-            next: START,
+            offset: from,
+            next: from,
             bytes: Vec::new(),
-            start: START,
+            start: from / SECTOR as u64 * SECTOR as u64,
             damaged: None,
             in_damage: false,
         }
@@ -207,7 +195,7 @@ impl<'a> Records<'a> {
     /// Whether nothing was ever written from there on, as far as a header shows it.
     pub async fn is_blank(&mut self, offset: u64) -> Result<bool, Error> {
         let end = self.segment.written();
-        let sector = timberline_io::SECTOR as u64;
+        let sector = SECTOR as u64;
         let start = offset / sector * sector;
         let range = start..(start + 2 * sector).min(end.next_multiple_of(sector));
         let bytes = read(self.segment, range).await?;
@@ -268,7 +256,7 @@ impl<'a> Records<'a> {
         if want <= have {
             return Ok(());
         }
-        let sector = timberline_io::SECTOR as u64;
+        let sector = SECTOR as u64;
         let passed = (self.offset / sector * sector).min(have) - self.start;
         self.bytes.drain(..passed as usize);
         self.start += passed;

@@ -1,6 +1,7 @@
 //! From memory to the files: flushes, commits, and segments made in advance.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 
 use crate::head::{Head, Heat};
@@ -8,7 +9,7 @@ use crate::log::{SPARES, State};
 use crate::record::{Kind, Record};
 use crate::segment::{Header, Segment};
 use crate::store::Inner;
-use crate::{Error, Store};
+use crate::{Error, Store, join};
 
 /// What to do next.
 enum Work {
@@ -23,20 +24,23 @@ enum Work {
 }
 
 impl Store {
-    /// Moves records from memory to the disk and cleans segments, until [`close`](Self::close) or
-    /// a write fails. Writers wait for it, so it has to run beside them, once for a store.
+    /// Moves records from memory to the disk, cleans segments and writes checkpoints, until
+    /// [`close`](Self::close) or a write fails. Writers wait for it, so it has to run beside them,
+    /// once for a store.
     pub async fn maintain(&self) -> Result<(), Error> {
-        let (flushes, cleaning) = (self.0.flush_all(), self.0.clean_all());
-        let (mut flushes, mut cleaning) = (std::pin::pin!(flushes), std::pin::pin!(cleaning));
-        let mut is_cleaning = true;
-        // It is over when the flushes are: cleaning needs them.
+        let others = join(self.0.clean_all(), self.0.checkpoint_all());
+        let (mut flushes, mut others) = (pin!(self.0.flush_all()), pin!(others));
+        let mut are_others = true;
+        // It is over when the flushes are: the others need them.
         std::future::poll_fn(|context| {
-            if is_cleaning {
-                is_cleaning = cleaning.as_mut().poll(context).is_pending();
+            if are_others {
+                are_others = others.as_mut().poll(context).is_pending();
             }
             flushes.as_mut().poll(context)
         })
-        .await
+        .await?;
+        self.0.write_checkpoint(true).await;
+        Ok(())
     }
 
     /// Has no more writes begin. [`maintain`](Self::maintain) ends when all are on the disk.

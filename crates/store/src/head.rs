@@ -63,7 +63,7 @@ impl Head {
     }
 
     /// Where the next record goes.
-    fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.start + self.tail.len() as u64
     }
 
@@ -99,8 +99,10 @@ impl Head {
         record.encode(&mut self.tail[at..]);
         self.sequence = self.sequence.max(record.sequence);
         let location = Location::new(self.segment.id(), offset, bytes);
-        self.segment
-            .add(location, record.sequence, record.kind == Kind::Delete);
+        if record.kind != Kind::Seal {
+            self.segment
+                .add(location, record.sequence, record.kind == Kind::Delete);
+        }
         location
     }
 

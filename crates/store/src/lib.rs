@@ -24,6 +24,7 @@
 //! # Ok::<(), timberline_store::Error>(())
 //! ```
 
+mod checkpoint;
 mod cleaning;
 mod error;
 mod flush;

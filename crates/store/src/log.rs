@@ -47,6 +47,13 @@ pub(crate) struct State {
     pub sync_wanted: u64,
     /// Everything was on the disk, for the time with this number.
     pub synced: u64,
+    /// Whether a checkpoint is to be written, whenever the last one was.
+    pub checkpoint_wanted: bool,
+    /// The number of the next segment when the last checkpoint was begun.
+    pub checkpointed: SegmentId,
+    /// Checkpoints that were written, and why the last one was not.
+    pub checkpoints: u64,
+    pub checkpoint_failure: Option<Error>,
     /// Segments that were cleaned, and records that were moved for it.
     pub cleaned: u64,
     pub moved: u64,
@@ -117,7 +124,15 @@ impl Log {
             .collect()
     }
 
-    /// A segment is erased.
+    /// Segments with records.
+    pub fn len(&self) -> usize {
+        self.segments
+            .read()
+            .unwrap_or_else(|it| it.into_inner())
+            .len()
+    }
+
+    /// A segment is erased, and its name is gone for good.
     pub fn forget(&self, id: SegmentId) {
         self.segments
             .write()
@@ -156,18 +171,23 @@ impl Log {
         Ok(Appended::At(sequence))
     }
 
-    /// Appends a record that cleaning moves, if it is possible at once.
-    pub fn append_moved(&self, record: &Record) -> Result<Appended<Location>, Error> {
+    /// Appends a record that cleaning moves, if it is possible at once; `placed` learns where it
+    /// lies.
+    pub fn append_moved(
+        &self,
+        record: &Record,
+        placed: impl FnOnce(Location),
+    ) -> Result<Appended<()>, Error> {
         let mut state = self.lock();
         if !self.make_space(&mut state, Heat::Cold, record.bytes(), true)? {
             return Ok(Appended::NotNow(state.changes));
         }
-        let location = state.cold.append(record);
+        placed(state.cold.append(record));
         state.moved += 1;
         if state.cold.is_due() {
             state.changed();
         }
-        Ok(Appended::At(location))
+        Ok(Appended::At(()))
     }
 
     /// Whether this many bytes can be appended to a head at once. Begins a new segment for them if
@@ -256,6 +276,10 @@ impl State {
             commit_wanted: false,
             sync_wanted: 0,
             synced: 0,
+            checkpoint_wanted: false,
+            checkpointed: next,
+            checkpoints: 0,
+            checkpoint_failure: None,
             cleaned: 0,
             moved: 0,
             failed: None,

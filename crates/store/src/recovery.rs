@@ -1,4 +1,4 @@
-//! Opening: the index is made of the records on the disk.
+//! Opening: the index is made of a checkpoint and of the records behind it, or of all records.
 //!
 //! Of each key the record with the greatest sequence number counts. In a segment that was sealed, a
 //! damaged record is an accident of the disk and costs that record. In one that was not, it is
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use timberline_io::{BLOCK, Buffer, Disk, Mode};
 use timberline_tree::Art;
 
+use crate::checkpoint::{self, Loaded};
 use crate::cleaning::Records;
 use crate::location::{Location, SegmentId};
 use crate::log::{Log, State};
@@ -27,6 +28,11 @@ pub struct Report {
     pub keys: usize,
     /// Segments with records.
     pub segments: usize,
+    /// Those of which no record was read: a checkpoint knows them all.
+    pub unread: usize,
+    /// Checkpoints that could not be used: file, reason in one line. What they know was read from
+    /// an older one, or from the segments.
+    pub checkpoints: Vec<(PathBuf, String)>,
     /// Damaged places in segments that were sealed: file, byte, as far as they are not more than
     /// 100. Records there are lost.
     pub damaged: Vec<(PathBuf, u64)>,
@@ -48,25 +54,32 @@ pub(crate) async fn recover(
     options: &Options,
 ) -> Result<Recovered, Error> {
     disk.create_folder(folder).map_err(Error::disk(folder))?;
-    let mut recovery = Recovery::default();
-    let segments = open_segments(disk, folder, options).await?;
+    let files = disk.list(folder).map_err(Error::disk(folder))?;
+    let segments = open_segments(disk, folder, &files, options).await?;
     let store = segments
         .values()
         .next()
         .map_or_else(new_store, |it| it.header.store);
     let next = segments.keys().next_back().map_or(0, |id| id.0 + 1);
+    let newest = files
+        .iter()
+        .filter_map(|it| checkpoint::number_of(it))
+        .max();
+    let next = next.max(newest.map_or(0, |number| number + 1));
     for segment in segments.values() {
         if segment.header.store != store {
             let reason = "it belongs to another store than the files before it".into();
             return Err(Error::Format(segment.path.clone(), reason));
         }
+    }
+    let table = Table::new(&segments);
+    let find = |id| table.get(id);
+    let loaded = checkpoint::load(disk, folder, &files, store, options, find).await?;
+    let mut recovery = Recovery::new(&table, loaded);
+    for segment in segments.values() {
         recovery.read(segment).await?;
     }
-    let (index, last) = (recovery.index, recovery.last);
-    for (_, word) in index.iter() {
-        let location = Location::from_word(word);
-        segments[&location.segment()].revive(location);
-    }
+    let (index, last) = (recovery.loaded.index, recovery.last);
     let report = Report {
         keys: index.len(),
         segments: segments.len(),
@@ -100,37 +113,37 @@ pub(crate) async fn recover(
 async fn open_segments(
     disk: &Disk,
     folder: &Path,
+    files: &[PathBuf],
     options: &Options,
 ) -> Result<BTreeMap<SegmentId, Arc<Segment>>, Error> {
     let mut segments = BTreeMap::new();
-    let files = disk.list(folder).map_err(Error::disk(folder))?;
-    for path in files.into_iter().filter(|it| segment::is_segment(it)) {
+    for path in files.iter().filter(|it| segment::is_segment(it)) {
         let mode = Mode {
             direct: options.direct,
             ..Mode::create()
         };
-        let file = disk.open_file(&path, mode).map_err(Error::disk(&path))?;
-        let bytes = file.len().map_err(Error::disk(&path))?;
+        let file = disk.open_file(path, mode).map_err(Error::disk(path))?;
+        let bytes = file.len().map_err(Error::disk(path))?;
         let mut header = None;
         if bytes >= START {
             let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
             let (buffer, read) = file.read_exact(buffer, 0..BLOCK, 0).await;
-            read.map_err(Error::disk(&path))?;
-            header = Header::decode(&path, &buffer)?;
+            read.map_err(Error::disk(path))?;
+            header = Header::decode(path, &buffer)?;
         }
         let Some(header) = header else {
-            disk.remove(&path).map_err(Error::disk(&path))?;
+            disk.remove(path).map_err(Error::disk(path))?;
             continue;
         };
-        if segment::path(folder, header.id) != path {
+        if segment::path(folder, header.id) != *path {
             return Err(Error::Format(
-                path,
+                path.clone(),
                 format!("it is segment {:06x}", header.id.0),
             ));
         }
         // A process that was killed may have left bytes that only the page cache has.
-        file.sync().await.map_err(Error::disk(&path))?;
-        let segment = Segment::opened(header, path, file);
+        file.sync().await.map_err(Error::disk(path))?;
+        let segment = Segment::opened(header, path.clone(), file);
         segment.set_written(bytes);
         segments.insert(header.id, Arc::new(segment));
     }
@@ -148,10 +161,34 @@ struct Found {
     end: u64,
 }
 
-#[derive(Default)]
-struct Recovery {
-    index: Art<[u8], u64>,
-    /// Sequence numbers of the records that the index knows, by segment: ascending by offset.
+/// The segments on the disk, found in O(1).
+struct Table<'a> {
+    first: u32,
+    segments: Vec<Option<&'a Arc<Segment>>>,
+}
+
+impl<'a> Table<'a> {
+    fn new(all: &'a BTreeMap<SegmentId, Arc<Segment>>) -> Table<'a> {
+        let first = all.keys().next().map_or(0, |id| id.0);
+        let numbers = all.keys().next_back().map_or(0, |id| id.0 - first + 1);
+        let mut segments = vec![None; numbers as usize];
+        for segment in all.values() {
+            segments[(segment.id().0 - first) as usize] = Some(segment);
+        }
+        Table { first, segments }
+    }
+
+    fn get(&self, id: SegmentId) -> Option<&'a Arc<Segment>> {
+        let at = id.0.checked_sub(self.first)?;
+        *self.segments.get(at as usize)?
+    }
+}
+
+struct Recovery<'a> {
+    table: &'a Table<'a>,
+    /// The index so far, and what is known of the segments.
+    loaded: Loaded,
+    /// Sequence numbers of the records that were read, by segment: ascending by offset.
     sequences: HashMap<SegmentId, Vec<(u32, u64)>>,
     /// Those of keys that are deleted.
     deleted: HashMap<Vec<u8>, u64>,
@@ -160,9 +197,36 @@ struct Recovery {
     report: Report,
 }
 
-impl Recovery {
+impl<'a> Recovery<'a> {
+    fn new(table: &'a Table<'a>, mut loaded: Loaded) -> Recovery<'a> {
+        let report = Report {
+            checkpoints: std::mem::take(&mut loaded.refused),
+            ..Report::default()
+        };
+        Recovery {
+            table,
+            last: loaded.sequence,
+            loaded,
+            sequences: HashMap::new(),
+            deleted: HashMap::new(),
+            report,
+        }
+    }
+
+    /// Reads the records of a segment that the checkpoint does not know.
     async fn read(&mut self, segment: &Arc<Segment>) -> Result<(), Error> {
-        let mut records = Records::new(segment);
+        let mut from = START;
+        if let Some(covered) = self.loaded.covered(segment.id()) {
+            segment.cover(covered);
+            self.last = self.last.max(covered.newest);
+            if covered.is_complete {
+                segment.set_written(covered.end);
+                self.report.unread += 1;
+                return Ok(());
+            }
+            from = covered.end;
+        }
+        let mut records = Records::new(segment, from);
         let mut found = Vec::new();
         let mut damages = Vec::new();
         // Records in front of the first damage.
@@ -205,7 +269,7 @@ impl Recovery {
             while found.last().is_some_and(|it| it.goes_on) {
                 found.pop();
             }
-            let end = found.last().map_or(START, |it| it.end);
+            let end = found.last().map_or(from, |it| it.end);
             if !records.is_blank(end).await? {
                 self.report.incomplete.push((segment.path.clone(), end));
             }
@@ -232,7 +296,7 @@ impl Recovery {
             .or_default()
             .push((place, sequence));
         self.last = self.last.max(sequence);
-        let known = match self.index.get(&key) {
+        let known = match self.loaded.index.get(&key) {
             Some(word) => self.sequence_of(Location::from_word(word)),
             None => self.deleted.get(&key).copied().unwrap_or(0),
         };
@@ -240,22 +304,33 @@ impl Recovery {
         if sequence <= known {
             return Ok(());
         }
-        if kind == Kind::Put {
+        let old = if kind == Kind::Put {
             self.deleted.remove(&key);
-            let inserted = self.index.insert(&key, location.to_word());
-            inserted.map_err(|_| Error::OutOfMemory)?;
+            segment.revive(location);
+            let inserted = self.loaded.index.insert(&key, location.to_word());
+            inserted.map_err(|_| Error::OutOfMemory)?
         } else {
-            self.index.remove(&key);
+            let removed = self.loaded.index.remove(&key);
             self.deleted.insert(key, sequence);
+            removed
+        };
+        if let Some(old) = old.map(Location::from_word)
+            && let Some(segment) = self.table.get(old.segment())
+        {
+            segment.kill(old);
         }
         Ok(())
     }
 
+    /// The sequence number of a record that the index knows. 0 if it was not read: then it is from
+    /// the checkpoint, and no record that is read is older.
     fn sequence_of(&self, location: Location) -> u64 {
         let place = (location.offset() / crate::location::GRAIN) as u32;
-        let sequences = &self.sequences[&location.segment()];
+        let Some(sequences) = self.sequences.get(&location.segment()) else {
+            return 0;
+        };
         let at = sequences.binary_search_by_key(&place, |it| it.0);
-        sequences[at.expect("every record was noted")].1
+        at.map_or(0, |at| sequences[at].1)
     }
 }
 

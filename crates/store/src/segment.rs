@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 
 use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
 
+use crate::checkpoint::Covered;
 use crate::location::{Location, SegmentId};
 use crate::{Error, Options};
 
@@ -163,6 +164,25 @@ impl Segment {
 
     pub fn set_written(&self, bytes: u64) {
         self.written.store(bytes, SeqCst);
+    }
+
+    /// What a checkpoint says of it whose records end there.
+    pub fn covered(&self, end: u64, is_complete: bool) -> Covered {
+        Covered {
+            id: self.id(),
+            end,
+            is_complete,
+            total: self.total.load(Relaxed),
+            newest: self.newest(),
+            has_deletes: self.has_deletes.load(Relaxed),
+        }
+    }
+
+    /// Its records up to there are known from a checkpoint.
+    pub fn cover(&self, covered: Covered) {
+        self.total.fetch_add(covered.total, Relaxed);
+        self.newest.fetch_max(covered.newest, Relaxed);
+        self.has_deletes.fetch_or(covered.has_deletes, Relaxed);
     }
 
     /// A record was appended.

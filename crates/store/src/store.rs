@@ -69,6 +69,8 @@ pub struct Stats {
     pub segments: usize,
     /// Mean over the segments with records: fraction of their records that still count.
     pub live: f64,
+    /// Checkpoints that were written.
+    pub checkpoints: u64,
     /// Segments that were cleaned.
     pub cleaned: u64,
     /// Records that cleaning moved.
@@ -76,8 +78,8 @@ pub struct Stats {
 }
 
 impl Store {
-    /// Opens the store in a folder, or makes one there. Reads all records to find out where they
-    /// lie; the report says what was found.
+    /// Opens the store in a folder, or makes one there. Loads its checkpoint, and reads the records
+    /// that came behind it, or all where there is none; the report says what was found.
     pub async fn open(
         disk: &Disk,
         folder: &Path,
@@ -205,6 +207,7 @@ impl Store {
             keys: self.len(),
             segments: segments.len() + state.spares.len(),
             live: live / segments.len() as f64,
+            checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
         }
@@ -364,6 +367,24 @@ impl Inner {
             None
         };
         self.log.wait(committed).await
+    }
+
+    /// Waits until all that was appended so far is on the disk, what cleaning moved too.
+    pub async fn sync_all(&self) -> Result<(), Error> {
+        let wanted = {
+            let mut state = self.log.lock();
+            state.sync_wanted += 1;
+            state.changed();
+            state.sync_wanted
+        };
+        let synced = self.log.wait(|state| {
+            if state.synced >= wanted {
+                return Some(Ok(()));
+            }
+            let failed = state.failed.clone();
+            failed.map(|error| Err(Error::ReadOnly(error)))
+        });
+        synced.await
     }
 
     /// A key's record.

@@ -77,23 +77,38 @@ async fn content(store: &Store) -> Model {
     all
 }
 
+/// What happened in all generations.
+#[derive(Default)]
+struct Counts {
+    cleaned: Cell<u64>,
+    checkpoints: Cell<u64>,
+    /// Segments that were not read since a checkpoint knew them, and checkpoints that were not
+    /// used.
+    unread: Cell<usize>,
+    refused: Cell<usize>,
+}
+
 /// Opens the store, checks that it holds one of the states that are allowed, works on it until the
-/// power goes off, and returns the disk after the crash with the states that are allowed then.
+/// power goes off or it is closed, and returns the disk after the crash with the states that are
+/// allowed then.
 fn generation(
     simulation: &Simulation,
     allowed: &[Model],
     durability: Durability,
     rng: &mut Rng,
-    cleaned: &Cell<u64>,
+    counts: &Counts,
 ) -> (Simulation, Vec<Model>) {
     let (disk, mut driver) = Disk::simulated(simulation);
     let mut states = Vec::new();
-    let durable = Cell::new(0);
+    let (durable, is_closed) = (Cell::new(0), Cell::new(false));
     driver.block_on(async {
         let (store, report) = Store::open(&disk, Path::new("store"), options(durability))
             .await
             .expect("it opens");
         assert_eq!(report.damaged, []);
+        counts.unread.set(counts.unread.get() + report.unread);
+        let refused = counts.refused.get() + report.checkpoints.len();
+        counts.refused.set(refused);
         let mut model = content(&store).await;
         assert!(
             allowed.contains(&model),
@@ -109,6 +124,13 @@ fn generation(
         });
         let work = async {
             loop {
+                if rng.u16(0..1000) == 0 {
+                    is_closed.set(true);
+                    break;
+                }
+                if rng.u8(0..100) == 0 {
+                    store.begin_checkpoint();
+                }
                 let change = draw_change(rng);
                 apply(&mut model, &change);
                 states.push(model.clone());
@@ -126,8 +148,14 @@ fn generation(
             }
             store.close();
         };
-        let _ = join(work, store.maintain()).await;
-        cleaned.set(cleaned.get() + store.stats().cleaned);
+        if join(work, store.maintain()).await.1.is_ok() && is_closed.get() {
+            durable.set(states.len() - 1);
+        }
+        let stats = store.stats();
+        counts.cleaned.set(counts.cleaned.get() + stats.cleaned);
+        counts
+            .checkpoints
+            .set(counts.checkpoints.get() + stats.checkpoints);
     });
     (simulation.crash(), states.split_off(durable.get()))
 }
@@ -138,7 +166,7 @@ fn crashes(durability: Durability) {
         Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
         Err(_) => 1u64,
     };
-    let cleaned = Cell::new(0);
+    let counts = Counts::default();
     for seed in first..first + 20 {
         println!("TIMBERLINE_SEED={seed}");
         let mut rng = Rng::with_seed(seed);
@@ -146,11 +174,14 @@ fn crashes(durability: Durability) {
         let mut allowed = vec![Model::new()];
         for _ in 0..6 {
             (simulation, allowed) =
-                generation(&simulation, &allowed, durability, &mut rng, &cleaned);
+                generation(&simulation, &allowed, durability, &mut rng, &counts);
         }
     }
-    println!("{} segments were cleaned", cleaned.get());
-    assert!(cleaned.get() > 0, "nothing was cleaned");
+    let (unread, refused) = (counts.unread.get(), counts.refused.get());
+    let (cleaned, checkpoints) = (counts.cleaned.get(), counts.checkpoints.get());
+    println!("{cleaned} segments were cleaned; {checkpoints} checkpoints, {refused} refused");
+    println!("{unread} segments were not read");
+    assert!(cleaned > 0 && checkpoints > 0 && unread > 0);
 }
 
 #[test]

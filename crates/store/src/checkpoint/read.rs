@@ -1,0 +1,202 @@
+//! Loading checkpoints.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use timberline_io::{BLOCK, Buffer, Disk, File, Mode};
+use timberline_tree::Art;
+
+use super::page::{Kind, Origin, PAGE, Page, u64_at};
+use super::{Covered, number_of, path};
+use crate::location::{Location, SegmentId};
+use crate::segment::Segment;
+use crate::{Error, Options};
+
+/// A checkpoint in memory. Without one: nothing.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub index: Art<[u8], u64>,
+    /// Ascending by number.
+    pub covered: Vec<Covered>,
+    pub sequence: u64,
+    /// Why newer ones, or all, could not be used: file, reason.
+    pub refused: Vec<(PathBuf, String)>,
+}
+
+impl Loaded {
+    /// What it knows of a segment.
+    pub fn covered(&self, id: SegmentId) -> Option<Covered> {
+        let at = self.covered.binary_search_by_key(&id, |it| it.id).ok()?;
+        Some(self.covered[at])
+    }
+}
+
+/// Loads the newest checkpoint that is whole, and counts what it knows as live in the segments.
+/// `files` are a folder's, `segment` finds a segment on the disk.
+pub(crate) async fn load<'a>(
+    disk: &Disk,
+    folder: &Path,
+    files: &[PathBuf],
+    store: u64,
+    options: &Options,
+    segment: impl Fn(SegmentId) -> Option<&'a Arc<Segment>>,
+) -> Result<Loaded, Error> {
+    let mut numbers: Vec<u32> = files.iter().filter_map(|it| number_of(it)).collect();
+    numbers.sort_unstable();
+    let mut refused = Vec::new();
+    for number in numbers.into_iter().rev() {
+        let path = path(folder, number);
+        let mut loading = Loading {
+            segment: &segment,
+            loaded: Loaded::default(),
+        };
+        match loading.read(disk, &path, number, store, options).await {
+            Ok(()) => {
+                return Ok(Loaded {
+                    refused,
+                    ..loading.loaded
+                });
+            }
+            Err(Reason::OutOfMemory) => return Err(Error::OutOfMemory),
+            Err(Reason::Unusable(reason)) => refused.push((path, reason)),
+        }
+        for (_, word) in loading.loaded.index.iter() {
+            let location = Location::from_word(word);
+            if let Some(segment) = segment(location.segment()) {
+                segment.kill(location);
+            }
+        }
+    }
+    Ok(Loaded {
+        refused,
+        ..Loaded::default()
+    })
+}
+
+enum Reason {
+    OutOfMemory,
+    Unusable(String),
+}
+
+impl From<String> for Reason {
+    fn from(reason: String) -> Reason {
+        Reason::Unusable(reason)
+    }
+}
+
+impl From<std::io::Error> for Reason {
+    fn from(error: std::io::Error) -> Reason {
+        Reason::Unusable(error.to_string())
+    }
+}
+
+struct Loading<F> {
+    segment: F,
+    loaded: Loaded,
+}
+
+impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
+    async fn read(
+        &mut self,
+        disk: &Disk,
+        path: &Path,
+        number: u32,
+        store: u64,
+        options: &Options,
+    ) -> Result<(), Reason> {
+        let mode = Mode {
+            direct: options.direct,
+            ..Mode::read()
+        };
+        let file = disk.open_file(path, mode)?;
+        let len = file.len()?;
+        let mut buffer = Buffer::zeroed(PAGE).map_err(|_| Reason::OutOfMemory)?;
+        let mut origin = None;
+        let (mut offset, mut index) = (0, 0);
+        loop {
+            let result;
+            (buffer, result) = read_page(&file, buffer, offset, len).await;
+            let bytes = result?;
+            let page =
+                Page::decode(&buffer[..bytes]).map_err(|it| format!("{it}, at byte {offset}"))?;
+            let first = *origin.get_or_insert(page.origin);
+            if (page.origin, page.index) != (first, index) || first.number != number {
+                return Err(format!("it is damaged, at byte {offset}").into());
+            }
+            let Origin {
+                store: of,
+                sequence,
+                ..
+            } = first;
+            if of != store {
+                return Err("it belongs to another store".to_string().into());
+            }
+            match page.kind {
+                Kind::Segments => self.read_segments(page.payload)?,
+                Kind::Keys => self.read_keys(page.payload)?,
+                Kind::End => {
+                    self.loaded.sequence = sequence;
+                    self.loaded.covered.sort_unstable_by_key(|it| it.id);
+                    return Ok(());
+                }
+            }
+            offset += page.bytes();
+            index += 1;
+        }
+    }
+
+    fn read_segments(&mut self, payload: &[u8]) -> Result<(), Reason> {
+        let (all, rest) = payload.as_chunks::<{ Covered::BYTES }>();
+        if !rest.is_empty() {
+            return Err("its list of segments is damaged".to_string().into());
+        }
+        for covered in all.iter().map(Covered::decode) {
+            let on_disk = (self.segment)(covered.id);
+            if on_disk.is_some_and(|it| it.written() < covered.end) {
+                let id = covered.id.0;
+                return Err(format!("segment {id:06x} is shorter than it says").into());
+            }
+            self.loaded.covered.push(covered);
+        }
+        Ok(())
+    }
+
+    fn read_keys(&mut self, mut payload: &[u8]) -> Result<(), Reason> {
+        let damaged = || "its list of keys is damaged".to_string();
+        let mut key = Vec::new();
+        while !payload.is_empty() {
+            let (lens, rest) = payload.split_at_checked(4).ok_or_else(damaged)?;
+            let shared = usize::from(u16::from_le_bytes([lens[0], lens[1]]));
+            let more = usize::from(u16::from_le_bytes([lens[2], lens[3]]));
+            let (bytes, rest) = rest.split_at_checked(more).ok_or_else(damaged)?;
+            let (word, rest) = rest.split_at_checked(8).ok_or_else(damaged)?;
+            if shared > key.len() {
+                return Err(damaged().into());
+            }
+            key.truncate(shared);
+            key.extend_from_slice(bytes);
+            let word = u64_at(word, 0);
+            let location = Location::from_word(word);
+            // Where the segment is gone, the record was moved or replaced behind the checkpoint.
+            if let Some(segment) = (self.segment)(location.segment()) {
+                let inserted = self.loaded.index.insert(&key, word);
+                inserted.map_err(|_| Reason::OutOfMemory)?;
+                segment.revive(location);
+            }
+            payload = rest;
+        }
+        Ok(())
+    }
+}
+
+/// Reads what may be a page. Returns how many bytes there are.
+async fn read_page(
+    file: &File,
+    buffer: Buffer,
+    offset: u64,
+    len: u64,
+) -> (Buffer, Result<usize, Reason>) {
+    let bytes = len.saturating_sub(offset).min(PAGE as u64) as usize / BLOCK * BLOCK;
+    let (buffer, read) = file.read_exact(buffer, 0..bytes, offset).await;
+    (buffer, read.map(|()| bytes).map_err(Reason::from))
+}

@@ -1,0 +1,221 @@
+//! Writing checkpoints.
+
+use timberline_io::{Buffer, File, Mode};
+
+use super::page::{HEADER, Kind, Origin, PAGE, seal};
+use super::{Covered, number_of, path};
+use crate::location::SegmentId;
+use crate::segment::START;
+use crate::store::{Inner, PENDING};
+use crate::{Error, Store};
+
+/// The fewest segments from one checkpoint to the next.
+const FEWEST: u32 = 4;
+
+impl Store {
+    /// Begins a checkpoint of the index, without waiting. [`maintain`](Self::maintain) writes one
+    /// whenever the log has grown by half, and when the store closes.
+    pub fn begin_checkpoint(&self) {
+        let mut state = self.0.log.lock();
+        state.checkpoint_wanted = true;
+        state.changed();
+    }
+
+    /// Why the last checkpoint could not be written. The store works without it, but opening it
+    /// takes longer.
+    pub fn checkpoint_failure(&self) -> Option<Error> {
+        self.0.log.lock().checkpoint_failure.clone()
+    }
+}
+
+impl Inner {
+    /// Writes checkpoints whenever it is time, until a write of the log fails or the store closes.
+    pub async fn checkpoint_all(&self) {
+        loop {
+            let go_on = self.log.wait(|state| {
+                if state.closing || state.failed.is_some() {
+                    return Some(false);
+                }
+                let grown = state.next.0 - state.checkpointed.0;
+                let is_due = grown >= FEWEST.max(self.log.len() as u32 / 2);
+                (is_due || state.checkpoint_wanted).then_some(true)
+            });
+            if !go_on.await {
+                return;
+            }
+            self.write_checkpoint(false).await;
+        }
+    }
+
+    /// Writes a checkpoint and removes the others; notes why not. `is_last` says that nothing is
+    /// appended any more and all is on the disk.
+    pub async fn write_checkpoint(&self, is_last: bool) {
+        let (origin, covered) = self.begin(is_last);
+        let path = path(&self.folder, origin.number);
+        let mode = Mode {
+            direct: self.log.options().direct,
+            ..Mode::create()
+        };
+        let written = async {
+            let file = self.disk.open_file(&path, mode);
+            let file = file.map_err(Error::disk(&path))?;
+            let mut pages = Pages::new(file, &path, origin)?;
+            for covered in covered {
+                pages.push(Kind::Segments, &covered.encode()).await?;
+            }
+            for (key, word) in self.index.iter().filter(|it| it.1 != PENDING) {
+                pages.push_key(&key, word).await?;
+            }
+            pages.flush().await?;
+            if !is_last {
+                self.sync_all().await?;
+            }
+            pages.end().await?;
+            let synced = self.disk.sync_folder(&self.folder);
+            synced.map_err(Error::disk(&self.folder))
+        };
+        let written = written.await;
+        if written.is_ok() {
+            self.remove_checkpoints(|number| number != origin.number);
+        } else {
+            self.remove_checkpoints(|number| number == origin.number);
+        }
+        let mut state = self.log.lock();
+        state.checkpoints += u64::from(written.is_ok());
+        state.checkpoint_failure = written.err();
+    }
+
+    /// The moment of a checkpoint: how far each segment is written, and its number.
+    fn begin(&self, is_last: bool) -> (Origin, Vec<Covered>) {
+        let mut state = self.log.lock();
+        state.checkpoint_wanted = false;
+        let number = state.next.0;
+        state.next = SegmentId(number + 1);
+        state.checkpointed = state.next;
+        let heads: Vec<_> = state
+            .heads()
+            .map(|it| (it.segment.id(), it.end()))
+            .collect();
+        let mut covered = Vec::new();
+        for segment in self.log.segments() {
+            let head = heads.iter().find(|it| it.0 == segment.id());
+            let end = head.map_or(segment.written(), |it| it.1);
+            covered.push(segment.covered(end, is_last || head.is_none()));
+        }
+        let spares = state.spares.iter();
+        covered.extend(spares.map(|it| it.covered(START, is_last)));
+        let origin = Origin {
+            number,
+            store: self.id,
+            sequence: state.sequence,
+        };
+        (origin, covered)
+    }
+
+    /// Removes those of which nothing depends any more. What stays is removed another time.
+    fn remove_checkpoints(&self, which: impl Fn(u32) -> bool) {
+        for path in self.disk.list(&self.folder).unwrap_or_default() {
+            if number_of(&path).is_some_and(&which) {
+                let _ = self.disk.remove(&path);
+            }
+        }
+    }
+}
+
+/// A file to which pages are appended.
+struct Pages<'a> {
+    file: File,
+    path: &'a std::path::Path,
+    origin: Origin,
+    /// Bytes in the file.
+    offset: u64,
+    /// The page under way.
+    index: u32,
+    kind: Kind,
+    buffer: Buffer,
+    /// Bytes of its payload.
+    len: usize,
+    /// The last key in it.
+    last: Vec<u8>,
+}
+
+impl<'a> Pages<'a> {
+    fn new(file: File, path: &'a std::path::Path, origin: Origin) -> Result<Pages<'a>, Error> {
+        Ok(Pages {
+            file,
+            path,
+            origin,
+            offset: 0,
+            index: 0,
+            kind: Kind::Segments,
+            buffer: Buffer::zeroed(PAGE).map_err(|_| Error::OutOfMemory)?,
+            len: 0,
+            last: Vec::new(),
+        })
+    }
+
+    /// Appends bytes to a page of this kind, on which they lie as a whole.
+    async fn push(&mut self, kind: Kind, bytes: &[u8]) -> Result<(), Error> {
+        if self.kind != kind || HEADER + self.len + bytes.len() > PAGE {
+            self.flush().await?;
+            self.kind = kind;
+        }
+        self.append(bytes);
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let at = HEADER + self.len;
+        self.buffer[at..at + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Appends a key: how many bytes it shares with the one before u16, how many follow u16, these,
+    /// and its location.
+    async fn push_key(&mut self, key: &[u8], word: u64) -> Result<(), Error> {
+        // As if nothing were shared, so that it fits in any case.
+        let most = 12 + key.len();
+        if self.kind != Kind::Keys || HEADER + self.len + most > PAGE {
+            self.flush().await?;
+            self.kind = Kind::Keys;
+        }
+        let both = key.iter().zip(&self.last);
+        let shared = both.take_while(|(a, b)| a == b).count();
+        let rest = &key[shared..];
+        self.append(&(shared as u16).to_le_bytes());
+        self.append(&(rest.len() as u16).to_le_bytes());
+        self.append(rest);
+        self.append(&word.to_le_bytes());
+        self.last.truncate(shared);
+        self.last.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Writes the page under way, if anything is on it.
+    async fn flush(&mut self) -> Result<(), Error> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        self.write().await
+    }
+
+    async fn write(&mut self) -> Result<(), Error> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let bytes = seal(&mut buffer, self.len, self.origin, self.index, self.kind);
+        let (buffer, written) = self.file.write_all(buffer, 0..bytes, self.offset).await;
+        self.buffer = buffer;
+        written.map_err(Error::disk(self.path))?;
+        self.offset += bytes as u64;
+        self.index += 1;
+        self.len = 0;
+        self.last.clear();
+        Ok(())
+    }
+
+    /// Writes the last page and waits until all are on the disk.
+    async fn end(&mut self) -> Result<(), Error> {
+        self.kind = Kind::End;
+        self.write().await?;
+        self.file.sync().await.map_err(Error::disk(self.path))
+    }
+}
