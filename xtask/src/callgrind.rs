@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use crate::args::Args;
 use crate::{Failure, exec};
 
-/// The first is what the others are compared with.
+/// The first is the reference of the others.
 const VARIANTS: [&str; 2] = ["untracked", "tracked"];
 const EXAMPLE: &str = "heat_cost";
 /// The most that tracking may cost as a ratio to untracked, for the step of the gate.
@@ -115,7 +115,7 @@ fn count(binary: &Path, variant: &str, gets: u64, folder: &Path) -> Result<u64, 
     total_of(&text).ok_or_else(|| format!("{}: no line `totals: N`", file.display()))
 }
 
-/// Runs a program under callgrind. Returns callgrind's file, and what the program printed.
+/// Runs a program under callgrind. Returns callgrind's file and the program's output.
 fn callgrind(binary: &Path, args: &[&str], file: &Path) -> Result<(String, String), String> {
     let mut valgrind = Command::new("valgrind");
     valgrind

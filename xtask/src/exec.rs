@@ -30,7 +30,7 @@ pub fn succeed(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// As [`succeed`], and returns what the program printed.
+/// As [`succeed`], and returns the program's output.
 pub fn output(mut command: Command) -> Result<String, String> {
     command.stderr(Stdio::inherit());
     let done = ended(&mut command)?;
@@ -40,7 +40,7 @@ pub fn output(mut command: Command) -> Result<String, String> {
     }
 }
 
-/// Runs to the end, however that is, and collects what the program prints.
+/// Runs to the end, with success or not, and collects the output.
 pub fn ended(command: &mut Command) -> Result<Output, String> {
     let output = command.output();
     output.map_err(|error| format!("`{}` could not be started: {error}", show(command)))
@@ -62,7 +62,7 @@ pub fn wait(mut program: Child, limit: Duration) -> io::Result<Option<ExitStatus
     }
 }
 
-/// Adds `flags` to a variable that holds compiler flags, keeping what the caller had set.
+/// Adds `flags` to a variable of compiler flags, and keeps its old ones.
 pub fn add_flags(command: &mut Command, variable: &str, flags: &str) {
     let joined = match env::var(variable) {
         Ok(before) if !before.trim().is_empty() => format!("{before} {flags}"),
@@ -71,7 +71,7 @@ pub fn add_flags(command: &mut Command, variable: &str, flags: &str) {
     command.env(variable, joined);
 }
 
-/// Where cargo puts what it builds.
+/// The target folder of cargo.
 pub fn target_dir(root: &Path) -> PathBuf {
     // A relative CARGO_TARGET_DIR is meant from where cargo runs, which is the root.
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(dir))

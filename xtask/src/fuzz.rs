@@ -154,7 +154,7 @@ fn told_of(said: &str) -> String {
         None => lines().find(|line| line.contains("ERROR: ")),
     };
     let input = lines().find_map(|line| line.split("Test unit written to ").nth(1));
-    let why = why.unwrap_or("it ended, nobody knows why");
+    let why = why.unwrap_or("it ended without a reason");
     match input {
         Some(input) => format!("{why}; the input is {input}"),
         None => why.to_string(),

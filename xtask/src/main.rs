@@ -2,7 +2,7 @@
 //!
 //! Invariants: depends on no crate of the workspace, and on one other, so that it builds in seconds
 //! and works when everything else does not. Exit status 0 is success, 1 a check that failed, 2 a
-//! command line that was not understood, or a machine that lacks what was asked for.
+//! malformed command line, or a machine that lacks a needed program.
 
 mod args;
 mod browser;
@@ -75,7 +75,7 @@ const NO_NAMES: &[&str] = &[];
 pub enum Failure {
     /// The command line was not understood; exit status 2.
     Usage(String),
-    /// The machine lacks what the command needs; exit status 2.
+    /// The machine lacks a program that the command needs; exit status 2.
     Lacking(String),
     /// A check failed; exit status 1.
     Check(String),

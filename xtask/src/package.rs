@@ -85,7 +85,6 @@ fn msrv(root: &Path) -> Outcome {
     exec::succeed(check).into()
 }
 
-/// The version after `rust-version = `.
 fn rust_version(manifest: &str) -> Option<&str> {
     let line = |line: &'_ str| line.starts_with("rust-version");
     manifest.lines().find(|it| line(it))?.split('"').nth(1)

@@ -230,7 +230,7 @@ fn quietly(mut command: Command) -> Result<(), String> {
     let why = errors
         .next_back()
         .or(said.lines().last())
-        .unwrap_or("it says nothing");
+        .unwrap_or("without a message");
     Err(format!("{name} ended with {}: {why}", output.status))
 }
 

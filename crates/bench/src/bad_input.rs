@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An impossible parameter. Displays as one line that names it and what is possible.
+/// An impossible parameter. Displays as one line that names it and the possible values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadInput(pub String);
 

@@ -16,7 +16,6 @@ use crate::setup::{Emulation, available, cores, interrupts};
 use crate::tiers::Nodes;
 use crate::{Failure, bars, processes};
 
-/// Arguments of `bench`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -259,7 +258,6 @@ impl Args {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(paths) = &args.output.pool {
         return pool(paths);

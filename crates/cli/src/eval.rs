@@ -23,7 +23,6 @@ const FEWEST_RECORDS: u64 = 1000;
 /// Width of the list of figures.
 const COLUMNS: usize = 80;
 
-/// Arguments of `eval`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Figures to measure and show, e.g. 14a, 16, table; --list shows them [default: all]
@@ -120,7 +119,6 @@ impl Args {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let figures = choose(all(&args.scale()?), &args.figures)
         .map_err(|unknown| Failure::Impossible(format!("{unknown}; --list describes them")))?;

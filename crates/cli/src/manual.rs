@@ -7,14 +7,12 @@ use clap_mangen::Man;
 use crate::Failure;
 use crate::say::write_out;
 
-/// Arguments of `completions`.
 #[derive(clap::Args)]
 pub struct Completions {
     /// The shell
     shell: Shell,
 }
 
-/// Arguments of `man`.
 #[derive(clap::Args)]
 pub struct Page {
     /// The command of the page [default: an overview]

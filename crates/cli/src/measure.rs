@@ -6,7 +6,6 @@ use crate::Failure;
 use crate::say::say;
 use crate::setup::Emulation;
 
-/// Arguments of `measure`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -25,7 +24,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let profile = args.emulation.profile()?;
     let given = args.emulation.base()?;

@@ -22,7 +22,7 @@ impl Drop for Scratch {
 }
 
 /// Runs this command `count` times, and combines the reports. An interrupt reaches all processes of
-/// the terminal: the running one reports what it has, and no further one is started.
+/// the terminal: the running one reports its results so far, and no further one is started.
 pub fn run(count: u32, interrupted: &AtomicBool) -> Result<Report, Failure> {
     let program = std::env::current_exe().map_err(Failure::failed)?;
     let (mut names, mut reports) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ pub fn write_out(content: &[u8]) -> Result<(), Failure> {
     on_stdout(stdout.write_all(content).and_then(|()| stdout.flush()))
 }
 
-/// The same for what has been written to stdout already.
+/// The same for the result of a write to stdout.
 pub fn on_stdout(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -7,7 +7,6 @@ use timberline_tier::topology::{NodeList, Topology};
 use crate::Failure;
 use crate::say::say;
 
-/// Arguments of `tiers`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -53,7 +52,6 @@ impl Nodes {
     }
 }
 
-/// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let found = Topology::discover(&args.root).map_err(Failure::impossible)?;
     let topology = args.nodes.apply(found)?;

@@ -1,7 +1,7 @@
 //! The built binary, tested from outside: exit codes, stdout, stderr, and the files it writes.
 //!
-//! Bad input gives exit code 2, nothing on stdout, and one line on stderr that says what is wrong
-//! and what is possible. Only the command-line parser may print several lines.
+//! Bad input gives exit code 2, nothing on stdout, and one line on stderr that names the error and
+//! the possible values. Only the command-line parser may print several lines.
 
 mod command;
 #[path = "../../tier/tests/topologies/manifest.rs"]

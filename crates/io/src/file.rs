@@ -168,8 +168,9 @@ impl File {
         self.whole(Action::Write, buffer, range, offset).await
     }
 
-    /// Waits until all that was written before is on the disk (`fdatasync`). After a failure it is
-    /// unknown what is there, even if a second call succeeds: write everything again, elsewhere.
+    /// Waits until all that was written before is on the disk (`fdatasync`). After a failure the
+    /// content of the disk is unknown, even if a second call succeeds: write everything again,
+    /// elsewhere.
     pub async fn sync(&self) -> io::Result<()> {
         self.request(Action::Sync, Buffer::default(), 0..0, 0)
             .await
@@ -191,7 +192,7 @@ impl File {
         Ok(())
     }
 
-    /// Repeats a request for what is left of it, as devices may transfer less than they are asked.
+    /// Repeats a request for the rest, since devices may transfer less than requested.
     async fn whole(
         &self,
         action: Action,

@@ -169,7 +169,7 @@ impl Queue {
         }
     }
 
-    /// Ends the queue: what was not begun fails, and so does what comes later.
+    /// Closes the queue: requests that were not begun fail, and so do later ones.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -11,14 +11,14 @@ use crate::queue::{Action, Queue, Request, Ticket};
 /// Bytes that a disk writes whole or not at all.
 pub const SECTOR: usize = 512;
 
-/// What goes wrong on a simulated disk. Chances are per request, 0 to 1.
+/// The faults of a simulated disk. Chances are per request, 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Faults {
     /// A read or write transfers less than asked (whole sectors).
     pub short: f64,
-    /// A sync fails. What was not on the disk then may never get there, and later syncs succeed:
-    /// what Linux does (Rebello et al.: "Can Applications Recover from fsync Failures?", USENIX ATC
-    /// 2020).
+    /// A sync fails. Data that was not on the disk then may never get there, and later syncs
+    /// succeed: what Linux does (Rebello et al.: "Can Applications Recover from fsync Failures?",
+    /// USENIX ATC 2020).
     pub failed_sync: f64,
     /// The request with this number fails, counted from 0 with all others, those of names too.
     pub failed_request: Option<u64>,
@@ -104,7 +104,7 @@ impl Simulation {
         })))
     }
 
-    /// Changes what goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;
     }
@@ -398,7 +398,7 @@ impl Data {
         }
     }
 
-    /// What is on the disk if the changes since the last sync get there by chance.
+    /// The disk's content if the changes since the last sync get there by chance.
     fn surviving(&self, draws: &mut fastrand::Rng) -> Vec<u8> {
         let mut bytes = self.synced.clone();
         let mut changes: Vec<&Change> = self.changes.iter().collect();

@@ -32,7 +32,7 @@ pub(crate) struct Ring {
     /// Numbers of files that are free, `None` where the kernel has no table of files.
     free_files: Option<Vec<u32>>,
     event: Arc<OwnedFd>,
-    /// Where the kernel writes what it reads from the event file; alive as long as the ring.
+    /// The kernel's buffer for reads of the event file; alive as long as the ring.
     event_count: Box<u64>,
     event_is_read: bool,
 }
@@ -45,7 +45,7 @@ impl Ring {
             .setup_clamp()
             .setup_coop_taskrun()
             .build(entries);
-        // Kernels before 5.19 do not know what the first asks for.
+        // Kernels before 5.19 do not know the first flag.
         let ring = cooperative.or_else(|_| IoUring::builder().setup_clamp().build(entries))?;
         let has_files = ring.submitter().register_files_sparse(FILES).is_ok();
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -174,7 +174,7 @@ impl Ring {
         pushed.expect("the ring has an entry for each request under way");
     }
 
-    /// Hands out what is complete after this call of the kernel.
+    /// Hands out the completions after this call of the kernel.
     fn end_complete(&mut self, submitted: io::Result<usize>) {
         if let Err(error) = submitted
             && !is_passing(&error)

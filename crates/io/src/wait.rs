@@ -13,8 +13,8 @@ impl Wake for Sleeper {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps meanwhile: others do what it waits for. To
-/// drive the disk on this thread, use [`Driver::block_on`](crate::Driver::block_on).
+/// Runs a future to its end on this thread, which sleeps while other threads do the work. To drive
+/// the disk on this thread, use [`Driver::block_on`](crate::Driver::block_on).
 pub fn wait_for<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let mut future = pin!(future);

@@ -1,4 +1,4 @@
-//! The simulated disk: what its faults are, and that crashes keep what they must.
+//! The simulated disk: its faults, and the data that must survive a crash.
 
 use std::io::ErrorKind;
 use std::path::Path;

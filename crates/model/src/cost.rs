@@ -12,12 +12,12 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// The server's price ÷ what it was.
+    /// The server's price ÷ its price before.
     pub fn price_ratio(&self) -> f64 {
         self.share * self.price + (1.0 - self.share)
     }
 
-    /// Throughput for a price ÷ what it was: r (equation 16). Above 1 the replacement pays.
+    /// Throughput for a price ÷ that before: r (equation 16). Above 1 the replacement pays.
     pub fn performance_for_price(&self) -> f64 {
         (1.0 - self.degradation) / self.price_ratio()
     }

@@ -1,5 +1,5 @@
-//! Closed-form models: what slow memory costs a key-value store that keeps its records on SSD, and
-//! what it saves. No I/O, no clock, no state.
+//! Closed-form models: the cost of slow memory to a key-value store that keeps its records on SSD,
+//! and its savings. No I/O, no clock, no state.
 //!
 //! An operation walks through an index in slow memory, then reads its record from SSD. Each core
 //! interleaves many operations: it prefetches the next line of one and switches to another. The

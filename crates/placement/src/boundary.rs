@@ -16,8 +16,8 @@ pub struct Mended {
 }
 
 /// Promotes the queued nodes, which are slow above fast children, or, if fast memory is full,
-/// demotes what is below them. Before that it calls `make_room`, which returns whether there may be
-/// room now.
+/// demotes the nodes below them. Before that it calls `make_room`, which returns whether there may
+/// be room now.
 pub fn mend(
     broken: &NodeQueue,
     tree: &dyn Relocate,

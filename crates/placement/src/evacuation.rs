@@ -2,7 +2,7 @@
 //!
 //! It ignores the placement's policy. A node for which other chunks have room is relocated, and a
 //! leaf for which they have none is demoted, whatever its heat. A policy's worker that runs beside
-//! it exchanges hot leaves for cold ones afterwards, as after any change of what is hot.
+//! it exchanges hot leaves for cold ones afterwards, as after any change of the hot set.
 //!
 //! The single boundary may be broken meanwhile: where fast memory was full when an inner node was
 //! split, there are fast leaves below slow nodes.
@@ -70,7 +70,7 @@ pub fn evacuate(tree: &dyn Placed, chunks: &CompactionCandidates, reach: Reach) 
     !is_full
 }
 
-/// Demotes the topmost node, and what is fast below it.
+/// Demotes the topmost node and all fast nodes below it.
 fn demote_top(tree: &dyn Placed) -> Move {
     let mut top = NodeKey::leaf(KeyBytes::default());
     while let Some(parent) = tree.parent_of(&top) {

@@ -54,7 +54,7 @@ impl fmt::Debug for KeyBytes {
     }
 }
 
-/// A lower fence as the tree has it at hand; [`Fence::to_bytes`] makes it a name that can be kept.
+/// A lower fence borrowed from the tree; [`Fence::to_bytes`] makes it a name that can be kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fence<'a> {
     /// What comes first.

@@ -131,7 +131,7 @@ pub trait Relocate {
     fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move;
 
     /// Demotes all fast nodes below `node`, then `node` itself, to the next slower tier; where that
-    /// is full, what is there or faster to the one after it.
+    /// is full, nodes in it or in faster tiers move to the tier after it.
     fn demote_subtree(&self, node: &NodeKey) -> Move {
         let mut outcome = Move::AlreadyThere;
         for tier in 1..self.tiers() {

@@ -40,7 +40,7 @@ impl Default for NodeQueue {
 #[derive(Default)]
 struct Queue {
     order: VecDeque<NodeKey>,
-    /// The same nodes: what is in the queue is not queued again.
+    /// The same nodes as a set, so that none is queued twice.
     names: HashSet<NodeKey>,
     /// Heap of all names, bytes.
     bytes: usize,

@@ -14,7 +14,7 @@ pub(crate) const ALL_FAST: Row = Row {
     style: Style::of("#2a3337", "#eef2f3").dashed("2 3"),
     ..Row::new(
         "all-fast",
-        "every node fast: what an index costs without slow memory",
+        "every node fast: the cost of an index without slow memory",
         Make::Nodes(|_| Made::fixed(AllFast)),
     )
 };
@@ -24,7 +24,7 @@ pub(crate) const ALL_SLOW: Row = Row {
     style: Style::of("#a3adb2", "#7d898e").dashed("2 3"),
     ..Row::new(
         "all-slow",
-        "every node slow: what an index costs with slow memory alone",
+        "every node slow: the cost of an index in slow memory alone",
         Make::Nodes(|_| Made::fixed(AllSlow)),
     )
 };
@@ -44,7 +44,7 @@ pub(crate) const INTERLEAVE: Row = Row {
     style: Style::of("#6d787d", "#a9b4b9").dashed("8 3 2 3"),
     ..Row::new(
         "interleave",
-        "weighted interleave: a fixed fraction of new nodes is fast, whatever they are",
+        "weighted interleave: a fixed fraction of new nodes is fast, inner nodes and leaves alike",
         Make::Nodes(|setup| Made::fixed(Interleave::new(setup.fast_ratio))),
     )
 };

@@ -53,7 +53,7 @@ pub fn row(name: &str) -> Option<&'static Row> {
 pub struct Row {
     /// Its name in options and reports.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A one-line description.
     pub about: &'static str,
     /// Where it was published: a short name of `docs/papers.md`, and the section.
     pub paper: Option<&'static str>,
@@ -61,11 +61,11 @@ pub struct Row {
     pub tiers: Tiers,
     /// Whether it adapts.
     pub kind: Kind,
-    /// The settings that it heeds.
-    pub heeds: &'static [Setting],
+    /// The parameters that it heeds.
+    pub heeds: &'static [Parameter],
     /// Bytes that it moves as a whole at first, if these are more than a page; otherwise 0.
     pub unit_bytes: usize,
-    /// What it looks like in charts.
+    /// Its style in charts.
     pub style: Style,
     /// How it is made.
     pub make: Make,
@@ -87,7 +87,7 @@ impl Row {
         }
     }
 
-    /// What it moves.
+    /// The grain of its moves.
     pub fn grain(&self) -> Grain {
         match self.make {
             Make::Nodes(_) => Grain::Node,
@@ -97,7 +97,7 @@ impl Row {
     }
 }
 
-/// What a placement places.
+/// The grain of a placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grain {
     /// Nodes of the map.
@@ -121,7 +121,7 @@ pub enum Tiers {
     BothFast,
 }
 
-/// What a placement does once the map is loaded.
+/// The behaviour of a placement once the map is loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Nothing.
@@ -130,7 +130,7 @@ pub enum Kind {
     Oracle,
     /// It moves nodes or pages as it observes accesses.
     Adaptive,
-    /// It does so in the warm-up, and its workers are paused while it is measured.
+    /// It adapts in the warm-up, and its workers are paused while it is measured.
     Paused,
 }
 
@@ -141,9 +141,9 @@ impl Kind {
     }
 }
 
-/// A setting that not all placements heed.
+/// A parameter that not all placements heed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Setting {
+pub enum Parameter {
     /// [`Setup::interval`].
     Interval,
     /// [`Setup::watermarks`].

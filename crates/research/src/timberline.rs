@@ -37,7 +37,7 @@ pub(crate) const PAUSED: Row = Row {
     style: STYLE.pale(45),
     ..Row::new(
         "timberline-paused",
-        "timberline whose workers pause while it is measured: shows what migration costs requests",
+        "timberline whose workers pause while it is measured: shows the cost of migration to requests",
         ROW.make,
     )
 };

@@ -1,4 +1,4 @@
-//! Autocomplete: the most frequent words that begin with what was typed.
+//! Autocomplete: the most frequent words with a typed prefix.
 //!
 //! Pass a text to take the words from: `cargo run --example autocomplete -- FILE tre`
 

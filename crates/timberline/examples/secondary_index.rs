@@ -12,7 +12,7 @@ const USERS: [(u64, &str, &str); 5] = [
     (61, "Alan", "London"),
 ];
 
-/// Users, and where they live.
+/// Users and their cities.
 #[derive(Default)]
 pub struct Users {
     names: BTree<u64, String>,
@@ -42,7 +42,7 @@ impl Users {
     }
 }
 
-/// Prints who lives where, before and after a move.
+/// Prints the users of each city, before and after a move.
 pub fn main() -> Result<(), Error> {
     let users = Users::default();
     for (id, name, city) in USERS {

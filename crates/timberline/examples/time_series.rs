@@ -1,7 +1,7 @@
 //! Time series: samples by sensor and second, in two tiers of memory.
 //!
-//! A key of eight bytes is a tuple of two numbers, so the samples of a sensor ascend by time. What
-//! is read often moves to fast memory, here the last hour of each sensor.
+//! A key of eight bytes is a tuple of two numbers, so the samples of a sensor ascend by time.
+//! Samples that are read often move to fast memory, here the last hour of each sensor.
 
 use timberline::{BTree, Error};
 

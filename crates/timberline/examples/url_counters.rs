@@ -38,7 +38,7 @@ pub fn count(threads: u64, visits: u64) -> Result<Masstree<str, u64>, Error> {
     Ok(counters)
 }
 
-/// The visits of all URLs that begin so.
+/// The visits of all URLs with this prefix.
 pub fn sum(counters: &Masstree<str, u64>, prefix: &str) -> u64 {
     counters.prefix(prefix).map(|(_, count)| count).sum()
 }

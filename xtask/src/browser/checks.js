@@ -1,10 +1,10 @@
-// What is looked at in the page of the live view. Each answers with a text.
+// The checks of the live page. Each returns a text.
 
 const one = (selector) => document.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
 const texts = (selector) => all(selector).map((it) => it.textContent.trim());
 
-/** What should be on the page of a run of these placements that all had a turn, and is not. */
+/** The parts that are missing on the page, once all of these placements had a turn. */
 function lacking(placements) {
   const missing = [];
   const need = (what, is) => is || missing.push(what);
@@ -27,7 +27,7 @@ function lacking(placements) {
   return missing.join(", ");
 }
 
-/** Chooses the placement that is shown, as somebody with a mouse does. */
+/** Chooses the placement that is shown, as a click does. */
 function choose(placement) {
   one(`input[name=shown][value=${placement}]`).click();
   return "";

@@ -18,7 +18,6 @@ exec "$here/usr/lib/chromium/loader" --library-path "$libraries:$here/usr/lib/x8
     "$here/usr/lib/chromium/chromium-headless-shell" "$@"
 "#;
 
-/// See the [module's text](self).
 pub struct Chromium {
     launcher: PathBuf,
     profile: PathBuf,
@@ -69,8 +68,8 @@ impl Chromium {
     }
 }
 
-/// Puts the launcher beside what was unpacked, and the loader where Chromium takes itself to be: it
-/// looks for its files beside it.
+/// Puts the launcher beside the unpacked files, and the loader where Chromium expects its own
+/// program: it looks for its files beside that.
 fn prepare(root: &Path, launcher: &Path) -> std::io::Result<()> {
     fs::copy(
         root.join("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),

@@ -56,7 +56,7 @@ impl Page {
         Ok(page)
     }
 
-    /// Begins to load what is at an address.
+    /// Begins to load the page at an address.
     pub fn open(&mut self, url: &str) -> Result<(), String> {
         self.call("Page.navigate", json!({"url": url})).map(drop)
     }

@@ -119,7 +119,7 @@ fn look(page: &mut Page) -> Result<(), String> {
         let texts = format!("texts('{part}').join()");
         wait(page, &texts, |it| it.contains(text))?;
     }
-    println!("browser: what is chosen is shown");
+    println!("browser: the chosen placement is shown");
 
     for width in [320, 1280] {
         resize(page, width)?;

@@ -1,4 +1,4 @@
-// What is looked at in the pages of reports. Each answers with what should be there and is not.
+// The checks of report pages. Each returns the missing parts.
 
 {
   const one = (selector) => document.querySelector(selector);
@@ -7,7 +7,7 @@
   const isLong = (path) => path.getTotalLength() > 5;
   const isTall = (rect) => rect.getBBox().height > 1;
 
-  /** What both pages should have. */
+  /** The parts that both pages need. */
   function page(need) {
     need("a title", document.title.endsWith("(emulated)"));
     need("facts", all("dl dt").length >= 5 && texts("dl dd").every(Boolean));

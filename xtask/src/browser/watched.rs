@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 /// The placements: one that moves nothing, two that move nodes, one that moves pages.
 pub const PLACEMENTS: &str = "interleave,sidle,timberline,memtis";
 
-/// See the [module's text](self).
 pub struct Run {
     child: Child,
     /// Where its page is.

@@ -1,11 +1,11 @@
 //! The emulator's own instructions, which must not depend on the placement that is measured.
 //!
 //! The example `instrument` of `crates/bench` makes the same scans of one map twice, with charging
-//! on and with charging off. The difference is the emulator's own: what the scans and the
-//! placement's tracking take is in both. Divided by the lines that were charged, it must be the
-//! same for every placement. Under each, the lines are the same and all in the modelled cache, and
-//! before it nodes have moved beside reads, which leaves prefetches behind whose lines are never
-//! read. One more row leaves such prefetches on purpose.
+//! on and with charging off. The difference is the emulator's own, because the instructions of the
+//! scans and of the placement's tracking are in both. Divided by the lines that were charged, it
+//! must be the same for every placement. Under each, the lines are the same and all in the modelled
+//! cache, and before it nodes have moved beside reads, which leaves prefetches behind whose lines
+//! are never read. One more row leaves such prefetches on purpose.
 
 use std::path::Path;
 

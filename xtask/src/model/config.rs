@@ -1,7 +1,7 @@
-//! A configuration of the model: a file that says in its first line what the checker is to find.
+//! A configuration of the model: a file whose first line states the expected result.
 //!
 //! `\* holds: ...`, `\* violates NAME: ...` (a seeded bug) or `\* reaches NAME: ...`, and after the
-//! colon, in words, what is checked. So a new configuration is a new file and nothing else.
+//! colon a description of the check. So a new configuration is a new file and nothing else.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 const FOLDERS: [&str; 3] = ["checked", "reached", SEEDED];
 const SEEDED: &str = "seeded";
 
-/// What the checker is to find.
+/// The expected result.
 #[derive(Debug, PartialEq)]
 pub enum Expected {
     Holds,
@@ -52,7 +52,7 @@ pub struct Config {
     /// Folder and name, without `.cfg`.
     pub name: String,
     pub expected: Expected,
-    /// What is checked, in words.
+    /// A description of the check.
     pub about: String,
 }
 

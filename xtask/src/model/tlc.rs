@@ -34,7 +34,7 @@ impl Tlc {
     /// Fetches the jar unless it is there.
     ///
     /// # Errors
-    /// The machine lacks something, or what was fetched is not what was asked for.
+    /// The machine lacks a program, or the fetched file has the wrong hash.
     pub fn get(root: &Path) -> Result<Self, Failure> {
         for program in ["java", "sha256sum"] {
             if !exec::is_installed(program) {
@@ -104,7 +104,7 @@ impl Tlc {
         Ok((verdict, output))
     }
 
-    /// Where a configuration's output is kept: with it the states that lead to what was found.
+    /// The file of a configuration's output, which includes the trace to a violation.
     pub fn log(&self, config: &Config) -> PathBuf {
         self.folder.join(format!("{}.log", config.name))
     }

@@ -31,7 +31,7 @@ impl Verdict {
         let errors = output
             .lines()
             .filter_map(|line| line.strip_prefix("Error: "));
-        // The first error is what was found; what follows it is about the way there.
+        // The first error is the finding; the lines after it are its trace.
         if let Some(error) = errors.into_iter().next() {
             if error.starts_with("Deadlock reached") {
                 return Verdict::Violated("NoDeadlock".into());

@@ -1,7 +1,7 @@
 //! Tells ThreadSanitizer what the standard library's locks order: `std_locks.c` says why, and how.
 //!
 //! Invariant: where a function is not found, nothing is linked, and the command says which one; a
-//! check that would report what is no race is worth nothing.
+//! check with false positives would be worthless.
 
 use std::path::Path;
 use std::process::Command;

@@ -130,7 +130,7 @@ impl Sanitizer {
         // Traces of panics that tests ask for come from code that is not instrumented.
         let passed_over = |list: &str| {
             let list = root.join("xtask/src/sanitize").join(list);
-            // What was passed over is said at the end.
+            // Suppressed reports are listed at the end.
             format!("suppressions={} print_suppressions=1", list.display())
         };
         let mut command = match self {

@@ -1,8 +1,8 @@
 //! The installed compiler, as far as instrumented builds need it.
 //!
 //! Sanitizers are unstable options, so a stable compiler is told to take them (`RUSTC_BOOTSTRAP`).
-//! What it links to comes with it; what does not is the standard library's source, so that stays as
-//! it was compiled: without instrumentation.
+//! The sanitizers' runtimes come with the compiler. The standard library's source does not, so the
+//! library stays as compiled: without instrumentation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::exec;
 
 /// A compiler and where its libraries lie.
 pub struct Toolchain {
-    /// What it compiles for, when not told otherwise: as in `x86_64-unknown-linux-gnu`.
+    /// The default target, as in `x86_64-unknown-linux-gnu`.
     pub host: String,
     /// The folder with the standard library and what belongs to it.
     pub libraries: PathBuf,

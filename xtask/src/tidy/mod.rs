@@ -4,8 +4,7 @@
 //! so each rule has a test in which it fires; every finding names a file and a line; only files
 //! that git would track are read, so build products and private notes never matter.
 
-mod arrows;
-mod doors;
+mod dependencies;
 mod links;
 mod machine;
 mod names;
@@ -13,6 +12,7 @@ mod records;
 mod size;
 mod text;
 mod tree;
+mod unsafe_modules;
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use tree::{Finding, Tree};
 type Rule = fn(&Tree, &mut Vec<Finding>);
 
 const RULES: [Rule; 11] = [
-    doors::unsafe_code,
+    unsafe_modules::unsafe_code,
     links::check,
     machine::paths,
     machine::registries,
@@ -39,7 +39,7 @@ const RULES: [Rule; 11] = [
 pub fn run(root: &Path) -> Result<(), String> {
     let tree = Tree::read(root)?;
     let mut findings = check(&tree);
-    arrows::check(&arrows::packages(root)?, &mut findings);
+    dependencies::check(&dependencies::packages(root)?, &mut findings);
     for finding in &findings {
         println!("{finding}");
     }

@@ -1,4 +1,4 @@
-//! Names of files: one that says nothing collects everything.
+//! Names of files: a file with a vague name collects unrelated code.
 
 use super::tree::{Finding, Tree};
 
@@ -9,7 +9,7 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         let last = path.rsplit('/').next().unwrap_or(path);
         let stem = last.split('.').next().unwrap_or(last);
         if EMPTY_NAMES.contains(&stem.to_lowercase().as_str()) {
-            let message = format!("`{stem}` says nothing; name it after the noun it holds");
+            let message = format!("`{stem}` is vague; name it after the noun it holds");
             findings.push(Finding::error(path, 1, message));
         }
     }
@@ -30,8 +30,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "crates/tree/src/utils.rs:1: `utils` says nothing; name it after the noun it holds",
-                "tests/common:1: `common` says nothing; name it after the noun it holds",
+                "crates/tree/src/utils.rs:1: `utils` is vague; name it after the noun it holds",
+                "tests/common:1: `common` is vague; name it after the noun it holds",
             ]
         );
     }

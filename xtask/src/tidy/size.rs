@@ -1,8 +1,8 @@
-//! Size of files: one that has grown past a screenful of screens holds more than one noun.
+//! Sizes of files: a very long file holds more than one noun.
 
 use super::tree::{Finding, Tree};
 
-/// Lines above which a Rust file is worth a look, and above which it must be split.
+/// Lines above which a Rust file gets a warning, and above which it is an error.
 const WARN: usize = 500;
 const MOST: usize = 800;
 

@@ -1,4 +1,4 @@
-//! The text of a file: how it opens, that nothing in it is unfinished, that it has no stray space.
+//! The text of a file: its opening, unfinished work, stray spaces.
 
 use super::tree::{Finding, Source, Tree};
 
@@ -10,7 +10,7 @@ const MARKERS: [&str; 3] = [
     concat!("XX", "X"),
 ];
 
-/// Every Rust file opens by saying what it is for.
+/// Every Rust file opens with its purpose.
 pub fn opening(tree: &Tree, findings: &mut Vec<Finding>) {
     for source in tree.rust() {
         let first = source.text.lines().next().unwrap_or("");
@@ -18,7 +18,7 @@ pub fn opening(tree: &Tree, findings: &mut Vec<Finding>) {
             .strip_prefix("//!")
             .is_some_and(|s| !s.trim().is_empty());
         if !says {
-            findings.push(source.error(1, "opens without `//!` saying what the file is for"));
+            findings.push(source.error(1, "opens without a `//!` comment on its purpose"));
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
         for text in ["", "fn f() {}\n", "// A comment.\n", "//!\n//! Late.\n"] {
             assert_eq!(
                 findings(opening, &[("a.rs", text)]),
-                ["a.rs:1: opens without `//!` saying what the file is for"],
+                ["a.rs:1: opens without a `//!` comment on its purpose"],
                 "{text:?}"
             );
         }

@@ -1,4 +1,4 @@
-//! The files that the rules read, and what a rule says about them.
+//! The files that the rules read, and their findings.
 //!
 //! Paths are relative to the repository's root, with `/` between the parts.
 
@@ -155,7 +155,7 @@ impl Tree {
     }
 }
 
-/// What `rule` says about a tree of these files, as `file:line: message`.
+/// The findings of `rule` in a tree of these files, as `file:line: message`.
 #[cfg(test)]
 pub fn findings(rule: super::Rule, files: &[(&str, &str)]) -> Vec<String> {
     let mut found = Vec::new();

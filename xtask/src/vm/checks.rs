@@ -1,9 +1,9 @@
-//! What a guest has to say. No check is of a time.
+//! Checks of a guest's output. None is of a time.
 
 use super::serial::{Section, Serial};
 use super::topology::{BANDWIDTH_MBS, LATENCY_NS};
 
-/// What was found, and what of it is wrong.
+/// The results of the checks.
 #[derive(Default)]
 pub struct Findings {
     /// A line for each check: what held, with the figures.
@@ -27,7 +27,7 @@ impl Findings {
                 .wrong
                 .push(format!("the machine ended within `{name}`")),
             Ok(section) => {
-                let said = section.text.lines().last().unwrap_or("it says nothing");
+                let said = section.text.lines().last().unwrap_or("without a message");
                 let status = section.status.unwrap_or(-1);
                 self.wrong
                     .push(format!("`{name}` ended with {status}: {said}"));
@@ -37,7 +37,7 @@ impl Findings {
     }
 }
 
-/// A machine with two tiers: what was discovered, and that nodes lie and move where they should.
+/// A machine with two tiers: their discovery, and the places and moves of nodes.
 pub fn two_tiers(serial: &Serial) -> Findings {
     let mut findings = Findings::default();
     findings.part(serial, "modules", |_, _| {});
@@ -60,7 +60,7 @@ pub fn damon(serial: &Serial) -> Findings {
     findings
 }
 
-/// A machine with a CXL expander: nobody says how fast it is.
+/// A machine with a CXL expander whose speed the firmware does not state.
 pub fn expander(serial: &Serial) -> Findings {
     let mut findings = Findings::default();
     for part in ["modules", "region"] {
@@ -76,8 +76,7 @@ pub fn expander(serial: &Serial) -> Findings {
     findings
 }
 
-/// A machine whose kernel takes both nodes for one tier: ours are ranked by what firmware says, all
-/// the same.
+/// A machine whose kernel has both nodes in one tier: we still rank them by the firmware's figures.
 pub fn one_kernel_tier(serial: &Serial) -> Findings {
     let mut findings = Findings::default();
     findings.part(serial, "tiers", |findings, tiers| {
@@ -115,7 +114,7 @@ pub fn placement(serial: &Serial) -> Findings {
 /// before, also after a run that was interrupted.
 fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str, counter: &str) {
     findings.part(serial, name, |findings, section| {
-        // The first is of the end, the others are of the samples over time.
+        // The first value is of the end of the run, the others are samples over time.
         let all = section.numbers("fast_bytes");
         let (fast, most) = (all.first().copied(), all.iter().skip(1).max().copied());
         let (fast, most) = (fast.unwrap_or(0), most.unwrap_or(0));
@@ -150,8 +149,8 @@ fn kernel_tiering(findings: &mut Findings, serial: &Serial, name: &str, counter:
     }
 }
 
-/// The kernel's settings are in section `after` as they were before. Returns the two sections that
-/// tell.
+/// Checks that the kernel's settings in section `after` are those of section `before`. Returns both
+/// sections.
 fn settings<'a>(
     findings: &mut Findings,
     serial: &'a Serial,
@@ -222,7 +221,7 @@ fn placements(findings: &mut Findings, bench: &Section) {
             format!("{placement}: {} bytes over the budget", shown(over)),
         );
     }
-    // The largest is that of the samples over time, which count from the beginning.
+    // The largest value is a sample over time, since samples count from the beginning.
     let of = bench.part("placement", "timberline");
     let [promoted, demoted] =
         ["promoted", "demoted"].map(|name| of.numbers(name).into_iter().max().unwrap_or(0));

@@ -1,6 +1,6 @@
-//! `cargo xtask vm --count`: which share of a map's missing lines comes from fast memory, whoever
-//! placed them: our placements, or the kernel. Counted by the plugin on a real kernel, and beside
-//! it what the emulator counts for the placements that it knows.
+//! `cargo xtask vm --count`: the fraction of a map's cache misses served by fast memory, under our
+//! placements and under the kernel's. The plugin counts on a real kernel; beside it stand the
+//! emulator's counts of the placements that it knows.
 
 use std::process::Command;
 
@@ -21,15 +21,15 @@ const GUEST: &str = concat!(
     include_str!("guest/bench.sh"),
     include_str!("guest/count.sh")
 );
-/// What both are run with.
+/// The arguments of both runs.
 const PLAN: &str = "--records 2M --threads 1 --budget 20%";
 
-/// What was counted of one placement.
+/// The counts of one placement.
 struct Row {
     name: String,
     interval: Interval,
     fast_bytes: u64,
-    /// The emulator's share, where it knows the placement.
+    /// The emulator's fraction, if it knows the placement.
     emulated: Option<f64>,
 }
 
@@ -104,7 +104,7 @@ fn rows(serial: &Serial, intervals: &[Interval]) -> Result<Vec<Row>, String> {
     for name in ["bound", "none", "autonuma", "damon"] {
         let section = serial.section(name)?;
         if section.status != Some(0) {
-            let said = section.text.lines().last().unwrap_or("it says nothing");
+            let said = section.text.lines().last().unwrap_or("without a message");
             return Err(format!("`{name}` failed in the guest: {said}"));
         }
         for placement in section.values("placement") {
@@ -155,7 +155,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Shares that differ by less than this are as good as each other.
+/// Fractions that differ by less than this count as equal.
 const ALIKE: f64 = 0.02;
 
 /// Any two placements of which one is clearly better by one count and clearly worse by the other.
@@ -175,7 +175,7 @@ fn contrary(rows: &[Row]) -> Vec<String> {
     pairs
 }
 
-/// What can't be, whatever the placements are worth.
+/// Findings that are impossible, however good the placements are.
 fn nonsense(rows: &[Row]) -> Vec<String> {
     let mut wrong = Vec::new();
     for row in rows {

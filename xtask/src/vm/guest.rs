@@ -1,5 +1,5 @@
-//! What is in the guest: busybox, the `timberline` of this checkout with the libraries it is linked
-//! with, kernel modules, and the script that is to run.
+//! The content of the guest: busybox, the `timberline` of this checkout with its libraries, kernel
+//! modules, and the script to run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

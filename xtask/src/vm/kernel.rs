@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::packages::{BACKPORTS, Packages, SUITE};
 
-/// What always refers to the newest kernel for virtual machines.
+/// The package that refers to the newest kernel for virtual machines.
 const KERNEL: &str = "linux-image-cloud-amd64";
 
 /// A kernel of Debian bookworm.

@@ -1,4 +1,4 @@
-//! QEMU: boots a machine, and hands out what it says.
+//! QEMU: boots a machine, and returns its output.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Qemu {
         self.tools.join("bin/busybox")
     }
 
-    /// Boots a machine and waits for its end. Returns what it wrote to its serial line.
+    /// Boots a machine and waits for its end. Returns the output on its serial line.
     pub fn run(&self, boot: &Boot) -> Result<String, String> {
         let at = |path: &str| self.tools.join(path);
         let libraries = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
@@ -73,7 +73,7 @@ impl Qemu {
             Some(status) => {
                 let errors =
                     std::fs::read_to_string(boot.folder.join("qemu.txt")).unwrap_or_default();
-                let why = errors.lines().last().unwrap_or("it says nothing");
+                let why = errors.lines().last().unwrap_or("without a message");
                 Err(format!("QEMU ended with {status}: {why}"))
             }
             None => Err(format!(

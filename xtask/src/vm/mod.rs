@@ -2,8 +2,8 @@
 //! our programs show there that discovery, placement and the kernel agree.
 //!
 //! Invariants: nothing is installed, and all that is fetched or written lies in the target folder;
-//! no check is of a time, which an emulated machine can't tell; where QEMU can't be had, nothing is
-//! taken for checked.
+//! no time is checked, since an emulated machine cannot measure it; without QEMU, nothing counts as
+//! checked.
 
 mod checks;
 mod count;
@@ -31,12 +31,12 @@ use scenario::{ALL, GATE, SEEDED, Scenario};
 use serial::Serial;
 use topology::Topology;
 
-/// Below the target folder, where all this is.
+/// The folder of all files of this command, below the target folder.
 const FOLDER: &str = "vm";
 /// The feature of the program with which bugs can be planted.
 const BUGS: &str = "seeded-bugs";
 
-/// The command: a machine that can't run others is an error.
+/// The command. Without QEMU it is an error.
 pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
     let known: Vec<_> = GATE.into_iter().chain(ALL).collect();
     let names: Vec<_> = known.iter().map(|scenario| scenario.name).collect();
@@ -58,7 +58,7 @@ pub fn run(root: &Path, words: &[String]) -> Result<(), Failure> {
     done.map_err(Failure::Check)
 }
 
-/// What machines are made of.
+/// The programs and files that make a machine.
 struct Tools {
     root: PathBuf,
     packages: Packages,
@@ -77,7 +77,7 @@ impl Tools {
         })
     }
 
-    /// Runs scenarios one after the other; an error when one is not as it should be.
+    /// Runs scenarios one after the other; an error if a check fails.
     fn check(&self, scenarios: &[Scenario]) -> Result<(), String> {
         let program = Program::build(&self.root, false, &[])?;
         let mut wrong = 0;
@@ -94,7 +94,7 @@ impl Tools {
     fn find_seeded_bug(&self) -> Result<(), String> {
         let program = Program::build(&self.root, false, &[BUGS])?;
         let findings = self.play(&SEEDED, &program)?;
-        // Anything else that fails is no find.
+        // Other failures do not count as a find.
         match findings
             .wrong
             .iter()
@@ -108,7 +108,7 @@ impl Tools {
         }
     }
 
-    /// Boots, checks, and says what came of it.
+    /// Boots, checks, and prints the result.
     fn play(&self, scenario: &Scenario, program: &Program) -> Result<Findings, String> {
         let begun = Instant::now();
         let Scenario {

@@ -1,4 +1,4 @@
-//! QEMU's plugin that counts accesses: compiled from `plugin/accesses.c`, and what it wrote.
+//! QEMU's plugin that counts accesses: compiled from `plugin/accesses.c`, and its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,14 +51,14 @@ impl Plugin {
         Ok(Plugin { library, out })
     }
 
-    /// What QEMU is given. `slow` is where the slow node begins, and `cache` the modelled cache's
-    /// size in bytes.
+    /// The argument for QEMU. `slow` is the start address of the slow node, and `cache` the
+    /// modelled cache's size in bytes.
     pub fn argument(&self, slow: u64, cache: u64) -> String {
         let (library, out) = (self.library.display(), self.out.display());
         format!("{library},out={out},slow={slow},cache={cache}")
     }
 
-    /// What was counted, in order.
+    /// The intervals, in order.
     pub fn intervals(&self) -> Result<Vec<Interval>, String> {
         let text = fs::read_to_string(&self.out);
         let text = text.map_err(|error| format!("{}: {error}", self.out.display()))?;

@@ -1,4 +1,4 @@
-//! The machines, what they are asked, and what they have to answer.
+//! The machines, their scripts, and the checks of their output.
 
 use super::checks::{self, Findings};
 use super::kernel::Release;
@@ -21,7 +21,7 @@ impl PartialEq for Scenario {
     }
 }
 
-/// What a guest runs: the functions that all share, and a file.
+/// The script of a guest: the shared functions, and a file.
 macro_rules! script {
     ($file:literal) => {
         concat!(include_str!("guest/bench.sh"), include_str!($file))

@@ -1,5 +1,4 @@
-//! What a guest wrote to its serial line: a section for each command it ran, with the command's
-//! exit status.
+//! The output of a guest on its serial line: a section for each command, with its exit status.
 
 /// The output of one command.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,7 +60,7 @@ impl Serial {
     pub fn section(&self, name: &str) -> Result<&Section, String> {
         let mut sections = self.sections.iter();
         let found = sections.find(|section| section.name == name);
-        found.ok_or_else(|| format!("the guest did not come to `{name}`"))
+        found.ok_or_else(|| format!("the guest did not reach `{name}`"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Machines with two kinds of memory, as arguments of QEMU and of the kernel.
 
-/// What firmware says of the fast node and the slow one.
+/// The firmware's figures for the fast and the slow node.
 pub const LATENCY_NS: [u64; 2] = [80, 250];
 pub const BANDWIDTH_MBS: [u64; 2] = [102_400, 25_600];
 /// Memory of each of the two, MiB. The slow node of `Hmat` begins where the fast one ends.
@@ -38,7 +38,7 @@ impl Topology {
         }
     }
 
-    /// What the kernel is told.
+    /// The kernel's arguments.
     pub fn command_line(self) -> String {
         let general = "console=ttyS0 panic=-1 nokaslr norandmaps mitigations=off quiet loglevel=1";
         let hot_plugged = "memhp_default_state=online_movable";
@@ -51,7 +51,7 @@ impl Topology {
         }
     }
 
-    /// What QEMU is told.
+    /// QEMU's arguments.
     pub fn arguments(self) -> Vec<String> {
         let text = match self {
             Topology::Hmat => two_nodes("q35,hmat=on"),

@@ -69,7 +69,7 @@ pub const COSTS: [Column; 6] = [
     }),
 ];
 
-/// What it does with memory.
+/// Its moves and its memory use.
 pub const MEMORY: [Column; 4] = [
     PLACEMENT,
     number(["promoted", "/demoted"], |_, it| figures::moves(it)),

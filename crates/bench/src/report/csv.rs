@@ -29,7 +29,7 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The JSON of an outcome, with what the report says about all of them.
+/// The JSON of an outcome, with the metadata that all outcomes of the report share.
 fn fields(outcome: &Outcome, report: &Report) -> Value {
     let mut fields = serde_json::to_value(outcome).expect("plain figures and strings");
     fields["date"] = report.meta.date.clone().into();

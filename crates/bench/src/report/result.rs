@@ -165,7 +165,7 @@ pub struct Outcome {
     pub lines_slow_per_op: f64,
     /// Lines found in the modelled CPU cache, per request.
     pub lines_cached_per_op: f64,
-    /// What the emulator charged a request for its slow lines by definition, ns, however long it
+    /// The emulator's charge for the slow lines of a request, ns, by definition, whatever time it
     /// took.
     pub charged_ns_per_op: f64,
     /// How long a request waited for lines that it had prefetched, ns. Unlike the charge, it

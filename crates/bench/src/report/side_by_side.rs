@@ -1,4 +1,5 @@
-//! Two reports side by side: ratios of throughput with intervals, and what is not comparable.
+//! Two reports side by side: ratios of throughput with intervals, and the differences that make
+//! them not comparable.
 //!
 //! Rounds of different runs did not run next to each other, so they can't be paired: the interval
 //! of a ratio is as wide as those of both throughputs together ([`Ratio::over`]). The difference
@@ -105,7 +106,7 @@ fn setting(it: &Outcome) -> String {
     format!("{workload} · {index} · {records} records · {threads} thread{plural}")
 }
 
-/// Why ratios of the two may say nothing about what was to be compared.
+/// Differences between the reports that may make their ratios meaningless.
 pub(super) fn differences([a, b]: [&Report; 2]) -> Vec<String> {
     let mut found = Vec::new();
     let mut differ = |what: &str, a: String, b: String| {

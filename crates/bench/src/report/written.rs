@@ -33,7 +33,7 @@ impl Report {
         let text = text.map_err(|error| format!("can't read {}: {error}", path.display()))?;
         serde_json::from_str(&text).map_err(|error| {
             let path = path.display();
-            format!("{path} is no report of `timberline bench --json`: {error}")
+            format!("{path} is not a report of `timberline bench --json`: {error}")
         })
     }
 

@@ -1,4 +1,5 @@
-//! Rows that mean nothing, and why: a published scheme where nothing of what it is for can show.
+//! Rows without meaning, and the reasons: published schemes in settings where their purpose cannot
+//! show.
 
 use timberline_research::table;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use timberline_research::pages::PageCosts;
-use timberline_research::table::{self, Grain, Kind, Setting, TABLE};
+use timberline_research::table::{self, Grain, Kind, Parameter, TABLE};
 use timberline_tier::emulator::{CacheSize, Profile};
 
 use super::record_format::{Keys, RecordFormat};
@@ -213,7 +213,6 @@ pub struct Plan {
     pub overlap: usize,
     /// Cores set aside for workers; shared with request threads if `None`.
     pub worker_cores: Option<usize>,
-    /// The costs of page placements.
     pub page_costs: PageCosts,
 }
 
@@ -251,36 +250,36 @@ fn choose(
     }
 }
 
-/// Whether a setting affects the placement of this name.
-fn heeds(placement: &str, setting: Setting) -> bool {
-    table::row(placement).is_some_and(|row| row.heeds.contains(&setting))
+/// Whether a parameter affects the placement of this name.
+fn heeds(placement: &str, parameter: Parameter) -> bool {
+    table::row(placement).is_some_and(|row| row.heeds.contains(&parameter))
 }
 
 impl Plan {
-    /// The given settings that do not affect all placements, with their options.
-    fn settings(&self) -> impl Iterator<Item = (&'static str, Setting)> {
-        let interval = self.interval.map(|_| ("--interval", Setting::Interval));
+    /// The given parameters that do not affect all placements, with their options.
+    fn parameters(&self) -> impl Iterator<Item = (&'static str, Parameter)> {
+        let interval = self.interval.map(|_| ("--interval", Parameter::Interval));
         let watermarks = self.watermarks;
-        let watermarks = watermarks.map(|_| ("--watermarks", Setting::Watermarks));
+        let watermarks = watermarks.map(|_| ("--watermarks", Parameter::Watermarks));
         interval.into_iter().chain(watermarks)
     }
 
-    /// One sentence for each setting that affects only some placements.
+    /// One sentence for each parameter that affects only some placements.
     pub fn notes(&self) -> Vec<String> {
-        let note = |(option, setting)| {
+        let note = |(option, parameter)| {
             let placements = self.placements.iter().copied();
-            let heeding = placements.filter(|name| heeds(name, setting));
+            let heeding = placements.filter(|name| heeds(name, parameter));
             let heeding = heeding.collect::<Vec<_>>().join(", ");
             format!("{option} affects {heeding} only.")
         };
-        self.settings().map(note).collect()
+        self.parameters().map(note).collect()
     }
 
-    /// Checks that each given setting affects at least one placement.
+    /// Checks that each given parameter affects at least one placement.
     fn check_heeded(&self) -> Result<(), BadInput> {
-        for (option, setting) in self.settings() {
-            if !self.placements.iter().any(|name| heeds(name, setting)) {
-                let heeding = TABLE.iter().filter(|row| row.heeds.contains(&setting));
+        for (option, parameter) in self.parameters() {
+            if !self.placements.iter().any(|name| heeds(name, parameter)) {
+                let heeding = TABLE.iter().filter(|row| row.heeds.contains(&parameter));
                 let heeding = heeding.map(|row| row.name).collect::<Vec<_>>();
                 return Err(BadInput(format!(
                     "{option} has no effect on {}: leave it out, or give --placements with one that \

@@ -33,7 +33,6 @@ pub enum RequestSetting {
         /// A file whose lines are the keys, instead of numbers.
         keys: Option<PathBuf>,
     },
-    /// A trace.
     Trace {
         /// The file.
         path: PathBuf,
@@ -57,7 +56,6 @@ impl RequestSetting {
         }
     }
 
-    /// A trace in a closed loop.
     pub fn closed_loop(path: &Path, format: Option<String>) -> Self {
         RequestSetting::Trace {
             path: path.into(),
@@ -76,7 +74,6 @@ impl RequestSetting {
 pub struct Setting {
     /// The maps, one after the other.
     pub indexes: Vec<String>,
-    /// The requests.
     pub requests: RequestSetting,
     /// Records loaded before the requests; a trace defines its own.
     pub records: u64,
@@ -84,7 +81,6 @@ pub struct Setting {
     pub key_bytes: usize,
     /// Bytes of a value, 8 to 2048.
     pub value_bytes: usize,
-    /// Request threads.
     pub threads: usize,
     /// Fast memory.
     pub budget: Budget,
@@ -96,7 +92,6 @@ pub struct Setting {
     /// insert, follow a trace, or move their hot region.
     #[serde(default)]
     pub static_slice_s: Option<f64>,
-    /// Rounds.
     pub rounds: usize,
     /// Unmeasured warm-up of adaptive placements, s.
     pub warmup_s: f64,

@@ -9,7 +9,6 @@
 pub(super) const HOT_REGION: u64 = u64::MAX;
 /// The lane of the permutation that scatters ranks over the records.
 pub(super) const SCRAMBLE: u64 = u64::MAX - 1;
-/// The lane of the load order.
 pub(super) const LOAD_ORDER: u64 = u64::MAX - 2;
 
 /// A small, fast, reproducible generator. Not for secrets.

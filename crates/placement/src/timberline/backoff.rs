@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// See the [module's text](self).
 pub struct Backoff {
     first: Duration,
     longest: Duration,

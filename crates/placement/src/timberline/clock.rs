@@ -1,6 +1,6 @@
 //! CLOCK: a hand walks the fast leaves in key order, a bounded number each round.
 //!
-//! Where leaves keep their own heat there may be millions, and a look at each is a cache miss.
+//! Where leaves keep their own heat there may be millions, and each visit is a cache miss.
 //! Neighbours in key order are often equally hot, so one stretch of the walk is no sample of all
 //! leaves. The histogram is therefore that of the last complete revolution, updated by the moves
 //! and coolings since; before the first is complete, it is that of the leaves visited so far. That
@@ -22,7 +22,6 @@ const STRIDE: usize = 4096;
 /// revolution.
 const REACH: usize = 65_536;
 
-/// See the [module's text](self).
 pub struct ClockSweep {
     policy: Arc<Timberline>,
     /// The first leaf not passed yet; empty: none is passed.
@@ -191,14 +190,14 @@ mod tests {
     fn a_census_covers_whole_revolutions() {
         let (_arenas, tree, mut clock) = half_warm(4 * REACH, 2);
         let fast = 2 * REACH;
-        // The first look meets warm leaves only.
+        // The first sweep meets warm leaves only.
         let first = clock.histogram(&tree);
         assert_eq!((first.total(), first.nth_coldest(1)), (REACH, 80));
         let whole = clock.histogram(&tree);
         assert_eq!((whole.total(), whole.nth_coldest(fast / 2)), (fast, 1));
         assert_eq!(whole.nth_coldest(fast / 2 + 1), 80);
         assert_eq!(clock.fast_leaves(&tree), fast);
-        // The hand goes on, but what is known of the whole does not change with where it is.
+        // The hand moves on, but the histogram of the whole does not depend on its position.
         for _ in 0..20 {
             assert!(clock.victims(&tree, &wanting(0, 0)).is_empty());
             assert_eq!(clock.histogram(&tree).nth_coldest(fast / 2 + 1), 80);

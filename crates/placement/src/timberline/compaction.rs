@@ -24,7 +24,6 @@ const LEAST_WORTH: usize = 64;
 const MIN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(16);
 
-/// See the [module's text](self).
 pub struct Compaction {
     /// Chunks that are being emptied.
     candidates: CompactionCandidates,

@@ -20,10 +20,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(16);
 const REMEMBERED: f64 = 0.8;
 /// A round adds at most one page for this many existing ones.
 const GROWTH: usize = 4;
-/// Warm-up: a page is warm after one to two times this long, and then holds most of what is hot.
+/// Warm-up: a page is warm after one to two times this long, and then holds most hot records.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// See the [module's text](self).
 pub struct Copies {
     /// Samples of all accesses, halved whenever heat is.
     samples: f64,

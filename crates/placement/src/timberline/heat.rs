@@ -2,10 +2,10 @@
 //!
 //! An entry is 16 bits: 5 of a cooling stamp and 11 of heat in eighths of a sampled access; 0 is
 //! unknown. Cooling halves all heat, which here only advances a global stamp: an entry is halved
-//! once for every stamp that it missed, when it is next looked at. So cooling costs nothing,
-//! whatever the number of leaves. The stamp wraps after 32 coolings; the heat of a slow leaf that
-//! was not accessed for that long may be up to 32 coolings too high. Only a sampled access makes
-//! such a leaf a candidate, and at worst it is promoted once in error.
+//! once for every stamp that it missed, when it is next read. So cooling costs nothing, whatever
+//! the number of leaves. The stamp wraps after 32 coolings; the heat of a slow leaf that was not
+//! accessed for that long may be up to 32 coolings too high. Only a sampled access makes such a
+//! leaf a candidate, and at worst it is promoted once in error.
 //!
 //! Entries are written without read-modify-write instructions: of two samples of one leaf at
 //! the same moment one may be lost. That is noise in a sample, and it keeps readers cheap.
@@ -33,15 +33,15 @@ const STAMPS: u16 = 1 << (16 - HEAT_BITS);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeatIn {
     /// In a table beside the tree: two bytes for each slot of this size (a power of two, bytes), or
-    /// for each KiB of larger ones, in the slot's tier. The table grows with the tree. Looking at
-    /// all fast leaves is a sweep of the fast tier's part.
+    /// for each KiB of larger ones, in the slot's tier. The table grows with the tree. Reading the
+    /// heat of all fast leaves is a sweep of the fast tier's part.
     Table {
         /// Bytes of a node.
         node_bytes: usize,
     },
     /// In the leaf's header: no memory beside the leaves. A sample of a slow leaf (one access in
-    /// 4–64) writes to slow memory, and a look at the heat of fast leaves visits them, so each
-    /// round visits a part.
+    /// 4–64) writes to slow memory, and reading the heat of fast leaves visits them, so each round
+    /// visits a part.
     Leaf {
         /// Bytes of a typical leaf. It decides how many new leaves are fast before the worker's
         /// first round.

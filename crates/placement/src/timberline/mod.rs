@@ -22,9 +22,9 @@ mod backoff;
 mod clock;
 mod compaction;
 mod copies;
+mod estimates;
 mod exchange;
 mod heat;
-mod look;
 mod mover;
 mod pace;
 mod scale;
@@ -42,8 +42,8 @@ use crate::draws;
 use crate::queue::{NodeQueue, heap_of_broken_paths, heap_of_candidates};
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
+use estimates::Estimates;
 use heat::{Heat, SAMPLE};
-use look::Look;
 use mover::Mover;
 use scale::Scale;
 
@@ -111,7 +111,7 @@ impl Candidate {
     }
 }
 
-/// What can be promoted.
+/// The subject of a promotion.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Promotable {
     /// A slow leaf that was accessed.
@@ -140,9 +140,9 @@ pub struct Timberline {
     /// How many pages of the record cache are warm: the first ones.
     mature: AtomicUsize,
     broken: NodeQueue,
-    /// Of the mover's last round, once [`Timberline::look`] was called.
-    look: Mutex<Look>,
-    is_looked_at: AtomicBool,
+    /// Of the mover's last round, once [`Timberline::estimates`] was called.
+    estimates: Mutex<Estimates>,
+    is_viewed: AtomicBool,
 }
 
 impl Timberline {
@@ -174,8 +174,8 @@ impl Timberline {
             most_waiting: heap_of_candidates(usable),
             mature: AtomicUsize::new(0),
             broken: NodeQueue::within(heap_of_broken_paths(usable)),
-            look: Mutex::default(),
-            is_looked_at: AtomicBool::new(false),
+            estimates: Mutex::default(),
+            is_viewed: AtomicBool::new(false),
             home,
             scale,
             config,
@@ -294,7 +294,7 @@ impl Placement for Timberline {
     }
 
     fn view(&self) -> Option<View> {
-        Some(self.look())
+        Some(self.estimates())
     }
 }
 

@@ -15,8 +15,8 @@ use timberline_tier::TierId;
 use super::clock::ClockSweep;
 use super::compaction::Compaction;
 use super::copies::Copies;
+use super::estimates::Estimates;
 use super::exchange::{Pages, Plan, worth_it};
-use super::look::Look;
 use super::pace::{BRISK, Pace};
 use super::victims::{Found, TableSweep, Victim, VictimSelection};
 use super::{Candidate, HeatIn, Promotable, Seen, Timberline};
@@ -27,7 +27,6 @@ use crate::{KeyBytes, Move, NodeKey, Placed};
 /// Moves before the memory of demoted nodes is reclaimed: small enough for the reserve to last.
 pub const BATCH: usize = 64;
 
-/// See the [module's text](self).
 pub struct Mover {
     policy: Arc<Timberline>,
     victims: Box<dyn VictimSelection>,
@@ -117,8 +116,8 @@ impl Mover {
         if pages.count > plan.pages {
             then_coldest = then_coldest.min(pages.heat);
         }
-        let is_looked_at = policy.is_looked_at.load(Relaxed);
-        let look = is_looked_at.then(|| Look::of(histogram, &candidates));
+        let is_viewed = policy.is_viewed.load(Relaxed);
+        let estimates = is_viewed.then(|| Estimates::of(histogram, &candidates));
 
         let (promoted, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
@@ -143,13 +142,13 @@ impl Mover {
             false => worth_it(then_coldest),
         };
         policy.floor.store(floor, Relaxed);
-        if let Some(look) = look {
-            *lock(&policy.look) = Look {
+        if let Some(estimates) = estimates {
+            *lock(&policy.estimates) = Estimates {
                 coldest: then_coldest,
                 floor,
                 filled: 1.0 - kept as f64 / slots.max(1) as f64,
                 pages: tree.record_pages().0,
-                ..look
+                ..estimates
             };
         }
         let leaves = policy.scale.leaves_in(room.max(0) as usize);
@@ -194,12 +193,12 @@ impl Mover {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
             self.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
-            let (mut batch, mut in_vain) = (0, 0);
-            while !full && batch < BATCH.max(free) && in_vain < self.policy.scale.patience {
+            let (mut batch, mut refused) = (0, 0);
+            while !full && batch < BATCH.max(free) && refused < self.policy.scale.patience {
                 let Some(candidate) = hot.next() else { break };
                 batch += 1;
                 let Promotable::Leaf(fence) = &candidate.what else {
-                    in_vain += usize::from(!tree.add_record_page());
+                    refused += usize::from(!tree.add_record_page());
                     continue;
                 };
                 match tree.promote_path(fence.clone()) {
@@ -209,12 +208,12 @@ impl Mover {
                         // Victims make room for leaves, but not for inner nodes.
                         full = nodes > 1 && self.is_short(tree);
                     }
-                    Move::Full => in_vain += 1,
+                    Move::Full => refused += 1,
                     Move::AlreadyThere | Move::Stale | Move::Blocked => {}
                 }
             }
-            failed += in_vain;
-            full |= in_vain == self.policy.scale.patience;
+            failed += refused;
+            full |= refused == self.policy.scale.patience;
             if cold.is_empty() && (full || batch == 0) {
                 return (promoted, failed);
             }

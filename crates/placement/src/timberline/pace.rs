@@ -18,7 +18,6 @@ const FEW: u64 = 64;
 /// After a jump, samples before it count one part in this many; heat is halved accordingly.
 const KEPT: u64 = 16;
 
-/// See the [module's text](self).
 #[derive(Debug)]
 pub struct Pace {
     densest: u32,

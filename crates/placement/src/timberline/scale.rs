@@ -9,7 +9,6 @@ use super::HeatIn;
 /// Room for some of the largest inner nodes of a tree with a leaf for each record, bytes.
 const SOME_INNER: usize = 8 << 10;
 
-/// See the [module's text](self).
 #[derive(Clone, Debug)]
 pub struct Scale {
     /// Leaves are records: inner nodes have many sizes, are larger than leaves, and take as much

@@ -13,7 +13,6 @@ use crate::{KeyBytes, Placed};
 /// A fast leaf that is cold enough to be demoted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Victim {
-    /// The leaf.
     pub leaf: Found,
     /// Its heat when it was found.
     pub heat: u16,
@@ -28,7 +27,6 @@ pub enum Found {
     Named(KeyBytes),
 }
 
-/// See the [module's text](self).
 pub trait VictimSelection: Send {
     /// The heat histogram of fast leaves, as far as it is known.
     fn histogram(&mut self, tree: &dyn Placed) -> &HeatHistogram;

@@ -78,7 +78,7 @@ const MOVE_EVERY: Duration = Duration::from_millis(10);
 pub struct Caption {
     config: CaptionConfig,
     share: u32,
-    /// What the share was last changed by.
+    /// The last change of the share.
     step: i32,
     /// Requests a second in the period before.
     before: Option<f64>,

@@ -19,7 +19,6 @@ use super::PageTable;
 /// since faulting threads wait for their end.
 pub const SOON: Duration = Duration::from_millis(1);
 
-/// See the [module's text](self).
 #[derive(Default)]
 pub struct Lru {
     active: VecDeque<usize>,

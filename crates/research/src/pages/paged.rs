@@ -31,7 +31,7 @@ pub struct Turn {
     pub next: Duration,
 }
 
-/// How pages are spread, and what was moved.
+/// Pages by tier, and moves so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Pages in fast memory.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::PageTable;
 
-/// How fast pages are scanned.
+/// The rate of the scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanConfig {
     /// Pages in a period: `numa_balancing_scan_size_mb`, 256 MiB.

@@ -71,8 +71,8 @@ pub struct Moment {
     pub done: u64,
 }
 
-/// Decides which tier each page is in. One call at a time; what is done is charged in the table to
-/// the calling thread.
+/// Decides which tier each page is in. One call at a time; the table charges its work to the
+/// calling thread.
 pub trait PageScheme: Send {
     /// A page comes into use: it is to be [`place`](PageTable::place)d.
     fn place(&mut self, table: &mut PageTable, page: usize);

@@ -99,11 +99,11 @@ pub(crate) use technique::{HISTOGRAM, LAYERING, MIGRATION, ROW, TRACKING, WATERM
 /// Periods and watermarks. The defaults are the paper's (§5, "Configuration").
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SidleConfig {
-    /// From one scan of the leaves to the next: 500 ms.
+    /// The interval between scans of the leaves: 500 ms.
     pub trigger_period: Duration,
-    /// From one halving of all heat to the next: 2000 ms.
+    /// The interval between halvings of all heat: 2000 ms.
     pub cooler_period: Duration,
-    /// From one look at the fill of fast memory to the next: 100 ms.
+    /// The interval between checks of the fill of fast memory: 100 ms.
     pub watermark_period: Duration,
     /// `U_high`, 0–1: above it fast memory is under strain. 0.95.
     pub high_watermark: f64,

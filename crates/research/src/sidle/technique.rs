@@ -29,7 +29,7 @@
 //! From migration on, a single boundary that broke for lack of fast memory is restored.
 
 use super::{Sidle, SidleConfig};
-use crate::table::{Kind, Made, Make, Row, Setting, Setup, Style};
+use crate::table::{Kind, Made, Make, Parameter, Row, Setup, Style};
 
 const STYLE: Style = Style::of("#2c6fd1", "#6ea6f7");
 
@@ -37,7 +37,7 @@ const STYLE: Style = Style::of("#2c6fd1", "#6ea6f7");
 pub(crate) const ROW: Row = Row {
     paper: Some("SIDLE §4"),
     kind: Kind::Adaptive,
-    heeds: &[Setting::Interval, Setting::Watermarks],
+    heeds: &[Parameter::Interval, Parameter::Watermarks],
     style: STYLE,
     ..Row::new(
         "sidle",
@@ -98,7 +98,7 @@ const fn step(name: &'static str, about: &'static str, make: Make) -> Row {
     Row {
         paper: Some("SIDLE §6.5.1"),
         kind: Kind::Adaptive,
-        heeds: &[Setting::Interval],
+        heeds: &[Parameter::Interval],
         style: STYLE,
         ..Row::new(name, about, make)
     }

@@ -1,7 +1,7 @@
 //! The figures, in the order of the report: our own questions, then those of each paper.
 //!
-//! `published.json` holds what was published: titles, claims with their ranges, and why ours come
-//! in another order. The files here make the runs that we draw ours from.
+//! `published.json` holds the published titles and claims with their ranges, and the reasons why
+//! our results come in another order. The files here make the runs that we draw ours from.
 
 mod breakdown;
 mod characteristics;

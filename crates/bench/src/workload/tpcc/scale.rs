@@ -116,7 +116,6 @@ impl Scale {
         &self.by_name[usize::from(self.begins[name])..usize::from(self.begins[name + 1])]
     }
 
-    /// The customer of a loaded order.
     #[inline]
     pub fn customer_of(&self, order: u64) -> u64 {
         self.customer_of[order as usize - 1].into()
@@ -154,7 +153,6 @@ impl Scale {
             .sum()
     }
 
-    /// The number of records of a table.
     fn records_of(&self, table: Table) -> u64 {
         match table {
             Table::Item => self.items,

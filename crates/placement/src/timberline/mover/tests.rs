@@ -11,7 +11,7 @@ use timberline_tier::{Arenas, ArenasConfig};
 
 const IN_TABLE: HeatIn = HeatIn::Table { node_bytes: 1024 };
 
-/// The placement of a tree that is not there: what it believes of leaves is up to the test.
+/// The placement without a tree: the test makes up its leaves.
 fn policy(home: HeatIn) -> (Arenas, Arc<Timberline>) {
     let arenas = Arenas::new(&ArenasConfig::two_tiers(1 << 20, 1 << 20)).unwrap();
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Simulations: does fast memory come to hold the right leaves, where a leaf is one record?
 //!
 //! A tree of records without contents, accesses drawn from a known distribution, time that passes
-//! with the accesses: what the placement achieves can be held against the best that fits.
+//! with the accesses: the result can be compared with the best that fits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -23,7 +23,6 @@ impl Frames {
         }
     }
 
-    /// The page in a frame.
     pub fn page(&self, frame: usize) -> Option<usize> {
         self.pages[frame]
     }

@@ -8,7 +8,7 @@
 //! set. Regions of slow memory with an access rate of 5 % or more are migrated to fast memory, the
 //! hottest first, but only pages whose accessed bit is set. Each action has a quota ([`Quota`])
 //! that is tuned to its goal: 99.7 % of fast memory used, 0.5 % free. A page that moves gets
-//! another frame, as physical memory is what is monitored.
+//! another frame, since physical memory is monitored.
 //!
 //! Left out: quotas by time, and promotions that stop halfway through a region for reasons other
 //! than a full tier. Different from Linux: tuned quotas begin at their cap and end at a page. Linux
@@ -51,7 +51,7 @@ pub(crate) const COLDEST: Row = Row {
     style: STYLE.pale(70),
     ..Row {
         name: "damon-coldest",
-        about: "damon that demotes the least accessed regions, though somebody accesses all of them",
+        about: "damon that demotes the least accessed regions even if all have accesses",
         make: Make::Pages(|_, table| {
             Box::new(Damon::new(table, DamonConfig::coldest(table.limit())))
         }),
@@ -158,7 +158,7 @@ impl Damon {
         }
     }
 
-    /// Lists what is to be migrated from one tier, as far as its quota goes.
+    /// Lists the frames to migrate from one tier, within its quota.
     fn plan(&mut self, table: &PageTable, tier: TierId, now: Duration) {
         let config = self.config;
         let node = self.node(tier);

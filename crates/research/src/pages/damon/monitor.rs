@@ -104,7 +104,6 @@ impl Region {
     }
 }
 
-/// See the [module's text](self).
 pub struct Monitor {
     config: MonitorConfig,
     frames: usize,
@@ -120,7 +119,6 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of this many frames.
     pub fn new(frames: usize, config: MonitorConfig, seed: u64) -> Monitor {
         let parts = config.min_regions.clamp(1, frames.max(1));
         let bound = |part: usize| frames * part / parts;
@@ -141,7 +139,6 @@ impl Monitor {
         }
     }
 
-    /// The regions.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }

@@ -8,7 +8,8 @@ pub struct Quota {
 }
 
 /// The next input of a feedback loop whose last one reached `score` of its goal (1: just so): it
-/// grows by what was missing, up to twofold, and shrinks by what was too much, down to `least`.
+/// grows in proportion to the missing part, up to twofold, and shrinks in proportion to the excess,
+/// down to `least`.
 pub fn feed(input: f64, score: f64, least: f64) -> f64 {
     (input + input * (1.0 - score)).max(least)
 }

@@ -26,7 +26,6 @@ pub enum Piece {
     Base(usize),
 }
 
-/// See the [module's text](self).
 pub struct Heat {
     /// Pages in a unit.
     width: usize,
@@ -44,12 +43,10 @@ impl Heat {
         }
     }
 
-    /// The unit of a page.
     pub fn unit_of(&self, page: usize) -> usize {
         page / self.width
     }
 
-    /// The pages of a unit.
     pub fn pages_of(&self, unit: usize) -> Range<usize> {
         let start = unit * self.width;
         start..(start + self.width).min(self.pages.len())
@@ -63,7 +60,6 @@ impl Heat {
         self.units[unit].0 = is;
     }
 
-    /// Counts a sample of a page.
     pub fn sample(&mut self, page: usize) {
         self.pages[page] = self.pages[page].saturating_add(self.width as u32);
         let unit = self.unit_of(page);
@@ -111,7 +107,8 @@ impl Heat {
             .collect()
     }
 
-    /// The histogram of what can be moved, and of all pages as if none were part of a huge one.
+    /// The histogram of movable pieces, and that of all base pages as if none were part of a huge
+    /// one.
     pub fn histograms(&self, table: &PageTable) -> (Histogram, Histogram) {
         let (mut real, mut base) = (Histogram::default(), Histogram::default());
         for piece in self.pieces(table) {

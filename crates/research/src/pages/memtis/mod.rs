@@ -34,7 +34,6 @@ use timberline_placement::View;
 
 use crate::table::{Kind, Make, Row, Style, Tiers};
 
-/// Bytes of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
 
 pub(crate) const MEMTIS: Row = Row {

@@ -97,7 +97,7 @@ fn skewed_huge_pages_are_split() {
     assert!(rig.cost > 8 * Duration::from_micros(50), "eight splits");
 }
 
-/// What is accessed evenly is not worth a split.
+/// A huge page with even accesses is not split.
 #[test]
 fn even_huge_pages_stay_whole() {
     let mut rig = rig(MemtisConfig {

@@ -1,8 +1,8 @@
-//! Where unsafe code may be. The compiler denies it in all crates; a module lets it in by an
-//! attribute, and only those listed here may have one.
+//! The modules that may have unsafe code. The compiler denies it in all crates; a module allows it
+//! by an attribute, and only those listed here may have one.
 //!
-//! What only some crates may call (the wall clock, the mapping of memory) is in `clippy.toml` of
-//! the workspace and of single crates.
+//! Functions that only some crates may call (the wall clock, the mapping of memory) are in
+//! `clippy.toml` of the workspace and of single crates.
 
 use super::tree::{Finding, Tree};
 
@@ -25,7 +25,7 @@ const UNSAFE: &[&str] = &[
     "crates/bench-peers/src/peers/masstree_cpp.rs",
 ];
 
-/// No attribute that lets unsafe code in, but in these modules; no crate without the lints.
+/// Only these modules have the attribute that allows unsafe code, and every crate has the lints.
 pub fn unsafe_code(tree: &Tree, findings: &mut Vec<Finding>) {
     for source in tree.rust().filter(|source| !may_be_unsafe(&source.path)) {
         for (line, text) in source.lines() {
@@ -34,7 +34,8 @@ pub fn unsafe_code(tree: &Tree, findings: &mut Vec<Finding>) {
                 .iter()
                 .any(|level| text.contains(level));
             if is_attribute && opens && text.contains("unsafe_code") {
-                let message = "unsafe_code outside the modules listed in xtask/src/tidy/doors.rs";
+                let message =
+                    "unsafe_code outside the modules listed in xtask/src/tidy/unsafe_modules.rs";
                 findings.push(source.error(line, message));
             }
         }

@@ -13,9 +13,8 @@ use crate::workers::lock;
 
 const BINS: usize = HEAT_BITS as usize;
 
-/// See the [module's text](self).
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Look {
+pub struct Estimates {
     /// Fast leaves by the power of two of their heat.
     pub fast: [u64; BINS],
     /// Candidates by the power of two of their heat.
@@ -30,19 +29,19 @@ pub struct Look {
     pub pages: usize,
 }
 
-impl Look {
+impl Estimates {
     /// Counts by power of two.
-    pub fn of(histogram: &HeatHistogram, candidates: &[Candidate]) -> Look {
-        let mut look = Look::default();
+    pub fn of(histogram: &HeatHistogram, candidates: &[Candidate]) -> Estimates {
+        let mut estimates = Estimates::default();
         for (heat, leaves) in histogram.leaves() {
-            look.fast[bin(heat)] += u64::from(leaves);
+            estimates.fast[bin(heat)] += u64::from(leaves);
         }
         for candidate in candidates {
             if let Promotable::Leaf(_) = candidate.what {
-                look.candidates[bin(candidate.heat)] += 1;
+                estimates.candidates[bin(candidate.heat)] += 1;
             }
         }
-        look
+        estimates
     }
 }
 
@@ -51,29 +50,29 @@ fn bin(heat: u16) -> usize {
 }
 
 impl Timberline {
-    pub(super) fn look(&self) -> View {
-        self.is_looked_at.store(true, Relaxed);
-        let look = lock(&self.look).clone();
+    pub(super) fn estimates(&self) -> View {
+        self.is_viewed.store(true, Relaxed);
+        let estimates = lock(&self.estimates).clone();
         let mut view = View {
             unit: "heat (8 for each sampled access)",
             bins: powers_of_two(BINS),
             counts: vec![
-                ("fast leaves", look.fast.to_vec()),
-                ("candidates: slow leaves", look.candidates.to_vec()),
+                ("fast leaves", estimates.fast.to_vec()),
+                ("candidates: slow leaves", estimates.candidates.to_vec()),
             ],
             figures: vec![
                 ("accesses per sample", self.interval().into()),
-                ("pages of the record cache", look.pages as f64),
+                ("pages of the record cache", estimates.pages as f64),
             ],
             ..View::default()
         };
         // Before the first round there is none.
-        if look.filled > 0.0 {
+        if estimates.filled > 0.0 {
             view.thresholds = vec![
-                ("coldest 1 %", look.coldest.into()),
-                ("candidate from", look.floor.into()),
+                ("coldest 1 %", estimates.coldest.into()),
+                ("candidate from", estimates.floor.into()),
             ];
-            view.watermarks = vec![("reserve", look.filled)];
+            view.watermarks = vec![("reserve", estimates.filled)];
         }
         view
     }

@@ -1,7 +1,7 @@
-//! Which crate may depend on which: `sync, tier → placement → tree → bench → cli`.
+//! The allowed dependencies between crates: `sync, tier → placement → tree → bench → cli`.
 //!
 //! Invariants: the table below is the only place that says so; a row names only rows above it, so
-//! no arrow goes up or in a circle. Dev-dependencies are free: a test may look from above.
+//! there is no cycle. Dev-dependencies are free: tests of a crate may use crates that depend on it.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::tree::Finding;
 use crate::exec;
 
 /// A crate's folder, and those of the crates that it may depend on. A new crate is a new row.
-const ARROWS: &[(&str, &str)] = &[
+const ALLOWED: &[(&str, &str)] = &[
     ("sync", ""),
     ("tier", ""),
     // A macro: it writes code that names the others, and links none.
@@ -52,9 +52,9 @@ pub fn check(packages: &str, findings: &mut Vec<Finding>) {
             folder => format!("crates/{folder}/Cargo.toml"),
         };
         let mut find = |message| findings.push(Finding::error(&file, 1, message));
-        let Some((_, allowed)) = ARROWS.iter().find(|row| row.0 == folder) else {
+        let Some((_, allowed)) = ALLOWED.iter().find(|row| row.0 == folder) else {
             find(format!(
-                "`{name}` has no row in the table of xtask/src/tidy/arrows.rs"
+                "`{name}` has no row in the table of xtask/src/tidy/dependencies.rs"
             ));
             continue;
         };
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_names_only_rows_above_it() {
-        for (at, (package, allowed)) in ARROWS.iter().enumerate() {
+        for (at, (package, allowed)) in ALLOWED.iter().enumerate() {
             for below in allowed.split_whitespace() {
-                let above = ARROWS[..at].iter().any(|row| row.0 == below);
+                let above = ALLOWED[..at].iter().any(|row| row.0 == below);
                 assert!(above, "{package} -> {below} goes up");
             }
         }
