@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use timberline_placement::{Access, Fill, LeafRef, NewNode, Placement};
 use timberline_sync::Restart;
-use timberline_sync::epoch::{Domain, Guard};
+use timberline_sync::epoch::{Domain, Guard, Pinned};
 use timberline_sync::shim::pause;
 use timberline_tier::Striped;
 use timberline_tier::{Memory, OutOfMemory, Slot, TierId};
@@ -25,7 +25,7 @@ use self::shared_state::{RetiredCount, SharedState};
 use crate::Error;
 use crate::error::Refused;
 use crate::seeded::{self, Bug};
-use crate::value::{Change, Dispose, Represent, RetiredValue};
+use crate::value::{Change, Dispose, Represent};
 
 /// The memory and the placement of a map's nodes, and what is counted beside them.
 pub struct Store<M> {
@@ -112,6 +112,13 @@ impl<M: Memory> Store<M> {
         self.domain.pin()
     }
 
+    /// The proof that a guard lives, which has to be one of this map's.
+    #[inline(always)]
+    pub fn pinned<'g>(&self, guard: &'g Guard<'_>) -> Pinned<'g> {
+        debug_assert!(guard.is_of(&self.domain), "a guard of this map");
+        guard.pinned()
+    }
+
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never
     /// in a faster one: what is left there is the placement's to give, for inner nodes and for
     /// promotions.
@@ -168,24 +175,15 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Frees what a value's word leads to once no thread can reach it any more. The caller has
-    /// just taken the word out of its leaf.
-    pub fn reclaim_value(&self, value: u64, guard: &Guard) {
-        // No word is 0 that owns anything.
-        if let Some(dispose) = self.dispose
-            && value != 0
-        {
-            let value = RetiredValue::new(value, dispose);
-            self.reclaim(guard, move |state| value.dispose(state.arenas()));
-        }
+    /// What becomes of values that no leaf has any more, if they own anything.
+    #[inline(always)]
+    pub fn dispose(&self) -> Option<Dispose> {
+        self.dispose
     }
 
-    /// Releases what the values of a map that ends own beyond its arenas. `each` shows all words
-    /// to its argument.
-    pub fn dispose_of_all(&self, each: impl FnOnce(&mut dyn FnMut(u64))) {
-        if let (Some(dispose), false) = (self.dispose, self.in_arenas) {
-            each(&mut |word| RetiredValue::new(word, dispose).dispose(self.arenas()));
-        }
+    /// What becomes of the values of a map that ends, if they own anything beyond its arenas.
+    pub fn dispose_at_end(&self) -> Option<Dispose> {
+        self.dispose.filter(|_| !self.in_arenas)
     }
 
     /// Whether the slowest tier is nearly full.
@@ -410,4 +408,32 @@ pub(crate) fn retry<R>(mut attempt: impl FnMut() -> Result<R, Restart>) -> R {
         pause(tries);
     }
     unreachable!("retried forever")
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use crate::btree::find::NodeName;
+    use crate::{Art, BTree, Masstree};
+
+    #[test]
+    #[should_panic(expected = "a guard of this map")]
+    fn a_btree_is_not_entered_under_another_maps_guard() {
+        let [map, other] = [(); 2].map(|()| BTree::<u64, u64>::new());
+        map.tree.leaf(7, &other.tree.store.pin());
+    }
+
+    #[test]
+    #[should_panic(expected = "a guard of this map")]
+    fn no_node_is_found_under_another_maps_guard() {
+        let [map, other] = [(); 2].map(|()| Masstree::<str, u64>::new());
+        let guard = other.tree.store.pin();
+        let _found = map.tree.find(NodeName::leaf(7), &guard);
+    }
+
+    #[test]
+    #[should_panic(expected = "a guard of this map")]
+    fn an_art_is_not_entered_under_another_maps_guard() {
+        let [map, other] = [(); 2].map(|()| Art::<str, u64>::new());
+        map.tree.terminal_of(b"key", &other.tree.store.pin());
+    }
 }

@@ -14,10 +14,11 @@ const UNSAFE: &[&str] = &[
     "crates/tier/",
     // A string beside the leaves, which readers look at without a copy.
     "crates/tree/src/value/block.rs",
-    // An `Arc`'s pointer in a leaf; what a word owned that left its leaf.
+    // An `Arc`'s pointer in a leaf; a value's word while a leaf has it, and afterwards.
     "crates/tree/src/value/counted.rs",
-    "crates/tree/src/value/retired.rs",
-    // Buckets in slots of the arenas.
+    "crates/tree/src/value/loan.rs",
+    // Buckets in slots of the arenas, and values' words in them.
+    "crates/tree/src/cache/bucket.rs",
     "crates/tree/src/cache/page.rs",
     // Calls of the kernel and of jemalloc.
     "crates/bench-peers/src/memory.rs",

@@ -28,11 +28,11 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, C> Lookup<'t, B, M, R, C> {
     }
 }
 
-impl<B: AsRef<[u8]>, M: Memory, R: Reach, C: Caller> Traversal for Lookup<'_, B, M, R, C> {
-    type Output = Option<u64>;
+impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, C: Caller> Traversal for Lookup<'t, B, M, R, C> {
+    type Output = Option<Loan<'t>>;
 
     #[inline(always)]
-    fn step(&mut self) -> Poll<Option<u64>> {
+    fn step(&mut self) -> Poll<Option<Loan<'t>>> {
         let (tree, caller) = (self.descent.tree, self.caller);
         let cursor = self.descent.step();
         cursor.map(|cursor| tree.read(cursor?, caller))
@@ -44,28 +44,32 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     #[inline(always)]
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
-        let found = match self.find(key.as_ref(), guard.pinned()) {
+        let found = match self.find(key.as_ref(), self.store.pinned(&guard)) {
             Ok(Ok(cursor)) => self.read(cursor, &guard),
             Ok(Err(_)) => None,
             Err(Restart) => self.get_patiently(key.as_ref(), &guard),
         };
-        found.map(|word| out(Loan::new(word, &guard)))
+        found.map(out)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) fn get_patiently(&self, key: &[u8], guard: &Guard) -> Option<u64> {
-        let found = self.retry(|| self.find(key, guard.pinned()));
+    pub(super) fn get_patiently<'g>(
+        &'g self,
+        key: &[u8],
+        guard: &'g Guard<'g>,
+    ) -> Option<Loan<'g>> {
+        let found = self.retry(|| self.find(key, self.store.pinned(guard)));
         found.ok().and_then(|cursor| self.read(cursor, guard))
     }
 
     /// The value of the record at a cursor, which is reported.
     #[inline(always)]
-    pub(super) fn read(&self, cursor: Cursor<'_>, caller: impl Caller) -> Option<u64> {
+    pub(super) fn read<'g>(&self, cursor: Cursor<'g>, caller: impl Caller) -> Option<Loan<'g>> {
         let (terminal, value) = match cursor {
             Cursor::Leaf(leaf) => (Terminal::Leaf(leaf), leaf.value()),
-            Cursor::InPack(pack, value) => (Terminal::Pack(pack), value),
-            Cursor::InDense(dense, _, value) => (Terminal::DenseLeaf(dense), value?),
+            Cursor::InPack(pack, word) => (Terminal::Pack(pack), pack.lend(word)),
+            Cursor::InDense(dense, _, word) => (Terminal::DenseLeaf(dense), dense.lend(word?)),
         };
         caller.with_guard(&self.store, |guard| {
             self.note(terminal, Access::Reuse, guard)
@@ -82,6 +86,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::new(self, key, &guard, AnyThread);
         let found = fetch::<H, _>(self.memory(), lookup).await;
-        found.map(|word| out(Loan::new(word, &guard)))
+        found.map(out)
     }
 }

@@ -24,7 +24,7 @@ use crate::error::Refused;
 use crate::value::{Change, Loan};
 
 /// What an attempt comes to: the previous value, which is there as long as the thread stays pinned.
-pub(super) type Put = Result<Option<u64>, Abort>;
+pub(super) type Put<'g> = Result<Option<Loan<'g>>, Abort>;
 
 /// An attempt to insert one record.
 pub(super) struct Insert<'a, C> {
@@ -51,7 +51,7 @@ impl<'a, C: Change> Insert<'a, C> {
 
     /// Bytes of a prefix that the descent did not compare differ from the key's: the next attempt
     /// compares all.
-    pub fn carefully(&mut self) -> Put {
+    pub fn carefully(&mut self) -> Put<'static> {
         self.careful = true;
         Err(Abort::Restart)
     }
@@ -79,7 +79,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             // Where the record is, or a place for it, there is nothing to build.
-            let there = match self.find(key, guard.pinned()) {
+            let there = match self.find(key, self.store.pinned(&guard)) {
                 Ok(Ok(Cursor::Leaf(leaf))) => self.change(leaf, change, &guard).map(Some),
                 Ok(Ok(Cursor::InPack(pack, _))) => {
                     let before = self.change_in_pack(pack, key, change, &guard);
@@ -97,22 +97,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 Err(Abort::Refused(refused)) => return Err(refused),
                 Err(Abort::Restart) => self.try_upsert(key, change, &guard)?,
             };
-            Ok(before.map(|before| out(Loan::new(before, &guard))))
+            Ok(before.map(&mut out))
         })
     }
 
-    fn try_upsert<C: Change>(
-        &self,
+    fn try_upsert<'g, C: Change>(
+        &'g self,
         key: &[u8],
         change: &mut C,
-        guard: &Guard,
-    ) -> Result<Option<u64>, Refused> {
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<Loan<'g>>, Refused> {
         let mut insert = Insert::new(key, change);
         attempt(|| self.descend(&mut insert, guard))
     }
 
-    fn descend<C: Change>(&self, insert: &mut Insert<'_, C>, guard: &Guard) -> Put {
-        let (parent, mut link) = self.root.read(guard)?;
+    fn descend<'g, C: Change>(
+        &'g self,
+        insert: &mut Insert<'_, C>,
+        guard: &'g Guard<'g>,
+    ) -> Put<'g> {
+        let (parent, mut link) = self.root.read(self.store.pinned(guard))?;
         let mut site = Site {
             parent,
             depth: 0,
@@ -182,7 +186,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Counts and reports a new leaf, with everything unlocked.
-    fn inserted(&self, leaf: Link<'_>, level: u8, guard: &Guard) -> Put {
+    fn inserted(&self, leaf: Link<'_>, level: u8, guard: &Guard) -> Put<'static> {
         self.store.count(1);
         self.store.count_leaves(1);
         self.reaches(level);
@@ -191,7 +195,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Hangs the first leaf below the root.
-    fn hang<C: Change>(&self, insert: &mut Insert<'_, C>, site: Site<'_, R>) -> Put {
+    fn hang<'g, C: Change>(&self, insert: &mut Insert<'_, C>, site: Site<'g, R>) -> Put<'g> {
         let leaf = self.leaf_for(insert, self.tier_of_parent(&site.parent), 0)?;
         let held = site.parent.upgrade()?;
         let link = held.hang(leaf.with(insert.made()));
@@ -199,12 +203,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The path ends at a leaf: that of the key, or one to part from.
-    fn meet<C: Change>(
+    fn meet<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        leaf: Leaf<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        leaf: Leaf<'g>,
+    ) -> Put<'g> {
         self.visit_leaf(leaf);
         if leaf.key() == insert.key {
             return self.change(leaf, insert.change, site.guard).map(Some);
@@ -216,12 +220,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The path ends at a dense leaf: that of the key, or one to part from.
-    fn meet_dense<C: Change>(
+    fn meet_dense<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        dense: DenseLeaf<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        dense: DenseLeaf<'g>,
+    ) -> Put<'g> {
         let Some(at) = dense.place_of(insert.key) else {
             return self.part_from(insert, site, Terminal::DenseLeaf(dense));
         };
@@ -235,12 +239,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The path ends at what holds records of other keys.
-    fn part_from<C: Change>(
+    fn part_from<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
+        site: Site<'g, R>,
         terminal: Terminal<'_>,
-    ) -> Put {
+    ) -> Put<'g> {
         let (key, other) = (insert.key, terminal.key());
         let same = common(&other, key);
         if same < site.depth {
@@ -257,13 +261,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The key leaves a node's prefix after `same` bytes of it.
-    fn part<C: Change>(
+    fn part<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
+        site: Site<'g, R>,
         inner: Inner<'_, R>,
         same: usize,
-    ) -> Put {
+    ) -> Put<'g> {
         let (key, split) = (insert.key, site.depth + same);
         let below = self.key_below(inner)?;
         // What was taken on trust further up.
@@ -284,13 +288,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that.
     /// What hangs there may be an inner node whose prefix is `cut` to some bytes.
-    fn fork<C: Change>(
+    fn fork<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
+        site: Site<'g, R>,
         fork: Fork<'_>,
         cut: Option<(Inner<'_, R>, &[u8])>,
-    ) -> Put {
+    ) -> Put<'g> {
         let slot = self.slot_for_inner(Kind::N3, fork.old, &site.parent, site.level)?;
         let level = site.level.saturating_add(1);
         let leaf = self.leaf_for(insert, slot.tier(), level)?;
@@ -309,14 +313,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Adds a leaf to the node where the key's path ends.
-    fn add<C: Change>(
+    fn add<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
+        site: Site<'g, R>,
         inner: Inner<'_, R>,
         branch: usize,
         at: Position,
-    ) -> Put {
+    ) -> Put<'g> {
         let (key, level) = (insert.key, site.level);
         let below = level.saturating_add(1);
         let (full, prefix_len) = inner.get(|body| (body.is_full_for(at), body.prefix_len()))?;
@@ -346,7 +350,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         insert: &mut Insert<'_, C>,
         Gap { inner, at, level }: Gap<'_, R>,
         guard: &Guard,
-    ) -> Put {
+    ) -> Put<'static> {
         if inner.get(|body| body.is_full_for(at))? {
             return Err(Abort::Restart);
         }

@@ -50,7 +50,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         &mut self,
         tree: &Tree<M, R>,
         node: Inner<'t, R>,
-    ) -> Result<Poll<Option<u64>>, Restart> {
+    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let key = self.key.as_ref();
         let (child, depth) = node.child_for(key, self.depth, &mut false)?;
         if child.is_none() {
@@ -66,8 +66,8 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
     fn step<M: Memory>(
         &mut self,
         tree: &'t Tree<M, R>,
-        guard: &Guard,
-    ) -> Result<Poll<Option<u64>>, Restart> {
+        guard: &'t Guard<'t>,
+    ) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let (parent, child, key) = (self.parent, self.child, self.key.as_ref());
         if let Some(link) = child.inner() {
             let node = link.read(tree.base)?;
@@ -90,10 +90,10 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
     #[inline(always)]
     fn settle<M: Memory>(
         &mut self,
-        tree: &Tree<M, R>,
-        guard: &Guard,
-        met: Result<Poll<Option<u64>>, Restart>,
-        found: impl FnOnce(Option<u64>),
+        tree: &'t Tree<M, R>,
+        guard: &'t Guard<'t>,
+        met: Result<Poll<Option<Loan<'t>>>, Restart>,
+        found: impl FnOnce(Option<Loan<'t>>),
     ) -> bool {
         let value = match met {
             Ok(Poll::Pending) => return false,
@@ -116,7 +116,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut found: impl FnMut(usize, Option<Loan<'_>>),
     ) {
         let guard = &self.store.pin();
-        let mut found = |at, word: Option<u64>| found(at, word.map(|word| Loan::new(word, guard)));
         if M::CHARGES || H::IN_BLOCKS {
             let lookups = keys.map(|key| Lookup::new(self, key, guard, guard));
             return fetch_each::<H, _>(self.memory(), depth, lookups, found);
@@ -125,7 +124,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut group = SmallVec::<[_; MAX_DEPTH]>::new();
         let mut first = 0;
         loop {
-            let Ok(Some(root)) = self.top_inner(guard) else {
+            let Ok(Some(root)) = self.top_inner(self.store.pinned(guard)) else {
                 // There is one node at most, or a writer is at it.
                 let Some(key) = keys.next() else { return };
                 found(first, self.get_patiently(key.as_ref(), guard));

@@ -23,7 +23,7 @@ use super::node::{
 use super::tree::Tree;
 use crate::goal::Goal;
 use crate::seeded::{self, Bug};
-use crate::value::{Loan, ValueBlock, ValueCopy};
+use crate::value::{ValueBlock, ValueCopy};
 
 /// A node that a name led to.
 pub(super) enum Found<'g, R> {
@@ -47,7 +47,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         guard: &'g Guard<'g>,
         mut pass: impl FnMut(&OnPath<'g, R>) -> bool,
     ) -> Result<Option<Found<'g, R>>, Restart> {
-        let (mut parent, mut link) = self.root.read(guard)?;
+        let (mut parent, mut link) = self.root.read(self.store.pinned(guard))?;
         let mut depth = 0;
         loop {
             if let Some(terminal) = link.terminal(self.base) {
@@ -143,23 +143,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         };
         let held = parent.upgrade()?;
         let locked = leaf.lock()?;
-        if self.in_blocks && leaf.value() != value {
+        if self.in_blocks && leaf.value().word() != value.word() {
             return Err(Restart);
         }
         self.charge_copy(terminal, &slot);
         let heat = leaf.heat().load(Relaxed);
         let copy = FreshLeaf::new(slot, self.base, leaf.key(), heat);
         self.tell_moved(terminal, &copy);
-        let value = match block {
-            None => leaf.value(),
+        let (copy, copied) = match block {
+            None => (copy.with(leaf.value().word()), None),
             Some(block) => {
-                let copy = block.make(Loan::new(value, guard));
-                self.store.reclaim_value(value, guard);
-                copy
+                let (copy, copied) = copy.with_copy(&locked, block.make(value));
+                (copy, Some(copied))
             }
         };
-        let locked = LockedTerminal::Leaf(locked);
-        self.replace(held, locked, copy.with(value), guard);
+        self.replace(held, LockedTerminal::Leaf(locked), copy, guard);
+        if let Some(copied) = copied {
+            copied.reclaim(&self.store, guard);
+        }
         let from = self.tier_of(link);
         self.store.count_move(from, goal.tier, leaf.bytes());
         Ok(Move::Moved(1))
@@ -385,7 +386,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         mut draw: u64,
         guard: &Guard,
     ) -> Result<Option<NodeKey>, Restart> {
-        let (mut parent, link) = self.root.read(guard)?;
+        let (mut parent, link) = self.root.read(self.store.pinned(guard))?;
         let (mut depth, mut lowest) = (0, None);
         let is_fast = |link: StoredLink| self.is_fast(link);
         let Some(mut link) = link.inner().filter(|link| is_fast(***link)) else {

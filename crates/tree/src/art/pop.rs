@@ -16,7 +16,7 @@ use super::way::Start;
 use crate::clear;
 use crate::range::Way;
 use crate::seeded::{self, Bug};
-use crate::value::Loan;
+use crate::value::{Loan, dispose_of_all};
 
 /// Which records may be removed: any one, one of a value, or only the first or the last of all.
 pub(super) struct Ends<'g, R> {
@@ -123,7 +123,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let guard = self.store.pin();
             let value = self.retry(|| self.try_remove(&key, &mut Ends::only(way), &guard));
             if let Some(value) = value {
-                return Some(out(&key, Loan::new(value, &guard)));
+                return Some(out(&key, value));
             }
             // Another record is at that end by now.
             pause(tries);
@@ -139,9 +139,9 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
 impl<M: Memory, R: Reach> Drop for Tree<M, R> {
     fn drop(&mut self) {
-        self.store.dispose_of_all(|dispose| {
+        dispose_of_all(&self.store, |dispose| {
             self.scan(Way::Forward, Start::Everything, usize::MAX, |_, value| {
-                dispose(value.word());
+                dispose(value);
                 ControlFlow::Continue(())
             });
         });

@@ -15,11 +15,10 @@ use timberline_tier::Memory;
 use super::node::{
     DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Inner, LockedShared,
     LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords, Parent, Position, Reach, Records,
-    Shared, Step, Terminal, leaf_bytes, number,
+    Removed, Shared, Step, Terminal, leaf_bytes, number,
 };
 use super::pop::Ends;
 use super::tree::Tree;
-use crate::node::retired::Retired;
 use crate::value::Loan;
 
 /// The location of a record: the node that holds it and no other, with its parent and grandparent.
@@ -42,12 +41,12 @@ struct Hanging<'g, R> {
 }
 
 /// What became of a record that should be removed from a pack or a dense leaf.
-enum Within {
+enum Within<'g> {
     NotThere,
     /// It is the only one: what holds it goes with it.
     Last,
     /// Its value, and how many are left.
-    Removed(u64, usize),
+    Removed(Loan<'g>, usize),
 }
 
 /// Locks what holds a record and no other, if `ends` allow its value. Returns the value too.
@@ -55,21 +54,22 @@ fn lock_last<'g, R: Reach>(
     terminal: Terminal<'g>,
     key: &[u8],
     ends: &Ends<'_, R>,
-) -> Result<(LockedTerminal<'g>, u64), Restart> {
+) -> Result<(LockedTerminal<'g>, Loan<'g>), Restart> {
     let locked = terminal.lock()?;
-    let value = locked.last_of(key).filter(|&value| ends.allow(value));
+    let value = locked.last_of(key);
+    let value = value.filter(|value| ends.allow(value.word()));
     Ok((locked, value.ok_or(Restart)?))
 }
 
 /// Removes a record from what holds several, which stays if another is left. `find` tells the
 /// record's value, if it is there and may be removed, and how many records there are.
-fn remove_in<T, R: Reach>(
-    shared: Shared<'_, T>,
+fn remove_in<'g, T, R: Reach>(
+    shared: Shared<'g, T>,
     parent: &Parent<'_, R>,
     ends: &Ends<'_, R>,
     find: impl FnOnce(&T) -> (Option<u64>, usize),
     remove: impl FnOnce(LockedShared<'_, T>),
-) -> Result<Within, Restart> {
+) -> Result<Within<'g>, Restart> {
     let seen = shared.read()?;
     parent.validate()?;
     let (value, count) = seen.get(find)?;
@@ -82,7 +82,7 @@ fn remove_in<T, R: Reach>(
     let held = LockedShared::upgrade(seen)?;
     ends.hold(0)?;
     remove(held);
-    Ok(Within::Removed(value, count - 1))
+    Ok(Within::Removed(shared.lend(value), count - 1))
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
@@ -96,7 +96,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Option<T> {
         let guard = self.store.pin();
         let value = self.retry(|| self.try_remove(key, &mut Ends::any(only), &guard))?;
-        Some(out(Loan::new(value, &guard)))
+        Some(out(value))
     }
 
     /// Removes a record, if `ends` allow. Returns its value.
@@ -105,8 +105,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         key: &[u8],
         ends: &mut Ends<'g, R>,
         guard: &'g Guard<'g>,
-    ) -> Result<Option<u64>, Restart> {
-        let (mut parent, mut link) = self.root.read(guard)?;
+    ) -> Result<Option<Loan<'g>>, Restart> {
+        let (mut parent, mut link) = self.root.read(self.store.pinned(guard))?;
         ends.pass(parent)?;
         let (mut depth, mut level) = (0, 0u8);
         loop {
@@ -162,18 +162,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Removes a record where it is, if what holds it can stay without it. `None`: it cannot.
     /// `Some(None)`: the record is not there.
-    fn remove_within(
+    fn remove_within<'g>(
         &self,
-        terminal: Terminal<'_>,
+        terminal: Terminal<'g>,
         key: &[u8],
         Hanging { parent, level }: Hanging<'_, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
-    ) -> Result<Option<Option<u64>>, Restart> {
+    ) -> Result<Option<Option<Loan<'g>>>, Restart> {
         let within = match terminal {
             Terminal::Leaf(leaf) => {
                 self.visit_leaf(leaf);
-                let is_it = leaf.key() == key && ends.allow(leaf.value());
+                let is_it = leaf.key() == key && ends.allow(leaf.value().word());
                 return Ok((!is_it).then_some(None));
             }
             Terminal::Pack(pack) => {
@@ -285,12 +285,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Takes a leaf from its node, which fits what is left afterwards.
-    fn take(
+    fn take<'g>(
         &self,
-        location: Location<'_, '_, R>,
+        location: Location<'_, 'g, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
-    ) -> Result<u64, Restart> {
+    ) -> Result<Loan<'g>, Restart> {
         let Location {
             key,
             above,
@@ -316,7 +316,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             let mut smaller = FreshInner::new(slot, self.base, kind, prefix, guard);
             smaller.take_over(old, Some(at));
             self.check_boundary(&smaller, smaller.tier(), path);
-            let [old, last] = above.replace_without(at, last, smaller, self.base);
+            let (old, last) = above.replace_without(at, last, smaller, self.base);
             old.reclaim(&self.store, guard);
             return Ok(self.removed(terminal, value, last, guard));
         }
@@ -324,14 +324,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Takes what holds a record, and no other, from where it hangs.
-    fn unlink(
+    fn unlink<'g>(
         &self,
-        parent: Parent<'_, R>,
-        terminal: Terminal<'_>,
+        parent: Parent<'g, R>,
+        terminal: Terminal<'g>,
         key: &[u8],
         ends: &Ends<'_, R>,
         guard: &Guard,
-    ) -> Result<u64, Restart> {
+    ) -> Result<Loan<'g>, Restart> {
         let held = parent.upgrade()?;
         let (last, value) = lock_last(terminal, key, ends)?;
         ends.hold(1)?;
@@ -340,12 +340,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Takes one of two entries from a node, and puts the other in the node's place.
-    fn collapse(
+    fn collapse<'g>(
         &self,
-        location: Location<'_, '_, R>,
+        location: Location<'_, 'g, R>,
         ends: &Ends<'_, R>,
         guard: &Guard,
-    ) -> Result<u64, Restart> {
+    ) -> Result<Loan<'g>, Restart> {
         let above = location.above.upgrade()?;
         let old = location.inner.upgrade()?;
         let (at, other) = old.other(location.at);
@@ -365,18 +365,26 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 .chain(prefix.iter().copied());
             below.set_prefix(len, bytes);
         }
-        let [old, last] = above.collapse(old, location.at, last, self.base);
+        let (old, last) = above.collapse(old, location.at, last, self.base);
         old.reclaim(&self.store, guard);
         Ok(self.removed(location.terminal, value, last, guard))
     }
 
     /// What held a record, and no other, is unlinked. Returns the value, which is there as long as
     /// the thread stays pinned.
-    fn removed(&self, terminal: Terminal<'_>, value: u64, last: Retired, guard: &Guard) -> u64 {
+    fn removed<'g>(
+        &self,
+        terminal: Terminal<'_>,
+        value: Loan<'g>,
+        last: Removed<'_>,
+        guard: &Guard,
+    ) -> Loan<'g> {
         self.store.count(-1);
         self.store.count_leaves(-1);
-        last.reclaim(&self.store, guard);
-        self.store.reclaim_value(value, guard);
+        last.node.reclaim(&self.store, guard);
+        if let Some(value) = last.value {
+            value.reclaim(&self.store, guard);
+        }
         self.note(terminal, Access::Reuse, guard);
         value
     }

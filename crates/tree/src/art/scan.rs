@@ -65,7 +65,6 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return 0;
         }
         let guard = self.store.pin();
-        let mut visit = |key: &[u8], word| visit(key, Loan::new(word, &guard));
         let mut walker = Walker::new(self, way, start, &guard);
         let mut ring = [Link::NONE; 2 * AHEAD];
         // Links walked to and passed, and records shown.
@@ -150,7 +149,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         way: Way,
         from: Start<'_>,
         limit: usize,
-        visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> Shown {
         self.visit_pack(pack);
         let mut seen = 0;
@@ -161,7 +160,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 continue;
             }
             seen += 1;
-            let flow = visit(&key, value);
+            let flow = visit(&key, pack.lend(value));
             if flow.is_break() || seen == limit {
                 return (seen, flow);
             }
@@ -176,7 +175,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         way: Way,
         start: Start<'_>,
         limit: usize,
-        visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> Shown {
         self.memory().charge_access(dense.address(), DENSE_HEAD);
         let (mut key, mut seen) = (*dense.least(), 0);
@@ -194,7 +193,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 left &= !(1 << at);
                 key[DENSE_DEPTH] = 64 * group + at as u8;
                 seen += 1;
-                let flow = visit(&key, values[at as usize]);
+                let flow = visit(&key, dense.lend(values[at as usize]));
                 if flow.is_break() || seen == limit {
                     return (seen, flow);
                 }

@@ -29,12 +29,12 @@ struct Full<'g> {
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Puts a pack in the place of a leaf, for its record and the new one.
-    pub(super) fn pair_up<C: Change>(
+    pub(super) fn pair_up<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        leaf: Leaf<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        leaf: Leaf<'g>,
+    ) -> Put<'g> {
         if common(leaf.key(), insert.key) < site.depth {
             return insert.carefully();
         }
@@ -43,7 +43,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let parent = site.parent.upgrade()?;
         let locked = leaf.lock()?;
         let mut records = [
-            (number(leaf.key()), leaf.value()),
+            (number(leaf.key()), leaf.value().word()),
             (number(insert.key), insert.made()),
         ];
         records.sort_unstable();
@@ -54,12 +54,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// The path ends at a pack, where the record is or belongs.
-    pub(super) fn meet_pack<C: Change>(
+    pub(super) fn meet_pack<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        pack: Pack<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        pack: Pack<'g>,
+    ) -> Put<'g> {
         let seen = pack.read()?;
         site.parent.validate()?;
         self.visit_pack(pack);
@@ -89,12 +89,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Puts a pack in the place of one that has room, but not for a key that does not share all the
     /// bytes that led to it at first.
     #[cold]
-    fn take_in<C: Change>(
+    fn take_in<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        old: Full<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        old: Full<'g>,
+    ) -> Put<'g> {
         let terminal = Terminal::Pack(old.pack);
         let slot = self.slot_for_terminal(PACK_BYTES, terminal, &site.parent, site.level)?;
         let parent = site.parent.upgrade()?;
@@ -112,12 +112,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// Puts an inner node in the place of a full pack: leaves and packs below it hold its records
     /// and the new one.
-    fn spread<C: Change>(
+    fn spread<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        full: Full<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        full: Full<'g>,
+    ) -> Put<'g> {
         let new_key = number(insert.key);
         let mut records = [(new_key, 0); PACKED + 1];
         records[..PACKED].copy_from_slice(&full.held);
@@ -179,12 +179,12 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Puts a dense leaf in the place of a full pack whose keys, and the new one, are neighbours.
-    fn line_up<C: Change>(
+    fn line_up<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        full: Full<'_>,
-    ) -> Put {
+        site: Site<'g, R>,
+        full: Full<'g>,
+    ) -> Put<'g> {
         let (old, room) = (Terminal::Pack(full.pack), DenseCapacity::LEAST);
         let slot = self.slot_for_terminal(room.bytes(), old, &site.parent, site.level)?;
         let parent = site.parent.upgrade()?;
@@ -201,13 +201,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Puts a larger dense leaf in the place of a full one, with a new record at a place.
-    pub(super) fn widen<C: Change>(
+    pub(super) fn widen<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
-        site: Site<'_, R>,
-        (dense, seen): (DenseLeaf<'_>, Snapshot<'_, Records>),
+        site: Site<'g, R>,
+        (dense, seen): (DenseLeaf<'g>, Snapshot<'g, Records>),
         at: u8,
-    ) -> Put {
+    ) -> Put<'g> {
         let room = dense.room().larger();
         let old = Terminal::DenseLeaf(dense);
         let slot = self.slot_for_terminal(room.bytes(), old, &site.parent, site.level)?;

@@ -9,7 +9,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::descent::Cursor;
-use super::node::{DenseLeaf, Leaf, LockedDense, Pack, Reach, Terminal, number};
+use super::node::{DenseLeaf, Leaf, LockedDense, Pack, Reach, Shared, Terminal, number};
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
 use crate::error::Refused;
@@ -29,7 +29,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
             attempt(|| {
-                let before = match self.find(key, guard.pinned())? {
+                let before = match self.find(key, self.store.pinned(&guard))? {
                     Err(_) | Ok(Cursor::InDense(_, _, None)) => None,
                     Ok(Cursor::Leaf(leaf)) => Some(self.change(leaf, change, &guard)?),
                     Ok(Cursor::InPack(pack, _)) => {
@@ -39,7 +39,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         self.change_in_dense(dense, at, false, change, &guard)?
                     }
                 };
-                Ok(before.map(|before| out(Loan::new(before, &guard))))
+                Ok(before.map(&mut out))
             })
         })
     }
@@ -47,27 +47,27 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is
     /// there as long as the thread stays pinned.
     #[inline(always)]
-    pub fn change<C: Change>(
+    pub fn change<'g, C: Change>(
         &self,
-        leaf: Leaf<'_>,
+        leaf: Leaf<'g>,
         change: &mut C,
         guard: &Guard,
-    ) -> Result<u64, Abort> {
+    ) -> Result<Loan<'g>, Abort> {
         let seen = leaf.value();
         if C::PREPARES {
             let tier = self.store.arenas().tier_of(leaf.address());
-            change.prepare(Some(Loan::new(seen, guard)), tier)?;
+            change.prepare(Some(seen), tier)?;
         }
         let held = leaf.lock()?;
         let before = leaf.value();
-        if C::PREPARES && before != seen {
+        if C::PREPARES && before.word() != seen.word() {
             return Err(Abort::Restart);
         }
         if let Some(after) = change.change(Some(before)) {
-            held.replace(after);
+            let replaced = held.replace(after);
             drop(held);
             if C::RETIRES {
-                self.store.reclaim_value(before, guard);
+                replaced.reclaim(&self.store, guard);
             }
             self.note(Terminal::Leaf(leaf), Access::Reuse, guard);
         }
@@ -76,19 +76,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
 
     /// The same for a record in a pack, which was there just now.
     #[inline(always)]
-    pub fn change_in_pack<C: Change>(
+    pub fn change_in_pack<'g, C: Change>(
         &self,
-        pack: Pack<'_>,
+        pack: Pack<'g>,
         key: &[u8],
         change: &mut C,
         guard: &Guard,
-    ) -> Result<u64, Restart> {
+    ) -> Result<Loan<'g>, Restart> {
         let held = pack.lock()?;
         let Some(place) = held.place(number(key)) else {
             held.unlock(false);
             return Err(Restart);
         };
-        let (before, changed) = replace(place, change);
+        let (before, changed) = replace(pack, place, change);
         held.unlock(changed);
         if changed {
             self.note(Terminal::Pack(pack), Access::Reuse, guard);
@@ -99,19 +99,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     /// The same at a place of a dense leaf; a record that is not there is made only if it
     /// `may_insert`.
     #[inline(always)]
-    pub fn change_in_dense<C: Change>(
+    pub fn change_in_dense<'g, C: Change>(
         &self,
-        dense: DenseLeaf<'_>,
+        dense: DenseLeaf<'g>,
         at: u8,
         may_insert: bool,
         change: &mut C,
         guard: &Guard,
-    ) -> Result<Option<u64>, Restart> {
+    ) -> Result<Option<Loan<'g>>, Restart> {
         let held = dense.lock()?;
         let Some(place) = held.place(at) else {
             return self.insert_in_dense(held, at, may_insert, change, guard);
         };
-        let (before, changed) = replace(place, change);
+        let (before, changed) = replace(dense, place, change);
         held.unlock(changed);
         if changed {
             self.note(Terminal::DenseLeaf(dense), Access::Reuse, guard);
@@ -120,14 +120,14 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 
     /// Inserts a record in a locked dense leaf, if there is one to insert, and room.
-    fn insert_in_dense<C: Change>(
+    fn insert_in_dense<'g, C: Change>(
         &self,
-        held: LockedDense<'_>,
+        held: LockedDense<'g>,
         at: u8,
         may_insert: bool,
         change: &mut C,
         guard: &Guard,
-    ) -> Result<Option<u64>, Restart> {
+    ) -> Result<Option<Loan<'g>>, Restart> {
         let dense = held.node();
         if may_insert && held.is_full() {
             held.unlock(false);
@@ -146,11 +146,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-/// Replaces a word, which no other thread may change meanwhile, by what `change` makes of it, if
-/// anything. Returns the one before, and whether it was replaced.
+/// Replaces a word of a node, which no other thread may change meanwhile, by what `change` makes of
+/// it, if anything. Returns the one before, and whether it was replaced.
 #[inline(always)]
-fn replace(place: &AtomicU64, change: &mut impl Change) -> (u64, bool) {
-    let before = place.load(Relaxed);
+fn replace<'g, T>(
+    node: Shared<'g, T>,
+    place: &AtomicU64,
+    change: &mut impl Change,
+) -> (Loan<'g>, bool) {
+    let before = node.lend(place.load(Relaxed));
     let after = change.change(Some(before));
     if let Some(after) = after {
         place.store(after, Relaxed);

@@ -333,7 +333,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     /// records.
     fn seek(&mut self) -> Result<Option<Link<'g>>, Restart> {
         self.started = true;
-        let (mut parent, mut link) = self.tree.root.read(self.guard)?;
+        let (mut parent, mut link) = self.tree.root.read(self.tree.store.pinned(self.guard))?;
         let mut depth = 0;
         loop {
             if link.is_none() || (self.fast_only && !self.tree.is_fast(*link)) {

@@ -8,18 +8,18 @@ use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_tier::{Arenas, Memory, Slot, TierId};
 
-use super::node::{Block, Body, Fresh, Lead, View, Write};
+use super::node::{Block, Body, Fresh, Lead, View};
 use super::payload::Payload;
 use super::tree::Tree;
 use crate::abort::Abort;
 use crate::goal::Goal;
 use crate::store::Store;
-use crate::value::{Loan, ValueBlock, ValueCopy};
+use crate::value::{Loan, RetiredValue, ValueBlock, ValueCopy};
 
-/// The blocks of an entry, and the word of its value if that may lie in one.
+/// The blocks of an entry, and its value if that may lie in one.
 struct Beside<'g> {
     entry: Option<Block<'g>>,
-    value: Option<u64>,
+    value: Option<Loan<'g>>,
 }
 
 impl<'g> Beside<'g> {
@@ -158,20 +158,20 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         for (index, copy) in blocks.values {
             let entry = leaf.entry(index - from);
             let old = P::value(entry).expect("a record");
-            let new = copy.make(Loan::new(old, guard));
-            match P::lead(entry) {
-                Some(Lead::Record(record)) => record.set_value(new),
-                _ => leaf.set_payload(index - from, new),
-            }
+            let new = copy.make(old);
+            let old = match P::lead(entry) {
+                Some(Lead::Record(record)) => record.replace(leaf, new),
+                _ => leaf.move_value(index - from, new),
+            };
             self.reclaim_value(old, guard);
         }
     }
 
-    /// Frees what a value's word leads to once nobody can look at it any more. No leaf leads to it.
+    /// Releases what a value owns once nobody can look at it any more.
     #[inline(always)]
-    pub fn reclaim_value(&self, value: u64, guard: &Guard) {
+    pub fn reclaim_value(&self, value: RetiredValue<'_>, guard: &Guard) {
         if P::RETIRES {
-            self.store.reclaim_value(value, guard);
+            value.reclaim(&self.store, guard);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::payload::{Payload, Values};
 use super::tree::{LockedNode, Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::store::Caller;
-use crate::value::Represent;
+use crate::value::{Loan, Represent};
 
 /// One in this many lookups that come to a slow leaf counts what it finds or misses in
 /// the cache. A greater number costs lookups less, and lets as much be found in the end, but later
@@ -86,7 +86,12 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// The value of a record that has a copy.
     #[inline(always)]
-    pub(super) fn find_copy(&self, bucket: &Bucket, key: u64, caller: impl Caller) -> Option<u64> {
+    pub(super) fn find_copy<'g>(
+        &self,
+        bucket: &'g Bucket,
+        key: u64,
+        caller: impl Caller,
+    ) -> Option<Loan<'g>> {
         self.memory().charge_access(address(bucket), BUCKET_BYTES);
         let (value, found) = RecordCache::find(bucket, key)?;
         if self.store.counts_use(COUNTED) {
@@ -108,7 +113,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         &self,
         bucket: &Bucket,
         key: u64,
-        value: u64,
+        value: Loan<'_>,
         leaf: Snapshot<'_, Body<WORDS>>,
     ) {
         if self.store.counts_use(COUNTED) {
@@ -116,18 +121,17 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// A record of this leaf, which is locked, has another value now. Returns what kind of access
-    /// that was.
+    /// The record at an index of this leaf, which is locked, has another value now. Returns what
+    /// kind of access that was.
     #[inline(always)]
     pub(super) fn rewrite_copy(
         &self,
         leaf: &LockedNode<'_, WORDS>,
-        key: u64,
-        value: u64,
+        index: usize,
         guard: &Guard,
     ) -> Access {
         match self.copies_of(leaf) {
-            Some(cache) => rewrite(cache, key, value, guard),
+            Some(cache) => rewrite(cache, leaf.key(index), Body::value(leaf, index), guard),
             None => Access::Reuse,
         }
     }
@@ -188,13 +192,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     // Out of line: a lookup that comes to a fast leaf has what it knows in registers.
     #[cold]
     #[inline(never)]
-    pub(super) fn get_slow(
+    pub(super) fn get_slow<'g>(
         &self,
         key: u64,
         parent: Snapshot<'_, Body<WORDS>>,
-        leaf: Link<'_, WORDS>,
-        guard: &Guard,
-    ) -> Result<Option<u64>, Restart> {
+        leaf: Link<'g, WORDS>,
+        guard: &'g Guard<'_>,
+    ) -> Result<Option<Loan<'g>>, Restart> {
         let bucket = self.bucket_of(key, guard);
         let copy = bucket.and_then(|bucket| self.find_copy(bucket, key, guard));
         if copy.is_some() {
@@ -206,13 +210,13 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             true => self.prefetch_near(leaf.address(), Body::<WORDS>::guess(share, lower, upper)),
             false => self.prefetch(leaf.address()),
         }
-        let leaf = *leaf.read()?;
+        let leaf = leaf.read()?.leaf().ok_or(Restart)?;
         parent.validate()?;
-        let found = leaf.get(|body| self.look_up(self.search, body, key, share))?;
+        let found = leaf.lend(|body| self.look_up(self.search, body, key, share))?;
         if let (Some(bucket), Some(value)) = (bucket, found) {
-            self.missed_copy(bucket, key, value, leaf);
+            self.missed_copy(bucket, key, value, *leaf);
         }
-        self.note(leaf, Access::Reuse, guard);
+        self.note(*leaf, Access::Reuse, guard);
         Ok(found)
     }
 }
@@ -220,7 +224,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
 /// Out of the way of updates of fast leaves.
 #[cold]
 #[inline(never)]
-fn rewrite(cache: &RecordCache, key: u64, value: u64, guard: &Guard) -> Access {
+fn rewrite(cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Access {
     let page = cache.page_of(key);
     match cache.rewrite(key, value, guard) {
         true => Access::Rewrite { page },
@@ -231,6 +235,6 @@ fn rewrite(cache: &RecordCache, key: u64, value: u64, guard: &Guard) -> Access {
 /// Out of the way of lookups, which rarely get here.
 #[cold]
 #[inline(never)]
-fn offer<T>(bucket: &Bucket, key: u64, value: u64, leaf: Snapshot<'_, T>) {
+fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
     RecordCache::offer(bucket, key, value, leaf);
 }

@@ -12,7 +12,7 @@ use timberline_sync::shim::pause;
 use timberline_sync::{Restart, Snapshot, Versioned};
 use timberline_tier::Memory;
 
-use super::node::{Body, Lanes, Link, Root, Share, View, Work};
+use super::node::{Body, Hit, Lanes, LeafView, Link, Root, Share, View, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::traverse::{Traversal, run};
@@ -55,7 +55,7 @@ modes! {
 pub(super) enum Met<'t, const WORDS: usize> {
     /// A node above, whose child was asked for.
     Inner,
-    Leaf(Snapshot<'t, Body<WORDS>>),
+    Leaf(LeafView<'t, WORDS>),
     /// The parent of a slow leaf, and that leaf, which was not asked for: its record may have a
     /// copy. The next step goes on to the leaf.
     SlowLeaf(Snapshot<'t, Body<WORDS>>, Link<'t, WORDS>),
@@ -182,8 +182,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
                 }
             };
             let height = node.height();
-            if height == 0 {
-                return Ok(Met::Leaf(*node));
+            if let Some(leaf) = node.leaf() {
+                return Ok(Met::Leaf(leaf));
             }
             let (link, range) = node.child_for(self.lanes, self.key, |body, index| {
                 self.tree.charge_child(body, index);
@@ -207,7 +207,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes> Travers
     for Descent<'t, M, WORDS, H, D, L>
 {
     /// The leaf, and the key's part of its range.
-    type Output = (Snapshot<'t, Body<WORDS>>, Share);
+    type Output = (LeafView<'t, WORDS>, Share);
 
     #[inline(always)]
     fn step(&mut self) -> Poll<Self::Output> {
@@ -229,24 +229,25 @@ pub(super) struct Leaf<'t, M: Memory, const WORDS: usize, H: Represent> {
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent> Leaf<'t, M, WORDS, H> {
     #[cold]
-    fn patiently(self) -> (Snapshot<'t, Body<WORDS>>, Share) {
+    fn patiently(self) -> (LeafView<'t, WORDS>, Share) {
         let Leaf { tree, key, guard } = self;
         run(Descent::<_, _, _, LeafLater, _>::new(
             tree,
             key,
-            guard,
+            tree.store.pinned(guard),
             tree.search,
         ))
     }
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Leaf<'t, M, WORDS, H> {
-    type Output = (Snapshot<'t, Body<WORDS>>, Share);
+    type Output = (LeafView<'t, WORDS>, Share);
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Leaf { tree, key, guard } = self;
-        let mut descent = Descent::<_, _, _, LeafAtOnce, _>::new(tree, key, guard, lanes);
+        let pinned = tree.store.pinned(guard);
+        let mut descent = Descent::<_, _, _, LeafAtOnce, _>::new(tree, key, pinned, lanes);
         loop {
             match descent.advance() {
                 Ok(Met::Leaf(leaf)) => return (leaf, descent.share),
@@ -259,7 +260,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Leaf<'t, M, WORDS
 
 /// Where a record is, or would be, in a leaf that was not locked when it was read.
 pub struct Cursor<'t, const WORDS: usize> {
-    pub leaf: Snapshot<'t, Body<WORDS>>,
+    pub leaf: LeafView<'t, WORDS>,
     /// The record's index, or where it would have to go.
     pub found: Result<usize, usize>,
     /// Entries of the leaf.
@@ -284,8 +285,10 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
         if SHIFTS {
             tree.prefetch_all(address(leaf.of()));
         }
-        let read = |body: &Body<WORDS>| (tree.seek(lanes, body, key, share), body.count());
-        let (found, count) = leaf.get(read)?;
+        let (found, count) = leaf.get(|body| {
+            let found = tree.seek(lanes, body, key, share);
+            (found.map(Hit::index), body.count())
+        })?;
         Ok(Cursor { leaf, found, count })
     }
 }
@@ -294,17 +297,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The leaf that covers `key`.
     #[inline(always)]
-    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> Snapshot<'g, Body<WORDS>> {
+    pub fn leaf<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> LeafView<'g, WORDS> {
         self.leaf_near(key, guard).0
     }
 
     /// The leaf that covers `key`, and the key's part of its range.
     #[inline(always)]
-    pub fn leaf_near<'g>(
-        &'g self,
-        key: u64,
-        guard: &'g Guard<'g>,
-    ) -> (Snapshot<'g, Body<WORDS>>, Share) {
+    pub fn leaf_near<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> (LeafView<'g, WORDS>, Share) {
         self.search.run(Leaf {
             tree: self,
             key,

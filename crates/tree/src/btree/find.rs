@@ -133,7 +133,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         guard: &'g Guard<'g>,
     ) -> Result<Option<Location<'g, WORDS>>, Restart> {
         let root = self.root.read()?;
-        let mut node = Root::link(&root, guard.pinned())?.read()?;
+        let mut node = Root::link(&root, self.store.pinned(guard))?.read()?;
         let mut parent = Parent::Root(root);
         parent.validate()?;
         let (mut level, mut known) = (0u8, 0);

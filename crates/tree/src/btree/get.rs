@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 use std::task::Poll;
 
 use timberline_placement::Access;
+use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::{Descent, LeafAtOnce, Met, Mode, ValueAtOnce, ValueLater};
-use super::node::{Body, Lanes, Share, Work};
+use super::node::{Body, Hit, Lanes, LeafView, Share, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::cache::{BUCKET_BYTES, Bucket};
@@ -34,7 +34,7 @@ pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Represent, L: Lan
     descent: Descent<'t, M, WORDS, H, ValueLater, L>,
     copy: Copy<'t>,
     /// The leaf, if it turned out that more of it had to be asked for.
-    leaf: Option<Snapshot<'t, Body<WORDS>>>,
+    leaf: Option<LeafView<'t, WORDS>>,
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
@@ -58,7 +58,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
 
     /// The value, unless the leaf has to be waited for.
     #[inline(always)]
-    fn advance(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+    fn advance(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         if let Copy::Asked(bucket) = self.copy {
             return self.take_copy(bucket);
         }
@@ -82,17 +82,17 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
             self.leaf = Some(leaf);
             return Ok(Poll::Pending);
         }
-        let found = leaf.get(|body| tree.look_up(lanes, body, key, share))?;
+        let found = leaf.lend(|body| tree.look_up(lanes, body, key, share))?;
         if let (Copy::Missed(bucket), Some(value)) = (self.copy, found) {
-            tree.missed_copy(bucket, key, value, leaf);
+            tree.missed_copy(bucket, key, value, *leaf);
         }
-        let note = |guard: &Guard| tree.note(leaf, Access::Reuse, guard);
+        let note = |guard: &Guard| tree.note(*leaf, Access::Reuse, guard);
         self.caller.with_guard(&tree.store, note);
         Ok(Poll::Ready(found))
     }
 
     /// Asks for where a copy of the record would be, before its leaf.
-    fn prefetch_copy(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+    fn prefetch_copy(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent {
             tree, key, pinned, ..
         } = self.descent;
@@ -107,7 +107,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     }
 
     /// The copy's value, unless there is none.
-    fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<u64>>, Restart> {
+    fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
         let copy = tree.find_copy(bucket, key, self.caller);
         if copy.is_some() {
@@ -118,7 +118,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     }
 
     /// Asks for the leaf after all.
-    fn prefetch_leaf(&mut self) -> Result<Poll<Option<u64>>, Restart> {
+    fn prefetch_leaf(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
         if let Some((parent, leaf)) = self.descent.below {
             let (lower, upper) = parent.get(|body| tree.range_below(body, key))?;
@@ -128,13 +128,13 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller> Traversal
-    for Lookup<'_, M, WORDS, H, L, C>
+impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller> Traversal
+    for Lookup<'t, M, WORDS, H, L, C>
 {
-    type Output = Option<u64>;
+    type Output = Option<Loan<'t>>;
 
     #[inline(always)]
-    fn step(&mut self) -> Poll<Option<u64>> {
+    fn step(&mut self) -> Poll<Option<Loan<'t>>> {
         self.advance().unwrap_or_else(|Restart| {
             self.leaf = None;
             self.copy = Copy::NotAsked;
@@ -167,18 +167,19 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode> Get<'t, M, WORDS,
     }
 }
 
-impl<M: Memory, const WORDS: usize, H: Represent, D: Mode> Work for Get<'_, M, WORDS, H, D> {
-    type Output = Option<u64>;
+impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode> Work for Get<'t, M, WORDS, H, D> {
+    type Output = Option<Loan<'t>>;
 
     #[inline(always)]
-    fn run(self, lanes: impl Lanes) -> Option<u64> {
+    fn run(self, lanes: impl Lanes) -> Option<Loan<'t>> {
         let Get {
             tree, key, guard, ..
         } = self;
         if D::OR_COPY {
             tree.prefetch_copy(key);
         }
-        let mut descent = Descent::<_, _, _, D, _>::new(tree, key, guard, lanes);
+        let pinned = tree.store.pinned(guard);
+        let mut descent = Descent::<_, _, _, D, _>::new(tree, key, pinned, lanes);
         let leaf = loop {
             match descent.advance() {
                 Ok(Met::Inner) => {}
@@ -190,9 +191,9 @@ impl<M: Memory, const WORDS: usize, H: Represent, D: Mode> Work for Get<'_, M, W
                 Err(Restart) => return tree.get_patiently(key, guard),
             }
         };
-        match leaf.get(|body| tree.look_up(lanes, body, key, descent.share)) {
+        match leaf.lend(|body| tree.look_up(lanes, body, key, descent.share)) {
             Ok(found) => {
-                tree.note(leaf, Access::Reuse, guard);
+                tree.note(*leaf, Access::Reuse, guard);
                 found
             }
             Err(Restart) => tree.get_patiently(key, guard),
@@ -205,13 +206,12 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     #[inline(always)]
     pub fn get<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
-        let found = self.get_word(key, guard);
-        found.map(|word| out(Loan::new(word, guard)))
+        self.get_under(key, guard).map(out)
     }
 
-    /// The word of a key's value.
+    /// The value of a key.
     #[inline(always)]
-    pub(super) fn get_word(&self, key: u64, guard: &Guard) -> Option<u64> {
+    pub(super) fn get_under<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> Option<Loan<'g>> {
         // Decided once: most maps have no copies, and their lookups know nothing of them.
         match self.has_copies() {
             false => self
@@ -223,24 +223,30 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         }
     }
 
-    /// The word of a key's value, waiting for writers.
+    /// The value of a key, waiting for writers.
     #[cold]
-    pub(super) fn get_patiently(&self, key: u64, guard: &Guard) -> Option<u64> {
-        run(Lookup::new(self, key, guard, guard, self.search))
+    pub(super) fn get_patiently<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> Option<Loan<'g>> {
+        run(Lookup::new(
+            self,
+            key,
+            self.store.pinned(guard),
+            guard,
+            self.search,
+        ))
     }
 
-    /// A record's value, from a leaf that may be changing.
+    /// Where a record is in a leaf that may be changing.
     #[inline(always)]
-    pub fn look_up(
+    pub fn look_up<'b>(
         &self,
         lanes: impl Lanes,
-        body: &Body<WORDS>,
+        body: &'b Body<WORDS>,
         key: u64,
         share: Share,
-    ) -> Option<u64> {
-        let index = self.seek(lanes, body, key, share).ok()?;
-        self.charge_payload(body, index);
-        Some(body.payload(index))
+    ) -> Option<Hit<'b>> {
+        let hit = self.seek(lanes, body, key, share).ok()?;
+        self.charge_payload(body, hit.index());
+        Some(hit)
     }
 
     /// What `out` makes of the value of a key, yielding at each node.
@@ -248,6 +254,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::new(self, key, &guard, AnyThread, self.search);
         let found = fetch::<H, _>(self.memory(), lookup).await;
-        found.map(|word| out(Loan::new(word, &guard)))
+        found.map(out)
     }
 }

@@ -6,7 +6,7 @@ use timberline_tier::Memory;
 
 use super::descent::Cursor;
 use super::find::NodeName;
-use super::node::Write;
+use super::node::{Body, Write};
 use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::{Abort, attempt};
@@ -56,23 +56,24 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             return Ok(Put::NoRoom);
         }
         if C::PREPARES {
-            let seen = leaf.get(|body| found.ok().map(|index| body.payload(index)))?;
-            change.prepare(seen.map(|seen| Loan::new(seen, guard)), self.tier_of(leaf))?;
+            let seen = found.ok().map(|index| leaf.value(index)).transpose()?;
+            change.prepare(seen, self.tier_of(*leaf))?;
         }
         let held = leaf.upgrade()?;
         let index = found.unwrap_or_else(|index| index);
         self.charge_payload(&held, index);
-        let before = found.ok().map(|index| held.payload(index));
+        let before = found.ok().map(|index| Body::value(&held, index));
         let Some(after) = change.change(before) else {
             held.unchanged();
-            return Ok(Put::Done(
-                before.map(|before| out(Loan::new(before, guard))),
-            ));
+            return Ok(Put::Done(before.map(out)));
         };
         let access = match found {
             Ok(index) => {
-                held.set_payload(index, after);
-                self.rewrite_copy(&held, key, after, guard)
+                let replaced = Body::replace_value(&held, index, after);
+                let access = self.rewrite_copy(&held, index, guard);
+                // Once no copy has it either.
+                self.reclaim_value(replaced, guard);
+                access
             }
             Err(index) => {
                 held.insert(index, key, after);
@@ -80,12 +81,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
                 Access::Insert
             }
         };
-        if let Some(before) = before {
-            self.reclaim_value(before, guard);
-        }
         self.note_unlocked(held, access, guard);
-        Ok(Put::Done(
-            before.map(|before| out(Loan::new(before, guard))),
-        ))
+        Ok(Put::Done(before.map(out)))
     }
 }

@@ -7,12 +7,14 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::find::NodeName;
-use super::node::Write;
+use super::node::{Body, Write};
 use super::payload::Values;
-use super::scan::Record;
 use super::tree::Tree;
 use crate::Error;
 use crate::value::Represent;
+
+/// A key and a value that is a word.
+type Record = (u64, u64);
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// Inserts ascending records, with values that are words. Into an empty tree, or behind its
@@ -66,9 +68,11 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
                 break;
             }
             match leaf.find(self.search, key) {
-                Ok(index) => {
-                    leaf.set_payload(index, value);
-                    self.rewrite_copy(&leaf, key, value, guard);
+                Ok(hit) => {
+                    let index = hit.index();
+                    let before = Body::replace_value(&leaf, index, value);
+                    self.rewrite_copy(&leaf, index, guard);
+                    self.reclaim_value(before, guard);
                 }
                 Err(_) if leaf.count() == Self::CAPACITY => break,
                 Err(index) => {

@@ -19,7 +19,7 @@ use timberline_tier::{Memory, hint};
 
 use super::descent::{Descent, LeafAtOnce, Met};
 use super::get::Lookup;
-use super::node::{Body, HEADER, Lanes, Link, Root, Share, View, WINDOW, Work};
+use super::node::{Body, HEADER, Hit, Lanes, LeafView, Link, Root, Share, View, WINDOW, Work};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::traverse::MAX_DEPTH;
@@ -46,19 +46,23 @@ where
     fn run(mut self, lanes: impl Lanes) {
         let tree = self.tree;
         let guard = &tree.store.pin();
-        let mut found = |at, word: Option<u64>| {
-            (self.found)(at, word.map(|word| Loan::new(word, guard)));
-        };
         let one_by_one = M::CHARGES || H::IN_BLOCKS || !Body::<WORDS>::GUESSED;
         if one_by_one || tree.has_copies() {
             let look_up = |key| Lookup::new(tree, key, guard, guard, lanes);
-            return fetch_each::<H, _>(tree.memory(), self.depth, self.keys.map(look_up), found);
+            return fetch_each::<H, _>(
+                tree.memory(),
+                self.depth,
+                self.keys.map(look_up),
+                self.found,
+            );
         }
         let height = tree.root.read().and_then(|root| root.get(Root::height));
         if height.is_ok_and(|height| height < 2) {
             // All of it is in the caches.
-            let values = self.keys.map(|key| tree.get_word(key, guard));
-            return values.enumerate().for_each(|(at, value)| found(at, value));
+            let values = self.keys.map(|key| tree.get_under(key, guard));
+            return values
+                .enumerate()
+                .for_each(|(at, value)| (self.found)(at, value));
         }
         let depth = self.depth.clamp(1, MAX_DEPTH);
         let mut group = SmallVec::<[_; MAX_DEPTH]>::new();
@@ -81,7 +85,7 @@ where
             }
             for (at, asked) in (first..).zip(&group) {
                 let value = asked.value(tree, guard);
-                found(at, value.unwrap_or_else(|Restart| asked.alone(tree, guard)));
+                (self.found)(at, value.unwrap_or_else(|Restart| asked.alone(tree, guard)));
             }
             first += group.len();
             group.clear();
@@ -98,7 +102,7 @@ struct Asked<'t, const WORDS: usize> {
     way: Option<Way<'t, WORDS>>,
     /// The key's part of the leaf's range.
     share: Share,
-    leaf: Option<Snapshot<'t, Body<WORDS>>>,
+    leaf: Option<LeafView<'t, WORDS>>,
     /// The first key of the leaf's window that was asked for.
     window: usize,
     /// The record's index in the leaf, whose value was asked for.
@@ -163,8 +167,8 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
 
     /// Asks for the lines of the leaf where the key should be.
     #[inline(always)]
-    fn find_window(&mut self) -> Result<Snapshot<'t, Body<WORDS>>, Restart> {
-        let leaf = *self.enter()?;
+    fn find_window(&mut self) -> Result<LeafView<'t, WORDS>, Restart> {
+        let leaf = self.enter()?.leaf().ok_or(Restart)?;
         self.window = leaf.get(|body| body.window_of(self.share))?;
         let keys = address(leaf.of()) + HEADER + 8 * self.window;
         hint::prefetch_lines(keys, 8 * WINDOW / hint::LINE);
@@ -177,10 +181,12 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
         &mut self,
         tree: &'t Tree<M, WORDS, Values<H>>,
         lanes: impl Lanes,
-    ) -> Result<Snapshot<'t, Body<WORDS>>, Restart> {
+    ) -> Result<LeafView<'t, WORDS>, Restart> {
         let leaf = self.leaf.ok_or(Restart)?;
-        let seek = |body: &Body<WORDS>| tree.seek_from(lanes, body, self.key, self.window).ok();
-        self.record = leaf.get(seek)?;
+        self.record = leaf.get(|body| {
+            let found = tree.seek_from(lanes, body, self.key, self.window);
+            found.ok().map(Hit::index)
+        })?;
         if let Some(index) = self.record {
             hint::prefetch_lines(address(leaf.of()) + Body::<WORDS>::payload_offset(index), 1);
         }
@@ -192,10 +198,10 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
         &self,
         tree: &Tree<M, WORDS, Values<H>>,
         guard: &Guard,
-    ) -> Result<Option<u64>, Restart> {
+    ) -> Result<Option<Loan<'t>>, Restart> {
         let leaf = self.leaf.ok_or(Restart)?;
-        let value = leaf.get(|body| self.record.map(|index| body.payload(index)))?;
-        tree.note(leaf, Access::Reuse, guard);
+        let value = self.record.map(|index| leaf.value(index)).transpose()?;
+        tree.note(*leaf, Access::Reuse, guard);
         Ok(value)
     }
 
@@ -203,10 +209,10 @@ impl<'t, const WORDS: usize> Asked<'t, WORDS> {
     #[inline(never)]
     fn alone<M: Memory, H: Represent>(
         &self,
-        tree: &Tree<M, WORDS, Values<H>>,
-        guard: &Guard,
-    ) -> Option<u64> {
-        tree.get_word(self.key, guard)
+        tree: &'t Tree<M, WORDS, Values<H>>,
+        guard: &'t Guard<'t>,
+    ) -> Option<Loan<'t>> {
+        tree.get_under(self.key, guard)
     }
 }
 

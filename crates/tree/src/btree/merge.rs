@@ -152,7 +152,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         };
         let (above, root) = (above.upgrade()?, place.node.upgrade()?);
         let index = above.find(self.search, entry.key);
-        let index = index.expect("a layer has an entry");
+        let index = index.expect("a layer has an entry").index();
         let arenas = self.memory().arenas();
         let (unlinked, blocks) = Body::remove_layer(&above, index, &root, arenas);
         root.retire();

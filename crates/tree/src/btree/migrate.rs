@@ -132,7 +132,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// on the way that is an inner node, or a leaf with a layer below.
     fn draw_fast_inner(&self, mut draw: u64, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
         let root = self.root.read()?;
-        let mut node = Root::link(&root, guard.pinned())?.read()?;
+        let mut node = Root::link(&root, self.store.pinned(guard))?.read()?;
         root.validate()?;
         let (mut path, mut found, mut above_all) = (Vec::new(), None, true);
         while node.height() > 1 || P::LINKS {

@@ -9,7 +9,7 @@ use timberline_tier::Memory;
 use super::node::{Entry, Lead, Node};
 use super::tree::Tree;
 use crate::Word;
-use crate::value::Represent;
+use crate::value::{Loan, Represent};
 
 /// Tells the core of the tree what hangs below its leaves.
 pub trait Payload: Send + Sync + 'static {
@@ -40,18 +40,18 @@ pub trait Payload: Send + Sync + 'static {
 
     /// The value of an entry, if it is a record.
     #[inline(always)]
-    fn value<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<u64> {
+    fn value<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<Loan<'_>> {
         match Self::lead(entry) {
-            None => Some(entry.payload()),
+            None => Some(entry.value()),
             Some(Lead::Record(record)) => Some(record.value()),
             Some(Lead::Layer(_) | Lead::Skip(_)) => None,
         }
     }
 
-    /// Calls `show` with the values' words of a tree that ends.
+    /// Calls `show` with the values of a tree that ends.
     fn each_value<M: Memory, const WORDS: usize>(
         tree: &Tree<M, WORDS, Self>,
-        show: &mut dyn FnMut(u64),
+        show: &mut dyn FnMut(Loan<'_>),
     ) where
         Self: Sized;
 
@@ -102,10 +102,10 @@ impl<H: Represent> Payload for Values<H> {
 
     fn each_value<M: Memory, const WORDS: usize>(
         tree: &Tree<M, WORDS, Self>,
-        show: &mut dyn FnMut(u64),
+        show: &mut dyn FnMut(Loan<'_>),
     ) {
         tree.scan(0, usize::MAX, |_, value| {
-            show(value.word());
+            show(value);
             ControlFlow::Continue(())
         });
     }

@@ -27,11 +27,15 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         if left < Self::UNDERFULL {
             self.shrink(NodeName::leaf(key), &guard);
         }
-        Some(out(key, Loan::new(value, &guard)))
+        Some(out(key, value))
     }
 
     /// The key, the value, and how many records are left in the leaf.
-    fn try_pop(&self, way: Way, guard: &Guard) -> Result<Option<(u64, u64, usize)>, Restart> {
+    fn try_pop<'g>(
+        &'g self,
+        way: Way,
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<(u64, Loan<'g>, usize)>, Restart> {
         let (mut next, mut empty) = (Some(way.least_word()), Vec::new());
         while let Some(word) = next {
             let location = self.find(NodeName::leaf(word), guard)?;

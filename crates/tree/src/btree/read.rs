@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use timberline_sync::Restart;
 use timberline_tier::{Memory, hint};
 
-use super::node::{Body, HEADER, Lanes, Lines, Link, Share, View, WINDOW};
+use super::node::{Body, HEADER, Hit, Lanes, Lines, Link, Share, View, WINDOW};
 use super::payload::Payload;
 use super::tree::{Tree, node_address};
 
@@ -43,13 +43,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     /// A record's index in its leaf, or where it would have to go. Looks first where a key of this
     /// share should be.
     #[inline(always)]
-    pub fn seek(
+    pub fn seek<'b>(
         &self,
         lanes: impl Lanes,
-        body: &Body<WORDS>,
+        body: &'b Body<WORDS>,
         key: u64,
         share: Share,
-    ) -> Result<usize, usize> {
+    ) -> Result<Hit<'b>, usize> {
         if !Body::<WORDS>::GUESSED {
             self.charge_node(body);
             return body.find(lanes, key);
@@ -60,16 +60,16 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// As [`seek`](Self::seek), in the window from `first` on.
     #[inline(always)]
-    pub fn seek_from(
+    pub fn seek_from<'b>(
         &self,
         lanes: impl Lanes,
-        body: &Body<WORDS>,
+        body: &'b Body<WORDS>,
         key: u64,
         first: usize,
-    ) -> Result<usize, usize> {
+    ) -> Result<Hit<'b>, usize> {
         self.charge_window(body, first);
-        if let Some(index) = body.find_near(lanes, key, first) {
-            return Ok(index);
+        if let Some(hit) = body.find_near(lanes, key, first) {
+            return Ok(hit);
         }
         let index = match body.rank_near(lanes, key, first) {
             Ok(index) => index,

@@ -6,7 +6,7 @@ use timberline_sync::epoch::Guard;
 use timberline_tier::Memory;
 
 use super::find::NodeName;
-use super::node::Write;
+use super::node::Body;
 use super::payload::Values;
 use super::tree::{LockedNode, Tree};
 use crate::value::{Loan, Represent};
@@ -25,22 +25,22 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         if left < Self::UNDERFULL {
             self.shrink(NodeName::leaf(key), &guard);
         }
-        Some(out(Loan::new(value, &guard)))
+        Some(out(value))
     }
 
     /// Removes a record from its leaf. Returns its value, which is there as long as the thread
     /// stays pinned, and how many are left.
-    pub(super) fn take(
-        &self,
+    pub(super) fn take<'g>(
+        &'g self,
         key: u64,
         only: Option<u64>,
-        guard: &Guard,
-    ) -> Result<Option<(u64, usize)>, Restart> {
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<(Loan<'g>, usize)>, Restart> {
         let Some((leaf, index)) = self.record(key, guard)? else {
             return Ok(None);
         };
         let held = leaf.upgrade()?;
-        if only.is_some_and(|only| only != held.payload(index)) {
+        if only.is_some_and(|only| only != Body::value(&held, index).word()) {
             held.unchanged();
             return Ok(None);
         }
@@ -48,19 +48,20 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     }
 
     /// The same of a leaf that is locked.
-    pub(super) fn take_at(
+    pub(super) fn take_at<'g>(
         &self,
-        held: LockedNode<'_, WORDS>,
+        held: LockedNode<'g, WORDS>,
         index: usize,
         guard: &Guard,
-    ) -> (u64, usize) {
+    ) -> (Loan<'g>, usize) {
         self.charge_payload(&held, index);
-        let (key, value) = (held.key(index), held.payload(index));
-        held.remove(index);
+        let key = held.key(index);
+        let removed = Body::remove_value(&held, index);
+        let value = removed.loan();
         self.forget_copy(&held, key, guard);
         self.count(-1);
         let left = held.count();
-        self.reclaim_value(value, guard);
+        self.reclaim_value(removed, guard);
         self.note_unlocked(held, Access::Reuse, guard);
         (value, left)
     }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{self, Bound, ControlFlow};
 
 use timberline_placement::Access;
 use timberline_sync::epoch::Guard;
@@ -16,7 +16,7 @@ use timberline_tier::Memory;
 
 use super::descent::{Descent, LeafLater};
 use super::find::{NodeName, Parent};
-use super::node::{Body, View};
+use super::node::{Body, LeafView, View};
 use super::payload::Values;
 use super::tree::{Tree, address};
 use crate::map::Shared;
@@ -25,8 +25,8 @@ use crate::traverse::{Yielding, yield_now};
 use crate::value::{Loan, Represent, owned};
 use crate::{Value, WordKey};
 
-/// A record as words.
-pub(super) type Record = (u64, u64);
+/// A record's key and value.
+type Record<'g> = (u64, Loan<'g>);
 
 /// Inclusive bounds of the keys that are still to come; empty when `first > last`.
 #[derive(Clone, Copy, Debug)]
@@ -76,43 +76,59 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         &self,
         key: u64,
         span: Span,
-        entries: &mut Vec<Record>,
+        buffer: &mut Vec<Record<'static>>,
         mut take: impl FnMut(u64, Loan<'_>),
     ) -> (u64, u64) {
         let guard = self.store.pin();
+        let mut records: Vec<Record<'_>> = std::mem::take(buffer);
         let fences = self.retry(|| {
             let leaf = self.leaf(key, &guard);
-            let fences = leaf.get(|body| self.copy(body, span, usize::MAX, entries))?;
-            self.note(leaf, Access::Reuse, &guard);
+            let fences = self.copy(&leaf, span, usize::MAX, &mut records)?;
+            self.note(*leaf, Access::Reuse, &guard);
             Ok(fences)
         });
-        for (key, value) in entries.drain(..) {
-            take(key, Loan::new(value, &guard));
+        for (key, value) in records.drain(..) {
+            take(key, value);
         }
+        // The same memory, without a loan of this guard in it.
+        *buffer = records.into_iter().map(|_| unreachable!()).collect();
         fences
     }
 
-    fn copy(
+    /// Copies up to `limit` records of a span. Returns the leaf's fences.
+    fn copy<'g>(
+        &self,
+        leaf: &LeafView<'g, WORDS>,
+        span: Span,
+        limit: usize,
+        into: &mut Vec<Record<'g>>,
+    ) -> Result<(u64, u64), Restart> {
+        into.clear();
+        leaf.copy_values(into, |body| self.choose(body, span, limit))
+    }
+
+    /// The indices of up to `limit` records of a span in a leaf, and the leaf's fences.
+    #[inline(always)]
+    fn choose(
         &self,
         body: &Body<WORDS>,
         span: Span,
         limit: usize,
-        into: &mut Vec<Record>,
-    ) -> (u64, u64) {
+    ) -> (ops::Range<usize>, (u64, u64)) {
         self.charge_node(body);
-        into.clear();
         let start = body.rank(self.search, span.first);
         // Found by one search, so that the loop that copies compares no keys.
         let end = match span.last < body.upper() {
             true => body.rank(self.search, span.last + 1),
             false => usize::MAX,
         };
-        into.extend(body.entries(start..end.min(start.saturating_add(limit))));
-        let read =
-            Body::<WORDS>::payload_offset(start)..Body::<WORDS>::payload_offset(start + into.len());
-        self.memory()
-            .charge_lines(super::tree::node_address(body) + read.start, read.len());
-        (body.lower(), body.upper())
+        let range = start..end.min(start.saturating_add(limit));
+        if M::CHARGES {
+            let payloads = super::tree::node_address(body) + Body::<WORDS>::payload_offset(start);
+            let read = range.end.min(body.count()).saturating_sub(start);
+            self.memory().charge_lines(payloads, 8 * read);
+        }
+        (range, (body.lower(), body.upper()))
     }
 
     /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
@@ -138,7 +154,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
                 self.retry(|| self.next_leaf(&mut above, span, left, &mut records, &guard));
             for &(key, value) in &records {
                 seen += 1;
-                if visit(key, Loan::new(value, &guard)).is_break() {
+                if visit(key, value).is_break() {
                     return seen;
                 }
             }
@@ -153,10 +169,10 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         above: &mut Option<View<'g, WORDS>>,
         span: Span,
         limit: usize,
-        records: &mut Vec<Record>,
+        records: &mut Vec<Record<'g>>,
         guard: &'g Guard<'g>,
     ) -> Result<(u64, u64), Restart> {
-        let leaf = *match above.take() {
+        let leaf = match above.take() {
             Some(parent) if parent.get(|body| body.covers(span.first)) == Ok(true) => {
                 let link = self.find_child(self.search, &parent, span.first)?;
                 self.prefetch_all(link.address());
@@ -174,11 +190,12 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
                 place.node
             }
         };
+        let leaf = leaf.leaf().expect("what covers a key is a leaf");
         if limit > Self::CAPACITY / 2 {
             self.prefetch_beyond(above.as_deref(), span.first);
         }
-        let fences = leaf.get(|body| self.copy(body, span, limit, records))?;
-        self.note(leaf, Access::Reuse, guard);
+        let fences = self.copy(&leaf, span, limit, records)?;
+        self.note(*leaf, Access::Reuse, guard);
         Ok(fences)
     }
 
@@ -220,7 +237,7 @@ pub struct Range<K, V: Value, M: Memory, const WORDS: usize> {
     /// The keys in between, not read yet.
     unread: Span,
     /// Where a leaf is copied to.
-    leaf: Vec<Record>,
+    leaf: Vec<Record<'static>>,
     typed: PhantomData<fn() -> K>,
 }
 

@@ -19,6 +19,7 @@ pub(crate) use super::node::{LockedNode, address};
 use super::payload::{Payload, Words};
 use crate::cache::RecordCache;
 use crate::store::{self, Store};
+use crate::value::dispose_of_all;
 
 /// A concurrent B+tree from words to words. See [`BTree`](super::BTree), its map.
 ///
@@ -189,6 +190,6 @@ pub(crate) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
 
 impl<M: Memory, const WORDS: usize, P: Payload> Drop for Tree<M, WORDS, P> {
     fn drop(&mut self) {
-        self.store.dispose_of_all(|show| P::each_value(self, show));
+        dispose_of_all(&self.store, |show| P::each_value(self, show));
     }
 }

@@ -1,12 +1,12 @@
 //! Replacing the value of a present record.
 
+use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_sync::{Restart, Snapshot};
 use timberline_tier::Memory;
 
 use super::descent::Cursor;
 use super::insert::Put;
-use super::node::Body;
+use super::node::LeafView;
 use super::payload::Values;
 use super::tree::Tree;
 use crate::abort::attempt;
@@ -19,7 +19,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         &'g self,
         key: u64,
         guard: &'g Guard<'g>,
-    ) -> Result<Option<(Snapshot<'g, Body<WORDS>>, usize)>, Restart> {
+    ) -> Result<Option<(LeafView<'g, WORDS>, usize)>, Restart> {
         let Cursor { leaf, found, .. } = self.cursor::<false>(key, guard)?;
         Ok(found.ok().map(|index| (leaf, index)))
     }

@@ -8,10 +8,13 @@
 //! copy competes with the least used one: each miss decrements that count, and at 0 replaces the
 //! copy. So the hottest records stay, whatever cold traffic passes (after Misra and Gries: "Finding
 //! Repeated Elements", Science of Computer Programming 2(2), 1982, who decrement all counts).
+#![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use timberline_sync::Versioned;
+use timberline_sync::{Snapshot, Versioned};
+
+use crate::value::Loan;
 
 /// Copies in a bucket.
 pub const WAYS: usize = 3;
@@ -45,9 +48,19 @@ impl Body {
         (0..WAYS).find(|&way| self.keys[way].load(Relaxed) == key && self.count(way) > 0)
     }
 
+    /// The index of a record's copy, and its value, if a bucket has one.
+    #[inline(always)]
+    pub fn lend<'g>(seen: &Snapshot<'g, Body>, key: u64) -> Option<(usize, Loan<'g>)> {
+        let find = |body: &Body| body.find(key).map(|way| (way, body.value(way)));
+        let (way, word) = seen.get(find).ok()??;
+        // SAFETY: validated, so that it is a record's value, or was when the bucket's page went,
+        // which was under this guard.
+        Some((way, unsafe { Loan::new(word) }))
+    }
+
     /// The value there.
     #[inline(always)]
-    pub fn value(&self, way: usize) -> u64 {
+    fn value(&self, way: usize) -> u64 {
         self.values[way.min(WAYS - 1)].load(Relaxed)
     }
 

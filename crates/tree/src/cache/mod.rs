@@ -51,6 +51,7 @@ use timberline_tier::{Arenas, Memory, hint};
 
 use crate::seeded::{self, Bug};
 use crate::store::Store;
+use crate::value::Loan;
 
 pub(crate) use bucket::{BYTES as BUCKET_BYTES, Bucket};
 use page::Directory;
@@ -150,17 +151,15 @@ impl RecordCache {
 
     /// The record's value, and where its copy is, if there is one. The bucket is its own.
     #[inline(always)]
-    pub fn find(bucket: &Bucket, key: u64) -> Option<(u64, Found<'_>)> {
+    pub fn find(bucket: &Bucket, key: u64) -> Option<(Loan<'_>, Found<'_>)> {
         let seen = bucket.try_read().ok()?;
-        let (way, value) = seen
-            .get(|body| body.find(key).map(|way| (way, body.value(way))))
-            .ok()??;
+        let (way, value) = bucket::Body::lend(&seen, key)?;
         Some((value, Found { bucket: seen, way }))
     }
 
     /// A record that was read from a slow leaf, and has no copy, asks for one. The bucket is its
     /// own.
-    pub fn offer<T>(bucket: &Bucket, key: u64, value: u64, leaf: Snapshot<'_, T>) {
+    pub fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
         let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
         // Where another thread is busy, the next time will do.
         let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
@@ -169,15 +168,15 @@ impl RecordCache {
         fence(SeqCst);
         let is_same = early.unwrap_or_else(|| leaf.validate()).is_ok();
         let is_new = is_same && held.find(key).is_none();
-        if !(is_new && held.offer(key, value)) {
+        if !(is_new && held.offer(key, value.word())) {
             // Counts are nobody's to read but those that hold the lock.
             held.unchanged();
         }
     }
 
     /// A record of a slow leaf, which is locked, has another value. Returns whether it has a copy.
-    pub fn rewrite(&self, key: u64, value: u64, pinned: &Guard) -> bool {
-        self.change(key, pinned, |body, way| body.set(way, value))
+    pub fn rewrite(&self, key: u64, value: Loan<'_>, pinned: &Guard) -> bool {
+        self.change(key, pinned, |body, way| body.set(way, value.word()))
     }
 
     /// A record leaves its slow leaf, which is locked.

@@ -228,27 +228,28 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         mut condition: impl FnMut(V::Ref<'_>) -> bool,
     ) -> Option<V> {
         // While the thread is pinned, no other value gets the word that was judged.
-        let guard = self.tree.store().pin();
-        let mut word = self.tree.get(key, |loan| loan.word())?;
+        let _guard = self.tree.store().pin();
+        let mut judge = |value: Loan<'_>| {
+            let is_to_go = lend::<V, _>(self.memory(), value, &mut condition);
+            is_to_go.then(|| value.word())
+        };
+        let mut word = self.tree.get(key, &mut judge)??;
         loop {
-            if !lend::<V, _>(self.memory(), Loan::new(word, &guard), &mut condition) {
-                return None;
-            }
             let removed = self.tree.remove(key, Some(word), |loan| self.own(loan));
             if removed.is_some() {
                 return removed;
             }
-            word = self.word_in_leaf(key)?;
+            word = self.judge_in_leaf(key, &mut judge)??;
         }
     }
 
-    /// The word of a record as its leaf has it. A lookup might answer from a copy of the record; a
-    /// second attempt goes to where the first one failed.
+    /// What `judge` says of a record's value as its leaf has it. A lookup might answer from a copy
+    /// of the record; a second attempt goes to where the first one failed.
     #[cold]
-    fn word_in_leaf(&self, key: &K::Borrowed) -> Option<u64> {
+    fn judge_in_leaf<R>(&self, key: &K::Borrowed, judge: impl FnMut(Loan<'_>) -> R) -> Option<R> {
         let mut unused: Option<V> = None;
         let unchanged = V::Representation::making(self.tree.store(), &mut unused, |_| None::<V>);
-        let word = self.tree.modify(key, unchanged, |loan| loan.word());
-        word.expect("needs no memory")
+        let judged = self.tree.modify(key, unchanged, judge);
+        judged.expect("needs no memory")
     }
 }

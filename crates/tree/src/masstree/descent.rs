@@ -15,7 +15,7 @@ use super::Tree;
 use super::slice::{SLICE, slice};
 use crate::btree::node::{Block, Body, Lanes, Lead, Link, Node, Record, Skip, View, Work, address};
 use crate::traverse::{Traversal, run};
-use crate::value::Represent;
+use crate::value::{Loan, Represent};
 
 /// Where a key's record is, or would be.
 pub(super) struct Cursor<'t, const WORDS: usize> {
@@ -34,7 +34,7 @@ pub(super) enum End<'t, const WORDS: usize> {
     /// No entry for the slice; this would be its index, beside this many others.
     Absent { index: usize, count: usize },
     /// The slice is the key's last.
-    Value { index: usize, value: u64 },
+    Value { index: usize, value: Loan<'t> },
     /// One record with the slice, not necessarily the key's.
     Record { index: usize, record: Record<'t> },
     /// A layer whose keys have other bytes next; this many are the same.
@@ -58,6 +58,7 @@ enum Below<'t, const WORDS: usize> {
 /// what the next one reads.
 pub(super) struct Descent<
     't,
+    'k,
     M: Memory,
     const WORDS: usize,
     H: Represent,
@@ -65,7 +66,7 @@ pub(super) struct Descent<
     L: Lanes,
 > {
     pub tree: &'t Tree<M, WORDS, H>,
-    pub key: &'t [u8],
+    pub key: &'k [u8],
     lanes: L,
     pub pinned: Pinned<'t>,
     depth: usize,
@@ -74,13 +75,13 @@ pub(super) struct Descent<
     restarts: u32,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes>
-    Descent<'t, M, WORDS, H, LATER, L>
+impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes>
+    Descent<'t, 'k, M, WORDS, H, LATER, L>
 {
     #[inline(always)]
     pub fn new(
         tree: &'t Tree<M, WORDS, H>,
-        key: &'t [u8],
+        key: &'k [u8],
         pinned: impl Into<Pinned<'t>>,
         lanes: L,
     ) -> Self {
@@ -169,7 +170,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
             Err(index) => End::Absent { index, count },
             Ok((index, entry)) => match entry.lead() {
                 None => {
-                    let value = entry.payload();
+                    let value = entry.value();
                     End::Value { index, value }
                 }
                 Some(Lead::Record(record)) => End::Record { index, record },
@@ -247,7 +248,7 @@ pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes> Traversal
-    for Descent<'t, M, WORDS, H, LATER, L>
+    for Descent<'t, '_, M, WORDS, H, LATER, L>
 {
     type Output = Cursor<'t, WORDS>;
 
@@ -263,18 +264,19 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
 }
 
 /// Moves a cursor to a key.
-pub(super) struct Locate<'t, M: Memory, const WORDS: usize, H: Represent> {
+pub(super) struct Locate<'t, 'k, M: Memory, const WORDS: usize, H: Represent> {
     pub tree: &'t Tree<M, WORDS, H>,
-    pub key: &'t [u8],
+    pub key: &'k [u8],
     pub guard: &'t Guard<'t>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Locate<'t, M, WORDS, H> {
+impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Locate<'t, '_, M, WORDS, H> {
     type Output = Cursor<'t, WORDS>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let Locate { tree, key, guard } = self;
-        run(Descent::<_, _, _, false, _>::new(tree, key, guard, lanes))
+        let pinned = tree.store.pinned(guard);
+        run(Descent::<_, _, _, false, _>::new(tree, key, pinned, lanes))
     }
 }

@@ -19,6 +19,7 @@ use crate::value::{Loan, Represent, fetch, fetch_each};
 /// Looks for the value of a key.
 pub(super) struct Lookup<
     't,
+    'k,
     M: Memory,
     const WORDS: usize,
     H: Represent,
@@ -27,18 +28,18 @@ pub(super) struct Lookup<
     C,
 > {
     caller: C,
-    descent: Descent<'t, M, WORDS, H, LATER, L>,
+    descent: Descent<'t, 'k, M, WORDS, H, LATER, L>,
     /// The record to compare next.
     record: Option<(View<'t, WORDS>, Record<'t>, usize)>,
 }
 
-impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes, C: Caller>
-    Lookup<'t, M, WORDS, H, LATER, L, C>
+impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes, C: Caller>
+    Lookup<'t, 'k, M, WORDS, H, LATER, L, C>
 {
     #[inline(always)]
     pub fn new(
         tree: &'t Tree<M, WORDS, H>,
-        key: &'t [u8],
+        key: &'k [u8],
         pinned: impl Into<Pinned<'t>>,
         caller: C,
         lanes: L,
@@ -56,7 +57,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
         leaf: View<'t, WORDS>,
         record: Record<'t>,
         depth: usize,
-    ) -> Result<Option<u64>, Restart> {
+    ) -> Result<Option<Loan<'t>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
         tree.memory().charge_access(record.address(), record.used());
         let is_it = record.bytes() == &key[depth..];
@@ -67,12 +68,12 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
 }
 
 impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lanes, C: Caller>
-    Traversal for Lookup<'t, M, WORDS, H, LATER, L, C>
+    Traversal for Lookup<'t, '_, M, WORDS, H, LATER, L, C>
 {
-    type Output = Option<u64>;
+    type Output = Option<Loan<'t>>;
 
     #[inline(always)]
-    fn step(&mut self) -> Poll<Option<u64>> {
+    fn step(&mut self) -> Poll<Option<Loan<'t>>> {
         let (leaf, found) = match self.record.take() {
             Some((leaf, record, depth)) => (leaf, self.compare(leaf, record, depth)),
             None => {
@@ -106,20 +107,24 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
 }
 
 /// Finds the value of a key.
-pub(super) struct Get<'t, M: Memory, const WORDS: usize, H: Represent> {
+pub(super) struct Get<'t, 'k, M: Memory, const WORDS: usize, H: Represent> {
     pub tree: &'t Tree<M, WORDS, H>,
-    pub key: &'t [u8],
+    pub key: &'k [u8],
     pub guard: &'t Guard<'t>,
 }
 
-impl<M: Memory, const WORDS: usize, H: Represent> Work for Get<'_, M, WORDS, H> {
-    type Output = Option<u64>;
+impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Get<'t, '_, M, WORDS, H> {
+    type Output = Option<Loan<'t>>;
 
     #[inline(always)]
-    fn run(self, lanes: impl Lanes) -> Option<u64> {
+    fn run(self, lanes: impl Lanes) -> Option<Loan<'t>> {
         let Get { tree, key, guard } = self;
         run(Lookup::<_, _, _, false, _, _>::new(
-            tree, key, guard, guard, lanes,
+            tree,
+            key,
+            tree.store.pinned(guard),
+            guard,
+            lanes,
         ))
     }
 }
@@ -142,14 +147,12 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn run(mut self, lanes: impl Lanes) {
+    fn run(self, lanes: impl Lanes) {
         let guard = self.tree.store.pin();
         let look_up =
             |key| Lookup::<_, _, _, true, _, _>::new(self.tree, key, &guard, &guard, lanes);
         let lookups = self.keys.map(look_up);
-        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, |at, word| {
-            (self.found)(at, word.map(|word| Loan::new(word, &guard)));
-        });
+        fetch_each::<H, _>(self.tree.memory(), self.depth, lookups, self.found);
     }
 }
 
@@ -163,7 +166,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             key,
             guard,
         });
-        found.map(|word| out(Loan::new(word, guard)))
+        found.map(out)
     }
 
     /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
@@ -187,6 +190,6 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, true, _, _>::new(self, key, &guard, AnyThread, self.search);
         let found = fetch::<H, _>(self.memory(), lookup).await;
-        found.map(|word| out(Loan::new(word, &guard)))
+        found.map(out)
     }
 }

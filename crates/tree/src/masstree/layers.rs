@@ -10,7 +10,7 @@ use crate::btree::node::{Entry, Lead};
 use crate::btree::payload::Payload;
 use crate::btree::tree::Tree;
 use crate::range::{Ordered, Way};
-use crate::value::Represent;
+use crate::value::{Loan, Represent};
 
 /// Keys that are [slices](super::slice), and values that are stored as `H` says.
 pub struct Slices<H>(PhantomData<H>);
@@ -23,10 +23,10 @@ impl<H: Represent> Payload for Slices<H> {
 
     fn each_value<M: Memory, const WORDS: usize>(
         tree: &Tree<M, WORDS, Self>,
-        show: &mut dyn FnMut(u64),
+        show: &mut dyn FnMut(Loan<'_>),
     ) {
         tree.walk(Way::Forward, Bound::Unbounded, usize::MAX, |_, value| {
-            show(value.word());
+            show(value);
             ControlFlow::Continue(())
         });
     }

@@ -75,20 +75,19 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let rooms = self.rooms(cursor, &path, skipped, &rest, value)?;
 
         let held = cursor.leaf.upgrade()?;
-        let value = rooms.value.zip(value).map(|(copy, old)| {
-            let copy = copy.make(Loan::new(old, guard));
-            self.reclaim_value(old, guard);
-            copy
-        });
+        let copied = rooms.value.zip(value);
         let leaf = Fresh::first_of_layer(rooms.root, rooms.name, &path);
         let skip = rooms.skip.map(|slot| (slot, skipped));
         let below = Below {
             slice: rest.slice,
             block: rooms.entry.zip(rest.in_block),
-            value,
+            value: copied.map(|(copy, value)| copy.make(value)),
         };
-        let (leaf, old) = Body::insert_layer(&held, index, leaf, skip, below);
+        let (leaf, old, copied) = Body::insert_layer(&held, index, leaf, skip, below);
         old.reclaim(&self.store, guard);
+        if let Some(copied) = copied {
+            self.reclaim_value(copied, guard);
+        }
         self.count_leaf(0, 1);
         self.reaches(cursor.level.saturating_add(1));
         // When all is done: the placement may panic.
@@ -102,7 +101,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         path: &[u8],
         skipped: &[u8],
         rest: &Suffix<'_>,
-        value: Option<u64>,
+        value: Option<Loan<'_>>,
     ) -> Result<NewLayer<'_, M>, OutOfMemory> {
         let (store, arenas) = (&self.store, self.memory().arenas());
         let above = self.tier_of(*cursor.leaf);
@@ -128,7 +127,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         };
         let entry = rest.in_block.map(|bytes| room(tier, bytes)).transpose()?;
         let value = match value {
-            Some(word) => ValueCopy::new_or_fall(store, word, tier)?,
+            Some(value) => ValueCopy::new_or_fall(store, value, tier)?,
             None => None,
         };
         Ok(NewLayer {

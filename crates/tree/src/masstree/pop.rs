@@ -22,13 +22,18 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     pub fn pop<R>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> R) -> Option<R> {
         let (guard, mut key) = (self.store.pin(), Vec::new());
         let value = self.retry(|| self.try_pop(way, &mut key, &guard))?;
-        Some(out(&key, Loan::new(value, &guard)))
+        Some(out(&key, value))
     }
 
-    fn try_pop(&self, way: Way, key: &mut Vec<u8>, guard: &Guard) -> Result<Option<u64>, Restart> {
+    fn try_pop<'g>(
+        &'g self,
+        way: Way,
+        key: &mut Vec<u8>,
+        guard: &'g Guard<'g>,
+    ) -> Result<Option<Loan<'g>>, Restart> {
         // Where layers are entered, and what is empty.
         let mut passed = Vec::new();
-        let mut node = self.top(guard.pinned())?;
+        let mut node = self.top(self.store.pinned(guard))?;
         key.clear();
         loop {
             let depth = key.len();

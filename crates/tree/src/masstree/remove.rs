@@ -36,19 +36,24 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     ) -> Option<R> {
         let guard = self.store.pin();
         let value = self.take(key, only, &guard)?;
-        Some(out(Loan::new(value, &guard)))
+        Some(out(value))
     }
 
     /// Removes a record, if its value is `only` or that is `None`. Returns its value, which is
     /// there as long as the guard lives.
     #[inline(always)]
-    pub(super) fn take(&self, key: &[u8], only: Option<u64>, guard: &Guard) -> Option<u64> {
+    pub(super) fn take<'g>(
+        &'g self,
+        key: &[u8],
+        only: Option<u64>,
+        guard: &'g Guard<'g>,
+    ) -> Option<Loan<'g>> {
         let (value, left, depth, word) = self.retry(|| {
             let cursor = self.cursor(key, guard);
             let Some((held, slot)) = self.hold(key, &cursor)? else {
                 return Ok(None);
             };
-            if only.is_some_and(|only| only != slot.value(&held)) {
+            if only.is_some_and(|only| only != slot.value(&held).word()) {
                 held.unchanged();
                 return Ok(None);
             }
@@ -61,20 +66,21 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
 
     /// Removes a record from its leaf. Returns its value, which is there as long as the thread
     /// stays pinned, and how many are left.
-    pub(super) fn take_at(
+    pub(super) fn take_at<'g>(
         &self,
-        held: LockedNode<'_, WORDS>,
-        slot: ValueSlot<'_>,
+        held: LockedNode<'g, WORDS>,
+        slot: ValueSlot<'g>,
         guard: &Guard,
-    ) -> (u64, usize) {
-        let value = slot.value(&held);
+    ) -> (Loan<'g>, usize) {
         let (ValueSlot::Entry(index) | ValueSlot::Record(index, _)) = slot;
-        if let Some(record) = Body::remove_record(&held, index) {
-            record.reclaim(&self.store, guard);
+        let (removed, block) = Body::remove_record(&held, index);
+        let value = removed.loan();
+        if let Some(block) = block {
+            block.reclaim(&self.store, guard);
         }
         self.count(-1);
         let left = held.count();
-        self.reclaim_value(value, guard);
+        self.reclaim_value(removed, guard);
         self.note_unlocked(held, Access::Reuse, guard);
         (value, left)
     }

@@ -1,10 +1,10 @@
 //! Records in order, either way, across layers.
 //!
 //! A walk keeps the border nodes it came through, one a layer, with a copy of their entries as of
-//! one moment. It steps into a layer as a lookup does, and goes on in the layer above where it left
-//! it. Where a writer got in between, it backs up to the last border node that is unchanged, and
-//! goes on from there behind the last record that it showed: so a record that is there throughout
-//! is seen exactly once.
+//! one moment; of the values in records, as of that moment or a later one. It steps into a layer
+//! as a lookup does, and goes on in the layer above where it left it. Where a writer got in
+//! between, it backs up to the last border node that is unchanged, and goes on from there behind
+//! the last record that it showed: so a record that is there throughout is seen exactly once.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -12,7 +12,7 @@ use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
-use timberline_tier::Memory;
+use timberline_tier::{Memory, hint};
 
 use super::Tree;
 use super::descent::Descent;
@@ -44,8 +44,8 @@ struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     guard: &'g Guard<'g>,
     way: Way,
     frames: Vec<Frame<'g, WORDS>>,
-    /// The entries of all frames, in the order of the walk, each with the value if it is a record.
-    entries: Vec<(Entry<'g, WORDS>, u64)>,
+    /// The entries of all frames, in the order of the walk.
+    entries: Vec<Entry<'g, WORDS>>,
     key: Vec<u8>,
     /// Records that are still to be shown.
     wanted: usize,
@@ -170,17 +170,17 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         visit: &mut impl FnMut(&[u8], Loan<'_>) -> ControlFlow<()>,
     ) -> Result<(), Restart> {
         let guard = self.guard;
-        let mut visit = |wanted: &mut usize, key: &[u8], value: u64| {
+        let mut visit = |wanted: &mut usize, key: &[u8], value: Loan<'_>| {
             *wanted -= 1;
-            visit(key, Loan::new(value, guard)).is_break() || *wanted == 0
+            visit(key, value).is_break() || *wanted == 0
         };
         if self.frames.is_empty() {
-            let node = self.tree.top(guard.pinned())?;
+            let node = self.tree.top(self.tree.store.pinned(guard))?;
             let bounded = from != Bound::Unbounded;
             self.enter(node, 0, self.start(from, 0), bounded)?;
         }
         while let Some(frame) = self.frames.last_mut() {
-            let Some(&(entry, value)) = self.entries[..frame.end].get(frame.next) else {
+            let Some(&entry) = self.entries[..frame.end].get(frame.next) else {
                 self.next_leaf()?;
                 continue;
             };
@@ -197,7 +197,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             push_bytes(word, &mut self.key);
             let Some(lead) = entry.lead() else {
                 let excluded = bound.is_some() && matches!(from, Bound::Excluded(_));
-                if !excluded && visit(&mut self.wanted, &self.key, value) {
+                if !excluded && visit(&mut self.wanted, &self.key, entry.value()) {
                     return Ok(());
                 }
                 continue;
@@ -212,7 +212,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
                     });
                     if shown {
                         self.key.extend_from_slice(record.bytes());
-                        if visit(&mut self.wanted, &self.key, value) {
+                        if visit(&mut self.wanted, &self.key, record.value()) {
                             return Ok(());
                         }
                     }
@@ -300,14 +300,12 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             };
             (range, beyond)
         })?;
-        for (entry, value) in &mut entries[start..] {
+        for entry in &entries[start..] {
             if let Some(Lead::Record(record)) = entry.lead() {
                 tree.memory().charge_access(record.address(), record.used());
-                *value = record.value();
+                hint::prefetch_lines(record.address(), 1);
             }
         }
-        // Values in records are under the same version.
-        leaf.validate()?;
         if way == Way::Backward {
             entries[start..].reverse();
         }
@@ -336,9 +334,9 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
             return Ok(());
         };
         let node = match self.frames.last() {
-            None => self.tree.top(self.guard.pinned())?,
+            None => self.tree.top(self.tree.store.pinned(self.guard))?,
             Some(above) => {
-                let lead = self.entries[above.next - 1].0.lead();
+                let lead = self.entries[above.next - 1].lead();
                 let root = lead.and_then(Lead::root).ok_or(Restart)?;
                 above.leaf.validate()?;
                 let root = root.read()?;

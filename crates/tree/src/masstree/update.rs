@@ -13,10 +13,10 @@ use super::Tree;
 use super::descent::{Cursor, End, Locate};
 use super::slice::SLICE;
 use crate::abort::{Abort, attempt};
-use crate::btree::node::{Record, Write};
+use crate::btree::node::{Body, Record};
 use crate::btree::tree::LockedNode;
 use crate::error::Refused;
-use crate::value::{Change, Loan, Represent};
+use crate::value::{Change, Loan, Represent, RetiredValue};
 
 /// Where a value is.
 #[derive(Clone, Copy)]
@@ -25,24 +25,28 @@ pub(super) enum ValueSlot<'g> {
     Record(usize, Record<'g>),
 }
 
-impl ValueSlot<'_> {
-    pub fn value<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>) -> u64 {
+impl<'g> ValueSlot<'g> {
+    pub fn value<const WORDS: usize>(self, leaf: &LockedNode<'g, WORDS>) -> Loan<'g> {
         match self {
-            ValueSlot::Entry(index) => leaf.payload(index),
+            ValueSlot::Entry(index) => Body::value(leaf, index),
             ValueSlot::Record(_, record) => record.value(),
         }
     }
 
-    pub fn replace<const WORDS: usize>(self, leaf: &LockedNode<'_, WORDS>, value: u64) {
+    pub fn replace<const WORDS: usize>(
+        self,
+        leaf: &LockedNode<'g, WORDS>,
+        value: u64,
+    ) -> RetiredValue<'g> {
         match self {
-            ValueSlot::Entry(index) => leaf.set_payload(index, value),
-            ValueSlot::Record(_, record) => record.set_value(value),
+            ValueSlot::Entry(index) => Body::replace_value(leaf, index, value),
+            ValueSlot::Record(_, record) => record.replace(leaf, value),
         }
     }
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    pub(super) fn cursor<'g>(&'g self, key: &'g [u8], guard: &'g Guard<'g>) -> Cursor<'g, WORDS> {
+    pub(super) fn cursor<'g>(&'g self, key: &[u8], guard: &'g Guard<'g>) -> Cursor<'g, WORDS> {
         self.search.run(Locate {
             tree: self,
             key,
@@ -64,9 +68,9 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     }
 
     /// The value of a record that is not locked.
-    fn seen(slot: ValueSlot<'_>, cursor: &Cursor<'_, WORDS>) -> Result<u64, Restart> {
+    fn seen<'g>(slot: ValueSlot<'g>, cursor: &Cursor<'g, WORDS>) -> Result<Loan<'g>, Restart> {
         let value = match slot {
-            ValueSlot::Entry(index) => cursor.leaf.get(|body| body.payload(index))?,
+            ValueSlot::Entry(index) => cursor.leaf.entry(index)?.value(),
             ValueSlot::Record(_, record) => record.value(),
         };
         cursor.leaf.validate().map(|()| value)
@@ -83,19 +87,18 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     ) -> Result<R, Abort> {
         if C::PREPARES {
             let seen = Self::seen(slot, cursor)?;
-            change.prepare(Some(Loan::new(seen, guard)), self.tier_of(*cursor.leaf))?;
+            change.prepare(Some(seen), self.tier_of(*cursor.leaf))?;
         }
         let held = cursor.leaf.upgrade()?;
         let before = slot.value(&held);
         match change.change(Some(before)) {
             Some(after) => {
-                slot.replace(&held, after);
-                self.reclaim_value(before, guard);
+                self.reclaim_value(slot.replace(&held, after), guard);
                 self.note_unlocked(held, Access::Reuse, guard);
             }
             None => held.unchanged(),
         }
-        Ok(out(Loan::new(before, guard)))
+        Ok(out(before))
     }
 
     /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of

@@ -43,9 +43,14 @@ impl ValueBlock {
         slot_size(len)
     }
 
-    /// The block that a word refers to; none for the empty string.
+    /// The block of a value; none for the empty string.
     #[inline(always)]
-    pub fn of(word: u64) -> Option<ValueBlock> {
+    pub fn of(value: Loan<'_>) -> Option<ValueBlock> {
+        Self::of_word(value.word())
+    }
+
+    #[inline(always)]
+    fn of_word(word: u64) -> Option<ValueBlock> {
         let len = (word & ((1 << LENGTH) - 1)) as usize;
         let address = (word >> LENGTH << ALIGNED) as usize;
         (len > 0).then_some(ValueBlock { address, len })
@@ -76,7 +81,7 @@ impl<'g> Loan<'g> {
     /// The string that the word refers to.
     #[inline(always)]
     pub fn bytes(self, memory: &impl Memory) -> &'g [u8] {
-        let Some(ValueBlock { address, len }) = ValueBlock::of(self.word()) else {
+        let Some(ValueBlock { address, len }) = ValueBlock::of(self) else {
             return &[];
         };
         memory.charge_access(address, len);
@@ -141,7 +146,7 @@ impl<'s> NewBlock<'s> {
 /// # Safety
 /// As there.
 pub unsafe fn free(word: u64, arenas: &Arenas) {
-    if let Some(block) = ValueBlock::of(word) {
+    if let Some(block) = ValueBlock::of_word(word) {
         let slot = NonNull::new(block.address as *mut u8).expect("no block lies at 0");
         // SAFETY: `NewBlock::write` made it in a slot for this length; the rest is the caller's.
         unsafe { arenas.free(slot, block.slot()) };

@@ -25,7 +25,7 @@ pub trait Change {
 
     /// The word that replaces the one it was prepared for; `None` changes nothing. The leaf is
     /// locked, and takes the word.
-    fn change(&mut self, before: Option<u64>) -> Option<u64>;
+    fn change(&mut self, before: Option<Loan<'_>>) -> Option<u64>;
 
     /// Frees what was prepared: the thread is not pinned any more, and words that it saw may be
     /// reused.
@@ -43,8 +43,8 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
     }
 
     #[inline(always)]
-    fn change(&mut self, before: Option<u64>) -> Option<u64> {
-        self(before)
+    fn change(&mut self, before: Option<Loan<'_>>) -> Option<u64> {
+        self(before.map(Loan::word))
     }
 
     #[inline(always)]
@@ -54,7 +54,7 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for F {
 /// Makes words that own something from words that do, under the lock.
 pub(super) struct Replace<F>(pub F);
 
-impl<F: FnMut(Option<u64>) -> Option<u64>> Change for Replace<F> {
+impl<F: FnMut(Option<Loan<'_>>) -> Option<u64>> Change for Replace<F> {
     const PREPARES: bool = false;
     const RETIRES: bool = true;
 
@@ -63,7 +63,7 @@ impl<F: FnMut(Option<u64>) -> Option<u64>> Change for Replace<F> {
     }
 
     #[inline(always)]
-    fn change(&mut self, before: Option<u64>) -> Option<u64> {
+    fn change(&mut self, before: Option<Loan<'_>>) -> Option<u64> {
         (self.0)(before)
     }
 
@@ -115,8 +115,8 @@ impl<M: Memory, F: FnMut(Option<Loan<'_>>, &mut dyn FnMut(&[u8]))> Change for In
         Ok(())
     }
 
-    fn change(&mut self, before: Option<u64>) -> Option<u64> {
-        let ready = self.ready.take()?;
+    fn change(&mut self, before: Option<Loan<'_>>) -> Option<u64> {
+        let (ready, before) = (self.ready.take()?, before.map(Loan::word));
         debug_assert_eq!(ready.before, before, "it was prepared for what is there");
         ready.after.map(NewBlock::keep)
     }

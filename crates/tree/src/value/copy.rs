@@ -14,15 +14,15 @@ pub(crate) struct ValueCopy<'s, M: Memory> {
 }
 
 impl<'s, M: Memory> ValueCopy<'s, M> {
-    /// Allocates in exactly that tier for the block of a word. The empty string needs none, nor
+    /// Allocates in exactly that tier for the block of a value. The empty string needs none, nor
     /// does a block that is there already.
     pub fn new(
         store: &'s Store<M>,
-        word: u64,
+        value: Loan<'_>,
         goal: Goal<'_>,
     ) -> Result<Option<Self>, OutOfMemory> {
         let elsewhere = |block: &ValueBlock| !goal.has_beside(store.arenas(), block.address());
-        let Some(old) = ValueBlock::of(word).filter(elsewhere) else {
+        let Some(old) = ValueBlock::of(value).filter(elsewhere) else {
             return Ok(None);
         };
         let slot = store.allocate_in(goal.tier, old.slot())?;
@@ -32,12 +32,12 @@ impl<'s, M: Memory> ValueCopy<'s, M> {
     /// The same, or in the next slower tier with a free slot.
     pub fn new_or_fall(
         store: &'s Store<M>,
-        word: u64,
+        value: Loan<'_>,
         tier: TierId,
     ) -> Result<Option<Self>, OutOfMemory> {
-        match Self::new(store, word, Goal::tier(tier)) {
+        match Self::new(store, value, Goal::tier(tier)) {
             Err(_) if tier < store.arenas().slowest() => {
-                Self::new_or_fall(store, word, TierId(tier.0 + 1))
+                Self::new_or_fall(store, value, TierId(tier.0 + 1))
             }
             outcome => outcome,
         }

@@ -40,16 +40,17 @@ unsafe fn dispose<T>(word: u64, _: &Arenas) {
     drop(unsafe { Arc::from_raw(with_exposed_provenance::<T>(word as usize)) });
 }
 
-/// Lends the value of a word to `read`.
+/// Lends the value to `read`.
 ///
 /// # Safety
-/// It is a word of [`keep`], for this type, that is lent, or that is in a locked leaf.
+/// The map's values are `Arc`s of this type.
 #[inline(always)]
-unsafe fn with<T, R>(word: Option<u64>, read: impl FnOnce(Option<&Arc<T>>) -> R) -> R {
-    let value = word.map(|word| {
-        // SAFETY: the word's own count is there until the epoch has passed that it is retired in.
-        // This one is not dropped.
-        ManuallyDrop::new(unsafe { Arc::from_raw(with_exposed_provenance::<T>(word as usize)) })
+unsafe fn with<T, R>(value: Option<Loan<'_>>, read: impl FnOnce(Option<&Arc<T>>) -> R) -> R {
+    let value = value.map(|value| {
+        let pointer = with_exposed_provenance::<T>(value.word() as usize);
+        // SAFETY: `keep` made the word. Its own count is there until the epoch has passed that it
+        // is retired in. This one is not dropped.
+        ManuallyDrop::new(unsafe { Arc::from_raw(pointer) })
     });
     read(value.as_deref())
 }
@@ -79,8 +80,8 @@ impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
 
     #[inline(always)]
     fn open<R>(_: &impl Memory, loan: Loan<'_>, read: impl FnOnce(Self::Stored<'_>) -> R) -> R {
-        // SAFETY: the map's values are represented so, and the word is lent.
-        unsafe { with(Some(loan.word()), |value| read(value.expect("a word"))) }
+        // SAFETY: the map's values are represented so.
+        unsafe { with(Some(loan), |value| read(value.expect("a word"))) }
     }
 
     fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool {
@@ -97,8 +98,8 @@ impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
         value: Self::Stored<'_>,
         mut when: impl FnMut(Option<Self::Stored<'_>>) -> bool,
     ) -> impl Change {
-        Replace(move |before| {
-            // SAFETY: the map's values are represented so, and the leaf is locked.
+        Replace(move |before: Option<Loan<'_>>| {
+            // SAFETY: the map's values are represented so.
             let is_set = unsafe { with(before, &mut when) };
             is_set.then(|| keep(value))
         })
@@ -110,9 +111,9 @@ impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
         after: &mut Option<V>,
         mut make: impl FnMut(Option<V::Ref<'_>>) -> Option<V>,
     ) -> impl Change {
-        Replace(move |before| {
+        Replace(move |before: Option<Loan<'_>>| {
             let make = |now: Option<&Arc<T>>| store.call(|| make(now.map(V::from_stored)));
-            // SAFETY: the map's values are represented so, and the leaf is locked.
+            // SAFETY: the map's values are represented so.
             *after = unsafe { with(before, make) };
             after.as_ref().map(|value| keep(V::to_stored(value.lend())))
         })

@@ -5,6 +5,7 @@ use std::task::Poll;
 
 use timberline_tier::Memory;
 
+use super::Loan;
 use super::block::ValueBlock;
 use super::representation::inner::Represent;
 use crate::traverse::{Traversal, Yielding, interleave};
@@ -12,11 +13,11 @@ use crate::traverse::{Traversal, Yielding, interleave};
 /// Runs lookups of words of values that are stored as `H` says, `depth` at a time, with their
 /// blocks: see [`interleave`].
 #[inline(always)]
-pub(crate) fn fetch_each<H: Represent, T: Traversal<Output = Option<u64>>>(
+pub(crate) fn fetch_each<'g, H: Represent, T: Traversal<Output = Option<Loan<'g>>>>(
     memory: &impl Memory,
     depth: usize,
     lookups: impl Iterator<Item = T>,
-    found: impl FnMut(usize, Option<u64>),
+    found: impl FnMut(usize, Option<Loan<'g>>),
 ) {
     match H::IN_BLOCKS {
         true => interleave(depth, lookups.map(|it| Fetched::new(memory, it)), found),
@@ -25,10 +26,10 @@ pub(crate) fn fetch_each<H: Represent, T: Traversal<Output = Option<u64>>>(
 }
 
 /// Runs a lookup of a word of a value that is stored as `H` says, with its block, as a future.
-pub(crate) async fn fetch<H: Represent, T: Traversal<Output = Option<u64>> + Unpin>(
+pub(crate) async fn fetch<'g, H: Represent, T: Traversal<Output = Option<Loan<'g>>> + Unpin>(
     memory: &impl Memory,
     lookup: T,
-) -> Option<u64> {
+) -> Option<Loan<'g>> {
     match H::IN_BLOCKS {
         true => Yielding(Fetched::new(memory, lookup)).await,
         false => Yielding(lookup).await,
@@ -36,14 +37,14 @@ pub(crate) async fn fetch<H: Represent, T: Traversal<Output = Option<u64>> + Unp
 }
 
 /// A lookup of a word, and then of the block that it refers to.
-struct Fetched<'t, M, T> {
+struct Fetched<'t, 'g, M, T> {
     memory: &'t M,
     lookup: T,
     /// The word found, once its block was prefetched.
-    found: Option<u64>,
+    found: Option<Loan<'g>>,
 }
 
-impl<'t, M: Memory, T: Traversal<Output = Option<u64>>> Fetched<'t, M, T> {
+impl<'t, M: Memory, T> Fetched<'t, '_, M, T> {
     fn new(memory: &'t M, lookup: T) -> Self {
         let found = None;
         Fetched {
@@ -54,11 +55,11 @@ impl<'t, M: Memory, T: Traversal<Output = Option<u64>>> Fetched<'t, M, T> {
     }
 }
 
-impl<M: Memory, T: Traversal<Output = Option<u64>>> Traversal for Fetched<'_, M, T> {
-    type Output = Option<u64>;
+impl<'g, M: Memory, T: Traversal<Output = Option<Loan<'g>>>> Traversal for Fetched<'_, 'g, M, T> {
+    type Output = Option<Loan<'g>>;
 
     #[inline(always)]
-    fn step(&mut self) -> Poll<Option<u64>> {
+    fn step(&mut self) -> Poll<Option<Loan<'g>>> {
         if self.found.is_some() {
             return Poll::Ready(self.found);
         }

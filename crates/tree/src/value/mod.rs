@@ -15,7 +15,7 @@
 //! | `copy.rs` | a copy of a block in another tier |
 //! | `fetched.rs` | lookups that also prefetch the block |
 //! | `representation.rs` | the value representations |
-//! | `retired.rs` | a word that no leaf has any more |
+//! | `loan.rs` | a word that a leaf has, or had |
 //! | `postcard.rs` | values of every type that serde knows |
 
 mod block;
@@ -23,23 +23,23 @@ mod change;
 mod copy;
 mod counted;
 mod fetched;
+mod loan;
 #[cfg(feature = "postcard")]
 mod postcard;
 mod representation;
-mod retired;
 
 pub(crate) use block::ValueBlock;
 pub(crate) use change::Change;
 pub(crate) use copy::ValueCopy;
 pub use counted::Counted;
 pub(crate) use fetched::{fetch, fetch_each};
+pub use loan::Loan;
+pub(crate) use loan::{Dispose, RetiredValue, dispose_of_all};
 #[cfg(feature = "postcard")]
 pub use postcard::{Postcard, PostcardRef};
 pub(crate) use representation::inner::Represent;
 pub use representation::{Bytes, Representation, Word};
-pub(crate) use retired::{Dispose, RetiredValue};
 
-use timberline_sync::epoch::Pinned;
 use timberline_tier::Memory;
 
 /// The stored form of a value: a word for [`Word`], `&[u8]` for [`Bytes`], `&Arc<T>` for
@@ -152,30 +152,6 @@ pub trait Value: Sized + Send + Sync + 'static {
     fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self>;
     /// The value that `stored` was made from.
     fn from_stored(stored: Stored<'_, Self>) -> Self::Ref<'_>;
-}
-
-/// A value's word, lent for as long as the guard lives that it was read under: the block that it
-/// refers to stays there meanwhile.
-#[derive(Clone, Copy, Debug)]
-pub struct Loan<'g> {
-    word: u64,
-    _pinned: Pinned<'g>,
-}
-
-impl<'g> Loan<'g> {
-    /// A word from an entry of a node that was reached under this guard: a validated read's, or one
-    /// read under the node's lock.
-    #[inline(always)]
-    pub fn new(word: u64, pinned: impl Into<Pinned<'g>>) -> Self {
-        let _pinned = pinned.into();
-        Loan { word, _pinned }
-    }
-
-    /// The word. It is another value's only after the guard's end.
-    #[inline(always)]
-    pub fn word(self) -> u64 {
-        self.word
-    }
 }
 
 /// Applies `read` to the value that a map's word refers to.

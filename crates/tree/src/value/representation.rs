@@ -4,8 +4,7 @@
 use timberline_tier::Memory;
 
 use super::change::{Change, InBlock, check};
-use super::retired::Dispose;
-use super::{Loan, Value, block};
+use super::{Dispose, Loan, Value, block};
 use crate::Error;
 use crate::error::Refused;
 use crate::store::Store;
@@ -129,7 +128,7 @@ impl inner::Represent for Word {
 
     #[inline(always)]
     fn open<R>(_: &impl Memory, loan: Loan<'_>, read: impl FnOnce(u64) -> R) -> R {
-        read(loan.word)
+        read(loan.word())
     }
 
     #[inline(always)]

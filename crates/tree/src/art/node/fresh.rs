@@ -8,12 +8,14 @@ use timberline_sync::epoch::Pinned;
 use timberline_tier::{Slot, TierId};
 
 use super::body::{AT_END, Position};
+use super::leaf::LockedLeaf;
 use super::link::{Base, Kind, StoredLink};
 use super::locked_inner::LockedInner;
 use super::reach::Reach;
 use super::{
     DenseCapacity, DenseLeaf, Leaf, LockedDense, PACK_BYTES, Pack, Record, Terminal, leaf_bytes,
 };
+use crate::value::RetiredValue;
 
 /// What can be linked: a complete node that nothing links to yet.
 pub trait Linkable {
@@ -105,6 +107,14 @@ impl<'t> FreshLeaf<'t> {
         // SAFETY: the slot is large enough, as all are aligned to eight bytes, and nobody else's.
         unsafe { Leaf::write(slot.address(), key, 0, heat) };
         FreshLeaf(Fresh { slot, link })
+    }
+
+    /// The leaf with a copy of the value of another, whose place it is to take. Returns that value,
+    /// too.
+    pub fn with_copy<'g>(self, old: &LockedLeaf<'g>, copy: u64) -> (Fresh<'t>, RetiredValue<'g>) {
+        // SAFETY: the old leaf is not linked any more once this one is.
+        let value = unsafe { RetiredValue::new(old.leaf().value()) };
+        (self.with(copy), value)
     }
 
     /// The leaf with a value, to be linked.

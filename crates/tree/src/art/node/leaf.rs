@@ -23,6 +23,7 @@ use timberline_sync::Restart;
 use timberline_sync::shim::pause;
 
 use super::guess::Guess;
+use crate::value::{Loan, RetiredValue};
 
 const LOCKED: u16 = 1;
 const OBSOLETE: u16 = 2;
@@ -129,8 +130,9 @@ impl<'g> Leaf<'g> {
 
     /// The value.
     #[inline(always)]
-    pub fn value(self) -> u64 {
-        self.head.value.load(Acquire)
+    pub fn value(self) -> Loan<'g> {
+        // SAFETY: see the module's text.
+        unsafe { Loan::new(self.head.value.load(Acquire)) }
     }
 
     /// Sets the value of a leaf that is not linked yet.
@@ -205,10 +207,11 @@ impl<'g> LockedLeaf<'g> {
 
     /// Replaces the value. Returns the previous one.
     #[inline(always)]
-    pub fn replace(&self, value: u64) -> u64 {
+    pub fn replace(&self, value: u64) -> RetiredValue<'g> {
         let before = self.leaf.value();
         self.leaf.head.value.store(value, Release);
-        before
+        // SAFETY: the leaf had it, and no other; it has another now.
+        unsafe { RetiredValue::new(before) }
     }
 
     /// Unlocks for good: the leaf is unlinked.
@@ -237,14 +240,14 @@ mod tests {
             unsafe { Leaf::write(address, key, 7, 3) };
             // SAFETY: just written, to memory that lives on.
             let leaf = unsafe { Leaf::at(address) };
-            assert_eq!((leaf.key(), leaf.value()), (key, 7));
+            assert_eq!((leaf.key(), leaf.value().word()), (key, 7));
             assert_eq!(leaf.heat().load(Relaxed), 3);
             assert_eq!(leaf.bytes(), 16 + key.len().next_multiple_of(8));
             let mut probed = Vec::new();
             assert!(Leaf::probe(&Guess::of(address..address + 128), &mut probed));
             assert_eq!(probed, key);
             let locked = leaf.lock().unwrap();
-            assert_eq!(locked.replace(8), 7);
+            assert_eq!(locked.replace(8).loan().word(), 7);
             drop(locked);
             leaf.lock().unwrap().retire();
             assert!(leaf.lock().is_err());
@@ -252,7 +255,7 @@ mod tests {
                 &Guess::of(address..address + 128),
                 &mut probed
             ));
-            assert_eq!(leaf.value(), 8);
+            assert_eq!(leaf.value().word(), 8);
         }
     }
 

@@ -60,4 +60,4 @@ pub use pack::{Held, PACK_BYTES, PACKED, Pack, PackedRecords, Record};
 pub use parent::{LockedParent, Parent, Root};
 pub use reach::{Far, Near, Reach};
 pub use shared::{LockedShared, Shared};
-pub use terminal::{LockedTerminal, Terminal, TerminalKey, number};
+pub use terminal::{LockedTerminal, Removed, Terminal, TerminalKey, number};

@@ -15,7 +15,7 @@ use super::inner::Inner;
 use super::link::{Base, Link, StoredLink};
 use super::locked_inner::LockedInner;
 use super::reach::Reach;
-use super::terminal::LockedTerminal;
+use super::terminal::{LockedTerminal, Removed};
 use crate::node::retired::Retired;
 
 /// The link to the topmost node, guarded like a node: it is that node's parent.
@@ -171,30 +171,30 @@ impl<'g, R: Reach> LockedParent<'g, R> {
 
     /// The same with a copy that lacks what held records at a position of the old node, which goes
     /// with it.
-    pub fn replace_without(
+    pub fn replace_without<'v>(
         self,
         at: Position,
-        last: LockedTerminal<'_>,
+        last: LockedTerminal<'v>,
         mut new: FreshInner<'_, R>,
         base: Base<R>,
-    ) -> [Retired; 2] {
+    ) -> (Retired, Removed<'v>) {
         let old = new.original();
         assert!(old.at(at) == *last.link(base) && new.at(at).is_none());
         self.swap(**old.link(), new);
         // SAFETY: nothing else than this parent led to the one, and nothing else than that to the
         // other.
-        unsafe { [old.retire(), last.retire()] }
+        unsafe { (old.retire(), last.remove()) }
     }
 
     /// Hangs the other one of two children in the place of their node, which goes with the one
     /// that held records at a position.
-    pub fn collapse(
+    pub fn collapse<'v>(
         self,
         old: LockedInner<'_, R>,
         at: Position,
-        last: LockedTerminal<'_>,
+        last: LockedTerminal<'v>,
         base: Base<R>,
-    ) -> [Retired; 2] {
+    ) -> (Retired, Removed<'v>) {
         let (_, other) = old.other(at);
         assert!(old.at(at) == *last.link(base) && old.count() == 2);
         assert!(
@@ -204,11 +204,11 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         self.set(*other);
         drop(self);
         // SAFETY: as for `replace_without`.
-        unsafe { [old.retire(), last.retire()] }
+        unsafe { (old.retire(), last.remove()) }
     }
 
     /// Takes away what held records, and hangs nothing there.
-    pub fn unlink(self, old: LockedTerminal<'_>, base: Base<R>) -> Retired {
+    pub fn unlink<'v>(self, old: LockedTerminal<'v>, base: Base<R>) -> Removed<'v> {
         assert!(self.child() == *old.link(base), "it hangs here");
         match &self {
             LockedParent::Root(root) => root.set(StoredLink::NONE),
@@ -216,7 +216,7 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         }
         drop(self);
         // SAFETY: nothing else than this parent led there.
-        unsafe { old.retire() }
+        unsafe { old.remove() }
     }
 }
 
@@ -286,8 +286,8 @@ mod tests {
         let (_, link) = root.read::<Near>(pinned).unwrap();
         let old = link.inner().unwrap().lock(base).unwrap();
         let last = short.terminal(base).unwrap().lock().unwrap();
-        let gone = locked(&root, pinned).collapse(old, AT_END, last, base);
-        assert_eq!(gone.len(), 2);
+        let (_, gone) = locked(&root, pinned).collapse(old, AT_END, last, base);
+        assert_eq!(gone.value.map(|value| value.loan().word()), Some(7));
         assert_eq!(root.read::<Near>(pinned).unwrap().1, long);
         assert!(top.validate().is_err() && short.terminal(base).unwrap().is_obsolete());
 

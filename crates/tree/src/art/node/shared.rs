@@ -4,6 +4,8 @@ use std::ops::Deref;
 
 use timberline_sync::{Exclusive, Restart, Snapshot, Versioned};
 
+use crate::value::Loan;
+
 /// A node of several records, alive as long as the thread stays pinned.
 #[derive(Debug)]
 pub struct Shared<'g, T> {
@@ -31,6 +33,13 @@ impl<'g, T> Shared<'g, T> {
         // SAFETY: as the caller promises; all fields are atomics.
         let records = unsafe { &*records };
         Shared { records }
+    }
+
+    /// Lends the word of a value that was read here.
+    #[inline(always)]
+    pub fn lend(self, word: u64) -> Loan<'g> {
+        // SAFETY: only maps of words have such nodes, where it leads to nothing.
+        unsafe { Loan::new(word) }
     }
 
     /// Its address.

@@ -8,6 +8,7 @@ use super::leaf::{Leaf, LockedLeaf};
 use super::link::{Base, Link, StoredLink};
 use super::pack::{LockedPack, PACK_BYTES, Pack};
 use crate::node::retired::Retired;
+use crate::value::{Loan, RetiredValue};
 
 /// A key: borrowed from the leaf that holds it, or a number that was a key when it was read.
 #[derive(Clone, Copy, Debug)]
@@ -160,13 +161,17 @@ impl<'g> LockedTerminal<'g> {
     }
 
     /// The value of a key, if this is its record and the only one here.
-    pub fn last_of(&self, key: &[u8]) -> Option<u64> {
+    pub fn last_of(&self, key: &[u8]) -> Option<Loan<'g>> {
         let (value, count) = match self {
             LockedTerminal::Leaf(locked) => (Some(locked.leaf().value()), 1),
-            LockedTerminal::Pack(locked) => (locked.get(number(key)), locked.count()),
+            LockedTerminal::Pack(locked) => {
+                let word = locked.get(number(key));
+                (word.map(|word| locked.node().lend(word)), locked.count())
+            }
             LockedTerminal::DenseLeaf(locked) => {
                 let at = locked.node().place_of(key);
-                (at.and_then(|at| locked.get(at)), locked.count())
+                let word = at.and_then(|at| locked.get(at));
+                (word.map(|word| locked.node().lend(word)), locked.count())
             }
         };
         value.filter(|_| count == 1)
@@ -177,7 +182,24 @@ impl<'g> LockedTerminal<'g> {
         self.terminal().link(base)
     }
 
-    /// Unlocks for good.
+    /// Unlocks for good: the node goes with its record.
+    ///
+    /// # Safety
+    /// Nothing leads to the node any more.
+    pub(super) unsafe fn remove(self) -> Removed<'g> {
+        let value = match &self {
+            // SAFETY: the leaf had it, and no other.
+            LockedTerminal::Leaf(locked) => unsafe {
+                Some(RetiredValue::new(locked.leaf().value()))
+            },
+            LockedTerminal::Pack(_) | LockedTerminal::DenseLeaf(_) => None,
+        };
+        // SAFETY: as the caller promises.
+        let node = unsafe { self.retire() };
+        Removed { node, value }
+    }
+
+    /// Unlocks for good: another node has its records.
     ///
     /// # Safety
     /// Nothing leads to the node any more.
@@ -191,6 +213,14 @@ impl<'g> LockedTerminal<'g> {
         // SAFETY: it was made of a slot for its size. Only its lock makes one of these, once.
         unsafe { Retired::new(terminal.address(), terminal.bytes(), true) }
     }
+}
+
+/// What held a record, and was unlinked with it.
+#[must_use = "its memory is lost if it is not reclaimed"]
+pub struct Removed<'g> {
+    pub node: Retired,
+    /// The value, if it may own anything.
+    pub value: Option<RetiredValue<'g>>,
 }
 
 /// A key of eight bytes as a number, in the same order.

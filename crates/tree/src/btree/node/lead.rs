@@ -15,7 +15,7 @@
 
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use timberline_sync::Restart;
 use timberline_tier::{Arenas, Slot};
@@ -23,8 +23,9 @@ use timberline_tier::{Arenas, Slot};
 use super::block::{Block, Name, UnlinkedBlock};
 use super::fresh::{Fresh, Unlinked};
 use super::link::{View, node_at};
-use super::{Body, Lanes, LockedNode, Node, Write, address};
+use super::{Body, Hit, Lanes, LockedNode, Node, Write, address};
 use crate::seeded::{self, Bug};
+use crate::value::{Loan, RetiredValue};
 
 /// The length in a slice's lowest byte that says that the key continues.
 pub const MORE: u64 = 8;
@@ -76,16 +77,19 @@ impl<'g, const WORDS: usize> Deref for Skip<'g, WORDS> {
     }
 }
 
-impl Record<'_> {
-    /// The value; the caller validates the leaf, or has it locked.
+impl<'g> Record<'g> {
+    /// The value that it has, or had when it was unlinked. To know that it is the record's now, the
+    /// caller validates the leaf, or has it locked.
     #[inline(always)]
-    pub fn value(self) -> u64 {
-        self.word().load(Relaxed)
+    pub fn value(self) -> Loan<'g> {
+        // SAFETY: the record was linked at some moment since the guard was made, and had a value
+        // then. Whatever it got later came after that, and is complete when it comes.
+        unsafe { Loan::new(self.word().load(Acquire)) }
     }
 
     /// Replaces the value. The leaf is locked.
-    pub fn set_value(self, value: u64) {
-        self.word().store(value, Relaxed);
+    pub(super) fn set_value(self, value: u64) {
+        self.word().store(value, Release);
     }
 }
 
@@ -161,8 +165,9 @@ impl<'g, const WORDS: usize> Entry<'g, WORDS> {
 
     /// The value, where the key is no slice that has more behind it.
     #[inline(always)]
-    pub fn payload(self) -> u64 {
-        self.payload
+    pub fn value(self) -> Loan<'g> {
+        // SAFETY: entries are validated, or from under the lock.
+        unsafe { Loan::new(self.payload) }
     }
 
     /// What the entry of a Masstree leads to, if that is more than a value.
@@ -202,26 +207,25 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     ) -> Result<(Found<'g, WORDS>, usize), Restart> {
         self.assert_leaf();
         self.get(|body| {
-            let found = body.find(lanes, key);
+            let found = body.find(lanes, key).map(Hit::index);
             also(body, found.ok());
             let entry = found.map(|index| (index, Entry::new(key, body.payload(index))));
             (entry, body.count())
         })
     }
 
-    /// Appends the entries in the range that `choose` finds, as far as there are any, each with its
-    /// payload as its value.
+    /// Appends the entries in the range that `choose` finds, as far as there are any.
     #[inline(always)]
     pub fn copy_entries<R>(
         &self,
-        to: &mut Vec<(Entry<'g, WORDS>, u64)>,
+        to: &mut Vec<Entry<'g, WORDS>>,
         choose: impl FnOnce(&Body<WORDS>) -> (Range<usize>, R),
     ) -> Result<R, Restart> {
         self.assert_leaf();
         let start = to.len();
         let read = self.get(|body| {
             let (range, read) = choose(body);
-            let entry = |(key, payload)| (Entry::new(key, payload), payload);
+            let entry = |(key, payload)| Entry::new(key, payload);
             to.extend(body.entries(range).map(entry));
             read
         });
@@ -242,7 +246,7 @@ pub struct Below<'t, 'k> {
     pub slice: u64,
     /// What of it is in a block, and a slot for that.
     pub block: Option<(Slot<'t>, &'k [u8])>,
-    /// The word of its value, if that has become another.
+    /// The word of a copy of its value, if there is one.
     pub value: Option<u64>,
 }
 
@@ -268,14 +272,20 @@ impl<const WORDS: usize> Body<WORDS> {
         leaf.insert(index, slice, record(slot, value, rest));
     }
 
-    /// Removes an entry that leads to no layer. Returns the block of its record.
-    pub fn remove_record(leaf: &LockedNode<'_, WORDS>, index: usize) -> Option<UnlinkedBlock> {
-        let lead = Self::entry_of(leaf, index).lead();
-        assert!(lead.and_then(Lead::root).is_none(), "a layer");
-        leaf.remove(index);
+    /// Removes an entry that leads to no layer. Returns its value, and its block if it has one.
+    pub fn remove_record<'g>(
+        leaf: &LockedNode<'g, WORDS>,
+        index: usize,
+    ) -> (RetiredValue<'g>, Option<UnlinkedBlock>) {
+        let record = match Self::entry_of(leaf, index).lead() {
+            None => return (Self::remove_value(leaf, index), None),
+            Some(Lead::Record(record)) => record,
+            Some(Lead::Layer(_) | Lead::Skip(_)) => panic!("a layer"),
+        };
+        leaf.remove_entry(index);
         // SAFETY: the entry led to it, and is gone.
-        let unlinked = |block: Block<'_>| unsafe { UnlinkedBlock::new(block, block.slot()) };
-        lead.and_then(Lead::block).map(unlinked)
+        let block = unsafe { UnlinkedBlock::new(*record, record.slot()) };
+        (record.take(), Some(block))
     }
 
     /// Replaces the root of the layer below an entry. Returns the one before.
@@ -297,7 +307,7 @@ impl<const WORDS: usize> Body<WORDS> {
         let lead = Self::entry_of(above, index).lead().expect("a layer");
         assert!(root.height() == 0 && root.count() == 0, "there are records");
         let word = lead.root().map_or(0, |root| address(root) as u64);
-        above.remove(index);
+        above.remove_entry(index);
         // SAFETY: the entry led to the skip and the layer; the layer's name goes with its last
         // node, which this is.
         let blocks = unsafe {
@@ -314,15 +324,19 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// Puts a layer below an entry that leads to a record or a skip: it begins with `leaf`, which
     /// is empty, and gets what was there, cut to what is [`Below`]. Of what that was, `skip` are
-    /// the bytes before, with a slot for them. Returns the lock on the leaf, and the block that was
-    /// there.
+    /// the bytes before, with a slot for them. Returns the lock on the leaf, the block that was
+    /// there, and the value that was copied.
     pub fn insert_layer<'g>(
         above: &LockedNode<'g, WORDS>,
         index: usize,
         leaf: Fresh<'g, WORDS>,
         skip: Option<(Slot<'_>, &[u8])>,
         below: Below<'_, '_>,
-    ) -> (LockedNode<'g, WORDS>, UnlinkedBlock) {
+    ) -> (
+        LockedNode<'g, WORDS>,
+        UnlinkedBlock,
+        Option<RetiredValue<'g>>,
+    ) {
         let Below {
             slice,
             block,
@@ -331,18 +345,19 @@ impl<const WORDS: usize> Body<WORDS> {
         let old = Self::entry_of(above, index).lead();
         assert!(leaf.height() == 0 && leaf.count() == 0);
         assert!(has_more(slice) || block.is_none());
-        let (payload, old) = match old {
+        let (payload, old, copied) = match old {
             Some(Lead::Record(old)) => {
                 assert_eq!(has_more(slice), block.is_some());
-                let value = value.unwrap_or_else(|| old.value());
+                let copied = value.map(|_| old.take());
+                let value = value.unwrap_or_else(|| old.value().word());
                 let in_block = block.map(|(slot, rest)| record(slot, value, rest));
-                (in_block.unwrap_or(value), *old)
+                (in_block.unwrap_or(value), *old, copied)
             }
             Some(Lead::Skip(old)) => {
                 assert!(has_more(slice));
                 let root = old.root();
                 let in_block = block.map(|(slot, rest)| skipping(slot, root, rest));
-                (in_block.unwrap_or(Lead::Layer(root).to_word()), *old)
+                (in_block.unwrap_or(Lead::Layer(root).to_word()), *old, None)
             }
             Some(Lead::Layer(_)) | None => panic!("no block"),
         };
@@ -352,10 +367,10 @@ impl<const WORDS: usize> Body<WORDS> {
             Some((slot, bytes)) => skipping(slot, locked.of(), bytes),
             None => Lead::Layer(locked.of()).to_word(),
         };
-        above.set_payload(index, lead);
+        above.set_word(index, lead);
         // SAFETY: the entry led to it until now.
         let old = unsafe { UnlinkedBlock::new(old, old.slot()) };
-        (locked, old)
+        (locked, old, copied)
     }
 }
 
@@ -371,11 +386,11 @@ impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
     /// one before.
     pub fn move_block(&self, index: usize, slot: Slot<'_>) -> UnlinkedBlock {
         let (old, payload) = match self.entry(index).lead() {
-            Some(Lead::Record(old)) => (*old, record(slot, old.value(), old.bytes())),
+            Some(Lead::Record(old)) => (*old, record(slot, old.value().word(), old.bytes())),
             Some(Lead::Skip(old)) => (*old, skipping(slot, old.root(), old.bytes())),
             Some(Lead::Layer(_)) | None => panic!("no block"),
         };
-        self.set_payload(index, payload);
+        self.set_word(index, payload);
         // SAFETY: this entry led to it, and that of the leaf whose place this one takes.
         unsafe { UnlinkedBlock::new(old, old.slot()) }
     }

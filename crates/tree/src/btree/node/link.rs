@@ -112,6 +112,12 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
         self.height
     }
 
+    /// The same, if it is a leaf.
+    #[inline(always)]
+    pub fn leaf(self) -> Option<LeafView<'g, WORDS>> {
+        (self.height == 0).then_some(LeafView(self.snapshot))
+    }
+
     /// The way here.
     pub fn link(&self) -> Link<'g, WORDS> {
         Link {
@@ -164,6 +170,19 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     fn height_of_children(&self) -> u8 {
         assert!(self.height > 0, "a leaf has no children");
         self.height - 1
+    }
+}
+
+/// A leaf as a reader sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafView<'g, const WORDS: usize>(Snapshot<'g, Body<WORDS>>);
+
+impl<'g, const WORDS: usize> Deref for LeafView<'g, WORDS> {
+    type Target = Snapshot<'g, Body<WORDS>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 

@@ -31,9 +31,11 @@ mod parent;
 mod search;
 #[cfg(test)]
 mod tests;
+mod value;
 mod write;
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -43,7 +45,7 @@ pub use block::{Block, Name};
 pub use fresh::{Fresh, Unlinked};
 pub use guess::{Lines, Share};
 pub use lead::{Below, Entry, Lead, MORE, Record, Skip, has_more};
-pub use link::{Link, Root, View};
+pub use link::{LeafView, Link, Root, View};
 pub use parent::LockedParent;
 use search::{GROUP, leading_lanes};
 pub use search::{Lanes, Search, WINDOW, Work};
@@ -73,6 +75,18 @@ pub struct Body<const WORDS: usize> {
     lower: AtomicU64,
     upper: AtomicU64,
     words: [AtomicU64; WORDS],
+}
+
+/// The index of an entry of the body that was searched: there are more entries than that, unless
+/// the read fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hit<'b>(usize, PhantomData<&'b ()>);
+
+impl Hit<'_> {
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.0
+    }
 }
 
 /// The only writer of a node.
@@ -172,13 +186,13 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// A record's value, or a child's address.
     #[inline(always)]
-    pub fn payload(&self, index: usize) -> u64 {
+    fn payload(&self, index: usize) -> u64 {
         self.words[Self::CAPACITY + index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
     /// The entries in a range of indices, as far as there are any.
     #[inline(always)]
-    pub fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (u64, u64)> {
+    fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (u64, u64)> {
         let end = range.end.min(self.count());
         let start = range.start.min(end);
         let (keys, payloads) = self.words.split_at(Self::CAPACITY);
@@ -218,7 +232,7 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// The record's index, or where it would have to go.
     #[inline(always)]
-    pub fn find(&self, search: impl Lanes, key: u64) -> Result<usize, usize> {
+    pub fn find(&self, search: impl Lanes, key: u64) -> Result<Hit<'_>, usize> {
         self.entry_at(self.rank(search, key), key)
     }
 
@@ -230,10 +244,10 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// The record's index, looking only at the window of keys from `first` on, at most `CAPACITY`.
     #[inline(always)]
-    pub fn find_near(&self, search: impl Lanes, key: u64, first: usize) -> Option<usize> {
+    pub fn find_near(&self, search: impl Lanes, key: u64, first: usize) -> Option<Hit<'_>> {
         let equal = search.equal(self.window_at(first), key);
         let index = first + equal.trailing_zeros() as usize;
-        (equal != 0 && index < self.raw_count()).then_some(index)
+        (equal != 0 && index < self.raw_count()).then_some(Hit(index, PhantomData))
     }
 
     /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most
@@ -267,9 +281,9 @@ impl<const WORDS: usize> Body<WORDS> {
 
     /// Whether the entry at `index`, which is the first whose key is not less, is the key's.
     #[inline(always)]
-    pub fn entry_at(&self, index: usize, key: u64) -> Result<usize, usize> {
+    pub fn entry_at(&self, index: usize, key: u64) -> Result<Hit<'_>, usize> {
         if index < self.count() && self.key(index) == key {
-            Ok(index)
+            Ok(Hit(index, PhantomData))
         } else {
             Err(index)
         }

@@ -73,8 +73,8 @@ impl<'g, const WORDS: usize> LockedParent<'g, WORDS> {
                 above.swap_word(index, word)
             }
             LockedParent::Leaf(above, key) => {
-                let index = above.find(search, *key).expect("a layer has an entry");
-                Body::swap_root(above, index, word)
+                let hit = above.find(search, *key).expect("a layer has an entry");
+                Body::swap_root(above, hit.index(), word)
             }
         };
         Unlinked::taken(before, old)

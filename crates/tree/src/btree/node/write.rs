@@ -27,25 +27,11 @@ pub unsafe trait Write<const WORDS: usize>: Deref<Target = Body<WORDS>> {
         self.words[index].store(key, Relaxed);
     }
 
-    /// Replaces the payload of a leaf's entry.
-    #[inline(always)]
-    fn set_payload(&self, index: usize, payload: u64) {
-        debug_assert_eq!(self.height(), 0, "its payloads are links");
-        self.set_word(index, payload);
-    }
-
     /// Inserts an entry before `index`; the node is a leaf, and not full.
     #[inline(always)]
     fn insert(&self, index: usize, key: u64, payload: u64) {
         debug_assert_eq!(self.height(), 0, "its payloads are links");
         self.insert_word(index, key, payload);
-    }
-
-    /// Removes an entry of a leaf.
-    #[inline(always)]
-    fn remove(&self, index: usize) {
-        debug_assert_eq!(self.height(), 0, "its payloads are links");
-        self.remove_entry(index);
     }
 
     /// Moves the entries from `from` on to the front of `right`.
