@@ -207,13 +207,13 @@ impl<'g, R: Reach> FreshInner<'g, R> {
 
 impl<R: Reach> Linkable for FreshInner<'_, R> {
     fn keep(self) -> StoredLink {
-        let FreshInner {
-            node,
-            slot,
-            original,
-        } = self;
-        // What was taken over would hang from two places.
-        assert!(original.is_none(), "a copy takes the place of its original");
+        // What was taken over would hang from two places. Checked while the node is whole, which is
+        // unlocked before its slot is freed.
+        assert!(
+            self.original.is_none(),
+            "a copy takes the place of its original"
+        );
+        let FreshInner { node, slot, .. } = self;
         let link = **node.link();
         drop(node);
         slot.keep();
