@@ -24,6 +24,7 @@
 //! # Ok::<(), timberline_store::Error>(())
 //! ```
 
+mod check;
 mod checkpoint;
 mod cleaning;
 mod error;
@@ -39,6 +40,7 @@ mod scan;
 mod segment;
 mod store;
 
+pub use check::{Check, Damage};
 pub use error::Error;
 pub use join::join;
 pub use options::{Durability, Options};

@@ -395,6 +395,61 @@ fn a_damaged_record_costs_that_record() {
     });
 }
 
+/// Whether the damage is there when the store is opened, or comes while it is open.
+#[test]
+fn a_check_finds_each_damaged_record_and_its_key() {
+    for reopened in [false, true] {
+        let (simulation, disk, mut driver) = simulated(13);
+        // Records of 728 bytes, 84 in a segment.
+        let place = |number: u64| 4096 + number * 728..4096 + (number + 1) * 728;
+        let load = async |store: &Store| {
+            for key in 0..300u32 {
+                let put = store.put(&key.to_le_bytes(), &[key as u8; 700]).await;
+                put.expect("there is space");
+            }
+            // The record of this key in the first segment is obsolete.
+            let put = store.put(&30u32.to_le_bytes(), b"new").await;
+            put.expect("there is space");
+        };
+        let damage = async |store: &Store| {
+            let check = store.check().await.expect("it is read");
+            assert_eq!((check.records, check.damaged), (301, Vec::new()));
+            let path = Path::new("store/000000.segment");
+            for number in [10, 20, 21, 30] {
+                let bit = 8 * (place(number).start + 400);
+                simulation.flip_bit(path, bit).expect("it is there");
+            }
+            let after = store.check().await.expect("it is read");
+            assert_eq!(after.records, 301 - 4);
+            let expected = [
+                (place(10), vec![10u32.to_le_bytes().to_vec()]),
+                (
+                    place(20).start..place(21).end,
+                    [20u32, 21].map(|it| it.to_le_bytes().to_vec()).to_vec(),
+                ),
+                (place(30), vec![]),
+            ];
+            let found = after.damaged.into_iter().map(|it| {
+                assert_eq!(it.path, path);
+                (it.place, it.keys)
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        };
+        driver.block_on(async {
+            with_store(&disk, options(), async |store| {
+                load(store).await;
+                if !reopened {
+                    damage(store).await;
+                }
+            })
+            .await;
+            if reopened {
+                with_store(&disk, options(), damage).await;
+            }
+        });
+    }
+}
+
 #[test]
 fn the_nth_request_fails_for_every_n() {
     let mut n = 0;
