@@ -104,6 +104,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// let map: timberline::Art<str, String> = [("a", "some text".to_string())].into();
     /// assert_eq!(map.get_with("a", |text| text.len()), Some(9));
     /// ```
+    ///
+    /// What `read` is lent stays in the closure:
+    ///
+    /// ```compile_fail
+    /// let map: timberline::Art<str, String> = [("a", "some text".to_string())].into();
+    /// let text: Option<&str> = map.get_with("a", |text| text);
+    /// ```
     #[inline]
     pub fn get_with<R>(&self, key: &K::Borrowed, read: impl FnOnce(V::Ref<'_>) -> R) -> Option<R> {
         self.tree

@@ -12,7 +12,7 @@ use timberline_placement::Access;
 use timberline_sync::Restart;
 use timberline_sync::epoch::{Guard, Pinned};
 use timberline_sync::shim::pause;
-use timberline_tier::{Memory, hint};
+use timberline_tier::Memory;
 
 use super::Tree;
 use super::descent::Descent;
@@ -302,8 +302,8 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         })?;
         for entry in &entries[start..] {
             if let Some(Lead::Record(record)) = entry.lead() {
+                // Reads the first line of each record at once, so that the waits for them overlap.
                 tree.memory().charge_access(record.address(), record.used());
-                hint::prefetch_lines(record.address(), 1);
             }
         }
         if way == Way::Backward {

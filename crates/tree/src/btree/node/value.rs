@@ -16,10 +16,11 @@ impl<'g, const WORDS: usize> LeafView<'g, WORDS> {
         &self,
         find: impl for<'b> FnOnce(&'b Body<WORDS>) -> Option<Hit<'b>>,
     ) -> Result<Option<Loan<'g>>, Restart> {
-        let word = self.get(|body| find(body).map(|hit| body.payload(hit.index())))?;
-        // SAFETY: validated, so that it is the payload of an entry that is there: as `find` is for
-        // any lifetime, it cannot return a hit in another body.
-        Ok(word.map(|word| unsafe { Loan::new(word) }))
+        // SAFETY: it gets out if the read is valid: then it is the payload of an entry that is
+        // there. As `find` is for any lifetime, it cannot return a hit in another body.
+        let lend =
+            |body: &Body<WORDS>, hit: Hit<'_>| unsafe { Loan::new(body.payload(hit.index())) };
+        self.get(|body| find(body).map(|hit| lend(body, hit)))
     }
 
     /// The value of the record at an index.
