@@ -227,7 +227,7 @@ fn two_reports_are_shown_side_by_side() {
         "{text}"
     );
     let page = scratch.path("page.html");
-    assert!(refused(compare(&a, &page)).contains("page.html is no report"));
+    assert!(refused(compare(&a, &page)).contains("page.html is not a report"));
     assert!(refused(compare(&a, &scratch.path("c.json"))).contains("can't read"));
     let mut more = compare(&a, &b);
     more.args(["--rounds", "1"]);

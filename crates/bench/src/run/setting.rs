@@ -26,7 +26,6 @@ const MOST_A_SECOND: f64 = 50e6;
 pub enum RequestSetting {
     /// Workloads, one after the other.
     Workloads {
-        /// Their names.
         names: Vec<String>,
         /// The distribution of their requests, if not their own.
         distribution: Option<String>,
@@ -34,7 +33,6 @@ pub enum RequestSetting {
         keys: Option<PathBuf>,
     },
     Trace {
-        /// The file.
         path: PathBuf,
         /// Its format; if `None`, its name tells it.
         format: Option<String>,
@@ -72,7 +70,6 @@ impl RequestSetting {
 /// [`Setting::plan`] reads the names and opens the files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The maps, one after the other.
     pub indexes: Vec<String>,
     pub requests: RequestSetting,
     /// Records loaded before the requests; a trace defines its own.
@@ -366,7 +363,6 @@ fn checked_speed(speed: f64, trace: &Trace, span_ns: u64, slice: Duration) -> Re
     Ok(speed)
 }
 
-/// A one-line name of a run.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (index, workload) = (self.indexes.join(", "), self.workload());
