@@ -61,7 +61,7 @@ pub fn of(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// What the implementation consists of.
+/// The parts of the implementation.
 struct Parts<'i> {
     /// The types of all fields.
     types: Vec<&'i Type>,

@@ -71,7 +71,7 @@ const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;
 const STEP: u64 = 4;
 
-/// What was read may be wrong; start over.
+/// A read may have returned inconsistent data; start over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restart;
 
@@ -212,7 +212,7 @@ impl<'a, T> Snapshot<'a, T> {
     /// `compute` may see words of different versions; it must return for any of them.
     ///
     /// # Errors
-    /// The data changed since the snapshot was taken, and what was computed is dropped.
+    /// The data changed since the snapshot was taken, so the result is dropped.
     #[inline(always)]
     pub fn get<R>(&self, compute: impl FnOnce(&T) -> R) -> Result<R, Restart> {
         let result = compute(&self.of.data);

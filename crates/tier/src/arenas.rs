@@ -43,6 +43,7 @@ mod config;
 mod faults;
 mod poison;
 mod slot;
+mod tables;
 mod thread_caches;
 mod vacant;
 
@@ -269,8 +270,8 @@ impl Arenas {
         self.budget(tier).limit().saturating_sub(tables)
     }
 
-    /// Sets another limit of a tier. Where more than that is committed, nothing is from now on, and
-    /// [`Arenas::evacuate`] tells what has to leave.
+    /// Sets the limit of a tier. While more than that is committed, no more is committed, and
+    /// [`Arenas::evacuate`] chooses the chunks to empty.
     ///
     /// # Errors
     /// There are too few addresses for it: those for [`TierConfig::most`] bytes were reserved, or
@@ -284,101 +285,11 @@ impl Arenas {
         Ok(())
     }
 
-    /// Chooses the chunks that a tier above its limit has to give up, those with the fewest slots
-    /// in use. From now on no slot comes from them. None where the tier is within its limit. The
-    /// choice holds until the next one.
-    pub fn evacuate(&self, tier: TierId) -> CompactionCandidates {
-        let this = &self.tiers[tier.index()];
-        self.flush(tier);
-        let mut chunks = lock(&this.chunks);
-        let chosen = chunks.choose_to_evacuate(this.budget.excess());
-        self.chosen(this, chunks, chosen)
-    }
-
-    /// Has slots of the chosen chunks bypass the thread caches.
-    fn chosen(
-        &self,
-        tier: &Tier,
-        chunks: MutexGuard<'_, Chunks>,
-        chosen: Vec<(usize, usize)>,
-    ) -> CompactionCandidates {
-        tier.bypass.store(chunks.any_bypass(), Relaxed);
-        drop(chunks);
-        let range = |(offset, bytes)| tier.span.start + offset..tier.span.start + offset + bytes;
-        CompactionCandidates::new(chosen.into_iter().map(range))
-    }
-
-    /// Binds memory beside the arenas to a tier's NUMA nodes.
-    pub(crate) fn bind(
-        &self,
-        tier: TierId,
-        table: &Reservation,
-        offset: usize,
-        bytes: usize,
-    ) -> Result<(), ArenasError> {
-        bind(tier, &self.tiers[tier.index()].nodes, table, offset, bytes)
-    }
-
-    /// Charges a tier for memory of a table beside the arenas, and commits it.
-    pub(crate) fn commit_table(
-        &self,
-        tier: TierId,
-        table: &Reservation,
-        offset: usize,
-        bytes: usize,
-    ) -> Result<(), Limit> {
-        let this = &self.tiers[tier.index()];
-        if !this.budget.charge(bytes) {
-            return Err(Limit::Budget);
-        }
-        this.tables.fetch_add(bytes, Relaxed);
-        let committed = this.commit(table, offset, bytes);
-        committed.inspect_err(|_| self.decommit_table(tier, table, offset, bytes))
-    }
-
-    /// Gives back what [`Arenas::commit_table`] committed.
-    #[allow(unsafe_code)]
-    pub(crate) fn decommit_table(
-        &self,
-        tier: TierId,
-        table: &Reservation,
-        offset: usize,
-        bytes: usize,
-    ) {
-        let this = &self.tiers[tier.index()];
-        // SAFETY: tables consist of atomics.
-        unsafe { table.decommit(offset, bytes) };
-        this.tables.fetch_sub(bytes, Relaxed);
-        this.budget.release(bytes);
-    }
-
-    /// Has the pages of a side table come and go with the chunks from now on. Returns whether that
-    /// is possible: there is no other, and no chunk yet.
-    pub(crate) fn attach(&self, side: Arc<Cover>) -> bool {
-        let is_unused = self
-            .tiers
-            .iter()
-            .all(|tier| tier.budget.used() == tier.tables.load(Relaxed));
-        is_unused && self.side.set(side).is_ok()
-    }
-
     /// Returns cached slots to their chunks, and empty chunks to the system.
     pub fn trim(&self) {
         for tier in 0..self.tiers.len() {
             self.flush(TierId(tier as u8));
         }
-    }
-
-    /// Chooses the chunks of a tier that are worth being emptied, because other chunks have room
-    /// for what lies in them. From now on, slots come from other chunks first. The choice holds
-    /// until the next one.
-    pub fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
-        let this = &self.tiers[tier.index()];
-        // Free slots that threads keep look like used ones.
-        self.flush(tier);
-        let mut chunks = lock(&this.chunks);
-        let chosen = chunks.choose_candidates();
-        self.chosen(this, chunks, chosen)
     }
 
     /// Leaves the memory of all tiers to the kernel: pages stay where they are until the kernel
@@ -408,33 +319,7 @@ impl Arenas {
         chunks.committed().map(range).collect()
     }
 
-    /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
-    /// what a full tier does to an operation at every step.
-    pub fn fail_nth(&self, tier: TierId, nth: u64) {
-        self.tiers[tier.index()].faults.plan(nth, false);
-    }
-
-    /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map
-    /// that can reclaim memory tries again.
-    pub fn fail_from(&self, tier: TierId, nth: u64) {
-        self.tiers[tier.index()].faults.plan(nth, true);
-    }
-
-    /// How many allocations in `tier` were made to fail since the last call of [`Arenas::fail_nth`]
-    /// or [`Arenas::fail_from`].
-    pub fn failed(&self, tier: TierId) -> u64 {
-        self.tiers[tier.index()].faults.made()
-    }
-
-    /// Makes the `nth` commit of memory in `tier` from now on fail (1 is the next; 0: none), and
-    /// perhaps all after it, as if the machine had no more: of a chunk, or of a page of a table.
-    pub fn fail_commits(&self, tier: TierId, nth: u64, from_then_on: bool) {
-        self.tiers[tier.index()]
-            .commit_faults
-            .plan(nth, from_then_on);
-    }
-
-    /// What it means that a tier has run out of something.
+    /// The error of a tier that has run out of something.
     pub fn out_of(&self, id: TierId, of: Limit) -> OutOfMemory {
         let tier = &self.tiers[id.index()];
         let limit = match of {
@@ -454,7 +339,7 @@ impl Arenas {
     #[inline(never)]
     fn fetch(&self, id: TierId, class: usize) -> Result<usize, OutOfMemory> {
         let slot = self.refill(id, class).or_else(|_| {
-            // What other threads keep for later is needed now.
+            // Slots in other threads' caches are needed now.
             self.flush(id);
             self.refill(id, class)
         });
@@ -559,7 +444,7 @@ impl Arenas {
         tier.bypass.store(chunks.any_bypass(), Relaxed);
     }
 
-    /// Where most of what is committed is free, empties the thread caches and lets slots bypass
+    /// If most committed memory is free, empties the thread caches and lets slots bypass
     /// them: a cached slot keeps its whole chunk committed. That lasts until one more chunk is
     /// needed, or most of the memory is used again.
     #[cold]

@@ -32,8 +32,8 @@ impl Budget {
             used.checked_add(bytes).filter(within)
         });
         let Ok(before) = taken else { return false };
-        // The limit may have been lowered in between. Either this sees that, or who lowered it sees
-        // these bytes in use.
+        // The limit may have been lowered in between. Either this sees that, or the thread that
+        // lowered it sees these bytes in use.
         if !within(&(before + bytes)) {
             self.release(bytes);
             return false;

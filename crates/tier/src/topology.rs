@@ -233,12 +233,12 @@ impl Topology {
         self.tiers.iter().map(take).collect()
     }
 
-    /// What the kernel does with pages by itself.
+    /// The kernel's own page placement.
     pub fn kernel(&self) -> &KernelSettings {
         &self.kernel
     }
 
-    /// What could not be read, or looked wrong: a line each.
+    /// A line for each file that could not be read or looked wrong.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

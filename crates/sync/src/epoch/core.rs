@@ -1,4 +1,4 @@
-//! What the threads of a domain share: its epoch, a slot for each thread, and the garbage that
+//! The shared state of a domain: its epoch, a slot for each thread, and the garbage that
 //! waits.
 //!
 //! Invariants:
@@ -36,7 +36,7 @@ pub struct Garbage<'a> {
     sealed: MutexGuard<'a, VecDeque<Sealed>>,
 }
 
-/// What the threads of a domain share. The slots come first, so that a slot is found by one
+/// The shared state of a domain. The slots come first, so that a slot is found by one
 /// addition.
 #[repr(C)]
 pub struct Core {

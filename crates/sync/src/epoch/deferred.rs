@@ -7,13 +7,13 @@ use std::mem::{MaybeUninit, align_of, size_of};
 /// address, and a word or two.
 const WORDS: usize = 4;
 
-type Room = MaybeUninit<[usize; WORDS]>;
+type Storage = MaybeUninit<[usize; WORDS]>;
 
 /// A closure that is called once, or leaks: dropping a `Deferred` without [`Deferred::call`] frees
 /// nothing.
 pub struct Deferred {
-    call: unsafe fn(*mut Room),
-    room: Room,
+    call: unsafe fn(*mut Storage),
+    storage: Storage,
 }
 
 // SAFETY: `new` takes only closures that are `Send`.
@@ -21,32 +21,32 @@ unsafe impl Send for Deferred {}
 
 impl Deferred {
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Self {
-        /// Calls the closure that lies in the room.
+        /// Calls the closure that lies in the storage.
         ///
         /// # Safety
         /// An `F` was written there, and nobody reads it again.
-        unsafe fn call<F: FnOnce()>(room: *mut Room) {
+        unsafe fn call<F: FnOnce()>(storage: *mut Storage) {
             // SAFETY: as above; `new` checked that it fits.
-            let closure = unsafe { room.cast::<F>().read() };
+            let closure = unsafe { storage.cast::<F>().read() };
             closure();
         }
-        if size_of::<F>() > size_of::<Room>() || align_of::<F>() > align_of::<Room>() {
+        if size_of::<F>() > size_of::<Storage>() || align_of::<F>() > align_of::<Storage>() {
             let boxed: Box<dyn FnOnce() + Send> = Box::new(closure);
             return Deferred::new(boxed);
         }
-        let mut room = Room::uninit();
+        let mut storage = Storage::uninit();
         // SAFETY: it fits, in size and alignment.
-        unsafe { room.as_mut_ptr().cast::<F>().write(closure) };
+        unsafe { storage.as_mut_ptr().cast::<F>().write(closure) };
         Deferred {
             call: call::<F>,
-            room,
+            storage,
         }
     }
 
     pub fn call(mut self) {
         // SAFETY: `new` wrote the closure that `call` expects; `self` is gone afterwards, so it is
         // read once.
-        unsafe { (self.call)(&mut self.room) }
+        unsafe { (self.call)(&mut self.storage) }
     }
 }
 

@@ -11,8 +11,8 @@ use super::guard::{Guard, OwnedGuard};
 use super::slot::Slot;
 use super::thread;
 
-/// Those who see each other's nodes: what is deferred in a domain waits for threads that are pinned
-/// in it, and for no others.
+/// A scope of reclamation: calls deferred in a domain wait for the threads that are pinned in it,
+/// and for no others.
 ///
 /// A clone is another handle to the same domain. When the last one is dropped, the calls that still
 /// wait are made; so none of them may own a handle.

@@ -140,7 +140,7 @@ impl<'d> Guard<'d> {
         self.mine.lower(IS_DUE);
     }
 
-    /// What a full bag gives occasion for. If another thread is at it, the next pin tries again.
+    /// Tries to advance the epoch. If another thread is doing so, the next pin tries again.
     #[cold]
     fn collect(&self) {
         if !thread::is_freeing()

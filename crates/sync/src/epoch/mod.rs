@@ -4,7 +4,7 @@
 //! pointer beyond the [`Guard`]. A thread that unlinks a node hands the freeing of it to
 //! [`Guard::defer`], which runs it once every thread that was pinned then has unpinned. Every
 //! operation pins, so pinning costs a dozen instructions and no barrier: epochs (Fraser: "Practical
-//! lock-freedom", 2004) with the barrier moved to those who reclaim (`barrier.rs`; the same trade
+//! lock-freedom", 2004) with the barrier moved to the reclaimer (`barrier.rs`; the same trade
 //! as in Desnoyers et al.: "User-level implementations of read-copy update", 2012).
 //!
 //! Each map has a domain of its own, unless it was told to share another's. So a reader that stays
@@ -44,10 +44,11 @@
 //!   it, as all stores to slots are `Release`: what R read happened before A2, and so before the
 //!   freeing.
 //!
-//! *If R makes an owned guard*, in e too as its slot says, and leaves: who sees R's slot as R left
-//! it sees the guard counted, as the store is a `Release`. So A1 and A2 see one of the two: where
-//! A1 goes through, R's epoch and the node's are both even or both odd, and A2's is not; it gives
-//! up until the guard is gone. Who counts it less does so with a `Release`, as above.
+//! *If R makes an owned guard*, in e too as its slot says, and leaves: a thread that sees R's slot
+//! as R left it sees the guard counted, as the store is a `Release`. So A1 and A2 see one of the
+//! two: where A1 goes through, R's epoch and the node's are both even or both odd, and A2's is not;
+//! it gives up until the guard is gone. The thread that lowers it does so with a `Release`, as
+//! above.
 //!
 //! R may have loaded an epoch that is *stale*. This changes nothing above: either an advance sees
 //! it in R's slot, and gives up until R has left, or R comes after the heavy barrier. Nor can R be

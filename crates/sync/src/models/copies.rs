@@ -1,7 +1,7 @@
 //! Copies of records apart from their leaves, as `timberline_tree` keeps them: a record in a leaf,
-//! its copy in a bucket, and a directory that tells which bucket, if any. Who makes a copy locks
-//! the bucket, then looks whether the leaf is locked; who writes locks the leaf, then looks for a
-//! copy. With each half of that taken away, a copy stays behind.
+//! its copy in a bucket, and a directory that tells which bucket, if any. A thread that makes a
+//! copy locks the bucket, then checks whether the leaf is locked; a writer locks the leaf, then
+//! looks for a copy. With each half of that taken away, a copy stays behind.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -17,11 +17,11 @@ use crate::{Restart, Snapshot, Versioned};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     None,
-    /// Who makes a copy has no fence between the bucket's lock and the look at the leaf.
+    /// The maker has no fence between the bucket's lock and the look at the leaf.
     MakerWithoutFence,
-    /// Who writes has no fence between the leaf's lock and the look at the directory.
+    /// The writer has no fence between the leaf's lock and the look at the directory.
     WriterWithoutFence,
-    /// Who makes a copy looks at the leaf first, and then locks the bucket.
+    /// The maker looks at the leaf first, and then locks the bucket.
     LookedBeforeLocked,
 }
 
@@ -187,13 +187,13 @@ fn a_copy_is_never_stale_for_a_reader() {
     check(Mistake::None, Some(2), parts);
 }
 
-/// Who makes a copy found its bucket before the page went; who writes sees the next one.
+/// The maker found its bucket before the page was removed; the writer sees the next page.
 #[test]
 fn a_copy_in_a_page_that_went_is_never_seen() {
     check(Mistake::None, None, [World::make_copy, renew_and_write]);
 }
 
-/// Who writes looks for a page while one goes and another comes, which has a copy at once.
+/// The writer looks for a page while one is replaced by another, which has a copy at once.
 #[test]
 fn a_copy_in_a_page_that_came_is_never_stale() {
     check(Mistake::None, Some(3), [renew_and_make_copy, write]);

@@ -12,7 +12,7 @@ pub const CLASSES: usize = FINE + COARSE_DOUBLINGS * STEPS;
 
 /// The smallest slot.
 const MIN_SLOT: usize = 16;
-/// What sizes up to [`FINE_MOST`] are multiples of.
+/// Sizes up to [`FINE_MOST`] are multiples of this.
 const GRAIN: usize = 8;
 const FINE_MOST: usize = 128;
 const FINE: usize = FINE_MOST / GRAIN - MIN_SLOT / GRAIN + 1;

@@ -2,6 +2,12 @@
 //! moved to other chunks.
 
 use std::ops::Range;
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::chunks::Chunks;
+use super::{Arenas, Tier, lock};
+use crate::TierId;
 
 /// Addresses of chunks whose slots in use have room in other chunks of their class. As long as
 /// anything stays in them, slots of other sizes cannot have their memory. Chosen by
@@ -37,6 +43,43 @@ impl CompactionCandidates {
     /// Bytes that come back when nothing is left in them.
     pub fn bytes(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
+    }
+}
+
+impl Arenas {
+    /// Chooses the chunks that a tier above its limit has to give up: those with the fewest slots
+    /// in use. From now on no slot comes from them. Chooses none if the tier is within its limit.
+    /// The choice holds until the next one.
+    pub fn evacuate(&self, tier: TierId) -> CompactionCandidates {
+        let this = &self.tiers[tier.index()];
+        self.flush(tier);
+        let mut chunks = lock(&this.chunks);
+        let chosen = chunks.choose_to_evacuate(this.budget.excess());
+        self.chosen(this, chunks, chosen)
+    }
+
+    /// Makes slots of the chosen chunks bypass the thread caches.
+    fn chosen(
+        &self,
+        tier: &Tier,
+        chunks: MutexGuard<'_, Chunks>,
+        chosen: Vec<(usize, usize)>,
+    ) -> CompactionCandidates {
+        tier.bypass.store(chunks.any_bypass(), Relaxed);
+        drop(chunks);
+        let range = |(offset, bytes)| tier.span.start + offset..tier.span.start + offset + bytes;
+        CompactionCandidates::new(chosen.into_iter().map(range))
+    }
+
+    /// Chooses the chunks of a tier to compact: those whose slots in use fit into other chunks.
+    /// From now on, slots come from other chunks first. The choice holds until the next one.
+    pub fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
+        let this = &self.tiers[tier.index()];
+        // Free slots that threads keep look like used ones.
+        self.flush(tier);
+        let mut chunks = lock(&this.chunks);
+        let chosen = chunks.choose_candidates();
+        self.chosen(this, chunks, chosen)
     }
 }
 

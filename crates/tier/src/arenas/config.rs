@@ -1,4 +1,4 @@
-//! What arenas are made of, and why they could not be made or are full.
+//! Configuration of arenas, and their errors.
 
 use std::fmt;
 use std::io;
@@ -84,13 +84,13 @@ impl ArenasConfig {
 pub struct OutOfMemory {
     /// Which tier.
     pub tier: TierId,
-    /// What it ran out of.
+    /// The resource that it ran out of.
     pub of: Limit,
     /// How many bytes it has of that.
     pub limit: usize,
 }
 
-/// What a full tier ran out of.
+/// The resource that a full tier ran out of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// Its budget.

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use super::Arenas;
+use crate::TierId;
+
 /// Which allocations of a tier are to fail.
 #[derive(Default)]
 pub struct Faults {
@@ -44,5 +47,33 @@ impl Faults {
         };
         self.made.fetch_add(due.into(), Relaxed);
         due
+    }
+}
+
+impl Arenas {
+    /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
+    /// what a full tier does to an operation at every step.
+    pub fn fail_nth(&self, tier: TierId, nth: u64) {
+        self.tiers[tier.index()].faults.plan(nth, false);
+    }
+
+    /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map
+    /// that can reclaim memory tries again.
+    pub fn fail_from(&self, tier: TierId, nth: u64) {
+        self.tiers[tier.index()].faults.plan(nth, true);
+    }
+
+    /// The number of allocations in `tier` that were made to fail since the last call of
+    /// [`Arenas::fail_nth`] or [`Arenas::fail_from`].
+    pub fn failed(&self, tier: TierId) -> u64 {
+        self.tiers[tier.index()].faults.made()
+    }
+
+    /// Makes the `nth` commit of memory in `tier` from now on fail (1 is the next; 0: none), and
+    /// perhaps all after it, as if the machine had no more: of a chunk, or of a page of a table.
+    pub fn fail_commits(&self, tier: TierId, nth: u64, from_then_on: bool) {
+        self.tiers[tier.index()]
+            .commit_faults
+            .plan(nth, from_then_on);
     }
 }

@@ -106,7 +106,7 @@ fn line_ns(memory: &Emulated, bytes: usize) -> Result<f64, MeasureError> {
     Ok(further.median.max(0.0))
 }
 
-/// Gives this thread a modelled cache that a chase through so many bytes misses at each step.
+/// Gives this thread a modelled cache that a chase through this many bytes misses at each step.
 fn set_cache_beyond(bytes: usize) {
     let size = (bytes / 8 + 1).next_power_of_two() / 2;
     let usual = CacheSize::default();

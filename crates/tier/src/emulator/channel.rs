@@ -24,7 +24,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel on which a batch takes so many ticks.
+    /// A channel that transfers a batch in this many ticks.
     pub fn new(batch: u64) -> Channel {
         Channel {
             batch,

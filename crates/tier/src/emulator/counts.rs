@@ -1,8 +1,8 @@
-//! What a thread's visits came to: the figures that repeat to the digit.
+//! Counts of a thread's visits: they are equal in every run.
 
 use std::ops::{Add, AddAssign, Sub};
 
-/// Lines read through the emulator by one thread, and what they were charged.
+/// Lines read through the emulator by one thread, and the charge for them.
 ///
 /// All but [`waited_ps`](Self::waited_ps) follow from the sequence of visits alone: for one seed
 /// and one thread that starts with an empty cache, they repeat to the digit.
@@ -38,7 +38,7 @@ impl LineCounts {
     }
 }
 
-/// What was counted between two snapshots.
+/// The counts between two snapshots.
 impl Sub for LineCounts {
     type Output = LineCounts;
 
@@ -54,7 +54,7 @@ impl Sub for LineCounts {
     }
 }
 
-/// What two threads, or two slices of time, counted together.
+/// The sum of the counts of two threads or of two slices of time.
 impl Add for LineCounts {
     type Output = LineCounts;
 

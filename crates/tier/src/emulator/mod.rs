@@ -103,7 +103,7 @@ pub struct Emulated {
     base: Base,
 }
 
-/// What one visit is charged.
+/// The charge for one visit.
 #[derive(Default)]
 struct Bill {
     extra_ps: u64,
@@ -114,7 +114,7 @@ struct Bill {
     further: u64,
 }
 
-/// What this thread has read through emulated memories since it began.
+/// The reads of this thread through emulated memories since it began.
 pub fn thread_counts() -> LineCounts {
     thread::with(|thread| LineCounts {
         unvisited: thread.in_flight.unvisited(),
@@ -218,7 +218,7 @@ impl Emulated {
         self.base
     }
 
-    /// What the lines of a tier are charged.
+    /// The cost of a tier's lines.
     ///
     /// # Panics
     /// If the arenas have no such tier.

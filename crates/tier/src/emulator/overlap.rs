@@ -49,7 +49,7 @@ impl Overlap {
         self.at = self.at.max(ready);
     }
 
-    /// The current request's next access takes so many ticks.
+    /// The current request's next access takes this many ticks.
     pub fn access(&mut self, now: u64, ticks: u64) {
         self.at = self.begin(now) + ticks;
     }

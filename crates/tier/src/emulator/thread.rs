@@ -1,4 +1,4 @@
-//! What each thread has to itself: its modelled cache, its prefetches under way, its counts.
+//! The emulator's state for each thread: its modelled cache, its prefetches in flight, its counts.
 //!
 //! A thread has one of these for all emulated memories, as it has one CPU cache. It is made at the
 //! thread's first visit and freed at its end; between, finding it costs one read of a thread-local
@@ -32,7 +32,7 @@ pub struct Thread {
     pub latency_due: bool,
     /// Charged and not yet spun, in picoseconds; negative after a spin that ended late.
     pub debt_ps: i64,
-    /// Pages with marks that the current access touched: reported after it.
+    /// Marked pages of the current access, which are reported after it.
     pub touches: Vec<(usize, Touch)>,
     /// Missing lines of counted pages until the next sample.
     pub until_sample: u32,

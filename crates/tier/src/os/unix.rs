@@ -1,4 +1,4 @@
-//! What all Unix systems have.
+//! Calls of all Unix systems.
 
 use std::io;
 

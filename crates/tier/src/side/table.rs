@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::os::{PAGE, Reservation};
 use crate::{Arenas, ArenasError, Limit, TierId};
 
-/// What a table may consist of: atomics that are 0 in zeroed memory.
+/// Entries that a table may have: atomics that are 0 in zeroed memory.
 pub trait TableEntry: sealed::Atomic {}
 
 impl<T: sealed::Atomic> TableEntry for T {}

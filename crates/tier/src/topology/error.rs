@@ -1,5 +1,5 @@
-//! What can be wrong with a machine's description, or with what a user asked of it: one line each,
-//! naming what was wrong and what is possible.
+//! Errors in a machine's description, or in a user's choice of nodes: one line each, which says
+//! what was wrong and what is possible.
 
 use std::fmt;
 use std::path::PathBuf;

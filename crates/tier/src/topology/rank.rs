@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::why::Sentence;
 use super::{NodeList, NumaNode};
 
-/// What put a node where it is ranked.
+/// The reason for a node's rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {

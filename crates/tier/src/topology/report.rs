@@ -17,7 +17,7 @@ const HEADINGS: [&str; 9] = [
     "kernel tier",
 ];
 
-/// What a table shows where nothing is known.
+/// A table's cell for an unknown figure.
 const UNKNOWN: &str = "-";
 
 impl fmt::Display for Topology {
