@@ -1,4 +1,4 @@
-//! What maps take of the process beside memory. Alone in its process, as it counts threads.
+//! Threads and descriptors that maps take. Alone in its process, as it counts threads.
 
 use timberline::{Art, BTree, Builder, Map};
 

@@ -1,4 +1,4 @@
-//! What small maps take: a program may have thousands. Alone in its process, as it asks for all
+//! The memory of small maps: a program may have thousands. Alone in its process, as it asks for all
 //! memory of that.
 #![cfg(target_os = "linux")]
 

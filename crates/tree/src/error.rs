@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of maps, and the trees' refusals that become such errors.
 
 use std::fmt;
 

@@ -19,13 +19,13 @@ enum Source<'s> {
 }
 
 impl<'s> Goal<'s> {
-    /// This tier, for what is in a faster one or new.
+    /// This tier, for a new node or one in a faster tier.
     pub fn tier(tier: TierId) -> Goal<'static> {
         let from = Source::FasterTiers;
         Goal { tier, from }
     }
 
-    /// This tier, for what is in a slower one.
+    /// This tier, for a node in a slower one.
     pub fn promotion(tier: TierId) -> Goal<'static> {
         let from = Source::SlowerTiers;
         Goal { tier, from }

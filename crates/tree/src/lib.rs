@@ -1,7 +1,7 @@
 //! Concurrent ordered maps whose nodes live across memory tiers.
 //!
-//! A map asks its [placement](timberline_placement::Placement) where a new node goes, reports which
-//! leaf was touched, and moves a node when told. It knows no policy.
+//! A map asks its [placement](timberline_placement::Placement) where a new node goes, reports
+//! accesses to leaves, and moves a node when told. It knows no policy.
 
 mod abort;
 pub mod art;

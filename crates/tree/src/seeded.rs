@@ -25,7 +25,7 @@ pub enum Bug {
     LastLeftBehind,
     /// A thread that changes, removes or moves a record leaves its copy as it is.
     CopyLeftBehind,
-    /// Who makes a copy of a record looks whether its leaf changed before it has locked the copy's
+    /// The maker of a copy checks whether its leaf changed before it has locked the copy's
     /// bucket, not after that.
     CopiedUnlocked,
     /// The walk to a fast inner node reads the first entry of an empty leaf: a value of a record

@@ -1,8 +1,8 @@
-//! What every map keeps beside its nodes: their memory, the placement, what waits to be freed, and
-//! counters that threads write without disturbing each other.
+//! The state of a map beside its nodes: their memory, the placement, retired memory, and counters
+//! that are striped by thread, so that writers share no cache line.
 //!
-//! The memory is the nodes' [`SharedState`], which every node holds that is retired and not freed
-//! yet: arenas stay mapped until the last node is gone.
+//! The memory is in [`SharedState`]. Each retired node holds a reference to it until it is freed:
+//! arenas stay mapped until the last node is gone.
 
 mod capacity;
 mod inside;
@@ -27,14 +27,14 @@ use crate::error::Refused;
 use crate::seeded::{self, Bug};
 use crate::value::{Change, Dispose, Represent};
 
-/// The memory and the placement of a map's nodes, and what is counted beside them.
+/// The memory and the placement of a map's nodes, and its counters.
 pub struct Store<M> {
     state: Arc<SharedState<M>>,
     /// Not part of the state, which waits in it.
     domain: Domain,
-    /// What becomes of values' words that are in no leaf any more, if they own anything.
+    /// Frees a value whose word was taken out of its leaf; `None` if words own nothing.
     dispose: Option<Dispose>,
-    /// Whether that is in the arenas.
+    /// Whether such values are in the arenas.
     in_arenas: bool,
     /// Whether there is a choice of tiers.
     has_tiers: bool,
@@ -46,7 +46,7 @@ pub struct Store<M> {
     demoted: AtomicU64,
 }
 
-/// What a thread writes without disturbing others.
+/// Counters of the threads of one stripe.
 struct Stripe<M> {
     /// Lookups that come to a bucket of copies until one is counted.
     to_count: AtomicU32,
@@ -54,7 +54,7 @@ struct Stripe<M> {
     records: AtomicI64,
     /// The same for leaves, where a map counts them.
     leaves: AtomicI64,
-    /// Nodes that they retired and that are not freed yet.
+    /// Nodes that these threads retired and that are not freed yet.
     retired: RetiredCount<M>,
 }
 
@@ -99,7 +99,7 @@ impl<M: Memory> Store<M> {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Calls a closure that must not use the map: in debug builds it panics if it does.
+    /// Calls a user's closure, which must not use the map: in debug builds it panics if it does.
     #[inline(always)]
     pub fn call<R>(&self, closure: impl FnOnce() -> R) -> R {
         inside::call(self.address(), closure)
@@ -120,8 +120,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Memory for a node where the placement wants it, or in the next slower tier with room. Never
-    /// in a faster one: what is left there is the placement's to give, for inner nodes and for
-    /// promotions.
+    /// in a faster one: the placement keeps free fast memory for inner nodes and promotions.
     #[inline(always)]
     pub fn allocate(&self, new: NewNode, bytes: usize) -> Result<Slot<'_>, OutOfMemory> {
         self.allocate_from(self.placement.place(new), bytes)
@@ -168,8 +167,9 @@ impl<M: Memory> Store<M> {
             .assigned()
             .retired
             .add(&self.state, guard, free);
-        // A full bag waits for its thread to fill another: where memory is short, others need it
-        // now. But the caller has locked nodes, which what is called then may need.
+        // A full bag is flushed only when its thread fills the next one. If memory is short, other
+        // threads need it earlier. Not here, though: the caller holds locks that deferred calls
+        // may need.
         if self.is_short() {
             guard.flush_at_end();
         }
@@ -191,19 +191,19 @@ impl<M: Memory> Store<M> {
         let arenas = self.arenas();
         let slowest = arenas.slowest();
         let many = arenas.usable(slowest) / 16 * 15;
-        // What is used is part of what is committed, and to look at that disturbs nobody.
+        // Used bytes are at most the committed ones, which are one counter and so cheap to read.
         arenas.budget(slowest).used() > many && arenas.used(slowest) > many
     }
 
-    /// How many nodes are retired and not freed yet.
+    /// The number of nodes that are retired and not freed yet.
     pub fn retired(&self) -> usize {
         let retired = self.stripes.iter().map(|stripe| stripe.retired.count());
         retired.sum()
     }
 
-    /// Where memory ran out: whether nodes that no thread can reach any more gave some back. The
-    /// calling thread is not pinned, or it would wait for itself. Others may be pinned and off
-    /// their cores, so this waits a little.
+    /// Reclaims retired nodes after memory ran out. Returns whether that freed any. The calling
+    /// thread must not be pinned, or it would wait for itself. Other threads may be pinned and
+    /// descheduled, so this waits a little.
     #[cold]
     pub fn reclaimed(&self) -> bool {
         let before = self.retired();
@@ -218,7 +218,7 @@ impl<M: Memory> Store<M> {
             })
     }
 
-    /// Makes a change by `attempt`, again as long as memory runs out and is given back.
+    /// Calls `attempt`, and again each time that it runs out of memory and some can be reclaimed.
     #[inline(always)]
     pub fn reclaiming<C: Change, R>(
         &self,
@@ -237,7 +237,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// What a refusal is to the user.
+    /// The user's error for a refusal.
     #[cold]
     pub fn error(&self, refused: Refused) -> Error {
         match refused {
@@ -254,16 +254,15 @@ impl<M: Memory> Store<M> {
         used.sum()
     }
 
-    /// Whether it is this thread's turn to tell the placement of an access to a leaf. If so,
-    /// [`Store::report`] is called next.
+    /// Whether the placement samples this access to a leaf. If so, call [`Store::report`] next.
     #[inline(always)]
     pub fn report_is_due(&self, guard: &Guard) -> bool {
         debug_assert!(guard.is_of(&self.domain), "a guard of this map");
         guard.count_down()
     }
 
-    /// Whether it is this thread's turn to count that a copy of a record was of use, or would have
-    /// been: one lookup in `every`.
+    /// Whether this lookup is sampled (one in `every` is) to count that a record's copy served it,
+    /// or would have served it.
     #[inline(always)]
     pub fn counts_use(&self, every: u32) -> bool {
         let to_count = &self.stripes.mine().to_count;
@@ -274,8 +273,9 @@ impl<M: Memory> Store<M> {
         is_due
     }
 
-    /// Tells the placement of an access, through a leaf that `with_leaf` shows to its argument, and
-    /// lets as many accesses pass as that answers. Where `with_leaf` fails, the next one is due.
+    /// Reports a sampled access to the placement: `with_leaf` passes the leaf to its argument. The
+    /// placement's answer is the distance to the next sample. If `with_leaf` fails, the next access
+    /// is sampled.
     #[cold]
     #[inline(never)]
     pub fn report(
@@ -290,8 +290,7 @@ impl<M: Memory> Store<M> {
         guard.set_countdown(pass.unwrap_or(1));
     }
 
-    /// Tells the placement of an access to a copy of a record in the page of this number, instead
-    /// of one to a leaf.
+    /// Reports a sampled access to a record's copy, in the page of this number, to the placement.
     #[cold]
     #[inline(never)]
     pub fn report_copy(&self, page: usize, guard: &Guard) {
@@ -299,13 +298,13 @@ impl<M: Memory> Store<M> {
         guard.set_countdown(self.placement.on_copy_access(page));
     }
 
-    /// Counts records that came or went.
+    /// Adds to the count of records; negative for removed ones.
     #[inline(always)]
     pub fn count(&self, change: i64) {
         self.stripes.assigned().records.fetch_add(change, Relaxed);
     }
 
-    /// How many records there are; exact while no thread writes.
+    /// The number of records; exact while no thread writes.
     pub fn records(&self) -> usize {
         let records = self
             .stripes
@@ -314,7 +313,7 @@ impl<M: Memory> Store<M> {
         records.sum::<i64>().max(0) as usize
     }
 
-    /// Counts leaves that came or went, if a placement may ask how many there are.
+    /// Adds to the count of leaves, if a placement may need it; negative for removed ones.
     #[inline(always)]
     pub fn count_leaves(&self, change: i64) {
         if self.has_tiers {
@@ -322,7 +321,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// How many leaves there are, for a map that counts them; exact while no thread writes.
+    /// The number of leaves, for a map that counts them; exact while no thread writes.
     pub fn leaves(&self) -> usize {
         let leaves = self
             .stripes
@@ -331,7 +330,7 @@ impl<M: Memory> Store<M> {
         leaves.sum::<i64>().max(0) as usize
     }
 
-    /// Counts a node of this many bytes that moved; between tiers, that is.
+    /// Counts a node of this many bytes that moved from one tier to another.
     pub fn count_move(&self, from: TierId, to: TierId, bytes: usize) {
         let moves = match to.cmp(&from) {
             Ordering::Less => &self.promoted,
@@ -342,12 +341,12 @@ impl<M: Memory> Store<M> {
         self.capacities[from.index()].left(bytes);
     }
 
-    /// How many nodes moved to faster and to slower memory so far.
+    /// The numbers of nodes promoted and demoted so far.
     pub fn moves(&self) -> (u64, u64) {
         (self.promoted.load(Relaxed), self.demoted.load(Relaxed))
     }
 
-    /// How full a tier is. Its limit is what it can be expected to hold ([`EffectiveCapacity`]).
+    /// The fill of a tier, relative to its [`EffectiveCapacity`].
     pub fn fill(&self, tier: TierId) -> Fill {
         let arenas = self.arenas();
         if tier > arenas.slowest() {
@@ -368,14 +367,14 @@ impl<M: Memory> Store<M> {
 }
 
 impl<M> Drop for Store<M> {
-    /// What is left is freed when the domain ends; where other maps share it, what can be freed by
-    /// now is.
+    /// The rest is freed when the domain ends. If other maps share the domain, this frees the nodes
+    /// that can be freed by now.
     fn drop(&mut self) {
         self.domain.collect();
     }
 }
 
-/// Who runs a lookup: a thread that is pinned, or a future that goes on in any thread.
+/// The caller of a lookup: a pinned thread, or a future that may continue in another thread.
 pub(crate) trait Caller: Copy {
     /// Calls `work` with a guard of the thread that runs now.
     fn with_guard<M: Memory>(self, store: &Store<M>, work: impl FnOnce(&Guard<'_>));
@@ -398,7 +397,7 @@ impl Caller for AnyThread {
     }
 }
 
-/// Runs an optimistic attempt until no writer gets in between.
+/// Repeats an optimistic attempt until no writer interferes.
 #[inline(always)]
 pub(crate) fn retry<R>(mut attempt: impl FnMut() -> Result<R, Restart>) -> R {
     for tries in 0.. {

@@ -36,9 +36,9 @@ pub trait Traversal {
 
     /// Processes the next node.
     ///
-    /// `Pending`: there is a next node, and what the next step reads of it has been prefetched; the
-    /// later that step, the less it waits. If a writer interfered, the walk restarts by itself, as
-    /// a step like any other.
+    /// `Pending`: there is a next node, and its lines that the next step reads have been
+    /// prefetched; the later that step, the less it waits. If a writer interfered, the walk
+    /// restarts by itself, which is a step like any other.
     ///
     /// After `Ready` it is finished, and must not be called again.
     fn step(&mut self) -> Poll<Self::Output>;
@@ -77,8 +77,8 @@ pub fn interleave<T: Traversal>(
         if at >= ring.len() {
             at = 0;
         }
-        // Where there is no next one, a place stays empty: the others keep their order, in which
-        // what they wait for arrives.
+        // When none is left to start, a finished traversal leaves its place empty. So the others
+        // keep their order, which is that of their prefetches.
         let Some((index, traversal)) = &mut ring[at] else {
             at += 1;
             continue;
@@ -116,7 +116,7 @@ impl<T: Traversal + Unpin> Future for Yielding<T> {
     }
 }
 
-/// Steps another's traversal, which goes on to be looked at.
+/// Steps a traversal that its owner inspects afterwards.
 impl<T: Traversal> Traversal for &mut T {
     type Output = T::Output;
 
@@ -126,7 +126,7 @@ impl<T: Traversal> Traversal for &mut T {
     }
 }
 
-/// Yields once, for what was prefetched to arrive.
+/// Yields once, so that prefetched lines arrive.
 pub(crate) async fn yield_now() {
     let mut yielded = false;
     let once = |context: &mut Context<'_>| {

@@ -40,7 +40,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach, C: Caller> Traversal for Lookup<'t
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// What `out` makes of the value of a key.
+    /// Applies `out` to the value of a key.
     #[inline(always)]
     pub fn get<T>(&self, key: impl AsRef<[u8]>, out: impl FnOnce(Loan<'_>) -> T) -> Option<T> {
         let guard = self.store.pin();
@@ -77,7 +77,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Some(value)
     }
 
-    /// What `out` makes of the value of a key, yielding at each node.
+    /// Applies `out` to the value of a key, yielding at each node.
     pub async fn get_async<H: Represent, T>(
         &self,
         key: &[u8],

@@ -13,9 +13,9 @@ use timberline_tier::{Memory, Slot};
 use super::fresh::leaf_below;
 use super::insert::{Insert, Put, Site};
 use super::node::{
-    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Held, Kind, Leaf, Link,
-    Linkable, LockedParent, LockedShared, LockedTerminal, PACK_BYTES, PACKED, Pack, PackedRecords,
-    Position, Reach, Record, Records, Terminal, leaf_bytes, number,
+    DENSE_DEPTH, DenseCapacity, DenseLeaf, Fresh, FreshInner, FreshLeaf, Kind, Leaf, Link,
+    Linkable, LockedParent, LockedShared, LockedTerminal, PACK_BYTES, PACKED, Pack, PackSnapshot,
+    PackedRecords, Position, Reach, Record, Records, Terminal, leaf_bytes, number,
 };
 use super::tree::{Tree, common};
 use crate::value::Change;
@@ -24,7 +24,7 @@ use crate::value::Change;
 struct Full<'g> {
     pack: Pack<'g>,
     seen: Snapshot<'g, PackedRecords>,
-    held: Held,
+    held: PackSnapshot,
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {

@@ -1,4 +1,4 @@
-//! What a tree consists of: nodes by level and tier.
+//! Statistics of a tree: nodes by level and tier.
 //!
 //! Nodes are counted depth first. Where one that is being looked through was retired meanwhile,
 //! what hangs in its place is looked through from there on, so a tree whose nodes only move is

@@ -1,4 +1,4 @@
-//! The tree of byte strings: its parts, and what it tells a placement.
+//! The tree of byte strings: its parts, and its reports to a placement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

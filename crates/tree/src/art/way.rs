@@ -1,4 +1,4 @@
-//! Where a walk begins, and what comes first on which way.
+//! The start of a walk, and the order of positions in its direction.
 
 use std::cmp::Ordering::{Greater, Less};
 use std::ops::Bound;

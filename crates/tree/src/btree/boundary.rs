@@ -23,7 +23,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// Whether a child of this locked node is in a faster tier than this, or the root of a layer
-    /// below. Addresses tell; no child is touched.
+    /// below. Addresses tell; no child is read.
     pub fn has_child_faster_than(&self, tier: TierId, node: &LockedNode<'_, WORDS>) -> bool {
         !tier.is_fast()
             && (0..node.count()).any(|index| {

@@ -51,7 +51,7 @@ modes! {
     ValueLater: true, true;
 }
 
-/// What a step came to.
+/// The result of a step.
 pub(super) enum Met<'t, const WORDS: usize> {
     /// A node above, whose child was asked for.
     Inner,

@@ -41,7 +41,7 @@ impl<'p> NodeName<'p> {
         }
     }
 
-    /// The node's name for those who know no words.
+    /// The node's name in bytes, for placements.
     pub fn name(self) -> NodeKey {
         let fence = Fence {
             prefix: self.path,

@@ -202,7 +202,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode> Work for Get<'t, 
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
-    /// What `out` makes of the value of a key.
+    /// Applies `out` to the value of a key.
     #[inline(always)]
     pub fn get<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
@@ -249,7 +249,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         Some(hit)
     }
 
-    /// What `out` makes of the value of a key, yielding at each node.
+    /// Applies `out` to the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: u64, out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::new(self, key, &guard, AnyThread, self.search);

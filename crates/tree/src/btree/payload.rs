@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use timberline_tier::Memory;
 
-use super::node::{Entry, Lead, Node};
+use super::node::{Lead, LeafEntry, Node};
 use super::tree::Tree;
 use crate::Word;
 use crate::value::{Loan, Represent};
@@ -33,14 +33,14 @@ pub trait Payload: Send + Sync + 'static {
     const BLOCKS: bool = Self::LINKS || Self::VALUES;
 
     /// What an entry leads to, if that is more than a value.
-    fn lead<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<Lead<'_, WORDS>>;
+    fn lead<const WORDS: usize>(entry: LeafEntry<'_, WORDS>) -> Option<Lead<'_, WORDS>>;
 
     /// The words of a path that these bytes of a key are.
     fn path(bytes: &[u8]) -> Vec<u8>;
 
     /// The value of an entry, if it is a record.
     #[inline(always)]
-    fn value<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<Loan<'_>> {
+    fn value<const WORDS: usize>(entry: LeafEntry<'_, WORDS>) -> Option<Loan<'_>> {
         match Self::lead(entry) {
             None => Some(entry.value()),
             Some(Lead::Record(record)) => Some(record.value()),
@@ -56,7 +56,7 @@ pub trait Payload: Send + Sync + 'static {
         Self: Sized;
 
     /// The root of the layer below an entry.
-    fn layer<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<&Node<WORDS>> {
+    fn layer<const WORDS: usize>(entry: LeafEntry<'_, WORDS>) -> Option<&Node<WORDS>> {
         Self::lead(entry)?.root()
     }
 
@@ -64,7 +64,7 @@ pub trait Payload: Send + Sync + 'static {
     /// how many bytes of the path lead there.
     #[inline(always)]
     fn enter<'g, const WORDS: usize>(
-        entry: Entry<'g, WORDS>,
+        entry: LeafEntry<'g, WORDS>,
         path: &[u8],
     ) -> Option<(&'g Node<WORDS>, usize)> {
         match Self::lead(entry)? {
@@ -79,7 +79,7 @@ pub trait Payload: Send + Sync + 'static {
     }
 
     /// Appends the path from an entry to the layer below it.
-    fn push_path<const WORDS: usize>(entry: Entry<'_, WORDS>, path: &mut Vec<u8>) {
+    fn push_path<const WORDS: usize>(entry: LeafEntry<'_, WORDS>, path: &mut Vec<u8>) {
         path.extend_from_slice(&entry.key.to_be_bytes());
         if let Some(Lead::Skip(skip)) = Self::lead(entry) {
             path.extend(Self::path(skip.bytes()));
@@ -111,7 +111,7 @@ impl<H: Represent> Payload for Values<H> {
     }
 
     #[inline(always)]
-    fn lead<const WORDS: usize>(_: Entry<'_, WORDS>) -> Option<Lead<'_, WORDS>> {
+    fn lead<const WORDS: usize>(_: LeafEntry<'_, WORDS>) -> Option<Lead<'_, WORDS>> {
         None
     }
 

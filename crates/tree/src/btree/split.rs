@@ -109,7 +109,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let index = body.child_for(self.search, full.at.key);
             (index, body.count())
         })?;
-        // What has nothing below it and beside it may lie in any tier.
+        // A node without children and values beside it may be in any tier.
         let tiers = match full.at.height == 0 && !P::BLOCKS {
             true => &[true, false][..],
             false => &[true],

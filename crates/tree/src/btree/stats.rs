@@ -1,4 +1,4 @@
-//! What a tree consists of: nodes by level and tier.
+//! Statistics of a tree: nodes by level and tier.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! The tree of words: its parts, what it counts, and what it tells a placement.
+//! The tree of words: its parts, its counters, and its reports to a placement.
 //!
 //! Reads take no lock. A descent steps from parent to child as the protocol in
 //! [`timberline_sync::version`] says. There are no parent pointers and no sibling links: to find a

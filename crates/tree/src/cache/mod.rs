@@ -6,10 +6,10 @@
 //! of the row caches of disk-based stores). A lookup that comes to a slow leaf looks for a copy
 //! first, one line of fast memory.
 //!
-//! A copy is found by its key, not by the place of its leaf, so that whatever splits, merges and
-//! moves needs no care: a hash tells the [page](page) and the [bucket](bucket) in it. Pages have
-//! the size of nodes and come and go one by one, as the placement says, to which a page is much
-//! like one more leaf. A record whose page is not there has no copy.
+//! A copy is found by its key, not by the address of its leaf, so splits, merges and moves need not
+//! update it: a hash of the key gives the [page](page) and the [bucket](bucket) in it. Pages have
+//! the size of nodes. The placement adds and removes them one by one; to it, a page is much like
+//! one more leaf. A record has no copy while its page is absent.
 //!
 //! # Why a copy is never stale
 //!
@@ -20,13 +20,13 @@
 //!   unlocking the leaf ([`rewrite`], [`forget`]).
 //! - A thread that moves records into a fast leaf takes their copies away before unlocking the leaf
 //!   they were in. So records of fast leaves have none, and their writers need not look.
-//! - A thread that makes a copy ([`offer`]) holds the bucket's lock, and *then* makes sure that the
+//! - A thread that makes a copy ([`offer`]) locks the bucket, and *then* makes sure that the
 //!   leaf is still as it was when the record was read. The writer locks the leaf, and *then* looks
 //!   into the bucket. A fence in between on either side makes one of the two see the other: if the
 //!   maker does not see the leaf's lock, the writer sees the bucket's, waits, and finds the copy.
 //! - A page's place in the directory is such a flag, too: a writer that finds no page there has its
-//!   leaf locked already, and a maker that found the page will see it. A page that goes has its
-//!   buckets retired, so that nobody who is late finds anything.
+//!   leaf locked already, and a maker that found the page will see it. The buckets of a removed
+//!   page are retired, so a late maker finds them unusable.
 //!
 //! Locks are taken leaf first, then one bucket; a thread that holds a bucket waits for nothing. A
 //! reader that finds a bucket locked goes to the leaf.
@@ -59,23 +59,23 @@ use page::Directory;
 /// See the [module's text](self).
 pub struct RecordCache {
     directory: Directory,
-    /// How many there are: those with the lowest numbers. Written by the thread that holds
-    /// `coming_and_going`.
+    /// The number of pages; they have the lowest numbers. Written by the thread that holds
+    /// `resizing`.
     pages: AtomicUsize,
-    /// Held while a page is added or taken.
-    coming_and_going: Mutex<()>,
-    /// The power of two of buckets in a page.
+    /// Locked while a page is added or removed.
+    resizing: Mutex<()>,
+    /// Log2 of the number of buckets in a page.
     in_page: u32,
 }
 
-/// A record's copy, as it was found.
+/// A record's copy, found by a lookup.
 pub struct Found<'a> {
     bucket: Snapshot<'a, bucket::Body>,
     way: usize,
 }
 
 impl Found<'_> {
-    /// Counts that it was of use.
+    /// Counts a lookup that the copy served.
     pub fn count_use(self) {
         let Found { bucket, way } = self;
         if bucket.get(|body| body.is_at_most(way)) == Ok(false)
@@ -97,18 +97,18 @@ impl RecordCache {
         Some(RecordCache {
             directory: Directory::new(arenas, pages, page_bytes)?,
             pages: AtomicUsize::new(0),
-            coming_and_going: Mutex::new(()),
+            resizing: Mutex::new(()),
             in_page: (page_bytes / BUCKET_BYTES).ilog2(),
         })
     }
 
-    /// Whether any page is there. Where none is, no record has a copy, and no leaf asks for one.
+    /// Whether there is any page. Without pages, no record has a copy and lookups offer none.
     #[inline(always)]
     pub fn has_pages(&self) -> bool {
         self.pages.load(Relaxed) > 0
     }
 
-    /// How many pages there are, and how many there may be.
+    /// The number of pages, and the most that there may be.
     pub fn pages(&self) -> (usize, usize) {
         (self.pages.load(Relaxed), self.directory.len())
     }
@@ -120,7 +120,7 @@ impl RecordCache {
         Some(&self.directory.buckets(number, pinned)?[index])
     }
 
-    /// Has the CPU fetch the bucket that a record's copy would be in, if its page is there.
+    /// Prefetches the bucket that a record's copy would be in, if its page is there.
     #[inline(always)]
     pub fn prefetch(&self, key: u64) {
         let pages = self.pages.load(Relaxed);
@@ -128,7 +128,7 @@ impl RecordCache {
             return;
         }
         let (number, index) = self.place_of(key);
-        // Where there are few, most lookups spare the directory's line, too.
+        // With few pages, most lookups also save the access to the directory.
         if number < pages
             && let Some(page) = self.directory.address_of(number)
         {
@@ -161,7 +161,7 @@ impl RecordCache {
     /// own.
     pub fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {
         let early = seeded::has(Bug::CopiedUnlocked).then(|| leaf.validate());
-        // Where another thread is busy, the next time will do.
+        // If another thread holds the lock, a later lookup will offer the record again.
         let Ok(held) = bucket.try_read().and_then(Snapshot::upgrade) else {
             return;
         };
@@ -220,7 +220,7 @@ impl RecordCache {
         let pages = self.pages.load(Relaxed);
         let has_place = pages < self.directory.len();
         if !has_place || self.directory.resize(store.arenas(), pages + 1).is_err() {
-            // Another thread was faster, or the directory has no memory for it.
+            // Another thread added it first, or the directory has no memory for it.
             page.reclaim(store, pinned);
             return false;
         }
@@ -229,8 +229,8 @@ impl RecordCache {
         true
     }
 
-    /// Takes a page out, and frees it once no thread can reach it any more. `false` if none is
-    /// there.
+    /// Removes the last page, and frees it once no thread can reach it any more. `false` if there
+    /// is none.
     pub fn remove(&self, store: &Store<impl Memory>, guard: &Guard) -> bool {
         let alone = self.lock();
         let Some(last) = self.pages.load(Relaxed).checked_sub(1) else {
@@ -247,13 +247,11 @@ impl RecordCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        self.coming_and_going
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.resizing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Spreads keys over the pages, also those in a row (the finalizer of MurmurHash3, Appleby 2011).
+/// Spreads keys over the pages, consecutive ones too (the finalizer of MurmurHash3, Appleby 2011).
 #[inline(always)]
 fn mix(key: u64) -> u64 {
     let key = (key ^ (key >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

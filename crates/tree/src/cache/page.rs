@@ -58,7 +58,7 @@ impl Page {
 
 /// Where each page lies: the slot's number in fast memory, from 1. 0: it is not there.
 ///
-/// Only pages are put in, so that what it leads to is one.
+/// Only pages are stored, so a stored address leads to one.
 pub struct Directory {
     slots: Table<AtomicU32>,
     fast: Range<usize>,

@@ -22,7 +22,7 @@ use super::Key;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Composite(SmallVec<[u8; 32]>);
 
-/// What follows a zero byte within a part.
+/// The byte after a zero byte within a part.
 const ESCAPED: u8 = u8::MAX;
 
 impl Composite {

@@ -21,12 +21,12 @@ type Placing = (Arc<dyn Placement>, Vec<Box<dyn Worker>>);
 /// Makes a placement for a tree in these arenas that keeps its heat there.
 type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
 
-/// Settings of a map `M`, which [`build`](Self::build) makes. Without any it is in plain memory and
-/// grows; with a limit of fast memory it is in two tiers, and a worker moves its nodes between
+/// Settings of a map `M`, which [`build`](Self::build) makes. By default the map is in plain memory
+/// and grows. With a limit of fast memory it is in two tiers, and a worker moves its nodes between
 /// them.
 ///
-/// The workers of all maps share one thread, which starts with the first map in tiers and ends with
-/// the last. A map's worker ends with the last handle or iterator of the map.
+/// The workers of all maps share one thread, which runs while any map in tiers exists. A map's
+/// worker ends with the last handle or iterator of the map.
 ///
 /// ```
 /// use timberline::BTree;
@@ -46,7 +46,7 @@ pub struct Builder<M> {
     slow: TierSettings,
     placing: Option<MakePlacing>,
     domain: Domain,
-    /// Why the machine's tiers are not known.
+    /// The error of a failed discovery, which `build` returns.
     unknown: Option<Error>,
     map: PhantomData<fn() -> M>,
 }
@@ -71,39 +71,39 @@ impl<M> Builder<M> {
         }
     }
 
-    /// The most bytes of fast memory, tables included. Never exceeded: nodes beyond it are in slow
-    /// memory. [`Map::set_fast_memory`] changes it while the map is in use.
+    /// The limit of fast memory in bytes, tables included. It is never exceeded: nodes that do not
+    /// fit are in slow memory. [`Map::set_fast_memory`] changes it while the map is in use.
     pub fn fast_memory(mut self, bytes: usize) -> Self {
         self.fast.limit = Some(bytes);
         self
     }
 
-    /// The most bytes of slow memory. Never exceeded: inserts beyond it fail. With 0 bytes the map
-    /// is in fast memory alone, within its limit.
+    /// The limit of slow memory in bytes. It is never exceeded: inserts that do not fit fail. With
+    /// 0 bytes the map is in fast memory alone, within its limit.
     pub fn slow_memory(mut self, bytes: usize) -> Self {
         self.slow.limit = Some(bytes);
         self
     }
 
-    /// The NUMA nodes of fast memory; where none is named, the system chooses.
+    /// The NUMA nodes of fast memory. If none is given, the system chooses.
     pub fn fast_nodes(mut self, nodes: impl IntoIterator<Item = u32>) -> Self {
         self.fast.nodes = nodes.into_iter().collect();
         self
     }
 
-    /// The NUMA nodes of slow memory; where none is named, the system chooses.
+    /// The NUMA nodes of slow memory. If none is given, the system chooses.
     pub fn slow_nodes(mut self, nodes: impl IntoIterator<Item = u32>) -> Self {
         self.slow.nodes = nodes.into_iter().collect();
         self
     }
 
-    /// The two fastest memory tiers of this machine, with half of the free memory of each, and no
-    /// more than half of the memory that the process's control groups allow (`memory.max`, or
-    /// `memory.limit_in_bytes` of version 1), fast memory first. If that is all fast, the map is in
-    /// fast memory alone, within this limit.
+    /// Takes the two fastest memory tiers of this machine, and half of the free memory of each as
+    /// its limit. Both limits together are at most half of the memory that the process's control
+    /// groups allow (`memory.max`, or `memory.limit_in_bytes` of version 1); fast memory is counted
+    /// first. If that leaves no slow memory, the map is in fast memory alone, within its limit.
     ///
-    /// On a machine with one tier, and on other systems than Linux: plain memory, which grows
-    /// without a limit, as with [`new`](Self::new). [`Map::is_tiered`] tells which it was.
+    /// On a machine with one tier, and on systems other than Linux, the map is in plain memory
+    /// without a limit, as with [`new`](Self::new). [`Map::is_tiered`] tells which one it is.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = timberline::BTree::builder().discover().build()?;
@@ -134,7 +134,7 @@ impl<M> Builder<M> {
         self
     }
 
-    /// Settings of the placement, [`Timberline`], of a map in two tiers.
+    /// Configures the placement of a map in two tiers, [`Timberline`].
     ///
     /// ```
     /// use timberline::{BTree, TimberlineConfig};
@@ -151,8 +151,8 @@ impl<M> Builder<M> {
         self
     }
 
-    /// Another placement for a map in two tiers, and its workers. `make` gets the memory of the
-    /// map, and where the map would keep heat.
+    /// Sets another placement for a map in two tiers, with its workers. `make` gets the memory of
+    /// the map, and the place for the heat of its leaves.
     pub fn custom_placement(
         mut self,
         make: impl FnOnce(&Arenas, HeatIn) -> Result<Placing, Error> + 'static,
@@ -161,7 +161,7 @@ impl<M> Builder<M> {
         self
     }
 
-    /// The epoch domain, for maps that share one: see [`Map::domain`].
+    /// Sets the epoch domain, for maps that share one: see [`Map::domain`].
     pub fn domain(mut self, domain: Domain) -> Self {
         self.domain = domain;
         self
@@ -173,7 +173,7 @@ impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
     ///
     /// The nodes of one map, all tiers together, take up to 16 GiB in an `Art` (64 PiB with
     /// [`Far`](crate::art::Far) links), and a `Masstree` makes layers in the first 256 GiB only.
-    /// An insert beyond fails as if memory were used up. A `BTree` has no such limit.
+    /// Inserts that need more fail as if memory were used up. A `BTree` has no such limit.
     ///
     /// # Errors
     /// [`Error::Configuration`]: a NUMA node does not exist; slow memory, but no limit of fast
@@ -208,7 +208,7 @@ fn timberline(config: TimberlineConfig) -> MakePlacing {
     })
 }
 
-/// The memory of a map, and whether that is two tiers.
+/// The memory of a map, and whether it has two tiers.
 fn arenas(fast: TierSettings, slow: TierSettings, reach: usize) -> Result<(Arenas, bool), Error> {
     let is_tiered = match slow.limit {
         Some(limit) => limit > 0,
@@ -238,7 +238,7 @@ fn arenas(fast: TierSettings, slow: TierSettings, reach: usize) -> Result<(Arena
 
 /// Fails if there are no such NUMA nodes.
 fn check_nodes(fast: &[u32], slow: &[u32]) -> Result<(), Error> {
-    // Elsewhere there is nothing to ask, and to bind memory fails.
+    // Other systems do not list their nodes; binding memory fails there.
     let is_known = cfg!(target_os = "linux");
     if !is_known || fast.is_empty() && slow.is_empty() {
         return Ok(());
@@ -272,8 +272,8 @@ impl<M> fmt::Debug for Builder<M> {
 mod tests {
     use super::*;
 
-    /// What is discovered on a machine with a node of 8 GiB free that has CPUs and one of 32 GiB
-    /// that has none, where control groups say this.
+    /// The limits discovered on a machine with a node of 8 GiB with CPUs, and one of 32 GiB without
+    /// any, under these control groups.
     #[track_caller]
     fn discovered(membership: &str, limit: (&str, &str)) -> [Option<usize>; 2] {
         let at = std::panic::Location::caller().line();

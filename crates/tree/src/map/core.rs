@@ -1,4 +1,4 @@
-//! What the handle of a map needs of a tree.
+//! The operations that a tree provides to the handle of a map.
 
 use std::borrow::Borrow;
 use std::ops::{Bound, ControlFlow};

@@ -16,7 +16,7 @@ pub trait Make<K: ?Sized, V>: Placed + Sized + 'static {
     type Memory: Memory;
     /// Where a placement keeps the heat of its leaves.
     const HEAT: HeatIn;
-    /// The most bytes of addresses that its links reach.
+    /// The largest span of addresses that its links reach, in bytes.
     const REACH: usize = usize::MAX;
 
     /// An empty tree.
@@ -28,9 +28,9 @@ pub trait Make<K: ?Sized, V>: Placed + Sized + 'static {
 }
 
 impl<T: Make<K, V>, K: ?Sized, V> Map<T, K, V> {
-    /// An empty map in `memory`, its nodes placed by `placement`. The low-level constructor, for
-    /// other memory than this machine's: the caller makes both, and starts the placement's workers
-    /// on [`placed`](Self::placed).
+    /// An empty map in `memory`, its nodes placed by `placement`. A low-level constructor, for
+    /// memory such as the emulator: the caller makes both, and starts the placement's workers on
+    /// [`placed`](Self::placed).
     ///
     /// # Errors
     /// No memory for the first node, or links don't reach all of the memory.
@@ -73,7 +73,7 @@ macro_rules! constructors {
                 Self::default()
             }
 
-            /// Settings of a map: how much memory in which tiers, and who places its nodes there.
+            /// Settings of a map: the limit of each memory tier, and the placement of its nodes.
             pub fn builder() -> Builder<Self>
             where
                 $k: $($key)*,

@@ -1,4 +1,4 @@
-//! The handle that users have of a map, whatever tree is below it.
+//! The handle to a map. It is the same type for all trees.
 //!
 //! [`Map`] has all public methods and their documentation, once. [`Core`] is what it needs of a
 //! tree; [`ByteTree`] is what a tree of byte strings implements to be a [`Core`]. All calls are
@@ -6,10 +6,11 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `make.rs`, `builder.rs` | constructors; settings of maps in this machine's memory |
-//! | `shared.rs` | a tree with its workers, as handles and iterators share it |
-//! | `core.rs` | what the handle needs of a tree |
+//! | `make.rs`, `builder.rs` | constructors; configuration of maps in this machine's memory |
+//! | `shared.rs` | a tree and its workers, shared by handles and iterators |
+//! | `core.rs` | the operations that a tree provides |
 //! | `bytes.rs` | trees of byte strings, and the methods that only their maps have |
+//! | `inspect.rs` | sizes, limits and parts of a map |
 //! | `entry.rs` | changes that depend on whether a record is there |
 //! | `bulk.rs` | many records: keys, values, removal |
 //! | `collect.rs` | the standard library's traits of collections |
@@ -21,6 +22,7 @@ mod bytes;
 mod collect;
 mod core;
 mod entry;
+mod inspect;
 mod make;
 mod resize;
 #[cfg(feature = "serde")]
@@ -30,11 +32,6 @@ mod shared;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
-
-use timberline_placement::Placed;
-use timberline_sync::epoch::Domain;
-use timberline_tier::{Memory, TierId};
 
 pub use self::builder::Builder;
 pub use self::bytes::ByteTree;
@@ -45,19 +42,19 @@ use crate::error::Refused;
 use crate::range::Way;
 use crate::traverse::DEPTH;
 use crate::value::{Loan, Represent, lend, owned};
-use crate::{AsyncRange, Error, Key, KeyRange, Replaced, Stats, Value};
+use crate::{AsyncRange, Error, Key, KeyRange, Replaced, Value};
 
 /// A concurrent ordered map: a shared handle to a tree `T`, with keys and values of two types.
 ///
 /// [`BTree`](crate::BTree), [`Art`](crate::Art) and [`Masstree`](crate::Masstree) are this type
-/// with their trees; each tells what a key is, and how it is passed. `new` makes a map in plain
-/// memory, `builder` one in two tiers.
+/// with their trees; their documentation lists the key types. `new` makes a map in plain memory,
+/// `builder` one in two tiers.
 ///
 /// All operations take `&self` and may run on any number of threads. Point operations are
 /// linearizable and take no lock to read. Scans are linearizable leaf by leaf.
 ///
-/// A clone is another handle to the same map, and dropping the last one drops the map, once its
-/// iterators are gone. Until then its worker goes on, if it has one.
+/// A clone is another handle to the same map. The map is dropped, and its worker stops, when the
+/// last handle and the last iterator are gone.
 ///
 /// ```
 /// let map = timberline::BTree::<u64, u64>::new();
@@ -97,8 +94,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.get_with(key, V::own)
     }
 
-    /// Calls `read` with the value of `key`, without copying it. No memory is reclaimed meanwhile,
-    /// so `read` should be brief.
+    /// Calls `read` with the value of `key`, without copying it. The map reclaims no memory until
+    /// `read` returns, so it should be brief.
     ///
     /// ```
     /// let map: timberline::Art<str, String> = [("a", "some text".to_string())].into();
@@ -132,9 +129,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// allocated.
     ///
     /// The future can be spawned: it is `Send` if the key and the value are, and may be polled by
-    /// one thread after another. From its first poll to its last it holds back memory of this map
-    /// that is to be reused, though no other map's: poll it to its end soon, or drop it. One that
-    /// is forgotten does so for ever; [`Stats::live_futures`] counts it.
+    /// one thread after another. From its first poll to its last, this map reclaims no memory
+    /// (other maps do): poll it to completion soon, or drop it. A leaked future stops reclamation
+    /// for good; [`Stats::live_futures`] counts it.
     ///
     /// ```
     /// use std::pin::pin;
@@ -178,8 +175,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// As [`get_many`](Self::get_many), with `depth` overlapping lookups, clamped to 1 …
-    /// [`MAX_DEPTH`](crate::traverse::MAX_DEPTH). Memory of high latency that takes many prefetches
-    /// wants more.
+    /// [`MAX_DEPTH`](crate::traverse::MAX_DEPTH). Memory with a higher latency needs more of them
+    /// to hide it.
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -195,7 +192,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         });
     }
 
-    /// Inserts a record, or replaces the value of a present one. Returns the previous value.
+    /// Inserts a record, or replaces the value of an existing one. Returns the previous value.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();
@@ -205,7 +202,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     ///
     /// # Errors
-    /// The key or the value is too long, or memory is used up; the map is as it was.
+    /// The key or the value is too long, or memory is used up. The map is then unchanged.
     #[inline]
     pub fn insert(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Result<Option<V>, Error> {
         let value = V::to_stored(value);
@@ -215,8 +212,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         before.map_err(|refused| self.error(refused))
     }
 
-    /// Replaces the value of a present record. Returns the previous value, `None` where there is no
-    /// such record.
+    /// Replaces the value of an existing record. Returns the previous value, or `None` if there is
+    /// no such record.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = [(7, 48)].into();
@@ -230,8 +227,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     ///
     /// # Errors
-    /// The string is too long, or there is no memory for it. Other values need none, and there is
-    /// no `Result`: see [`Replaced`].
+    /// The string is too long, or there is no memory for it. Values that are not strings need no
+    /// memory, and the method returns no `Result` for them: see [`Replaced`].
     #[inline]
     pub fn update(&self, key: &K::Borrowed, value: V::Ref<'_>) -> Replaced<V> {
         let value = V::to_stored(value);
@@ -242,14 +239,14 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         V::Representation::replaced(before, |refused| self.error(refused))
     }
 
-    /// Replaces the value of a present record by `change` of it, atomically. Where `change` returns
-    /// `None`, the record stays as it is. Returns the previous value, `None` where there is no such
-    /// record.
+    /// Atomically replaces the value of an existing record by the value that `change` returns for
+    /// it. If `change` returns `None`, the record is unchanged. Returns the previous value, or
+    /// `None` if there is no such record.
     ///
-    /// `change` should be brief and must not use the map: debug builds panic if it does, others may
-    /// wait forever for the lock that the call holds. For words and `Arc`s it is called once, with
-    /// the leaf locked. For strings it is called without a lock, and again if another thread
-    /// replaced the value meanwhile.
+    /// `change` should be brief and must not use the map: debug builds panic if it does, release
+    /// builds may deadlock. For words and `Arc`s it is called once, with the leaf locked. For
+    /// strings it is called without a lock, and again if another thread replaced the value
+    /// meanwhile.
     ///
     /// ```
     /// let stock: timberline::Art<str, u64> = [("pens", 2)].into();
@@ -273,8 +270,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         V::Representation::replaced(before, |refused| self.error(refused))
     }
 
-    /// Inserts or replaces a record by `value` of the present value, atomically. Returns the new
-    /// value. `value` is called as [`modify`](Self::modify) calls its `change`.
+    /// Atomically inserts or replaces a record. `value` gets the current value, if there is one,
+    /// and returns the new one, which this returns too. The rules for `change` of
+    /// [`modify`](Self::modify) apply to `value`.
     ///
     /// ```
     /// let counts = timberline::Art::<str, u64>::new();
@@ -310,7 +308,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.remove(key, None, |value| self.own(value))
     }
 
-    /// The record with the least key, in O(log n) node visits.
+    /// The record with the smallest key, in O(log n) node visits.
     ///
     /// ```
     /// let map: timberline::BTree<i32, char> = [(3, 'c'), (-1, 'a')].into();
@@ -326,8 +324,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.iter().next_back()
     }
 
-    /// Removes the record with the least key, and returns it. The two are one step: no other thread
-    /// puts a lesser one there in between.
+    /// Removes the record with the smallest key and returns it. This is linearizable: no other
+    /// thread can insert a smaller key in between.
     ///
     /// ```
     /// let queue: timberline::BTree<u64, char> = [(3, 'c'), (1, 'a')].into();
@@ -340,14 +338,15 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.pop(Way::Forward, own)
     }
 
-    /// Removes the record with the greatest key, and returns it, as one step.
+    /// Removes the record with the greatest key and returns it. This is linearizable.
     pub fn pop_last(&self) -> Option<(K::Owned, V)> {
         let own = |key, value: Loan<'_>| (key, self.own(value));
         self.tree.pop(Way::Backward, own)
     }
 
-    /// Removes all records that are there throughout, and gives back the memory of copies. Ends
-    /// beside others that insert, too: some of the records that they insert meanwhile may stay.
+    /// Removes all records that are present during the whole call, and frees the copies of hot
+    /// records. It ends even while other threads insert; some of the records that they insert
+    /// meanwhile may remain. O(n).
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = [(1, 1), (2, 4)].into();
@@ -358,8 +357,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.clear();
     }
 
-    /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock. A
-    /// record that is there throughout is yielded exactly once.
+    /// The records with keys in `bounds`, in order, from either end. The iterator holds no lock. It
+    /// yields each record that is present during the whole iteration exactly once.
     ///
     /// ```
     /// let map: timberline::BTree<u64, u64> = (0..100).map(|key| (key, key * key)).collect();
@@ -370,9 +369,10 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         T::range(&self.tree, bounds.low(), bounds.high())
     }
 
-    /// As [`range`](Self::range), as a source for asynchronous code: it yields wherever it would
-    /// wait for memory, before it copies a leaf of a B+tree or a batch of another map's records.
-    /// Between these nothing is held, so it may rest for any time.
+    /// As [`range`](Self::range), for asynchronous code: it yields to the executor wherever it
+    /// would wait for memory: before it copies a leaf of a B+tree or a batch of records of another
+    /// map.
+    /// It holds no guard between these, so it may be suspended for any time.
     ///
     /// ```
     /// # use timberline::BTree;
@@ -409,7 +409,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
 
     /// Calls `visit` with up to `limit` records from `from` on, in order, until it breaks. Returns
     /// the number of calls. Faster than [`range`](Self::range) for short scans, but `visit` should
-    /// be brief: no memory is reclaimed meanwhile.
+    /// be brief: the map reclaims no memory until the scan ends.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -432,9 +432,9 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.tree.scan(from, limit, typed)
     }
 
-    /// Inserts records that ascend by key, and returns their number. A B+tree of words takes them a
-    /// leaf at a time, and leaves full leaves where they are appended; other maps insert them one
-    /// by one, which for sorted input finds its path in the CPU's caches.
+    /// Inserts records in ascending order of keys, and returns their number. A B+tree of words
+    /// inserts them a leaf at a time, and fills leaves completely where it appends. Other maps
+    /// insert them one by one; sorted input keeps the path in the CPU's caches.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();
@@ -445,8 +445,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// ```
     ///
     /// # Errors
-    /// The input is not sorted, a key or a value is too long, or memory is used up; all records
-    /// before are in.
+    /// The input is not sorted, a key or a value is too long, or memory is used up. The records
+    /// before the one that failed have been inserted.
     pub fn bulk_load<Q: Borrow<K::Borrowed>>(
         &self,
         sorted: impl IntoIterator<Item = (Q, V)>,
@@ -472,104 +472,13 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         Ok(loaded)
     }
 
-    /// The number of records, exact while no thread writes. Adds up per-thread counts: O(1) in the
-    /// number of records.
-    pub fn len(&self) -> usize {
-        self.tree.store().records()
-    }
-
-    /// Whether there are none, by the same count.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Nodes by level and tier, bytes by tier, moves so far. Visits the inner nodes; where leaves
-    /// differ in size, these too.
-    ///
-    /// ```
-    /// let map: timberline::BTree<u64, u64> = (0..1_000).map(|key| (key, key)).collect();
-    /// let stats = map.stats();
-    /// assert_eq!((stats.records, stats.promoted), (1_000, 0));
-    /// ```
-    pub fn stats(&self) -> Stats {
-        self.tree.stats()
-    }
-
-    /// Nodes that moved to faster and to slower memory so far.
-    pub fn moves(&self) -> (u64, u64) {
-        self.tree.store().moves()
-    }
-
-    /// Whether its nodes are in two tiers. A map in plain memory has one.
-    ///
-    /// ```
-    /// let map = timberline::BTree::<u64, u64>::new();
-    /// assert!(!map.is_tiered());
-    /// assert_eq!(map.memory_limits(), (usize::MAX, 0));
-    /// ```
-    pub fn is_tiered(&self) -> bool {
-        self.memory().arenas().tiers() > 1
-    }
-
-    /// Committed bytes of fast memory, tables included, and of slow memory. Memory is committed in
-    /// chunks of up to 2 MiB.
-    ///
-    /// ```
-    /// let map = timberline::BTree::<u64, u64>::builder()
-    ///     .fast_memory(4 << 20)
-    ///     .slow_memory(64 << 20)
-    ///     .build()?;
-    /// let (fast, slow) = map.committed();
-    /// assert!(fast <= 4 << 20 && slow <= 64 << 20);
-    /// assert_eq!(map.memory_limits(), (4 << 20, 64 << 20));
-    /// # Ok::<(), timberline::Error>(())
-    /// ```
-    pub fn committed(&self) -> (usize, usize) {
-        self.tree.store().committed()
-    }
-
-    /// The most bytes of fast and of slow memory; [`usize::MAX`] where there is no limit.
-    pub fn memory_limits(&self) -> (usize, usize) {
-        let arenas = self.memory().arenas();
-        let limit = |tier| arenas.budget(TierId(tier as u8)).limit();
-        let slow = (1..arenas.tiers()).map(limit);
-        (limit(0), slow.fold(0, usize::saturating_add))
-    }
-
-    /// The memory that the nodes live in.
-    pub fn memory(&self) -> &T::Memory {
-        &self.tree.store().memory
-    }
-
-    /// The epoch domain of the map: memory of what is removed or moved comes back once all threads
-    /// that were [pinned](Domain::pin) in it then have unpinned. Operations pin by themselves. Each
-    /// map has its own, unless it was made in one that it shares with others
-    /// ([`Builder::domain`]).
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// let map: timberline::BTree<u64, Arc<String>> = [(7, Arc::default())].into();
-    /// let removed = map.remove(&7).unwrap();
-    /// // The map drops its own count once no thread reads the record: now, or some time later.
-    /// map.domain().collect();
-    /// assert_eq!(Arc::strong_count(&removed), 1);
-    /// ```
-    pub fn domain(&self) -> &Domain {
-        self.tree.store().domain()
-    }
-
-    /// The tree as a placement's workers see it.
-    pub fn placed(&self) -> Arc<dyn Placed> {
-        self.tree.tree()
-    }
-
-    /// What a refusal of the tree is to the user.
+    /// The user's error for a refusal of the tree.
     #[cold]
     fn error(&self, refused: Refused) -> Error {
         self.tree.store().error(refused)
     }
 
-    /// A copy of the value that a word of the tree leads to. The thread is pinned.
+    /// A copy of a value that the tree lent. The thread is pinned.
     #[inline(always)]
     fn own(&self, loan: Loan<'_>) -> V {
         owned(self.memory(), loan)

@@ -14,27 +14,26 @@ use crate::{Error, Key, Value};
 
 const FAST: TierId = TierId::FAST;
 
-/// Pauses of this length for readers of nodes that moved, and the most of them in a row.
+/// The length of a pause that waits for readers of moved nodes, and the most pauses in a row.
 const PAUSE: Duration = Duration::from_millis(1);
 const PATIENCE: usize = 2000;
 
-/// How often in a row an evacuation may free no memory, however much it demotes.
+/// The most evacuations in a row that demote nodes and yet free no memory.
 const ATTEMPTS: usize = 8;
 
 impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
-    /// Sets another limit of fast memory, tables included, for a map in tiers.
+    /// Sets the limit of fast memory, tables included, of a map in tiers.
     ///
-    /// More is used from now on: the placement's worker promotes into it. Less holds when this
-    /// returns: nodes were relocated or demoted until at most `bytes` bytes are committed, and
-    /// nothing was taken beyond that meanwhile. Other threads may use the map all the time. O(fast
-    /// nodes), if it is less.
+    /// After a higher limit, the placement's worker promotes into the new memory. A lower limit
+    /// holds when this returns: nodes have been relocated or demoted until at most `bytes` bytes
+    /// are committed. Other threads may use the map meanwhile. Lowering takes O(fast nodes) time.
     ///
     /// # Errors
     /// [`Error::Configuration`]: the map is in plain memory. [`Error::OutOfMemory`]: no addresses
-    /// for so much fast memory, or no slow memory for what has to leave; the limit is as it was.
-    /// [`Error::InUse`]: readers (open iterators, long closures) keep nodes that have moved, for
-    /// two seconds already. The new limit holds for all that is taken from now on, and what is
-    /// beyond it is given back when these readers end and this is called again.
+    /// for so much fast memory, or no slow memory for the nodes to be demoted; the limit is
+    /// unchanged. [`Error::InUse`]: for two seconds, readers (open iterators, long closures) have
+    /// kept the memory of moved nodes from being reclaimed. New allocations keep to the new limit;
+    /// call this again when these readers have ended to give back the rest.
     ///
     /// ```
     /// use timberline::BTree;
@@ -107,8 +106,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         }
     }
 
-    /// Waits until all threads that are pinned now have unpinned, so that what moved before is
-    /// freed. `false` if some do not.
+    /// Waits until all threads that are pinned now have unpinned, so that nodes moved before are
+    /// freed. Returns `false` if some have not unpinned in time.
     fn outlasts_readers(&self) -> bool {
         let done = Arc::new(AtomicBool::new(false));
         let call = done.clone();

@@ -28,7 +28,7 @@ pub(super) struct Cursor<'t, const WORDS: usize> {
     pub end: End<'t, WORDS>,
 }
 
-/// What is there.
+/// The end of a descent.
 #[derive(Clone, Copy)]
 pub(super) enum End<'t, const WORDS: usize> {
     /// No entry for the slice; this would be its index, beside this many others.
@@ -45,7 +45,7 @@ pub(super) enum End<'t, const WORDS: usize> {
     },
 }
 
-/// What the next step reads.
+/// The node that the next step reads.
 enum Below<'t, const WORDS: usize> {
     Child(View<'t, WORDS>, Link<'t, WORDS>),
     /// The root of a layer.

@@ -157,7 +157,7 @@ where
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// What `out` makes of the value of a key.
+    /// Applies `out` to the value of a key.
     #[inline]
     pub fn get<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
@@ -185,7 +185,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         });
     }
 
-    /// What `out` makes of the value of a key, yielding at each node.
+    /// Applies `out` to the value of a key, yielding at each node.
     pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, true, _, _>::new(self, key, &guard, AnyThread, self.search);

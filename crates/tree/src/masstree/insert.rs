@@ -13,7 +13,7 @@ use crate::btree::node::{Block, Body, Write, has_more};
 use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};
 
-/// What became of an attempt to write.
+/// The result of an attempt to write.
 enum Put<R> {
     /// With what the value before became.
     Done(Option<R>),

@@ -1,4 +1,4 @@
-//! What the core of the B+tree needs to know about border nodes.
+//! Border nodes, as the core of the B+tree uses them.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 use timberline_tier::Memory;
 
 use super::slice::path;
-use crate::btree::node::{Entry, Lead};
+use crate::btree::node::{Lead, LeafEntry};
 use crate::btree::payload::Payload;
 use crate::btree::tree::Tree;
 use crate::range::{Ordered, Way};
@@ -32,7 +32,7 @@ impl<H: Represent> Payload for Slices<H> {
     }
 
     #[inline(always)]
-    fn lead<const WORDS: usize>(entry: Entry<'_, WORDS>) -> Option<Lead<'_, WORDS>> {
+    fn lead<const WORDS: usize>(entry: LeafEntry<'_, WORDS>) -> Option<Lead<'_, WORDS>> {
         entry.lead()
     }
 

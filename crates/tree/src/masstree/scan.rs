@@ -17,7 +17,7 @@ use timberline_tier::Memory;
 use super::Tree;
 use super::descent::Descent;
 use super::slice::{SLICE, push_bytes, slice};
-use crate::btree::node::{Body, Entry, Lead, Root, View};
+use crate::btree::node::{Body, Lead, LeafEntry, Root, View};
 use crate::btree::tree::node_address;
 use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
@@ -45,7 +45,7 @@ struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     way: Way,
     frames: Vec<Frame<'g, WORDS>>,
     /// The entries of all frames, in the order of the walk.
-    entries: Vec<Entry<'g, WORDS>>,
+    entries: Vec<LeafEntry<'g, WORDS>>,
     key: Vec<u8>,
     /// Records that are still to be shown.
     wanted: usize,

@@ -1,4 +1,4 @@
-//! What the nodes of all maps have in common.
+//! Pieces that the nodes of all maps share.
 
 pub mod racing;
 pub mod retired;

@@ -1,10 +1,10 @@
 //! A value that is an [`Arc`], of which a leaf has the pointer.
 //!
 //! **Whose a count is.** A word that a leaf has owns one count of its `Arc`, from [`keep`] to
-//! [`dispose`]. Whatever has a copy of the word owns none: a copy of the record, a node that is
-//! being moved, a leaf that is no longer linked. Whoever takes the word out of its leaf defers
-//! `dispose` to the epoch, and the tree that is dropped calls it for the words that are left. So a
-//! reader that is pinned may take a count of its own of any word that it validated.
+//! [`dispose`]. Copies of the word own none: those in a copy of the record, in a node that is being
+//! moved, in a leaf that is no longer linked. The thread that takes the word out of its leaf defers
+//! `dispose` to the epoch, and dropping the tree calls it for the remaining words. So a pinned
+//! reader may take a count of its own of any word that it validated.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -74,11 +74,6 @@ impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
     }
 
     #[inline(always)]
-    fn check(_: Self::Stored<'_>) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    #[inline(always)]
     fn open<R>(_: &impl Memory, loan: Loan<'_>, read: impl FnOnce(Self::Stored<'_>) -> R) -> R {
         // SAFETY: the map's values are represented so.
         unsafe { with(Some(loan), |value| read(value.expect("a word"))) }
@@ -86,10 +81,6 @@ impl<T: Send + Sync + 'static> inner::Represent for Counted<T> {
 
     fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool {
         Arc::ptr_eq(one, two)
-    }
-
-    fn word(_: Self::Stored<'_>) -> Option<u64> {
-        None
     }
 
     #[inline(always)]

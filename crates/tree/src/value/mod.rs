@@ -139,7 +139,7 @@ pub type Replaced<V> = <<V as Value>::Representation as Represent>::Replaced<V>;
     note = "implement `Value` for `{Self}` if it fits eight bytes or is a byte string"
 )]
 pub trait Value: Sized + Send + Sync + 'static {
-    /// A value that is lent: itself, or a reference to what the map has.
+    /// A value that is lent: the value itself, or a reference to the map's own.
     type Ref<'a>: Copy;
     /// Its representation: [`Word`], [`Bytes`] or [`Counted`].
     type Representation: Representation;

@@ -11,8 +11,8 @@ use crate::store::Store;
 
 /// How values are stored: [`Word`], [`Bytes`] or [`Counted`](super::Counted), and no other way.
 pub trait Representation: inner::Represent {
-    /// What [`Map::update`](crate::Map::update) and [`Map::modify`](crate::Map::modify) return, as
-    /// a `Result` whatever the values are: for code that is generic over them.
+    /// Converts the result of [`Map::update`](crate::Map::update) and
+    /// [`Map::modify`](crate::Map::modify) to a `Result`, for code that is generic over values.
     ///
     /// ```
     /// use timberline::{BTree, Error, Replaced, Representation, Value};
@@ -28,7 +28,7 @@ pub trait Representation: inner::Represent {
     /// ```
     ///
     /// # Errors
-    /// It was an error.
+    /// The error of the call.
     fn result<V>(replaced: Self::Replaced<V>) -> Result<Option<V>, Error> {
         Self::as_result(replaced)
     }
@@ -48,18 +48,18 @@ pub struct Bytes;
 pub(crate) mod inner {
     use super::*;
 
-    /// What maps need to know of a representation. Sealed.
+    /// The operations of a representation. Sealed.
     pub trait Represent: Send + Sync + 'static {
         /// Whether leaves' words refer to blocks.
         const IN_BLOCKS: bool;
-        /// What is to be done with a word that no leaf has any more, if it owns anything.
+        /// Frees a word that no leaf has any more; `None` if words own nothing.
         const DISPOSE: Option<Dispose>;
         /// The stored form.
         type Stored<'a>: Copy;
-        /// What replacing a present value returns.
+        /// The result of a replacement.
         type Replaced<V>;
 
-        /// What a map returns that has replaced a present value, or could not.
+        /// Converts the tree's result of a replacement to the user's.
         fn replaced<V>(
             before: Result<Option<V>, Refused>,
             error: impl FnOnce(Refused) -> Error,
@@ -68,8 +68,11 @@ pub(crate) mod inner {
         /// The same, as a `Result`.
         fn as_result<V>(replaced: Self::Replaced<V>) -> Result<Option<V>, Error>;
 
-        /// Whether it is short enough.
-        fn check(value: Self::Stored<'_>) -> Result<(), Refused>;
+        /// Refuses a value that is too long.
+        #[inline(always)]
+        fn check(_: Self::Stored<'_>) -> Result<(), Refused> {
+            Ok(())
+        }
 
         /// Applies `read` to the value that a word refers to.
         fn open<R>(
@@ -81,8 +84,11 @@ pub(crate) mod inner {
         /// Whether two are equal.
         fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool;
 
-        /// The word, if it is all there is to store of a value: it owns nothing.
-        fn word(value: Self::Stored<'_>) -> Option<u64>;
+        /// The word of a value that is stored as a word alone, which owns nothing.
+        #[inline(always)]
+        fn word(_: Self::Stored<'_>) -> Option<u64> {
+            None
+        }
 
         /// Replaces the present value by `value`, if `when` returns true.
         fn setting<M: Memory>(
@@ -119,11 +125,6 @@ impl inner::Represent for Word {
     #[inline(always)]
     fn as_result<V>(replaced: Option<V>) -> Result<Option<V>, Error> {
         Ok(replaced)
-    }
-
-    #[inline(always)]
-    fn check(_: Self::Stored<'_>) -> Result<(), Refused> {
-        Ok(())
     }
 
     #[inline(always)]
@@ -191,10 +192,6 @@ impl inner::Represent for Bytes {
 
     fn same(one: Self::Stored<'_>, two: Self::Stored<'_>) -> bool {
         one == two
-    }
-
-    fn word(_: Self::Stored<'_>) -> Option<u64> {
-        None
     }
 
     fn setting<M: Memory>(

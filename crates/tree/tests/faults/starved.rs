@@ -17,7 +17,7 @@ use crate::model::{Model, Op, ask_both, ends_well, same};
 use crate::suite::clockwork::Clockwork;
 use crate::suite::draw::{Draw, seed};
 use crate::suite::moving::{self, Policy};
-use crate::suite::placing::Room;
+use crate::suite::placing::Setup;
 use crate::suite::{check, rooms};
 
 /// Records of a map, and those of them that are hot at a time.
@@ -27,14 +27,14 @@ const HOT: u64 = RECORDS / 10;
 /// All policies with workers.
 pub fn policies<T: Map>() -> [fn() -> (Arenas, Policy); 2] {
     [
-        || (room().arenas(), moving::sidle()),
-        || moving::timberline_in(&room(), T::HEAT),
+        || (setup().arenas(), moving::sidle()),
+        || moving::timberline_in(&setup(), T::HEAT),
     ]
 }
 
 /// Fast memory for a part of the nodes.
-fn room() -> Room {
-    Room {
+fn setup() -> Setup {
+    Setup {
         seed: seed(),
         fast: 8 * rooms::CHUNK,
         slow: 2 * rooms::AMPLE,

@@ -10,7 +10,7 @@ use timberline_research::{Random, Sidle, SidleConfig};
 use timberline_tier::Arenas;
 
 use super::clockwork::Clockwork;
-use super::placing::{Placing, Room};
+use super::placing::{Placing, Setup};
 use super::rooms;
 
 /// A placement and how to make its workers.
@@ -24,10 +24,10 @@ pub struct Policy {
 }
 
 /// Makes one for a map.
-pub type Make = fn(&Room) -> (Arenas, Policy);
+pub type Make = fn(&Setup) -> (Arenas, Policy);
 
 /// Those that move hot leaves to fast memory.
-pub const ALL: &[Make] = &[|room| (room.arenas(), sidle()), timberline];
+pub const ALL: &[Make] = &[|setup| (setup.arenas(), sidle()), timberline];
 
 /// SIDLE as published.
 pub fn sidle() -> Policy {
@@ -67,16 +67,16 @@ pub fn random(seed: u64) -> Policy {
 }
 
 /// Ours, with heat in a table.
-pub fn timberline(room: &Room) -> (Arenas, Policy) {
-    let node_bytes = room.node_bytes;
-    timberline_in(room, HeatIn::Table { node_bytes })
+pub fn timberline(setup: &Setup) -> (Arenas, Policy) {
+    let node_bytes = setup.node_bytes;
+    timberline_in(setup, HeatIn::Table { node_bytes })
 }
 
 /// Ours, with fast memory for its table, if it has one, on top of the nodes'.
-pub fn timberline_in(room: &Room, home: HeatIn) -> (Arenas, Policy) {
+pub fn timberline_in(setup: &Setup, home: HeatIn) -> (Arenas, Policy) {
     let arenas = match home {
-        HeatIn::Table { node_bytes } => rooms::two_and_table(room.fast, room.slow, node_bytes),
-        HeatIn::Leaf { .. } => room.arenas(),
+        HeatIn::Table { node_bytes } => rooms::two_and_table(setup.fast, setup.slow, node_bytes),
+        HeatIn::Leaf { .. } => setup.arenas(),
     };
     let ours = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let believing = ours.clone();

@@ -21,7 +21,7 @@ pub struct Placing {
 type Settle = Box<dyn Fn(&dyn Placed) + Send + Sync>;
 
 /// What a placement is made for.
-pub struct Room {
+pub struct Setup {
     pub seed: u64,
     /// Bytes for nodes in fast memory.
     pub fast: usize,
@@ -31,28 +31,28 @@ pub struct Room {
 }
 
 /// Makes a placement and the arenas it is for.
-pub type Make = fn(&Room) -> (Arenas, Placing);
+pub type Make = fn(&Setup) -> (Arenas, Placing);
 
 /// All placements that maps are tested under.
 pub const ALL: &[Make] = &[
-    |room| (room.arenas(), shuffle(room.seed)),
-    |room| (room.arenas(), copied(room.seed)),
-    |room| (room.arenas(), interleave(room.seed)),
-    |room| (room.arenas(), inner_fast(room.seed)),
-    |room| (room.arenas(), moving::random(room.seed).placing()),
-    |room| (room.arenas(), unmoved(Technique::Layering)),
-    |room| (room.arenas(), unmoved(Technique::Tracking)),
-    |room| {
+    |setup| (setup.arenas(), shuffle(setup.seed)),
+    |setup| (setup.arenas(), copied(setup.seed)),
+    |setup| (setup.arenas(), interleave(setup.seed)),
+    |setup| (setup.arenas(), inner_fast(setup.seed)),
+    |setup| (setup.arenas(), moving::random(setup.seed).placing()),
+    |setup| (setup.arenas(), unmoved(Technique::Layering)),
+    |setup| (setup.arenas(), unmoved(Technique::Tracking)),
+    |setup| {
         let policy = moving::sidle_up_to(Technique::Migration);
-        (room.arenas(), policy.placing())
+        (setup.arenas(), policy.placing())
     },
-    |room| {
+    |setup| {
         let policy = moving::sidle_up_to(Technique::Histogram);
-        (room.arenas(), policy.placing())
+        (setup.arenas(), policy.placing())
     },
-    |room| (room.arenas(), moving::sidle().placing()),
-    |room| {
-        let (arenas, policy) = moving::timberline(room);
+    |setup| (setup.arenas(), moving::sidle().placing()),
+    |setup| {
+        let (arenas, policy) = moving::timberline(setup);
         (arenas, policy.placing())
     },
 ];
@@ -60,24 +60,24 @@ pub const ALL: &[Make] = &[
 /// Those under which records may have copies, in a map that makes any.
 #[allow(dead_code, reason = "not every program that has the suite asks")]
 pub const COPYING: &[Make] = &[
-    |room| (room.arenas(), shuffle(room.seed)),
-    |room| (room.arenas(), copied(room.seed)),
+    |setup| (setup.arenas(), shuffle(setup.seed)),
+    |setup| (setup.arenas(), copied(setup.seed)),
 ];
 
 /// A map under a placement, with this many bytes for its nodes.
 pub fn map<T: TestMap>(make: Make, seed: u64, fast: usize, slow: usize) -> (T, Placing) {
     let node_bytes = T::APART;
-    let room = Room {
+    let setup = Setup {
         seed,
         fast: fast * T::SIZES,
         slow,
         node_bytes,
     };
-    let (arenas, placing) = make(&room);
+    let (arenas, placing) = make(&setup);
     (T::make(arenas, placing.placement.clone()).unwrap(), placing)
 }
 
-impl Room {
+impl Setup {
     pub fn arenas(&self) -> Arenas {
         rooms::two(self.fast, self.slow)
     }

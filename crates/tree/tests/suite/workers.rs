@@ -12,11 +12,11 @@ use timberline_research::SidleConfig;
 
 use super::draw::{Draw, seed};
 use super::moving::{self, Policy};
-use super::placing::Room;
+use super::placing::Setup;
 use super::{TestMap, check, effort, names, rooms};
 
-fn room<T: TestMap>(seed: u64) -> Room {
-    Room {
+fn setup<T: TestMap>(seed: u64) -> Setup {
+    Setup {
         seed,
         fast: T::QUARTER,
         slow: rooms::AMPLE,
@@ -25,7 +25,7 @@ fn room<T: TestMap>(seed: u64) -> Room {
 }
 
 fn loaded<T: TestMap>(make: moving::Make, seed: u64) -> (T, Policy, BTreeMap<u64, u64>) {
-    let (arenas, policy) = make(&room::<T>(seed));
+    let (arenas, policy) = make(&setup::<T>(seed));
     let map = T::make(arenas, policy.placement.clone()).unwrap();
     let mut draw = Draw::new(seed, 77);
     let keys = draw.shuffled((0..T::MANY).collect());
@@ -107,9 +107,9 @@ pub fn hot_leaves_become_fast_wherever_they_are<T: TestMap>() {
 pub fn growth_beyond_the_budget_keeps_it<T: TestMap>() {
     let seed = seed();
     for &make in moving::ALL {
-        let (arenas, policy) = make(&Room {
+        let (arenas, policy) = make(&Setup {
             fast: 4 * rooms::CHUNK,
-            ..room::<T>(seed)
+            ..setup::<T>(seed)
         });
         let map = T::make(arenas, policy.placement.clone()).unwrap();
         let (placed, mut clockwork) = (map.placed(), policy.clockwork());
@@ -145,7 +145,7 @@ fn restless() -> SidleConfig {
 }
 
 const RESTLESS: [moving::Make; 2] = [
-    |room| (room.arenas(), moving::sidle_with(restless())),
+    |setup| (setup.arenas(), moving::sidle_with(restless())),
     moving::timberline,
 ];
 
@@ -210,9 +210,9 @@ pub fn restless_workers_lose_nothing_and_keep_the_budget<T: TestMap>() {
     const THREADS: u64 = 2;
     let seed = seed();
     for make in RESTLESS {
-        let (arenas, policy) = make(&Room {
+        let (arenas, policy) = make(&Setup {
             fast: 8 * rooms::CHUNK,
-            ..room::<T>(seed)
+            ..setup::<T>(seed)
         });
         let map = T::make(arenas, policy.placement.clone()).unwrap();
         let mut workers = Workers::start((policy.workers)(), map.placed()).unwrap();
@@ -296,14 +296,14 @@ pub fn a_worker_that_panics_takes_nothing_with_it<T: TestMap>() {
 pub fn workers_stop_at_any_moment<T: TestMap>() {
     const HOUR: Duration = Duration::from_secs(3600);
     let seed = seed();
-    let sleepy: moving::Make = |room| {
+    let sleepy: moving::Make = |setup| {
         let config = SidleConfig {
             trigger_period: HOUR,
             cooler_period: HOUR,
             watermark_period: HOUR,
             ..SidleConfig::default()
         };
-        (room.arenas(), moving::sidle_with(config))
+        (setup.arenas(), moving::sidle_with(config))
     };
     for make in [sleepy, RESTLESS[0], RESTLESS[1]] {
         let (map, policy, model) = loaded::<T>(make, seed);

@@ -56,7 +56,7 @@ pub use guess::Guess;
 pub use inner::Inner;
 pub use leaf::{Leaf, leaf_bytes};
 pub use link::{Base, InnerLink, Kind, Link, StoredLink};
-pub use pack::{Held, PACK_BYTES, PACKED, Pack, PackedRecords, Record};
+pub use pack::{PACK_BYTES, PACKED, Pack, PackSnapshot, PackedRecords, Record};
 pub use parent::{LockedParent, Parent, Root};
 pub use reach::{Far, Near, Reach};
 pub use shared::{LockedShared, Shared};

@@ -113,7 +113,7 @@ impl<'g> Pack<'g> {
 
     /// Its contents, or its last ones: like a leaf's, they do not change any more.
     #[inline(always)]
-    pub fn last(self) -> Held {
+    pub fn last(self) -> PackSnapshot {
         loop {
             if let Ok(held) = self.read_last().get(PackedRecords::all) {
                 return held;
@@ -124,12 +124,12 @@ impl<'g> Pack<'g> {
 
 /// A pack's records.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Held {
+pub struct PackSnapshot {
     records: [Record; PACKED],
     count: usize,
 }
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for PackSnapshot {
     type Target = [Record];
 
     #[inline(always)]
@@ -171,9 +171,9 @@ impl PackedRecords {
 
     /// All records, in order.
     #[inline(always)]
-    pub fn all(&self) -> Held {
+    pub fn all(&self) -> PackSnapshot {
         let record = |at: usize| (self.keys[at].load(Relaxed), self.values[at].load(Relaxed));
-        Held {
+        PackSnapshot {
             records: std::array::from_fn(record),
             count: self.count(),
         }

@@ -41,7 +41,7 @@ pub fn lanes_of_few(keys: &[AtomicU8; 3], behind: &AtomicU8, byte: u8) -> u32 {
     }
 }
 
-/// The twin for other CPUs: also the oracle in tests, and for nodes of any size.
+/// For other CPUs and for nodes of any size; tests compare with it.
 #[inline(always)]
 #[cfg_attr(all(target_arch = "x86_64", not(miri), not(test)), allow(dead_code))]
 pub fn naive(keys: &[AtomicU8], byte: u8) -> u32 {
@@ -72,7 +72,7 @@ pub fn occupied(words: &[AtomicU32; 16]) -> u32 {
     naively_occupied(words)
 }
 
-/// Its twin.
+/// The portable version of it.
 #[inline(always)]
 #[cfg_attr(all(target_arch = "x86_64", not(miri), not(test)), allow(dead_code))]
 pub fn naively_occupied(words: &[AtomicU32; 16]) -> u32 {

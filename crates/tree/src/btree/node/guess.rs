@@ -1,4 +1,4 @@
-//! Predicting where in a leaf a key is, before the leaf is touched.
+//! Predicting where in a leaf a key is, before the leaf is accessed.
 //!
 //! A parent knows the key range of a child. If its keys are spread evenly (hashes, random numbers,
 //! consecutive numbers), the key's relative position in the range predicts its slot. So three parts

@@ -148,15 +148,15 @@ impl<'g, const WORDS: usize> Lead<'g, WORDS> {
 
 /// An entry of a leaf.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'g, const WORDS: usize> {
+pub struct LeafEntry<'g, const WORDS: usize> {
     pub key: u64,
     payload: u64,
     pinned: PhantomData<&'g Node<WORDS>>,
 }
 
-impl<'g, const WORDS: usize> Entry<'g, WORDS> {
+impl<'g, const WORDS: usize> LeafEntry<'g, WORDS> {
     fn new(key: u64, payload: u64) -> Self {
-        Entry {
+        LeafEntry {
             key,
             payload,
             pinned: PhantomData,
@@ -179,7 +179,7 @@ impl<'g, const WORDS: usize> Entry<'g, WORDS> {
 }
 
 /// The index of an entry, and the entry; or where it would have to go.
-pub type Found<'g, const WORDS: usize> = Result<(usize, Entry<'g, WORDS>), usize>;
+pub type Found<'g, const WORDS: usize> = Result<(usize, LeafEntry<'g, WORDS>), usize>;
 
 /// Entries of leaves.
 impl<'g, const WORDS: usize> View<'g, WORDS> {
@@ -187,13 +187,15 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     ///
     /// # Errors
     /// There are not that many, or the node changed.
-    pub fn entry(&self, index: usize) -> Result<Entry<'g, WORDS>, Restart> {
+    pub fn entry(&self, index: usize) -> Result<LeafEntry<'g, WORDS>, Restart> {
         self.assert_leaf();
         let (is_there, key, payload) = self.get(|body| {
             let is_there = index < body.count() || seeded::has(Bug::EmptyLeafEntered);
             (is_there, body.key(index), body.payload(index))
         })?;
-        is_there.then(|| Entry::new(key, payload)).ok_or(Restart)
+        is_there
+            .then(|| LeafEntry::new(key, payload))
+            .ok_or(Restart)
     }
 
     /// The index of a key and its entry, or where it would have to go; and how many entries there
@@ -209,7 +211,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
         self.get(|body| {
             let found = body.find(lanes, key).map(Hit::index);
             also(body, found.ok());
-            let entry = found.map(|index| (index, Entry::new(key, body.payload(index))));
+            let entry = found.map(|index| (index, LeafEntry::new(key, body.payload(index))));
             (entry, body.count())
         })
     }
@@ -218,14 +220,14 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     #[inline(always)]
     pub fn copy_entries<R>(
         &self,
-        to: &mut Vec<Entry<'g, WORDS>>,
+        to: &mut Vec<LeafEntry<'g, WORDS>>,
         choose: impl FnOnce(&Body<WORDS>) -> (Range<usize>, R),
     ) -> Result<R, Restart> {
         self.assert_leaf();
         let start = to.len();
         let read = self.get(|body| {
             let (range, read) = choose(body);
-            let entry = |(key, payload)| Entry::new(key, payload);
+            let entry = |(key, payload)| LeafEntry::new(key, payload);
             to.extend(body.entries(range).map(entry));
             read
         });
@@ -253,9 +255,9 @@ pub struct Below<'t, 'k> {
 /// Entries of locked leaves.
 impl<const WORDS: usize> Body<WORDS> {
     /// The entry at an index; there are that many.
-    pub fn entry_of<'g>(leaf: &LockedNode<'g, WORDS>, index: usize) -> Entry<'g, WORDS> {
+    pub fn entry_of<'g>(leaf: &LockedNode<'g, WORDS>, index: usize) -> LeafEntry<'g, WORDS> {
         assert!(leaf.height() == 0 && index < leaf.count(), "no entry");
-        Entry::new(leaf.key(index), leaf.payload(index))
+        LeafEntry::new(leaf.key(index), leaf.payload(index))
     }
 
     /// Inserts a record for a continued slice, in a slot for the rest of its key.
@@ -377,9 +379,9 @@ impl<const WORDS: usize> Body<WORDS> {
 /// Entries of a copy of a leaf, or of a part of one.
 impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
     /// The entry at an index; there are that many.
-    pub fn entry(&self, index: usize) -> Entry<'g, WORDS> {
+    pub fn entry(&self, index: usize) -> LeafEntry<'g, WORDS> {
         assert!(self.height() == 0 && index < self.count(), "no entry");
-        Entry::new(self.key(index), self.payload(index))
+        LeafEntry::new(self.key(index), self.payload(index))
     }
 
     /// Copies the block of the entry at an index into another slot of the same size. Returns the

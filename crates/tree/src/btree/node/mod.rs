@@ -44,7 +44,7 @@ use timberline_sync::{Exclusive, Versioned};
 pub use block::{Block, Name};
 pub use fresh::{Fresh, Unlinked};
 pub use guess::{Lines, Share};
-pub use lead::{Below, Entry, Lead, MORE, Record, Skip, has_more};
+pub use lead::{Below, Lead, LeafEntry, MORE, Record, Skip, has_more};
 pub use link::{LeafView, Link, Root, View};
 pub use parent::LockedParent;
 use search::{GROUP, leading_lanes};
@@ -64,7 +64,7 @@ const POISON: u64 = 0x0bad_0bad_0bad;
 /// A node behind its optimistic lock; `32 + 8 × WORDS` bytes, a power of two.
 pub type Node<const WORDS: usize> = Versioned<Body<WORDS>>;
 
-/// What the lock guards.
+/// The contents that the lock guards.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Body<const WORDS: usize> {

@@ -4,7 +4,7 @@
 //! be made on a CPU without it. The keys are narrowed (from more than 64 by halving, from 64 by
 //! looking at seven at once, without a branch to guess wrong) to a group of eight that two vectors
 //! cover. How many there are need not be known: behind them lies the greatest number. The naive
-//! twin compares one by one: it is the oracle in tests, and what other CPUs and Miri use.
+//! version compares one by one: other CPUs and Miri use it, and tests compare with it.
 //!
 //! Code for a CPU that has more is not inlined into code for any CPU. So code that searches
 //! several nodes in a row does all of it as one [`Work`], which [`Search::run`] compiles for each

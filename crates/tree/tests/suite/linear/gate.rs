@@ -40,15 +40,15 @@ impl Gate {
 
     /// Frees the others if the thread that holds the value panics.
     pub fn held(&self) -> impl Drop {
-        struct Held<'a>(&'a Gate);
-        impl Drop for Held<'_> {
+        struct BreakOnPanic<'a>(&'a Gate);
+        impl Drop for BreakOnPanic<'_> {
             fn drop(&mut self) {
                 if std::thread::panicking() {
                     self.0.broken.store(true, SeqCst);
                 }
             }
         }
-        Held(self)
+        BreakOnPanic(self)
     }
 }
 
