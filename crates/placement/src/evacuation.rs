@@ -9,7 +9,7 @@
 
 use std::ops::ControlFlow;
 
-use timberline_tier::CompactionCandidates;
+use timberline_tier::{CompactionCandidates, TierId};
 
 use crate::boundary::demote_idle;
 use crate::{KeyBytes, LeafRef, Move, NodeKey, Placed};
@@ -58,7 +58,7 @@ pub fn evacuate(tree: &dyn Placed, chunks: &CompactionCandidates, reach: Reach) 
                 return ControlFlow::Break(());
             }
             if let Some(parent) = tree.parent_of(&leaf) {
-                demote_idle(tree, parent);
+                demote_idle(tree, TierId::FAST, parent);
             }
         }
         ControlFlow::Continue(())

@@ -67,11 +67,22 @@ pub trait Walk: Send + Sync {
     /// moves meanwhile is seen once or twice.
     fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
 
-    /// Visits the fast leaves whose fence is `from` or greater, in key order. The walk enters fast
-    /// nodes only: where the single boundary holds it finds every fast leaf, at no cost for slow
-    /// ones. It leaves out leaves with something fast below them, such as layers of a Masstree,
-    /// as these cannot be demoted.
-    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>);
+    /// Visits the leaves of a tier whose fence is `from` or greater, in key order. The walk enters
+    /// nodes of this tier and faster ones only: where no node is in a faster tier than its parent
+    /// it finds every such leaf, at no cost for those of slower tiers. It leaves out leaves with
+    /// something below them that is no slower, such as layers of a Masstree, as these cannot be
+    /// demoted.
+    fn each_leaf_in(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    );
+
+    /// [`Self::each_leaf_in`] for the fast tier.
+    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+        self.each_leaf_in(TierId::FAST, from, visit);
+    }
 
     /// A fast inner node, other than the root, without fast inner nodes below it; `draw` chooses
     /// among several. `None` where the walk found none.
@@ -110,14 +121,15 @@ pub trait Relocate {
     /// faster one. A tier beyond the slowest means the slowest.
     fn demote_to(&self, node: &NodeKey, to: TierId) -> Move;
 
-    /// Moves one fast node to the next slower tier that has room, unless a child of it is faster
-    /// than that.
-    fn demote(&self, node: &NodeKey) -> Move {
+    /// Moves one node out of this tier, or a faster one, to the next slower tier that has room,
+    /// unless a child of it is faster than that.
+    fn demote_out_of(&self, tier: TierId, node: &NodeKey) -> Move {
+        let next = tier.0 + 1;
         let mut outcome = Move::AlreadyThere;
-        for tier in 1..self.tiers() {
+        for tier in next..self.tiers() {
             outcome = match self.demote_to(node, TierId(tier)) {
                 // A child is in the tier that is full.
-                Move::Blocked if tier > 1 => Move::Full,
+                Move::Blocked if tier > next => Move::Full,
                 outcome => outcome,
             };
             if outcome != Move::Full {
@@ -125,6 +137,11 @@ pub trait Relocate {
             }
         }
         outcome
+    }
+
+    /// [`Self::demote_out_of`] the fast tier.
+    fn demote(&self, node: &NodeKey) -> Move {
+        self.demote_out_of(TierId::FAST, node)
     }
 
     /// Moves all nodes below `node` that are in faster tiers than this to it, then `node` itself.

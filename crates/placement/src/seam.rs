@@ -89,10 +89,10 @@ pub trait Placement: Send + Sync {
         let _ = address;
     }
 
-    /// Fast memory was full, so `node` was made slow above fast children: a worker should restore
-    /// the single boundary.
-    fn boundary_broken(&self, node: NodeKey) {
-        let _ = node;
+    /// A tier was full, so `node` was made in a slower one, above children in `fastest` (the
+    /// fastest tier of any of them): a worker should restore the single boundary.
+    fn boundary_broken(&self, node: NodeKey, fastest: TierId) {
+        let _ = (node, fastest);
     }
 
     /// The most pages that the tree's record cache may have, if fast memory holds `nodes` nodes. A

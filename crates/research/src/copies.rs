@@ -105,8 +105,8 @@ impl Placement for WithCopies {
         self.0.leaf_freed(address);
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
-        self.0.boundary_broken(node);
+    fn boundary_broken(&self, node: NodeKey, fastest: TierId) {
+        self.0.boundary_broken(node, fastest);
     }
 
     fn record_pages(&self, nodes: usize) -> usize {

@@ -75,7 +75,7 @@ impl Placement for Oracle {
         }
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
+    fn boundary_broken(&self, node: NodeKey, _: TierId) {
         self.broken.push(node);
     }
 }

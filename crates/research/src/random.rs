@@ -107,7 +107,7 @@ impl Placement for Random {
         gap(self.draws.assigned().unit())
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
+    fn boundary_broken(&self, node: NodeKey, _: TierId) {
         self.broken.push(node);
         self.wake.wake();
     }
@@ -145,7 +145,7 @@ impl Shuffler {
         let parent = tree.parent_of(&victim);
         tree.demote(&victim);
         if let Some(parent) = parent {
-            demote_idle(tree, parent);
+            demote_idle(tree, TierId::FAST, parent);
         }
         // The old copy takes fast memory until it is reclaimed.
         tree.reclaim();
@@ -181,7 +181,7 @@ impl Worker for Shuffler {
 
     fn step(&mut self, tree: &dyn Placed, _: Duration) -> Next {
         let policy = self.policy.clone();
-        boundary::mend(&policy.broken, tree, || self.demote_one(tree));
+        boundary::mend(&policy.broken, TierId::FAST, tree, || self.demote_one(tree));
         for _ in 0..BATCH {
             let Some(leaf) = policy.promotions.pop() else {
                 return Next::WhenWoken;
@@ -287,7 +287,7 @@ mod tests {
             for (key, height) in [(0, 2), (0, 0), (10, 0)] {
                 tree.set_tier(&NodeKey::of_word(key, height), TierId::FAST);
             }
-            policy.boundary_broken(NodeKey::of_word(0, 1));
+            policy.boundary_broken(NodeKey::of_word(0, 1), TierId::FAST);
             Clockwork::new(policy.workers()).run_for(&tree, NOW);
             assert!(tree.has_single_boundary());
             assert!(tree.fill(TierId::FAST).used <= room * tree.node_bytes());

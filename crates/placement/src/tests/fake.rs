@@ -26,10 +26,11 @@ pub use records::FakeRecords;
 const STRIDE: u64 = 10;
 const BYTES: usize = 1024;
 
-/// All nodes start slow.
+/// All nodes start in the slowest tier.
 pub struct FakeTree {
     fanout: usize,
-    fast_limit: usize,
+    /// Nodes that fit into each tier but the slowest.
+    limits: Vec<usize>,
     heats: Vec<AtomicU16>,
     /// How many pages of copies there may be.
     most_pages: usize,
@@ -58,7 +59,7 @@ impl FakeTree {
         };
         Self {
             fanout,
-            fast_limit,
+            limits: vec![fast_limit],
             heats: (0..width(0)).map(|_| AtomicU16::new(0)).collect(),
             most_pages: 0,
             reclaimed_by: Mutex::default(),
@@ -69,6 +70,14 @@ impl FakeTree {
     /// The same with at most this many pages of copies of records, none of which is there.
     pub fn with_pages(self, most_pages: usize) -> Self {
         FakeTree { most_pages, ..self }
+    }
+
+    /// The same with a third tier, which all nodes start in, and room for `limit` nodes in the
+    /// second.
+    pub fn with_middle(mut self, limit: usize) -> Self {
+        self.limits.push(limit);
+        self.set_all(TierId(2));
+        self
     }
 
     /// The n-th leaf's name.
@@ -119,13 +128,13 @@ impl FakeTree {
         std::mem::take(&mut lock(&self.state).moves)
     }
 
-    /// Whether each fast node but the root has a fast parent.
+    /// Whether no node is in a faster tier than its parent.
     pub fn has_single_boundary(&self) -> bool {
         let state = lock(&self.state);
         let mut pairs = state.tiers.iter().zip(state.tiers.iter().skip(1));
         pairs.all(|(below, above)| {
             let mut tiers = below.iter().enumerate();
-            tiers.all(|(index, tier)| !tier.is_fast() || above[index / self.fanout].is_fast())
+            tiers.all(|(index, &tier)| above[index / self.fanout] <= tier)
         })
     }
 
@@ -139,20 +148,30 @@ impl FakeTree {
         level.is_some_and(|level| self.index(node) < level.len())
     }
 
-    fn has_fast_child(&self, node: &NodeKey) -> bool {
+    fn has_child_faster_than(&self, tier: TierId, node: &NodeKey) -> bool {
         let Some(below) = node.height.checked_sub(1) else {
             return false;
         };
         let first = self.index(node) * self.fanout;
         let state = lock(&self.state);
         let children = &state.tiers[usize::from(below)][first..first + self.fanout];
-        children.iter().any(|tier| tier.is_fast())
+        children.iter().any(|&child| child < tier)
     }
 
     fn move_to(&self, node: &NodeKey, tier: TierId) {
         self.set_tier(node, tier);
         lock(&self.state).moves.push((node.clone(), tier));
         assert!(self.has_single_boundary(), "moving {node:?} to {tier:?}");
+    }
+
+    fn is_full(&self, tier: TierId) -> bool {
+        let limit = self.limits.get(tier.index());
+        limit.is_some_and(|&limit| self.used(tier) >= limit)
+    }
+
+    /// The slowest tier that there is, or this.
+    fn no_slower(&self, tier: TierId) -> TierId {
+        tier.min(TierId(self.limits.len() as u8))
     }
 
     fn used(&self, tier: TierId) -> usize {
@@ -177,14 +196,10 @@ impl Walk for FakeTree {
     }
 
     fn fill(&self, tier: TierId) -> Fill {
-        let limit = if tier.is_fast() {
-            self.fast_limit * BYTES
-        } else {
-            usize::MAX
-        };
+        let limit = self.limits.get(tier.index());
         Fill {
             used: self.used(tier) * BYTES,
-            limit,
+            limit: limit.map_or(usize::MAX, |limit| limit * BYTES),
         }
     }
 
@@ -197,12 +212,17 @@ impl Walk for FakeTree {
         }
     }
 
-    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+    fn each_leaf_in(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) {
         self.each_leaf(&[], &mut |leaf| {
             let name = leaf.fence.to_bytes();
             let above = |height| NodeKey::of_word(name.word(), height);
-            let is_met = |height| self.tier(&above(height)).is_fast();
-            if *name >= *from && (0..self.levels()).all(is_met) {
+            let is_met = |height| self.tier(&above(height)) <= tier;
+            if *name >= *from && leaf.tier == tier && (0..self.levels()).all(is_met) {
                 visit(leaf)
             } else {
                 ControlFlow::Continue(())
@@ -245,24 +265,23 @@ impl Relocate for FakeTree {
     }
 
     fn tiers(&self) -> u8 {
-        2
+        self.limits.len() as u8 + 1
     }
 
     fn promote_to(&self, node: &NodeKey, to: TierId) -> Move {
-        assert_eq!(to, TierId::FAST);
         if !self.exists(node) {
             return Move::Stale;
         }
         let mut moved = 0;
         for height in (node.height..self.levels()).rev() {
             let step = NodeKey::of_word(node.key.word(), height);
-            if self.tier(&step).is_fast() {
+            if self.tier(&step) <= to {
                 continue;
             }
-            if self.used(TierId::FAST) == self.fast_limit {
+            if self.is_full(to) {
                 return Move::Full;
             }
-            self.move_to(&step, TierId::FAST);
+            self.move_to(&step, to);
             moved += 1;
         }
         if moved > 0 {
@@ -273,21 +292,23 @@ impl Relocate for FakeTree {
     }
 
     fn demote_to(&self, node: &NodeKey, to: TierId) -> Move {
-        assert_eq!(to, TierId::SLOW);
+        let to = self.no_slower(to);
         if !self.exists(node) {
             Move::Stale
-        } else if !self.tier(node).is_fast() {
+        } else if self.tier(node) >= to {
             Move::AlreadyThere
-        } else if self.has_fast_child(node) {
+        } else if self.has_child_faster_than(to, node) {
             Move::Blocked
+        } else if self.is_full(to) {
+            Move::Full
         } else {
-            self.move_to(node, TierId::SLOW);
+            self.move_to(node, to);
             Move::Moved(1)
         }
     }
 
     fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move {
-        assert_eq!(to, TierId::SLOW);
+        let to = self.no_slower(to);
         if !self.exists(node) {
             return Move::Stale;
         }
@@ -298,10 +319,13 @@ impl Relocate for FakeTree {
             let width = STRIDE * self.fanout.pow(height.into()) as u64;
             for index in first..first + count {
                 let below = NodeKey::of_word(index as u64 * width, height);
-                // Set before checking: the fast nodes above these are slow already or on their way.
-                if self.tier(&below).is_fast() {
-                    self.set_tier(&below, TierId::SLOW);
-                    lock(&self.state).moves.push((below, TierId::SLOW));
+                // Set before checking: the nodes above these are there already or on their way.
+                if self.tier(&below) < to {
+                    if self.is_full(to) {
+                        return Move::Full;
+                    }
+                    self.set_tier(&below, to);
+                    lock(&self.state).moves.push((below, to));
                     moved += 1;
                 }
             }
@@ -323,7 +347,7 @@ impl RecordCache for FakeTree {
 
     fn add_record_page(&self) -> bool {
         let (pages, most) = self.record_pages();
-        let fits = pages < most && self.used(TierId::FAST) < self.fast_limit;
+        let fits = pages < most && !self.is_full(TierId::FAST);
         lock(&self.state).pages += usize::from(fits);
         fits
     }

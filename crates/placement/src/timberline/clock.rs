@@ -1,4 +1,4 @@
-//! CLOCK: a hand walks the fast leaves in key order, a bounded number each round.
+//! CLOCK: a hand walks the leaves of a tier in key order, a bounded number each round.
 //!
 //! Where leaves keep their own heat there may be millions, and each visit is a cache miss.
 //! Neighbours in key order are often equally hot, so one stretch of the walk is no sample of all
@@ -24,6 +24,7 @@ const REACH: usize = 65_536;
 
 pub struct ClockSweep {
     policy: Arc<Timberline>,
+    tier: TierId,
     /// The first leaf not passed yet; empty: none is passed.
     hand: KeyBytes,
     /// Of the leaves before the hand.
@@ -33,9 +34,10 @@ pub struct ClockSweep {
 }
 
 impl ClockSweep {
-    pub fn new(policy: Arc<Timberline>) -> Self {
+    pub fn new(policy: Arc<Timberline>, tier: TierId) -> Self {
         ClockSweep {
             policy,
+            tier,
             hand: KeyBytes::default(),
             current: HeatHistogram::default(),
             complete: None,
@@ -55,7 +57,7 @@ impl ClockSweep {
         loop {
             let (heat, current) = (&self.policy.heat, &mut self.current);
             let mut stopped_at = None;
-            tree.each_fast_leaf(&self.hand, &mut |leaf| {
+            tree.each_leaf_in(self.tier, &self.hand, &mut |leaf| {
                 let warmth = heat.visit(leaf);
                 let around = wrapped && leaf.fence.to_bytes() >= start;
                 if around || visit(leaf, warmth, passed).is_break() {
@@ -91,10 +93,10 @@ impl VictimSelection for ClockSweep {
         self.complete.as_ref().unwrap_or(&self.current)
     }
 
-    fn fast_leaves(&self, tree: &dyn Placed) -> usize {
+    fn leaves(&self, tree: &dyn Placed) -> usize {
         match &self.complete {
             Some(histogram) => histogram.total(),
-            None => tree.fill(TierId::FAST).used / tree.node_bytes(),
+            None => tree.fill(self.tier).used / tree.node_bytes(),
         }
     }
 
@@ -167,7 +169,7 @@ mod tests {
                 tree.with_leaf(leaf, |leaf| policy.heat.set(leaf, 80));
             }
         }
-        let clock = ClockSweep::new(policy);
+        let clock = ClockSweep::new(policy, TierId::FAST);
         (arenas, tree, clock)
     }
 
@@ -196,7 +198,7 @@ mod tests {
         let whole = clock.histogram(&tree);
         assert_eq!((whole.total(), whole.nth_coldest(fast / 2)), (fast, 1));
         assert_eq!(whole.nth_coldest(fast / 2 + 1), 80);
-        assert_eq!(clock.fast_leaves(&tree), fast);
+        assert_eq!(clock.leaves(&tree), fast);
         // The hand moves on, but the histogram of the whole does not depend on its position.
         for _ in 0..20 {
             assert!(clock.victims(&tree, &wanting(0, 0)).is_empty());

@@ -157,6 +157,7 @@ mod tests {
     use super::*;
     use crate::KeyBytes;
     use crate::timberline::Promotable;
+    use timberline_tier::TierId;
 
     fn candidates(heats: &[u16]) -> Vec<Candidate> {
         heats
@@ -164,6 +165,7 @@ mod tests {
             .map(|&heat| Candidate {
                 what: Promotable::Leaf(KeyBytes::of_word(heat.into())),
                 heat,
+                from: TierId::SLOW,
             })
             .collect()
     }
@@ -234,6 +236,7 @@ mod tests {
         let page = Candidate {
             what: Promotable::Page,
             heat: worth_it(20) - 1,
+            from: TierId::SLOW,
         };
         let plan = histogram.plan(pages, &vec![page; 5], 0);
         assert_eq!((plan.demote, plan.pages, plan.promote), (1, 0, 1));

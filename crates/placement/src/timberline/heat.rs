@@ -108,12 +108,12 @@ impl Heat {
         refresh(self.entry(&leaf), self.stamp())
     }
 
-    /// As [`Self::visit`], for every slot of the fast tier by index, if heat is in a table. Slots
-    /// without a leaf are left out.
-    pub fn sweep(&self, mut visit: impl FnMut(usize, u16)) {
+    /// As [`Self::visit`], for every slot of a tier by index, if heat is in a table. Slots without
+    /// a leaf are left out.
+    pub fn sweep(&self, tier: TierId, mut visit: impl FnMut(usize, u16)) {
         let Some(table) = &self.table else { return };
         let stamp = self.stamp();
-        table.each(TierId::FAST, |index, entry| {
+        table.each(tier, |index, entry| {
             let heat = refresh(entry, stamp);
             if heat > 0 {
                 visit(index, heat);
@@ -121,10 +121,10 @@ impl Heat {
         });
     }
 
-    /// The address of the fast tier's `index`th slot; none where there is no table.
-    pub fn address(&self, index: usize) -> Option<usize> {
+    /// The address of a tier's `index`th slot; none where there is no table.
+    pub fn address(&self, tier: TierId, index: usize) -> Option<usize> {
         let table = self.table.as_ref()?;
-        Some(table.address(TierId::FAST, index))
+        Some(table.address(tier, index))
     }
 
     fn entry<'a>(&'a self, leaf: &LeafRef<'a>) -> &'a AtomicU16 {
@@ -236,17 +236,17 @@ mod tests {
             heat.cool();
             let swept = || {
                 let mut swept = Vec::new();
-                heat.sweep(|index, heat| swept.push((index, heat)));
+                heat.sweep(TierId::FAST, |index, heat| swept.push((index, heat)));
                 swept
             };
-            if heat.address(0).is_none() {
+            if heat.address(TierId::FAST, 0).is_none() {
                 assert_eq!(swept(), []);
                 assert_ne!(leaf.heat.load(Relaxed), 0);
                 heat.forget(leaf.address);
                 assert_eq!(heat.get(leaf), 32, "it goes with its leaf");
             } else {
                 assert_eq!(swept(), [(0, 32)]);
-                assert_eq!(heat.address(0), Some(leaf.address));
+                assert_eq!(heat.address(TierId::FAST, 0), Some(leaf.address));
                 assert_eq!(leaf.heat.load(Relaxed), 0);
                 for _ in 0..STAMPS {
                     heat.cool();

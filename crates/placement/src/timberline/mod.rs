@@ -17,6 +17,9 @@
 //!
 //! The single boundary is kept as in SIDLE: ancestors are promoted before their leaf, and an inner
 //! node is demoted only when none of its children is fast.
+//!
+//! With more than two tiers the worker does the same at the boundary below each tier but the
+//! slowest ([`faster`]), from the fast tier on.
 
 mod backoff;
 mod clock;
@@ -24,6 +27,7 @@ mod compaction;
 mod copies;
 mod estimates;
 mod exchange;
+mod faster;
 mod heat;
 mod mover;
 mod pace;
@@ -98,6 +102,31 @@ struct Seen {
 struct Candidate {
     what: Promotable,
     heat: u16,
+    /// Its tier when it was sampled; the slowest for what is in none.
+    from: TierId,
+}
+
+/// What is known at the boundary below a tier.
+struct Boundary {
+    /// A leaf of the next slower tier below this heat is no candidate.
+    floor: AtomicU16,
+    /// How many more leaves may be made in the tier before the worker's next round.
+    allowance: AtomicI64,
+    /// Nodes of slower tiers above children in this one.
+    broken: NodeQueue,
+}
+
+impl Boundary {
+    /// Below a tier in which `usable` bytes are for nodes.
+    fn new(usable: usize, home: HeatIn, scale: &Scale, reserve: f64) -> Boundary {
+        let slot_bytes = home.slot_bytes();
+        let allowance = scale.leaves_at_first(usable / slot_bytes, slot_bytes, reserve);
+        Boundary {
+            floor: AtomicU16::new(SAMPLE),
+            allowance: AtomicI64::new(allowance as i64),
+            broken: NodeQueue::within(heap_of_broken_paths(usable)),
+        }
+    }
 }
 
 impl Candidate {
@@ -129,17 +158,14 @@ pub struct Timberline {
     heat: Heat,
     /// Accesses between two samples, now.
     interval: AtomicU32,
-    /// A slow leaf below this heat is no candidate.
-    floor: AtomicU16,
-    /// How many more leaves may be made in fast memory before the worker's next round.
-    allowance: AtomicI64,
+    /// By the faster tier.
+    boundaries: Box<[Boundary]>,
     seen: Striped<Seen>,
     /// Bytes of the candidates that wait for the worker, and the most that may wait.
     waiting: AtomicUsize,
     most_waiting: usize,
     /// How many pages of the record cache are warm: the first ones.
     mature: AtomicUsize,
-    broken: NodeQueue,
     /// Of the mover's last round, once [`Timberline::estimates`] was called.
     estimates: Mutex<Estimates>,
     is_viewed: AtomicBool,
@@ -160,20 +186,21 @@ impl Timberline {
     ) -> Result<Arc<Self>, ArenasError> {
         let heat = Heat::new(arenas, home)?;
         let scale = Scale::of(home);
-        let slot_bytes = home.slot_bytes();
         let usable = arenas.usable(TierId::FAST);
-        let slots = usable / slot_bytes;
-        let allowance = scale.leaves_at_first(slots, slot_bytes, config.reserve);
+        // In one tier nothing moves, but what is reported has a place.
+        let faster = 0..arenas.tiers().saturating_sub(1).max(1);
+        let boundary = |tier| {
+            let usable = arenas.usable(TierId(tier as u8));
+            Boundary::new(usable, home, &scale, config.reserve)
+        };
         Ok(Arc::new(Timberline {
             heat,
             interval: AtomicU32::new((config.densest / scale.denser).max(1)),
-            floor: AtomicU16::new(SAMPLE),
-            allowance: AtomicI64::new(allowance as i64),
+            boundaries: faster.map(boundary).collect(),
             seen: Striped::default(),
             waiting: AtomicUsize::new(0),
             most_waiting: heap_of_candidates(usable),
             mature: AtomicUsize::new(0),
-            broken: NodeQueue::within(heap_of_broken_paths(usable)),
             estimates: Mutex::default(),
             is_viewed: AtomicBool::new(false),
             home,
@@ -197,6 +224,11 @@ impl Timberline {
         (interval / 2 + spread as u32).clamp(1, MAX_SAMPLE_INTERVAL)
     }
 
+    /// The heat from which on a leaf of this tier, which is not the fast one, is a candidate.
+    fn floor_below(&self, tier: TierId) -> u16 {
+        self.boundaries[tier.index() - 1].floor.load(Relaxed)
+    }
+
     /// Whether a page of the record cache is warm: its samples tell the value of pages.
     fn is_mature(&self, page: usize) -> bool {
         page < self.mature.load(Relaxed)
@@ -216,17 +248,23 @@ fn bump(count: &AtomicU64) {
 
 impl Placement for Timberline {
     fn place(&self, node: NewNode) -> TierId {
-        if !node.parent.is_fast() {
-            return TierId::SLOW;
+        let beside = node.parent.max(node.split_from);
+        if node.height > 0 {
+            // They may use the reserve. Where they take half of all memory: only above what is as
+            // fast. Paths come with leaves.
+            return match self.scale.records {
+                true => beside,
+                false => node.parent,
+            };
         }
-        // Both halves of a fast leaf are equally hot. Inner nodes may use the reserve.
-        let fast = match node.height {
-            0 => node.split_from.is_fast() && self.allowance.fetch_sub(1, Relaxed) > 0,
-            // Where inner nodes take half of all memory: only above fast ones. Paths come with
-            // leaves.
-            _ => node.split_from.is_fast() || !self.scale.records,
-        };
-        if fast { TierId::FAST } else { TierId::SLOW }
+        // Both halves of a leaf are equally hot.
+        let mut tier = beside;
+        while let Some(boundary) = self.boundaries.get(tier.index())
+            && boundary.allowance.fetch_sub(1, Relaxed) <= 0
+        {
+            tier = TierId(tier.0 + 1);
+        }
+        tier
     }
 
     fn on_access(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
@@ -246,13 +284,14 @@ impl Placement for Timberline {
         if !leaf.tier.is_fast() {
             bump(&seen.slow);
             // The worker, or a thread of the same stripe, may hold the buffer: then skip this one.
-            if heat >= self.floor.load(Relaxed)
+            if heat >= self.floor_below(leaf.tier)
                 && self.waiting.load(Relaxed) < self.most_waiting
                 && let Ok(mut candidates) = seen.candidates.try_lock()
                 && candidates.len() < self.scale.candidates
             {
                 let what = Promotable::Leaf(leaf.fence.to_bytes());
-                let candidate = Candidate { what, heat };
+                let from = leaf.tier;
+                let candidate = Candidate { what, heat, from };
                 // The worker takes the candidates under the same lock, so it subtracts what was
                 // added.
                 self.waiting.fetch_add(candidate.bytes(), Relaxed);
@@ -289,8 +328,10 @@ impl Placement for Timberline {
         self.pass(seen)
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
-        self.broken.push(node);
+    fn boundary_broken(&self, node: NodeKey, fastest: TierId) {
+        if let Some(boundary) = self.boundaries.get(fastest.index()) {
+            boundary.broken.push(node);
+        }
     }
 
     fn view(&self) -> Option<View> {

@@ -1,7 +1,7 @@
 //! The worker of `timberline`: exchanges leaves, keeps the reserve, restores the single boundary.
 //!
-//! A round reads the heat of fast leaves ([`VictimSelection`]) and makes the moves it decides on.
-//! Of slow leaves it reads promotion candidates only.
+//! A round reads the heat of fast leaves ([`victims`](super::victims)) and makes the moves it
+//! decides on. Of slow leaves it reads promotion candidates only.
 
 #[cfg(test)]
 mod tests;
@@ -12,24 +12,25 @@ use std::time::Duration;
 
 use timberline_tier::TierId;
 
-use super::clock::ClockSweep;
 use super::compaction::Compaction;
 use super::copies::Copies;
 use super::estimates::Estimates;
 use super::exchange::{Pages, Plan, worth_it};
+use super::faster::{FasterTier, Rest};
 use super::pace::{BRISK, Pace};
-use super::victims::{Found, TableSweep, Victim, VictimSelection};
-use super::{Candidate, HeatIn, Promotable, Seen, Timberline};
-use crate::boundary::{self, demote_idle};
+use super::victims::Victim;
+use super::{Candidate, Promotable, Seen, Timberline};
 use crate::workers::{Next, Worker, lock};
-use crate::{KeyBytes, Move, NodeKey, Placed};
+use crate::{Move, Placed};
 
 /// Moves before the memory of demoted nodes is reclaimed: small enough for the reserve to last.
 pub const BATCH: usize = 64;
 
 pub struct Mover {
     policy: Arc<Timberline>,
-    victims: Box<dyn VictimSelection>,
+    fast: FasterTier,
+    /// The tiers between the fast and the slowest one.
+    lower: Vec<FasterTier>,
     pace: Pace,
     uncooled: u64,
     /// Fast memory is free, but in slots of other sizes.
@@ -42,16 +43,18 @@ pub struct Mover {
 
 impl Mover {
     pub(super) fn new(policy: Arc<Timberline>) -> Self {
-        let victims: Box<dyn VictimSelection> = match policy.home {
-            HeatIn::Table { .. } => Box::new(TableSweep::new(policy.clone())),
-            HeatIn::Leaf { .. } => Box::new(ClockSweep::new(policy.clone())),
-        };
+        let faster = |tier: usize| FasterTier::new(policy.clone(), TierId(tier as u8));
+        let (fast, lower) = (
+            faster(0),
+            (1..policy.boundaries.len()).map(faster).collect(),
+        );
         let (config, scale) = (&policy.config, &policy.scale);
         let densest = config.densest / scale.denser;
         let pace = Pace::new(densest, config.sparsest, scale.thinning);
         Mover {
             policy,
-            victims,
+            fast,
+            lower,
             pace,
             uncooled: 0,
             stranded: false,
@@ -97,14 +100,15 @@ impl Mover {
         }
 
         let pages = self.pages(tree);
-        let histogram = self.victims.histogram(tree);
+        let histogram = self.fast.victims.histogram(tree);
         let fast_leaves = histogram.total();
         let among_coldest = worth_it(histogram.nth_coldest(1 + fast_leaves / 100));
         let (more, heat) = self
             .copies
             .candidates(useful_pages(tree), among_coldest, now);
         let what = Promotable::Page;
-        candidates.extend(std::iter::repeat_n(Candidate { what, heat }, more));
+        let from = TierId(tree.tiers().saturating_sub(1));
+        candidates.extend(std::iter::repeat_n(Candidate { what, heat, from }, more));
         // Not a stable sort, which takes memory; equally hot ones stay in the order of their keys.
         candidates.sort_unstable_by(|one, two| {
             let by_heat = two.heat.cmp(&one.heat);
@@ -119,6 +123,24 @@ impl Mover {
         let is_viewed = policy.is_viewed.load(Relaxed);
         let estimates = is_viewed.then(|| Estimates::of(histogram, &candidates));
 
+        let room = free - (plan.promote as isize - (plan.demote + plan.pages) as isize);
+        let floor = match room > 0 || plan.demote == fast_leaves {
+            // Without a fast leaf to beat, every sampled leaf is a candidate.
+            true => super::SAMPLE,
+            false => worth_it(then_coldest),
+        };
+        let mut rest = Rest {
+            coming: plan.demote as isize - from_second(&candidates[..plan.promote]),
+            candidates: match self.lower.is_empty() {
+                true => Vec::new(),
+                false => candidates[plan.promote..].to_vec(),
+            },
+            floor,
+        };
+        // They make room first for what leaves the fast tier.
+        for faster in &mut self.lower {
+            rest = faster.exchange(tree, rest);
+        }
         let (promoted, failed) =
             self.move_both_ways(tree, &plan, &candidates, free.max(0) as usize);
         self.stranded = policy.scale.records && failed > 0;
@@ -135,13 +157,7 @@ impl Mover {
         if short > 0 || stuck > 0 {
             self.demote_inner(tree, short.max(stuck.min(BATCH)));
         }
-        let room = free - (plan.promote as isize - (plan.demote + plan.pages) as isize);
-        let floor = match room > 0 || plan.demote == fast_leaves {
-            // Without a fast leaf to beat, every sampled leaf is a candidate.
-            true => super::SAMPLE,
-            false => worth_it(then_coldest),
-        };
-        policy.floor.store(floor, Relaxed);
+        policy.boundaries[0].floor.store(floor, Relaxed);
         if let Some(estimates) = estimates {
             *lock(&policy.estimates) = Estimates {
                 coldest: then_coldest,
@@ -152,7 +168,7 @@ impl Mover {
             };
         }
         let leaves = policy.scale.leaves_in(room.max(0) as usize);
-        policy.allowance.store(leaves as i64, Relaxed);
+        policy.boundaries[0].allowance.store(leaves as i64, Relaxed);
         promoted
     }
 
@@ -169,7 +185,7 @@ impl Mover {
     }
 
     /// Drops pages of the record cache, and reclaims their memory.
-    fn give_back(&self, tree: &dyn Placed, pages: usize) {
+    fn give_back(tree: &dyn Placed, pages: usize) {
         if (0..pages).filter(|_| tree.drop_record_page()).count() > 0 {
             tree.reclaim();
         }
@@ -184,14 +200,14 @@ impl Mover {
         candidates: &[Candidate],
         free: usize,
     ) -> (usize, usize) {
-        self.give_back(tree, plan.pages);
+        Self::give_back(tree, plan.pages);
         let mut hot = candidates[..plan.promote].iter();
-        let mut victims = self.victims.victims(tree, plan).into_iter();
+        let mut victims = self.fast.victims.victims(tree, plan).into_iter();
         let (mut promoted, mut failed) = (0, 0);
         // Batches alternate: demotions make room for promotions.
         loop {
             let cold: Vec<Victim> = victims.by_ref().take(BATCH).collect();
-            self.demote_all(tree, &cold);
+            self.fast.demote_all(tree, &cold);
             let mut full = self.is_short(tree);
             let (mut batch, mut refused) = (0, 0);
             while !full && batch < BATCH.max(free) && refused < self.policy.scale.patience {
@@ -204,7 +220,7 @@ impl Mover {
                 match tree.promote_path(fence.clone()) {
                     Move::Moved(nodes) => {
                         promoted += 1;
-                        self.victims.promoted(fence, candidate.heat);
+                        self.fast.victims.promoted(fence, candidate.heat);
                         // Victims make room for leaves, but not for inner nodes.
                         full = nodes > 1 && self.is_short(tree);
                     }
@@ -230,59 +246,6 @@ impl Mover {
         slack > 0 && slots as isize - (fill.used / slot_bytes) as isize <= kept - slack
     }
 
-    /// Demotes victims that are not stale, and reclaims their memory.
-    fn demote_all(&mut self, tree: &dyn Placed, cold: &[Victim]) {
-        let mut demoted = Vec::new();
-        for victim in cold {
-            demoted.extend(self.demote(tree, victim));
-        }
-        if demoted.is_empty() {
-            return;
-        }
-        if self.policy.scale.records {
-            let mut parents: Vec<NodeKey> = demoted
-                .into_iter()
-                .filter_map(|leaf| tree.parent_of(&NodeKey::leaf(leaf)))
-                .collect();
-            // Victims come nearly in the order of their keys.
-            parents.dedup();
-            for parent in parents {
-                demote_idle(tree, parent);
-            }
-        }
-        tree.reclaim();
-    }
-
-    /// Demotes a leaf. Returns its name if it is slow now.
-    fn demote(&mut self, tree: &dyn Placed, victim: &Victim) -> Option<KeyBytes> {
-        let name = match &victim.leaf {
-            Found::At(address) => tree.fence_at(*address),
-            Found::Named(name) => Some(name.clone()),
-        };
-        let outcome = name
-            .clone()
-            .map(|name| tree.demote(&NodeKey::leaf(name)))
-            .unwrap_or(Move::Stale);
-        match outcome {
-            Move::Moved(_) => {
-                self.victims.demoted(victim);
-                name
-            }
-            Move::Full | Move::Blocked => None,
-            Move::AlreadyThere | Move::Stale => {
-                self.victims.demoted(victim);
-                // The table has heat of a slot without a leaf: a sample came while the slot was
-                // freed. If the leaf has another fence by now, its heat stays.
-                if let Found::At(address) = victim.leaf
-                    && tree.fence_at(address) == name
-                {
-                    self.policy.heat.forget(address);
-                }
-                None
-            }
-        }
-    }
-
     /// Fast memory is full of inner nodes: demotes some of the lowest ones without fast children.
     /// Those that are needed come back with their hot leaves.
     fn demote_inner(&mut self, tree: &dyn Placed, wanted: usize) {
@@ -303,26 +266,22 @@ impl Mover {
         tree.reclaim();
     }
 
-    /// Promotes slow nodes above fast children; if fast memory is full even without the coldest
-    /// leaves, demotes those children.
-    fn restore_boundary(&mut self, tree: &dyn Placed) {
-        let policy = self.policy.clone();
-        boundary::mend(&policy.broken, tree, || {
-            let relief = policy.scale.relief(tree.node_bytes()) as isize;
-            let pages = self.pages(tree);
-            let plan = self.victims.histogram(tree).plan(pages, &[], -relief);
-            self.give_back(tree, plan.pages);
-            let victims = self.victims.victims(tree, &plan);
-            self.demote_all(tree, &victims);
-            tree.reclaim();
-            true
-        });
+    /// Restores the boundary below each tier, from the fast one on.
+    fn restore_boundaries(&mut self, tree: &dyn Placed) {
+        let pages = self.pages(tree);
+        let drop_pages = |pages| Self::give_back(tree, pages);
+        self.fast.restore_boundary(tree, pages, drop_pages);
+        for faster in &mut self.lower {
+            faster.restore_boundary(tree, Pages::default(), |_| {});
+        }
     }
 
     /// Halves all heat.
     fn cool(&mut self) {
         self.policy.heat.cool();
-        self.victims.cooled();
+        for tier in std::iter::once(&mut self.fast).chain(&mut self.lower) {
+            tier.victims.cooled();
+        }
         self.copies.cooled();
     }
 }
@@ -333,7 +292,7 @@ impl Worker for Mover {
     }
 
     fn step(&mut self, tree: &dyn Placed, now: Duration) -> Next {
-        self.restore_boundary(tree);
+        self.restore_boundaries(tree);
         let promoted = self.exchange(tree, now);
         self.compaction.step(tree, self.stranded, now);
         let policy = self.policy.clone();
@@ -350,7 +309,7 @@ impl Worker for Mover {
         let pages = tree.record_pages().0;
         let mature = self.copies.observe(samples, saved, pages, now);
         policy.mature.store(mature, Relaxed);
-        let fast = self.victims.fast_leaves(tree);
+        let fast = self.fast.victims.leaves(tree);
         self.uncooled += samples;
         let enough = u64::from(policy.config.samples_per_cooling) * fast.max(64) as u64;
         if self.uncooled >= enough {
@@ -369,10 +328,17 @@ impl Worker for Mover {
     }
 }
 
+/// How many of these are in the second tier.
+fn from_second(candidates: &[Candidate]) -> isize {
+    let is_second = |it: &&Candidate| it.from == TierId::SLOW && it.what != Promotable::Page;
+    candidates.iter().filter(is_second).count() as isize
+}
+
 /// How many pages the record cache has, and how many it may have: copies are of records in slow
 /// memory, so it takes no more memory than is used there.
 fn useful_pages(tree: &dyn Placed) -> (usize, usize) {
     let (pages, most) = tree.record_pages();
-    let slow = tree.fill(TierId::SLOW).used / tree.node_bytes();
+    let slow = (1..tree.tiers()).map(|tier| tree.fill(TierId(tier)).used);
+    let slow = slow.sum::<usize>() / tree.node_bytes();
     (pages, most.min(slow).max(pages))
 }

@@ -1,4 +1,4 @@
-//! Victim selection: the heat histogram of fast leaves, and cold ones among them.
+//! Victim selection: the heat histogram of the leaves of a tier, and cold ones among them.
 //!
 //! It depends on where heat is kept. A heat table is swept as a whole in each round
 //! ([`TableSweep`]); heat in leaves is visited by the hand of a CLOCK
@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
+use timberline_tier::TierId;
+
 use super::Timberline;
 use super::exchange::{HeatHistogram, Plan};
 use crate::{KeyBytes, Placed};
 
-/// A fast leaf that is cold enough to be demoted.
+/// A leaf that is cold enough to be demoted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Victim {
     pub leaf: Found,
@@ -28,17 +30,17 @@ pub enum Found {
 }
 
 pub trait VictimSelection: Send {
-    /// The heat histogram of fast leaves, as far as it is known.
+    /// The heat histogram of the tier's leaves, as far as it is known.
     fn histogram(&mut self, tree: &dyn Placed) -> &HeatHistogram;
 
-    /// The number of fast leaves, by the last histogram.
-    fn fast_leaves(&self, tree: &dyn Placed) -> usize;
+    /// The number of these leaves, by the last histogram.
+    fn leaves(&self, tree: &dyn Placed) -> usize;
 
     /// The victims of a plan: at most as many, perhaps fewer, none hotter. Called once a round,
     /// also if the plan has none.
     fn victims(&mut self, tree: &dyn Placed, plan: &Plan) -> Vec<Victim>;
 
-    /// A leaf became fast.
+    /// A leaf was promoted to the tier.
     fn promoted(&mut self, leaf: &KeyBytes, heat: u16) {
         let _ = (leaf, heat);
     }
@@ -55,15 +57,17 @@ pub trait VictimSelection: Send {
 /// Sweeps the heat table: two bytes a slot, in order.
 pub struct TableSweep {
     policy: Arc<Timberline>,
+    tier: TierId,
     histogram: HeatHistogram,
     /// The slot where the next search for victims begins, so that equally cold leaves take turns.
     hand: usize,
 }
 
 impl TableSweep {
-    pub fn new(policy: Arc<Timberline>) -> Self {
+    pub fn new(policy: Arc<Timberline>, tier: TierId) -> Self {
         TableSweep {
             policy,
+            tier,
             histogram: HeatHistogram::default(),
             hand: 0,
         }
@@ -74,11 +78,12 @@ impl VictimSelection for TableSweep {
     fn histogram(&mut self, _tree: &dyn Placed) -> &HeatHistogram {
         self.histogram = HeatHistogram::default();
         let histogram = &mut self.histogram;
-        self.policy.heat.sweep(|_, heat| histogram.add(heat));
+        let heat = &self.policy.heat;
+        heat.sweep(self.tier, |_, heat| histogram.add(heat));
         histogram
     }
 
-    fn fast_leaves(&self, _tree: &dyn Placed) -> usize {
+    fn leaves(&self, _tree: &dyn Placed) -> usize {
         self.histogram.total()
     }
 
@@ -90,7 +95,7 @@ impl VictimSelection for TableSweep {
         // The sweep begins at the first slot, the search at the hand: of either side no more than
         // the plan needs, however many leaves are cold.
         let (mut found, mut behind) = (Vec::new(), Vec::new());
-        heat.sweep(|index, heat| {
+        heat.sweep(self.tier, |index, heat| {
             let side = match index < self.hand {
                 true => &mut behind,
                 false => &mut found,
@@ -103,7 +108,7 @@ impl VictimSelection for TableSweep {
         found.append(&mut behind);
         self.hand = found.last().map_or(0, |&(last, _)| last + 1);
         let victim = |(index, cold)| {
-            let leaf = Found::At(heat.address(index)?);
+            let leaf = Found::At(heat.address(self.tier, index)?);
             Some(Victim { leaf, heat: cold })
         };
         found.into_iter().filter_map(victim).collect()

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::{Round, Sidle, fast_usage};
 use timberline_placement::workers::{Next, Waker, Worker};
 use timberline_placement::{Move, NodeKey, Placed, boundary};
+use timberline_tier::TierId;
 
 /// Nodes in a step, which bounds the wait of a pause or a stop.
 const BATCH: usize = 64;
@@ -52,7 +53,7 @@ impl Demoter {
 
     /// Restores the single boundary where it is broken; false when neither tier has room.
     fn mend(&self, tree: &dyn Placed) -> bool {
-        let mended = boundary::mend(&self.sidle.broken, tree, || false);
+        let mended = boundary::mend(&self.sidle.broken, TierId::FAST, tree, || false);
         let promoted = &self.sidle.promoted;
         promoted.fetch_add(mended.promoted as u64, Ordering::Relaxed);
         self.count(mended.demoted);

@@ -372,7 +372,7 @@ impl Placement for Sidle {
         to.heat.store(heat, Ordering::Relaxed);
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
+    fn boundary_broken(&self, node: NodeKey, _: TierId) {
         if !self.uses(Technique::Migration) {
             // No worker runs that would handle it.
             return;

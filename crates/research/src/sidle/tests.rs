@@ -340,7 +340,7 @@ fn a_broken_boundary_is_mended_upwards_or_downwards() {
         tree.set_tier(&node(0, 2), TierId::FAST);
         tree.set_tier(&node(0, 0), TierId::FAST);
         tree.set_tier(&node(10, 0), TierId::FAST);
-        sidle.boundary_broken(node(0, 1));
+        sidle.boundary_broken(node(0, 1), TierId::FAST);
         assert!(sidle.wake_demoter.take());
         demoter::Demoter::new(sidle.clone()).step(&tree, NOW);
         assert!(tree.has_single_boundary());

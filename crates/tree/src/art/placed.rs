@@ -7,7 +7,7 @@ use timberline_placement::{
 };
 use timberline_tier::{CompactionCandidates, Memory, TierId};
 
-use super::node::{DENSE_HEAD, DenseLeaf, Guess, Leaf, Link, Pack, Reach, leaf_bytes};
+use super::node::{DENSE_HEAD, DenseLeaf, Guess, Leaf, Link, Pack, Reach, Terminal, leaf_bytes};
 use super::tree::Tree;
 use super::walk::{Filled, Walker};
 use super::way::Start;
@@ -18,11 +18,11 @@ use crate::range::Way;
 const AT_A_TIME: usize = 256;
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Shows leaves in the order of their keys.
+    /// Shows leaves in the order of their keys: all, or those of a tier.
     fn sweep(
         &self,
         from: &[u8],
-        fast_only: bool,
+        tier: Option<TierId>,
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
     ) {
         let (mut last, mut first) = (from.to_vec(), true);
@@ -33,8 +33,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 false => Start::after(&last),
             };
             let mut walker = Walker::new(self, Way::Forward, start, &guard);
-            if fast_only {
-                walker = walker.fast_only();
+            if let Some(tier) = tier {
+                walker = walker.down_to(tier);
             }
             let mut ring = [Link::NONE; AT_A_TIME];
             let (mut walked, mut filled) = (0, Filled::WithDense);
@@ -53,7 +53,11 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     true => self.terminal_of(&found.key(), &guard),
                     false => Some(found),
                 };
-                if let Some(terminal) = terminal {
+                let is_wanted = |terminal: &Terminal<'_>| {
+                    let at = |tier| self.store.arenas().tier_of(terminal.address()) == tier;
+                    tier.is_none_or(at)
+                };
+                if let Some(terminal) = terminal.filter(is_wanted) {
                     self.memory()
                         .charge_access(terminal.address(), terminal.bytes().min(DENSE_HEAD));
                     if visit(self.leaf_ref(terminal)).is_break() {
@@ -102,11 +106,16 @@ impl<M: Memory, R: Reach> Walk for Tree<M, R> {
     }
 
     fn each_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.sweep(from, false, visit);
+        self.sweep(from, None, visit);
     }
 
-    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.sweep(from, true, visit);
+    fn each_leaf_in(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) {
+        self.sweep(from, Some(tier), visit);
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {

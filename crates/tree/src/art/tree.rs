@@ -99,16 +99,21 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Tells the placement if a new inner node came to lie below the boundary, where what hangs
-    /// there beside its entries may be fast too.
+    /// Tells the placement if a new inner node came to lie in a slower tier than a child, or than
+    /// what hangs there beside its entries.
     pub fn check_boundary(&self, node: &FreshInner<'_, R>, beside: TierId, path: &[u8]) {
-        if !node.tier().is_fast()
-            && (beside.is_fast() || self.has_child_faster_than(TierId::SLOW, node))
-        {
-            self.store.placement.boundary_broken(NodeKey {
-                key: path.into(),
-                height: 1,
-            });
+        if node.tier().is_fast() {
+            return;
+        }
+        let mut fastest = beside;
+        node.each(AT_END, |_, link| {
+            fastest = fastest.min(self.tier_of(link));
+            !fastest.is_fast()
+        });
+        if fastest < node.tier() {
+            let (key, height) = (path.into(), 1);
+            let node = NodeKey { key, height };
+            self.store.placement.boundary_broken(node, fastest);
         }
     }
 

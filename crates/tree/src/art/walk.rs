@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
 use timberline_sync::shim::pause;
-use timberline_tier::Memory;
+use timberline_tier::{Memory, TierId};
 
 use super::node::{
     Inner, InnerLink, Link, PACK_BYTES, Parent, Position, Reach, leaf_bytes, position, value_offset,
@@ -64,8 +64,8 @@ pub(super) struct Walker<'g, M: Memory, R: Reach> {
     tree: &'g Tree<M, R>,
     guard: &'g Guard<'g>,
     way: Way,
-    /// Whether slow nodes, and all below them, are passed over.
-    fast_only: bool,
+    /// The slowest tier whose nodes are not passed over, with all below them.
+    slowest: Option<TierId>,
     from: Start<'g>,
     /// The number of the link that the place to begin led to, which may lead to records before it,
     /// too.
@@ -84,7 +84,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
             tree,
             guard,
             way,
-            fast_only: false,
+            slowest: None,
             from,
             sought: usize::MAX,
             frames: SmallVec::new(),
@@ -94,9 +94,9 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Passes over what is slow, and what is below it.
-    pub fn fast_only(mut self) -> Self {
-        self.fast_only = true;
+    /// Passes over what is in slower tiers than this, and what is below it.
+    pub fn down_to(mut self, slowest: TierId) -> Self {
+        self.slowest = Some(slowest);
         self
     }
 
@@ -234,12 +234,12 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     /// Takes the next links out of the node that the walk is at, and asks for what they lead to.
     #[inline(never)]
     fn take(&mut self, from: Position, most: usize) -> Result<(), Restart> {
-        let (tree, way, fast_only) = (self.tree, self.way, self.fast_only);
+        let (tree, way, slowest) = (self.tree, self.way, self.slowest);
         let Some(frame) = self.top() else {
             return Ok(());
         };
         let links = &mut frame.links[..most.clamp(1, TAKEN)];
-        let (count, next) = Self::take_from(tree, frame.inner, way, fast_only, from, links)?;
+        let (count, next) = Self::take_from(tree, frame.inner, way, slowest, from, links)?;
         // A dense leaf takes long to show: there is time to ask for the next one then.
         for &link in &frame.links[..count] {
             Self::prefetch(tree, link);
@@ -255,11 +255,11 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     /// behind that stays with the node. Returns how many there are in the ring.
     #[inline(always)]
     fn take_records(&mut self, from: Position, into: &mut [Link<'g>]) -> Result<usize, Restart> {
-        let (tree, way, fast_only) = (self.tree, self.way, self.fast_only);
+        let (tree, way, slowest) = (self.tree, self.way, self.slowest);
         let Some(frame) = self.top() else {
             return Ok(0);
         };
-        let (count, next) = Self::take_from(tree, frame.inner, way, fast_only, from, into)?;
+        let (count, next) = Self::take_from(tree, frame.inner, way, slowest, from, into)?;
         (frame.taken, frame.count, frame.next) = (0, 0, next);
         for (at, &link) in into[..count].iter().enumerate() {
             if link.is_record() {
@@ -294,7 +294,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         tree: &Tree<M, R>,
         inner: Inner<'g, R>,
         way: Way,
-        fast_only: bool,
+        slowest: Option<TierId>,
         from: Position,
         links: &mut [Link<'g>],
     ) -> Result<(usize, Option<Position>), Restart> {
@@ -302,10 +302,10 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let (kind, address) = (link.kind(), link.address(tree.base));
         tree.memory().charge_access(address, kind.bytes::<R>());
         let (mut count, next) = inner.take(way, from, links)?;
-        if fast_only {
+        if let Some(slowest) = slowest {
             let all = std::mem::replace(&mut count, 0);
             for at in 0..all {
-                if tree.is_fast(*links[at]) {
+                if tree.tier_of(*links[at]) <= slowest {
                     links[count] = links[at];
                     count += 1;
                 }
@@ -336,7 +336,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         let (mut parent, mut link) = self.tree.root.read(self.tree.store.pinned(self.guard))?;
         let mut depth = 0;
         loop {
-            if link.is_none() || (self.fast_only && !self.tree.is_fast(*link)) {
+            let is_slower = |slowest| self.tree.tier_of(*link) > slowest;
+            if link.is_none() || self.slowest.is_some_and(is_slower) {
                 return Ok(None);
             }
             if link.is_terminal() {

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use timberline_placement::{KeyBytes, LeafRef, NodeKey};
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
-use timberline_tier::Memory;
+use timberline_tier::{Memory, TierId};
 
 use super::find::{Location, NodeName, Parent};
 use super::node::{HEADER, Link, View, address};
@@ -51,10 +51,10 @@ impl Unvisited {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// The fast ones that nothing fast hangs below: a leaf that leads to a fast layer is an inner
-    /// node to a placement, as it can't leave before the layer. Layers whose root is slow are not
-    /// entered.
-    FastEnds,
+    /// Those of this tier that nothing as fast hangs below: a leaf that leads to such a layer is
+    /// an inner node to a placement, as it can't leave before the layer. Layers whose root is
+    /// slower are not entered.
+    EndsIn(TierId),
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
@@ -117,7 +117,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let Some((leaves, upper)) = self.retry(|| self.leaves_below_parent(at, guard)) else {
             return ControlFlow::Continue(());
         };
-        let wanted = |node| which == Which::All || self.is_fast(node);
+        let wanted = |node| match which {
+            Which::All => true,
+            Which::EndsIn(tier) => self.tier_at(node) <= tier,
+        };
         let prefetch = |leaf: Option<&(u64, Link<'_, WORDS>)>| {
             let address = leaf.map(|(_, link)| link.address());
             if let Some(address) = address.filter(|&node| wanted(node)) {
@@ -147,7 +150,10 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 Err(Restart) => self.layers_below(place, guard),
             };
             let below = |layer: &Layer| wanted(layer.root);
-            let is_end = which == Which::All || !layers.iter().any(below);
+            let is_end = match which {
+                Which::All => true,
+                Which::EndsIn(tier) => self.tier_at(address) == tier && !layers.iter().any(below),
+            };
             // The fence is a hint to the visitor; a leaf that changed meanwhile was seen
             // anyway.
             let mut flow = ControlFlow::Continue(());

@@ -311,8 +311,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
         self.leaves_from(from, Which::All, visit);
     }
 
-    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
-        self.leaves_from(from, Which::FastEnds, visit);
+    fn each_leaf_in(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) {
+        self.leaves_from(from, Which::EndsIn(tier), visit);
     }
 
     fn lowest_fast_inner(&self, draw: u64) -> Option<NodeKey> {

@@ -92,9 +92,9 @@ impl Placement for Shaky {
         self.inner.leaf_freed(address);
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
+    fn boundary_broken(&self, node: NodeKey, fastest: TierId) {
         self.shake();
-        self.inner.boundary_broken(node);
+        self.inner.boundary_broken(node, fastest);
     }
 }
 

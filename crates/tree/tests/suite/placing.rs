@@ -182,7 +182,7 @@ impl Placement for Shuffle {
         1
     }
 
-    fn boundary_broken(&self, node: NodeKey) {
+    fn boundary_broken(&self, node: NodeKey, _: TierId) {
         self.broken.lock().unwrap().push(node);
     }
 }

@@ -212,7 +212,13 @@ impl Walk for FakeRecords {
         }
     }
 
-    fn each_fast_leaf(&self, from: &[u8], visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>) {
+    fn each_leaf_in(
+        &self,
+        tier: TierId,
+        from: &[u8],
+        visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
+    ) {
+        assert!(tier.is_fast(), "a tree of two tiers");
         let mut n = KeyBytes::from(from).word() as usize;
         while n < self.heats.len() {
             // The highest slow node above: nothing below it is fast.

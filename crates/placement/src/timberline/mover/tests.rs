@@ -3,8 +3,9 @@
 use super::*;
 use crate::Fence;
 use crate::fake::{Clockwork, FakeTree};
-use crate::timberline::TimberlineConfig;
-use crate::{Access, LeafRef, Placement};
+use crate::timberline::victims::Found;
+use crate::timberline::{HeatIn, TimberlineConfig};
+use crate::{Access, LeafRef, NodeKey, Placement};
 use crate::{RecordCache, Relocate, Walk};
 use std::sync::atomic::AtomicU16;
 use timberline_tier::{Arenas, ArenasConfig};
@@ -105,7 +106,7 @@ fn a_broken_boundary_is_mended_upwards_or_downwards() {
             let root = NodeKey::of_word(0, 1);
             tree.set_all(TierId::FAST);
             tree.set_tier(&root, TierId::SLOW);
-            policy.boundary_broken(root.clone());
+            policy.boundary_broken(root.clone(), TierId::FAST);
             run(&policy, &tree);
             assert!(tree.has_single_boundary());
             assert_eq!(tree.tier(&root).is_fast(), root_is_fast, "room for {limit}");
@@ -186,7 +187,9 @@ fn a_path_goes_with_its_last_fast_leaf_but_for_the_root() {
             leaf: Found::Named(FakeTree::leaf(leaf).key),
             heat: 1,
         };
-        mover.demote_all(&tree, &leaves.iter().map(victim).collect::<Vec<_>>());
+        mover
+            .fast
+            .demote_all(&tree, &leaves.iter().map(victim).collect::<Vec<_>>());
         tree.fill(TierId::FAST).used / tree.node_bytes()
     };
     assert_eq!(demote(&[]), 10);

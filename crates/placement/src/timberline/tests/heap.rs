@@ -37,7 +37,7 @@ fn overwhelm(policy: &Timberline, arenas: &Arenas, key_bytes: usize) {
             heat: &heat,
         };
         policy.on_access(leaf, Access::Reuse);
-        policy.boundary_broken(NodeKey::leaf(key[..].into()));
+        policy.boundary_broken(NodeKey::leaf(key[..].into()), TierId::FAST);
     }
 }
 
@@ -92,7 +92,7 @@ fn victims_take_memory_by_their_number_and_not_by_that_of_cold_leaves() {
         };
         policy.heat.set(leaf, 8);
     }
-    let mut sweep = TableSweep::new(policy);
+    let mut sweep = TableSweep::new(policy, TierId::FAST);
     let plan = Plan {
         coldest: 8,
         demote: 30,
