@@ -1,4 +1,4 @@
-//! Makes maps in this machine's memory: plain, or two tiers with a placement and its workers.
+//! Makes maps in this machine's memory: plain, or in tiers with a placement and its workers.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,8 +22,8 @@ type Placing = (Arc<dyn Placement>, Vec<Box<dyn Worker>>);
 type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
 
 /// Settings of a map `M`, which [`build`](Self::build) makes. By default the map is in plain memory
-/// and grows. With a limit of fast memory it is in two tiers, and a worker moves its nodes between
-/// them.
+/// and grows. With a limit of fast memory it is in two tiers or [more](Self::middle_tier), and a
+/// worker moves its nodes between them.
 ///
 /// The workers of all maps share one thread, which runs while any map in tiers exists. A map's
 /// worker ends with the last handle or iterator of the map.
@@ -43,6 +43,8 @@ type MakePlacing = Box<dyn FnOnce(&Arenas, HeatIn) -> Result<Placing, Error>>;
 /// ```
 pub struct Builder<M> {
     fast: TierSettings,
+    /// Fastest first.
+    middle: Vec<TierSettings>,
     slow: TierSettings,
     placing: Option<MakePlacing>,
     domain: Domain,
@@ -63,6 +65,7 @@ impl<M> Builder<M> {
     pub fn new() -> Self {
         Builder {
             fast: TierSettings::default(),
+            middle: Vec::new(),
             slow: TierSettings::default(),
             placing: None,
             domain: Domain::new(),
@@ -94,6 +97,35 @@ impl<M> Builder<M> {
     /// The NUMA nodes of slow memory. If none is given, the system chooses.
     pub fn slow_nodes(mut self, nodes: impl IntoIterator<Item = u32>) -> Self {
         self.slow.nodes = nodes.into_iter().collect();
+        self
+    }
+
+    /// One more tier between fast and slow memory, slower than those that were named before: at
+    /// most `bytes` bytes, never exceeded, on these NUMA nodes (none: the system chooses). For
+    /// example DRAM is fast, CXL memory in the middle, and memory of a remote host slow. It needs
+    /// limits of fast and of slow memory.
+    ///
+    /// A node is never in a faster tier than its parent. The worker keeps the hottest leaves in
+    /// fast memory and the next in the middle; a leaf that became hot goes straight to the tier
+    /// that it is hot enough for.
+    ///
+    /// ```
+    /// use timberline::BTree;
+    ///
+    /// let builder = BTree::builder().fast_memory(4 << 20).slow_memory(256 << 20);
+    /// let map: BTree<u64, u64> = builder.middle_tier(16 << 20, []).build()?;
+    /// for key in 0..500_000 {
+    ///     map.insert(&key, key)?;
+    /// }
+    /// assert_eq!(map.get(&499_999), Some(499_999));
+    /// assert!(map.committed().0 <= 4 << 20);
+    /// # Ok::<(), timberline::Error>(())
+    /// ```
+    pub fn middle_tier(mut self, bytes: usize, nodes: impl IntoIterator<Item = u32>) -> Self {
+        self.middle.push(TierSettings {
+            limit: Some(bytes),
+            nodes: nodes.into_iter().collect(),
+        });
         self
     }
 
@@ -177,14 +209,17 @@ impl<T: Make<K, V, Memory = Native>, K: ?Sized, V> Builder<Map<T, K, V>> {
     ///
     /// # Errors
     /// [`Error::Configuration`]: a NUMA node does not exist; slow memory, but no limit of fast
-    /// memory; tiers on another system than Linux; addresses or the worker's thread refused.
+    /// memory; a middle tier without slow memory; tiers on another system than Linux; addresses or
+    /// the worker's thread refused.
     /// [`Error::OutOfMemory`]: no memory for the first node.
     pub fn build(self) -> Result<Map<T, K, V>, Error> {
         if let Some(unknown) = self.unknown {
             return Err(unknown);
         }
-        check_nodes(&self.fast.nodes, &self.slow.nodes)?;
-        let (arenas, is_tiered) = arenas(self.fast, self.slow, T::REACH)?;
+        let tiers = [&self.fast].into_iter().chain(&self.middle);
+        let tiers = tiers.chain([&self.slow]).map(|tier| &tier.nodes[..]);
+        check_nodes(&tiers.collect::<Vec<_>>())?;
+        let (arenas, is_tiered) = arenas(self.fast, self.middle, self.slow, T::REACH)?;
         if !is_tiered {
             return Map::in_domain(self.domain, Native(arenas), Arc::new(AllFast));
         }
@@ -208,8 +243,13 @@ fn timberline(config: TimberlineConfig) -> MakePlacing {
     })
 }
 
-/// The memory of a map, and whether it has two tiers.
-fn arenas(fast: TierSettings, slow: TierSettings, reach: usize) -> Result<(Arenas, bool), Error> {
+/// The memory of a map, and whether that is more than one tier.
+fn arenas(
+    fast: TierSettings,
+    middle: Vec<TierSettings>,
+    slow: TierSettings,
+    reach: usize,
+) -> Result<(Arenas, bool), Error> {
     let is_tiered = match slow.limit {
         Some(limit) => limit > 0,
         None => fast.limit.is_some() || !slow.nodes.is_empty(),
@@ -223,11 +263,20 @@ fn arenas(fast: TierSettings, slow: TierSettings, reach: usize) -> Result<(Arena
         let line = "a map in two tiers needs a limit of its fast memory";
         return Err(Error::Configuration(line.into()));
     }
+    if !middle.is_empty() && (!is_tiered || slow.limit.is_none()) {
+        let line = "a map with a middle tier needs a limit of its slow memory";
+        return Err(Error::Configuration(line.into()));
+    }
     let tier =
         |wanted: TierSettings| TierConfig::new(wanted.limit.unwrap_or(NO_LIMIT), wanted.nodes);
     let mut config = ArenasConfig::growing();
     config.tiers = match is_tiered {
-        true => vec![tier(fast), tier(slow)],
+        true => [fast]
+            .into_iter()
+            .chain(middle)
+            .chain([slow])
+            .map(tier)
+            .collect(),
         false => vec![tier(fast)],
     };
     // For [`Map::set_fast_memory`].
@@ -236,17 +285,22 @@ fn arenas(fast: TierSettings, slow: TierSettings, reach: usize) -> Result<(Arena
     Ok((Arenas::new(&config)?, is_tiered))
 }
 
-/// Fails if there are no such NUMA nodes.
-fn check_nodes(fast: &[u32], slow: &[u32]) -> Result<(), Error> {
+/// Fails if there are no such NUMA nodes, or if two tiers name the same one.
+fn check_nodes(tiers: &[&[u32]]) -> Result<(), Error> {
     // Other systems do not list their nodes; binding memory fails there.
     let is_known = cfg!(target_os = "linux");
-    if !is_known || fast.is_empty() && slow.is_empty() {
+    if !is_known || tiers.iter().all(|nodes| nodes.is_empty()) {
         return Ok(());
     }
+    let topology = Topology::discover(Path::new("/")).map_err(configuration)?;
     let list = |nodes: &[u32]| nodes.iter().copied().collect::<NodeList>();
-    let checked = Topology::discover(Path::new("/"))
-        .and_then(|topology| topology.with_override(&list(fast), &list(slow)));
-    checked.map_err(configuration).map(drop)
+    for (index, faster) in tiers.iter().enumerate() {
+        for slower in &tiers[index + 1..] {
+            let checked = topology.with_override(&list(faster), &list(slower));
+            checked.map_err(configuration)?;
+        }
+    }
+    Ok(())
 }
 
 /// The error of settings that do not work.
@@ -263,7 +317,10 @@ impl<M> Default for Builder<M> {
 impl<M> fmt::Debug for Builder<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = f.debug_struct("Builder");
-        builder.field("fast", &self.fast).field("slow", &self.slow);
+        builder.field("fast", &self.fast);
+        builder
+            .field("middle", &self.middle)
+            .field("slow", &self.slow);
         builder.finish_non_exhaustive()
     }
 }
@@ -308,6 +365,16 @@ mod tests {
             (&[0][..], &[1][..])
         );
         [builder.fast.limit, builder.slow.limit]
+    }
+
+    #[test]
+    fn a_middle_tier_needs_slow_memory() {
+        for slow in [None, Some(0)] {
+            let mut builder = crate::BTree::<u64, u64>::builder().fast_memory(1 << 20);
+            builder.slow.limit = slow;
+            let refused = builder.middle_tier(1 << 20, []).build();
+            assert!(matches!(refused, Err(Error::Configuration(_))), "{slow:?}");
+        }
     }
 
     #[test]

@@ -49,8 +49,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
         self.memory().arenas().tiers() > 1
     }
 
-    /// Committed bytes of fast memory, tables included, and of slow memory. Memory is committed in
-    /// chunks of up to 2 MiB.
+    /// Committed bytes of fast memory, tables included, and of all slower memory. Memory is
+    /// committed in chunks of up to 2 MiB.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::builder()
