@@ -160,31 +160,33 @@ fn rank(tree: &dyn Placed, counts: &Counts) -> Vec<Ranked> {
 fn make_room(tree: &dyn Placed, any: &NodeKey, pause: impl FnMut()) {
     // If fast memory was full while the tree grew, slow nodes may lie above fast leaves. So leaves
     // are demoted first, each by its name.
+    let slowest = TierId(tree.tiers() - 1);
     let mut fast = Vec::new();
     tree.each_leaf(&[], &mut |leaf| {
-        if leaf.tier.is_fast() {
+        if leaf.tier < slowest {
             fast.push(NodeKey::leaf(leaf.fence.to_bytes()));
         }
         ControlFlow::Continue(())
     });
     for leaf in &fast {
-        tree.demote(leaf);
+        tree.demote_to(leaf, slowest);
     }
     let root = std::iter::successors(Some(any.clone()), |node| tree.parent_of(node)).last();
-    tree.demote_subtree(&root.expect("the node itself at least"));
+    tree.demote_subtree_to(&root.expect("the node itself at least"), slowest);
     await_memory(tree, pause);
 }
 
-/// Waits until fast memory is empty, or until many attempts in a row have reclaimed nothing. On a
-/// busy machine, a thread that is pinned but not running holds back retired memory, and nodes that
-/// do not fit meanwhile would stay slow.
+/// Waits until all tiers but the slowest are empty, or until many attempts in a row have reclaimed
+/// nothing. On a busy machine, a thread that is pinned but not running holds back retired memory,
+/// and nodes that do not fit meanwhile would stay slow.
 fn await_memory(tree: &dyn Placed, mut pause: impl FnMut()) {
     /// With pauses of a millisecond, longer than the scheduler keeps a thread waiting.
     const NOTHING_CAME: u32 = 300;
     let (mut least, mut nothing_came) = (usize::MAX, 0);
     while least > 0 && nothing_came < NOTHING_CAME {
         tree.reclaim();
-        let used = tree.fill(TierId::FAST).used;
+        let faster = (0..tree.tiers() - 1).map(|tier| tree.fill(TierId(tier)).used);
+        let used = faster.sum();
         if used < least {
             (least, nothing_came) = (used, 0);
         } else {
@@ -194,24 +196,33 @@ fn await_memory(tree: &dyn Placed, mut pause: impl FnMut()) {
     }
 }
 
-/// Promotes the nodes in this order as long as they fit. Returns how many leaves are fast.
+/// Promotes the nodes in this order: as many as fit to the fast tier, then to the next. Returns how
+/// many leaves are fast.
 fn promote(tree: &dyn Placed, ranked: &[Ranked], reserve: usize) -> usize {
     /// Where nodes differ in size, one that does not fit says little about the next.
     const REFUSALS: usize = 64;
-    let (mut leaves, mut refused) = (0, 0);
-    // Fast memory is empty now. After a refused promotion, the effective capacity would be too low
-    // for smaller nodes.
-    let limit = tree.fill(TierId::FAST).limit;
-    for (_, is_leaf, node) in ranked {
-        let used = tree.fill(TierId::FAST).used;
-        if used + (reserve + 1) * tree.node_bytes() > limit || refused == REFUSALS {
-            break;
+    let mut nodes = ranked.iter().peekable();
+    let mut fast_leaves = 0;
+    for tier in (0..tree.tiers() - 1).map(TierId) {
+        let (mut leaves, mut refused) = (0, 0);
+        // The tier is empty now. After a refused promotion, the effective capacity would be too low
+        // for smaller nodes.
+        let limit = tree.fill(tier).limit;
+        while let Some((_, is_leaf, node)) = nodes.peek() {
+            let used = tree.fill(tier).used;
+            if used + (reserve + 1) * tree.node_bytes() > limit || refused == REFUSALS {
+                break;
+            }
+            match tree.promote_to(node, tier) {
+                Move::Moved(_) | Move::AlreadyThere => leaves += usize::from(*is_leaf),
+                Move::Stale | Move::Blocked => {}
+                Move::Full => refused += 1,
+            }
+            nodes.next();
         }
-        match tree.promote_node(node) {
-            Move::Moved(_) | Move::AlreadyThere => leaves += usize::from(*is_leaf),
-            Move::Stale | Move::Blocked => {}
-            Move::Full => refused += 1,
+        if tier.is_fast() {
+            fast_leaves = leaves;
         }
     }
-    leaves
+    fast_leaves
 }
