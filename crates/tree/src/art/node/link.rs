@@ -1,4 +1,4 @@
-//! Links between nodes: a distance from the arenas' start, and what lies there.
+//! Links between nodes: a distance from the start of the arenas, and the kind of the target.
 //!
 //! ```text
 //! leaf:   distance, a multiple of 8    |    100
@@ -7,12 +7,12 @@
 //! dense leaf:    distance, a multiple of 64   | 111000
 //! ```
 //!
-//! The distance counts from 64 bytes before the arenas, so that no link is 0, which is none. The
-//! two lowest bits are always 0 and are not stored: 32 bits reach 16 GiB.
+//! The distance counts from 64 bytes before the arenas, so that 0 is free to mean no link. The two
+//! lowest bits are always 0 and are not stored: 32 bits reach 16 GiB.
 //!
-//! A [`StoredLink`] is what a node holds: it tells what it leads to and where that lies, and may be
-//! out of date. A [`Link`] can be followed. It comes from a validated read, from under a node's
-//! lock, or from what it leads to, and carries the lifetime of the guard that this happened under.
+//! A [`StoredLink`] is the form in a node. It has the target's kind and address, and may be out of
+//! date. A [`Link`] can be followed. It comes from a validated read, from a locked node or from its
+//! target, and carries the lifetime of the guard that was held.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -28,20 +28,20 @@ use super::{DenseLeaf, Leaf, Pack, Terminal};
 const LEAF: u64 = 0b100;
 const PACK: u64 = 0b11_0000;
 const DENSE: u64 = 0b11_1000;
-/// What leaves, and packs and dense leaves, have in common and nothing else has.
+/// The tag bit that leaves, packs and dense leaves share; inner nodes lack it.
 const TAG: u64 = DENSE | LEAF;
-/// Links to inner nodes leave room for this many values of a tag.
+/// Tag values that the alignment of inner nodes leaves free.
 const INNER_ALIGN: usize = 32;
-/// And those to the large ones, to packs and to dense leaves.
+/// The same for large inner nodes, packs and dense leaves.
 pub(super) const WIDE_ALIGN: usize = 64;
 
-/// The kind of an inner node: how many children it may have.
+/// The kind of an inner node: its greatest number of children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Three entries, sorted.
+    /// Three sorted entries.
     N3 = 0,
-    /// Sixteen entries, sorted.
+    /// Sixteen sorted entries.
     N16 = 1,
     /// An index of bytes into 48 children.
     N48 = 2,
@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// A node's address is a multiple of this.
+    /// The alignment of a node's address.
     pub(super) const fn align(self) -> usize {
         match self {
             Kind::N3 | Kind::N16 => INNER_ALIGN,
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Where distances count from, in a tree whose links have this width.
+/// The address that distances count from, in a tree whose links have this width.
 #[derive(Debug)]
 pub struct Base<R> {
     start: usize,
@@ -86,7 +86,7 @@ impl<R> Clone for Base<R> {
 impl<R> Copy for Base<R> {}
 
 impl<R> Base<R> {
-    /// That of these arenas.
+    /// The origin of these arenas.
     pub fn of(arenas: &Arenas) -> Self {
         Base::before(arenas.range().start)
     }
@@ -103,7 +103,7 @@ impl<R> Base<R> {
     }
 }
 
-/// Where a node is, and what it is, as a node holds it.
+/// A link in the form in which a node stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct StoredLink(u64);
@@ -142,7 +142,7 @@ impl StoredLink {
         StoredLink(base.distance(address) | DENSE)
     }
 
-    /// The link that was stored as this word.
+    /// The link of a stored word.
     #[inline(always)]
     pub(super) fn from_word(word: u64) -> Self {
         StoredLink(word)
@@ -154,12 +154,12 @@ impl StoredLink {
         self.0
     }
 
-    /// The same, to be followed.
+    /// The link in the form that can be followed.
     ///
     /// # Safety
-    /// It is none, or leads to a complete node that is not given back before `'g` ends: one that
-    /// was linked at some moment of `'g`, in which a guard keeps the epoch, or one that the caller
-    /// owns.
+    /// It is [`NONE`](Self::NONE), or leads to a complete node that is not freed before `'g` ends:
+    /// one that was linked at some moment of `'g` while a guard held back the epoch, or one that
+    /// the caller owns.
     #[inline(always)]
     pub(super) unsafe fn alive<'g>(self) -> Link<'g> {
         Link {
@@ -168,7 +168,7 @@ impl StoredLink {
         }
     }
 
-    /// Whether there is no node.
+    /// Whether this is no link.
     #[inline(always)]
     pub fn is_none(self) -> bool {
         self.0 == 0
@@ -198,7 +198,7 @@ impl StoredLink {
         self.0 & (PACK | LEAF) == PACK
     }
 
-    /// Whether it leads to what holds records.
+    /// Whether it leads to a leaf, a pack or a dense leaf.
     #[inline(always)]
     pub fn is_terminal(self) -> bool {
         self.is_leaf() || self.is_shared()
@@ -207,8 +207,7 @@ impl StoredLink {
     /// Whether it leads to a leaf or a pack.
     #[inline(always)]
     pub fn is_record(self) -> bool {
-        // Asked of every link of a scan: a bit for each of the sixteen tags, instead of two
-        // branches.
+        // Scans test each link: a bit for each of the sixteen tags, instead of two branches.
         const RECORDS: u32 = {
             let (mut records, mut tag) = (0, 0);
             while tag < 16 {
@@ -222,13 +221,13 @@ impl StoredLink {
         RECORDS >> (self.0 >> 2 & 15) & 1 != 0
     }
 
-    /// The kind of inner node that it leads to, if it leads to one.
+    /// The kind of the inner node, if it leads to one.
     #[inline(always)]
     pub fn kind(self) -> Kind {
         Kind::of_bits(self.0 >> 3)
     }
 
-    /// Where it leads.
+    /// The target's address.
     #[inline(always)]
     pub fn address<R>(self, base: Base<R>) -> usize {
         let tag = if self.is_leaf() {
@@ -242,7 +241,7 @@ impl StoredLink {
     }
 }
 
-/// A link to what is alive as long as the guard that it was found under.
+/// A link to a node that lives as long as the guard under which the link was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Link<'g> {
@@ -260,25 +259,25 @@ impl Deref for Link<'_> {
 }
 
 impl<'g> Link<'g> {
-    /// No node.
+    /// No link.
     pub const NONE: Link<'static> = Link {
         stored: StoredLink::NONE,
         alive: PhantomData,
     };
 
-    /// The leaf there, if it leads to one.
+    /// The target, if it is a leaf.
     #[inline(always)]
     pub fn leaf<R>(self, base: Base<R>) -> Option<Leaf<'g>> {
         if !self.is_leaf() {
             return None;
         }
         let address = base.start + (self.0 - LEAF) as usize;
-        // SAFETY: a link to a leaf is made of the slot in which one was written, and this one was
+        // SAFETY: links to leaves are made of slots in which a leaf was written, and this link was
         // validated.
         Some(unsafe { Leaf::at(address) })
     }
 
-    /// The pack there, if it leads to one.
+    /// The target, if it is a pack.
     #[inline(always)]
     pub fn pack<R>(self, base: Base<R>) -> Option<Pack<'g>> {
         if !self.is_pack() {
@@ -289,7 +288,7 @@ impl<'g> Link<'g> {
         Some(unsafe { Pack::at(address) })
     }
 
-    /// The dense leaf there, if it leads to one.
+    /// The target, if it is a dense leaf.
     #[inline(always)]
     pub fn dense<R>(self, base: Base<R>) -> Option<DenseLeaf<'g>> {
         if !self.is_dense() {
@@ -300,7 +299,7 @@ impl<'g> Link<'g> {
         Some(unsafe { DenseLeaf::at(address) })
     }
 
-    /// What holds several records there, if it leads to such.
+    /// The target, if it is a pack or a dense leaf.
     #[inline(always)]
     pub fn shared<R>(self, base: Base<R>) -> Option<Terminal<'g>> {
         if !self.is_shared() {
@@ -312,7 +311,7 @@ impl<'g> Link<'g> {
         }
     }
 
-    /// What holds records there, if it leads to such.
+    /// The target, if it is a leaf, a pack or a dense leaf.
     #[inline(always)]
     pub fn terminal<R>(self, base: Base<R>) -> Option<Terminal<'g>> {
         match self.leaf(base) {
@@ -321,10 +320,11 @@ impl<'g> Link<'g> {
         }
     }
 
-    /// The same, if it leads to an inner node.
+    /// The target, if it is an inner node.
     #[inline(always)]
     pub fn inner(self) -> Option<InnerLink<'g>> {
-        // In the order in which callers ask, so that what they know is not asked again.
+        // In the order of the callers' own tests, so that the compiler drops what they already
+        // know.
         let is_inner = !self.is_none() && !self.is_leaf() && !self.is_shared();
         is_inner.then_some(InnerLink(self))
     }
@@ -345,19 +345,19 @@ impl<'g> Deref for InnerLink<'g> {
 }
 
 impl<'g> InnerLink<'g> {
-    /// The node there.
+    /// The target.
     #[inline(always)]
     pub(super) fn node<R: Reach>(self, base: Base<R>) -> &'g Node<R> {
         let address = base.start + (self.0.0 & !(INNER_ALIGN as u64 - 1)) as usize;
-        // SAFETY: a link to an inner node is made of the slot in which one was made, and this one
-        // was validated. All fields are atomics.
+        // SAFETY: links to inner nodes are made of slots in which one was initialized, and this
+        // link was validated. All fields are atomics.
         unsafe { &*std::ptr::with_exposed_provenance::<Versioned<_>>(address) }
     }
 
-    /// Begins to read the node there.
+    /// Starts an optimistic read of the target.
     ///
     /// # Errors
-    /// It was replaced, or moved.
+    /// The target was replaced or moved.
     #[inline(always)]
     pub fn read<R: Reach>(self, base: Base<R>) -> Result<Inner<'g, R>, Restart> {
         self.node(base).read().map(|node| Inner::new(self, node))

@@ -1,8 +1,8 @@
-//! Where a node hangs: below the root, or at a position of an inner node.
+//! The link to a node: the root pointer, or an entry of an inner node.
 //!
-//! All structure modifications go through a [`LockedParent`]. Each hangs a new node, or what hung
-//! below the old one, and retires what nothing links to any more: so each node is linked from one
-//! place, and what is retired from none.
+//! All structure modifications go through a [`LockedParent`]. Each stores a link to a new node, or
+//! to a child of the old one, and retires the nodes that it unlinks. So exactly one link leads to
+//! each node of the tree, and none to a retired one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ use super::reach::Reach;
 use super::terminal::{LockedTerminal, Removed};
 use crate::node::retired::Retired;
 
-/// The link to the topmost node, guarded like a node: it is that node's parent.
+/// The root pointer. It has a version and a lock like a node's, and is the topmost node's parent.
 #[repr(align(128))]
 pub struct Root(Versioned<Top>);
 
@@ -27,7 +27,7 @@ pub struct Top {
     link: AtomicU64,
 }
 
-// Not generic, so a call from other crates if it is not said: one in each operation.
+// `inline` because it is not generic: without it, other crates call it in every operation.
 impl Top {
     #[inline(always)]
     fn link(&self) -> StoredLink {
@@ -41,16 +41,16 @@ impl Top {
 }
 
 impl Root {
-    /// That of an empty tree.
+    /// The root pointer of an empty tree.
     pub fn new() -> Root {
         let link = AtomicU64::new(StoredLink::NONE.word());
         Root(Versioned::new(Top { link }))
     }
 
-    /// The place of the topmost node, and the link that is there.
+    /// The topmost node's parent, and the link there.
     ///
     /// # Errors
-    /// It changed meanwhile.
+    /// The root pointer changed meanwhile.
     #[inline(always)]
     pub fn read<'g, R>(
         &'g self,
@@ -58,16 +58,16 @@ impl Root {
     ) -> Result<(Parent<'g, R>, Link<'g>), Restart> {
         let top = self.0.read()?;
         let link = top.get(Top::link)?;
-        // SAFETY: it was the topmost node when this was validated, under the guard.
+        // SAFETY: it led to the topmost node when the guard existed and the version was valid.
         Ok((Parent::Root(top), unsafe { link.alive() }))
     }
 }
 
-/// Where a node hangs.
+/// The place of a link.
 pub enum Parent<'g, R> {
-    /// Below no other.
+    /// The root pointer.
     Root(Snapshot<'g, Top>),
-    /// At this position of a node.
+    /// The entry of an inner node at this position.
     Node(Inner<'g, R>, Position),
 }
 
@@ -80,10 +80,10 @@ impl<R> Clone for Parent<'_, R> {
 impl<R> Copy for Parent<'_, R> {}
 
 impl<'g, R: Reach> Parent<'g, R> {
-    /// Locks it.
+    /// Locks the parent.
     ///
     /// # Errors
-    /// It changed, or a writer holds the lock.
+    /// The parent changed, or a writer holds the lock.
     pub fn upgrade(self) -> Result<LockedParent<'g, R>, Restart> {
         Ok(match self {
             Parent::Root(root) => LockedParent::Root(root.upgrade()?),
@@ -91,10 +91,10 @@ impl<'g, R: Reach> Parent<'g, R> {
         })
     }
 
-    /// Whether it is as it was.
+    /// Validates the version.
     ///
     /// # Errors
-    /// It is not.
+    /// The parent changed.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
         match self {
@@ -104,16 +104,16 @@ impl<'g, R: Reach> Parent<'g, R> {
     }
 }
 
-/// A locked parent, to hang another node there.
+/// A locked parent, to replace the link in it.
 pub enum LockedParent<'g, R> {
-    /// That of the topmost node.
+    /// The root pointer.
     Root(Exclusive<'g, Top>),
     /// An inner node.
     Node(LockedInner<'g, R>, Position),
 }
 
 impl<'g, R: Reach> LockedParent<'g, R> {
-    /// What hangs there.
+    /// The link in it.
     fn child(&self) -> StoredLink {
         match self {
             LockedParent::Root(root) => root.link(),
@@ -128,7 +128,7 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         }
     }
 
-    /// Hangs a new node in the place of what must be this.
+    /// Replaces the link, which must be `old`, by one to a new node.
     fn swap(self, old: StoredLink, new: impl Linkable) -> Link<'g> {
         assert!(self.child() == old, "a node is replaced where it hangs");
         let link = new.keep();
@@ -137,19 +137,19 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         unsafe { link.alive() }
     }
 
-    /// Hangs the topmost node of an empty tree.
+    /// Stores the first link of an empty tree.
     pub fn hang(self, new: impl Linkable) -> Link<'g> {
         self.swap(StoredLink::NONE, new)
     }
 
-    /// Hangs a new node between this and what hangs there, which comes to its position `at`.
+    /// Inserts a new inner node above the present child, which becomes its child at position `at`.
     pub fn put_between(self, new: FreshInner<'_, R>, at: Position) -> Link<'g> {
         let old = self.child();
         new.put(at, old);
         self.swap(old, new)
     }
 
-    /// Hangs a new node in the place of what held records.
+    /// Replaces a node of records by a new node.
     pub fn replace(
         self,
         old: LockedTerminal<'_>,
@@ -157,20 +157,19 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         new: impl Linkable,
     ) -> (Link<'g>, Retired) {
         let link = self.swap(*old.link(base), new);
-        // SAFETY: nothing else than this parent led there.
+        // SAFETY: this parent had the only link to it.
         (link, unsafe { old.retire() })
     }
 
-    /// Hangs a copy in the place of what it was made of.
+    /// Replaces a node by its copy.
     pub fn replace_inner(self, mut new: FreshInner<'_, R>) -> Retired {
         let old = new.original();
         self.swap(**old.link(), new);
-        // SAFETY: nothing else than this parent led there.
+        // SAFETY: this parent had the only link to it.
         unsafe { old.retire() }
     }
 
-    /// The same with a copy that lacks what held records at a position of the old node, which goes
-    /// with it.
+    /// Replaces a node by a copy without the node of records at one position. Retires both.
     pub fn replace_without<'v>(
         self,
         at: Position,
@@ -181,13 +180,13 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         let old = new.original();
         assert!(old.at(at) == *last.link(base) && new.at(at).is_none());
         self.swap(**old.link(), new);
-        // SAFETY: nothing else than this parent led to the one, and nothing else than that to the
+        // SAFETY: this parent had the only link to the old node, which had the only link to the
         // other.
         unsafe { (old.retire(), last.remove()) }
     }
 
-    /// Hangs the other one of two children in the place of their node, which goes with the one
-    /// that held records at a position.
+    /// Replaces an inner node of two children by one of them. Retires the inner node and its other
+    /// child, the node of records at one position.
     pub fn collapse<'v>(
         self,
         old: LockedInner<'_, R>,
@@ -207,7 +206,7 @@ impl<'g, R: Reach> LockedParent<'g, R> {
         unsafe { (old.retire(), last.remove()) }
     }
 
-    /// Takes away what held records, and hangs nothing there.
+    /// Unlinks a node of records and leaves no link.
     pub fn unlink<'v>(self, old: LockedTerminal<'v>, base: Base<R>) -> Removed<'v> {
         assert!(self.child() == *old.link(base), "it hangs here");
         match &self {
@@ -215,7 +214,7 @@ impl<'g, R: Reach> LockedParent<'g, R> {
             LockedParent::Node(node, at) => node.remove(*at),
         }
         drop(self);
-        // SAFETY: nothing else than this parent led there.
+        // SAFETY: this parent had the only link to it.
         unsafe { old.remove() }
     }
 }

@@ -1,5 +1,4 @@
-//! What the entries of a border node lead to: in leaves of a Masstree, where the key of an entry is
-//! a slice.
+//! The targets of a Masstree's border entries. The key of an entry is a slice.
 //!
 //! | the slice | payload |
 //! |---|---|
@@ -8,9 +7,9 @@
 //! | continues | a node (low bits 1): the root of the layer for what follows the slice |
 //! | continues | a skip (low bits 2): the bytes that all keys below have next, and the root |
 //!
-//! As a [`Link`](super::Link), a [`Lead`] comes out of a validated read, or from under the lock.
-//! The root in a skip is guarded by the border node's version; but whatever it was while the thread
-//! was pinned may be followed.
+//! Like a [`Link`](super::Link), a [`Lead`] comes from a validated read or from a locked node. The
+//! border node's version guards the root in a skip; any root that it had while the thread was
+//! pinned may be followed.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -27,20 +26,20 @@ use super::{Body, Hit, Lanes, LockedNode, Node, Write, address};
 use crate::seeded::{self, Bug};
 use crate::value::{Loan, RetiredValue};
 
-/// The length in a slice's lowest byte that says that the key continues.
+/// The length in a slice's lowest byte that marks a key that continues.
 pub const MORE: u64 = 8;
 
 const KIND: u64 = 3;
 const LAYER: u64 = 1;
 const SKIP: u64 = 2;
 
-/// Whether the key continues behind a slice.
+/// Whether the key continues after a slice.
 #[inline(always)]
 pub fn has_more(slice: u64) -> bool {
     slice & 0xff >= MORE
 }
 
-/// What the payload of a continued slice refers to.
+/// The target of a continued slice's payload.
 #[derive(Clone, Copy, Debug)]
 pub enum Lead<'g, const WORDS: usize> {
     /// The rest of a key, and its value.
@@ -51,11 +50,11 @@ pub enum Lead<'g, const WORDS: usize> {
     Skip(Skip<'g, WORDS>),
 }
 
-/// A block with the rest of a key, and its value.
+/// A block with the rest of a key and its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'g>(Block<'g>);
 
-/// A block with what all keys of a layer have next, and its root.
+/// A block with the bytes that all keys of a layer share, and the layer's root.
 #[derive(Clone, Copy, Debug)]
 pub struct Skip<'g, const WORDS: usize>(Block<'g>);
 
@@ -78,12 +77,12 @@ impl<'g, const WORDS: usize> Deref for Skip<'g, WORDS> {
 }
 
 impl<'g> Record<'g> {
-    /// The value that it has, or had when it was unlinked. To know that it is the record's now, the
-    /// caller validates the leaf, or has it locked.
+    /// The record's value now, or the one it had when it was unlinked. A caller that needs the
+    /// present one validates the leaf, or has it locked.
     #[inline(always)]
     pub fn value(self) -> Loan<'g> {
         // SAFETY: the record was linked at some moment since the guard was made, and had a value
-        // then. Whatever it got later came after that, and is complete when it comes.
+        // then. Later values are complete before they are stored.
         unsafe { Loan::new(self.word().load(Acquire)) }
     }
 
@@ -94,19 +93,19 @@ impl<'g> Record<'g> {
 }
 
 impl<'g, const WORDS: usize> Skip<'g, WORDS> {
-    /// The root; the caller validates the leaf, or has it locked.
+    /// The root. The caller validates the leaf, or has it locked.
     #[inline(always)]
     pub fn root(self) -> &'g Node<WORDS> {
-        // SAFETY: the word has always been the link to a root: one that was there while the skip
-        // was linked, or that took its place there.
+        // SAFETY: the word is always a link to a root: the one that the skip was made with, or one
+        // that replaced it.
         unsafe { node_at(self.word().load(Relaxed)) }
     }
 }
 
 impl<'g, const WORDS: usize> Lead<'g, WORDS> {
     /// # Safety
-    /// The payload of a continued slice that was there when the thread was pinned as long as `'g`,
-    /// or came later.
+    /// The payload belongs to a continued slice. It was there when the thread was pinned for `'g`,
+    /// or was stored later.
     #[inline(always)]
     unsafe fn of_word(payload: u64) -> Self {
         let address = payload & !KIND;
@@ -128,7 +127,7 @@ impl<'g, const WORDS: usize> Lead<'g, WORDS> {
         }
     }
 
-    /// The root of the layer that it leads to, if it does.
+    /// The root of the layer, if it leads to one.
     pub fn root(self) -> Option<&'g Node<WORDS>> {
         match self {
             Lead::Record(_) => None,
@@ -137,7 +136,7 @@ impl<'g, const WORDS: usize> Lead<'g, WORDS> {
         }
     }
 
-    /// The block of the entry itself.
+    /// The block of the entry, if it has one.
     pub fn block(self) -> Option<Block<'g>> {
         match self {
             Lead::Record(Record(block)) | Lead::Skip(Skip(block)) => Some(block),
@@ -163,14 +162,14 @@ impl<'g, const WORDS: usize> LeafEntry<'g, WORDS> {
         }
     }
 
-    /// The value, where the key is no slice that has more behind it.
+    /// The value, unless the slice's key continues.
     #[inline(always)]
     pub fn value(self) -> Loan<'g> {
         // SAFETY: entries are validated, or from under the lock.
         unsafe { Loan::new(self.payload) }
     }
 
-    /// What the entry of a Masstree leads to, if that is more than a value.
+    /// The target of a Masstree's entry, unless it is a value.
     #[inline(always)]
     pub fn lead(self) -> Option<Lead<'g, WORDS>> {
         // SAFETY: entries are validated, or from under the lock.
@@ -178,7 +177,7 @@ impl<'g, const WORDS: usize> LeafEntry<'g, WORDS> {
     }
 }
 
-/// The index of an entry, and the entry; or where it would have to go.
+/// The index of an entry and the entry, or the index at which it would be inserted.
 pub type Found<'g, const WORDS: usize> = Result<(usize, LeafEntry<'g, WORDS>), usize>;
 
 /// Entries of leaves.
@@ -186,7 +185,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     /// The entry at an index.
     ///
     /// # Errors
-    /// There are not that many, or the node changed.
+    /// The index is out of range, or the node changed.
     pub fn entry(&self, index: usize) -> Result<LeafEntry<'g, WORDS>, Restart> {
         self.assert_leaf();
         let (is_there, key, payload) = self.get(|body| {
@@ -198,8 +197,8 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
             .ok_or(Restart)
     }
 
-    /// The index of a key and its entry, or where it would have to go; and how many entries there
-    /// are. `also` is called before with the node, and with the index that is read.
+    /// The index of a key and its entry, or the index at which it would be inserted; and the number
+    /// of entries. Calls `also` first, with the node and the index that is read.
     #[inline(always)]
     pub fn find(
         &self,
@@ -216,7 +215,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
         })
     }
 
-    /// Appends the entries in the range that `choose` finds, as far as there are any.
+    /// Appends the entries in the range that `choose` finds, up to the end of the leaf.
     #[inline(always)]
     pub fn copy_entries<R>(
         &self,
@@ -243,18 +242,18 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     }
 }
 
-/// What lies one layer down: the rest of what a lead led to before.
+/// One layer down: the rest of an entry's former target.
 pub struct Below<'t, 'k> {
     pub slice: u64,
-    /// What of it is in a block, and a slot for that.
+    /// The part of it that is in a block, and a slot for that.
     pub block: Option<(Slot<'t>, &'k [u8])>,
-    /// The word of a copy of its value, if there is one.
+    /// The word of its value's copy, if it has one.
     pub value: Option<u64>,
 }
 
 /// Entries of locked leaves.
 impl<const WORDS: usize> Body<WORDS> {
-    /// The entry at an index; there are that many.
+    /// The entry at an index, which is in range.
     pub fn entry_of<'g>(leaf: &LockedNode<'g, WORDS>, index: usize) -> LeafEntry<'g, WORDS> {
         assert!(leaf.height() == 0 && index < leaf.count(), "no entry");
         LeafEntry::new(leaf.key(index), leaf.payload(index))
@@ -274,7 +273,7 @@ impl<const WORDS: usize> Body<WORDS> {
         leaf.insert(index, slice, record(slot, value, rest));
     }
 
-    /// Removes an entry that leads to no layer. Returns its value, and its block if it has one.
+    /// Removes an entry that leads to no layer. Returns its value and its block, if it has one.
     pub fn remove_record<'g>(
         leaf: &LockedNode<'g, WORDS>,
         index: usize,
@@ -285,12 +284,12 @@ impl<const WORDS: usize> Body<WORDS> {
             Some(Lead::Layer(_) | Lead::Skip(_)) => panic!("a layer"),
         };
         leaf.remove_entry(index);
-        // SAFETY: the entry led to it, and is gone.
+        // SAFETY: the removed entry had the only link to it.
         let block = unsafe { UnlinkedBlock::new(*record, record.slot()) };
         (record.take(), Some(block))
     }
 
-    /// Replaces the root of the layer below an entry. Returns the one before.
+    /// Replaces the root of the layer below an entry. Returns the old root.
     pub(super) fn swap_root(above: &LockedNode<'_, WORDS>, index: usize, root: u64) -> u64 {
         match Self::entry_of(above, index).lead() {
             Some(Lead::Skip(skip)) => skip.word().swap(root, Relaxed),
@@ -299,7 +298,7 @@ impl<const WORDS: usize> Body<WORDS> {
         }
     }
 
-    /// Unlinks an empty layer and its root, which is locked. The arenas are its tree's.
+    /// Unlinks an empty layer and its locked root. The arenas are the tree's.
     pub fn remove_layer<'g>(
         above: &LockedNode<'g, WORDS>,
         index: usize,
@@ -310,7 +309,7 @@ impl<const WORDS: usize> Body<WORDS> {
         assert!(root.height() == 0 && root.count() == 0, "there are records");
         let word = lead.root().map_or(0, |root| address(root) as u64);
         above.remove_entry(index);
-        // SAFETY: the entry led to the skip and the layer; the layer's name goes with its last
+        // SAFETY: the entry led to the skip and the layer. The layer's name ends with its last
         // node, which this is.
         let blocks = unsafe {
             let skip = lead
@@ -324,10 +323,10 @@ impl<const WORDS: usize> Body<WORDS> {
         (Unlinked::taken(word, root), blocks)
     }
 
-    /// Puts a layer below an entry that leads to a record or a skip: it begins with `leaf`, which
-    /// is empty, and gets what was there, cut to what is [`Below`]. Of what that was, `skip` are
-    /// the bytes before, with a slot for them. Returns the lock on the leaf, the block that was
-    /// there, and the value that was copied.
+    /// Inserts a layer below an entry that leads to a record or a skip. The layer starts with the
+    /// empty leaf `leaf`, which gets the entry's former target, shortened to [`Below`]. `skip` has
+    /// the bytes that both have in common, with a slot for them. Returns the locked leaf, the
+    /// former block, and the copied value.
     pub fn insert_layer<'g>(
         above: &LockedNode<'g, WORDS>,
         index: usize,
@@ -378,14 +377,14 @@ impl<const WORDS: usize> Body<WORDS> {
 
 /// Entries of a copy of a leaf, or of a part of one.
 impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
-    /// The entry at an index; there are that many.
+    /// The entry at an index, which is in range.
     pub fn entry(&self, index: usize) -> LeafEntry<'g, WORDS> {
         assert!(self.height() == 0 && index < self.count(), "no entry");
         LeafEntry::new(self.key(index), self.payload(index))
     }
 
     /// Copies the block of the entry at an index into another slot of the same size. Returns the
-    /// one before.
+    /// old block.
     pub fn move_block(&self, index: usize, slot: Slot<'_>) -> UnlinkedBlock {
         let (old, payload) = match self.entry(index).lead() {
             Some(Lead::Record(old)) => (*old, record(slot, old.value().word(), old.bytes())),
@@ -393,7 +392,7 @@ impl<'g, const WORDS: usize> Fresh<'g, WORDS> {
             Some(Lead::Layer(_)) | None => panic!("no block"),
         };
         self.set_word(index, payload);
-        // SAFETY: this entry led to it, and that of the leaf whose place this one takes.
+        // SAFETY: this entry had a link to it, as had the leaf that this copy replaces.
         unsafe { UnlinkedBlock::new(old, old.slot()) }
     }
 }
