@@ -1,9 +1,9 @@
-//! A [`Guard`] keeps its thread pinned, and takes what is to be called later. An [`OwnedGuard`] is
-//! no thread's. Either lends a [`Pinned`], the proof that it is there.
+//! A [`Guard`] keeps its thread pinned, and takes calls to make later. An [`OwnedGuard`] belongs to
+//! no thread. Both lend a [`Pinned`], the proof that they exist.
 //!
-//! The common case asks one question each way. To pin: is the thread's slot idle? Then the epoch
-//! goes there. To unpin: is its state zero, which means that this guard is the only one, and
-//! nothing is to be done? Then the slot is idle again. Everything else is out of line.
+//! The common case is one branch each way. To pin: if the thread's slot is idle, store the epoch
+//! there. To unpin: if its state is zero (this guard is the only one, and there is nothing to do),
+//! the slot is idle again. Everything else is out of line.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,13 +15,13 @@ use super::deferred::Deferred;
 use super::slot::{Bag, ENDS, FLUSHES, IS_DUE, IS_FENCED, Mine, NESTED, Slot};
 use super::{Domain, barrier, thread};
 
-/// Calls in a bag: with each bag goes a system call (about a microsecond) and a lock.
+/// Calls in a bag: each bag costs a system call (about a microsecond) and a lock.
 const BAG: usize = 64;
-/// Bags that one pin frees, so that it isn't long. One is filled meanwhile, so what has piled up
-/// gets less.
+/// Bags that one pin frees at most, so that it does not take long. It fills less than one
+/// meanwhile, so the backlog shrinks.
 const BAGS_AT_A_PIN: usize = 4;
 
-/// A thread is pinned as long as it has one of these: what it can reach meanwhile is not freed.
+/// Keeps its thread pinned: nothing that the thread can reach meanwhile is freed.
 #[must_use = "the thread is unpinned when the guard is dropped"]
 pub struct Guard<'d> {
     mine: Mine<'d>,
@@ -49,7 +49,7 @@ impl<'d> Guard<'d> {
         } else {
             barrier::light();
         }
-        // From here on a panic unpins.
+        // From here on, a panic unpins.
         let guard = Guard { mine };
         if mine.has(IS_DUE) {
             guard.collect();
@@ -57,10 +57,10 @@ impl<'d> Guard<'d> {
         guard
     }
 
-    /// Has `call` made once all threads that are pinned now have unpinned, by any thread. Not
-    /// before this one unpins.
+    /// Defers `call` until all threads that are pinned now, this one included, have unpinned. Any
+    /// thread may make it.
     ///
-    /// It is allocated for if it captures more than four words. It must not own a handle to the
+    /// It is heap-allocated if it captures more than four words. It must not own a handle to the
     /// domain.
     pub fn defer<F, R>(&self, call: F)
     where
@@ -80,9 +80,9 @@ impl<'d> Guard<'d> {
         }
     }
 
-    /// Seals what this thread has deferred, moves the epoch on by one if nobody holds it back, and
-    /// makes all calls that have waited long enough; with the caller's locks held, whatever they
-    /// are. Within such a call, it seals only.
+    /// Seals this thread's bag, advances the epoch by one if no thread holds it back, and makes all
+    /// calls that have waited long enough, while the caller may hold locks of its own. Within such
+    /// a call, it only seals.
     #[cold]
     pub fn flush(&self) {
         let mut garbage = self.mine.core().garbage();
@@ -93,19 +93,19 @@ impl<'d> Guard<'d> {
         }
     }
 
-    /// Has the domain flushed as soon as this thread is not pinned any more: when it has let go of
-    /// all that it reached by its guards, locks included.
+    /// Requests a flush of the domain as soon as this thread unpins, when it has released
+    /// everything that it reached under its guards, including locks.
     pub fn flush_at_end(&self) {
         self.mine.raise(FLUSHES);
     }
 
-    /// The proof that it is there.
+    /// The proof that the guard exists.
     #[inline(always)]
     pub fn pinned(&self) -> Pinned<'_> {
         Pinned(PhantomData)
     }
 
-    /// An owned guard that begins now, when the thread is pinned.
+    /// An owned guard that starts now, while the thread is pinned.
     pub(super) fn owned(&self) -> OwnedGuard<'d> {
         let slot = self.mine.slot();
         OwnedGuard {
@@ -114,8 +114,8 @@ impl<'d> Guard<'d> {
         }
     }
 
-    /// Counts the calling thread's countdown in this domain down. Returns whether that is its end;
-    /// then [`set_countdown`](Self::set_countdown) begins the next one.
+    /// Decrements the calling thread's countdown in this domain. Returns whether it ended; then
+    /// [`set_countdown`](Self::set_countdown) starts the next one.
     ///
     /// For work that is due once in a number of operations. A thread's slot is in its cache anyway,
     /// so this is one instruction, and disturbs no other thread.
@@ -124,8 +124,8 @@ impl<'d> Guard<'d> {
         self.mine.count_down()
     }
 
-    /// Has the countdown end with the `calls`th call of [`count_down`](Self::count_down) from now
-    /// on; the first, if `calls` is 0.
+    /// Ends the countdown at the `calls`th call of [`count_down`](Self::count_down) from now on, or
+    /// at the first if `calls` is 0.
     pub fn set_countdown(&self, calls: u32) {
         self.mine.set_countdown(calls);
     }
@@ -178,8 +178,7 @@ impl<'d> Guard<'d> {
             mine.core().garbage().seal(mine.slot().take_bag());
             return thread::give_up_late(mine);
         }
-        // A panic on the way out of another one would end the process: the calls wait for the next
-        // time.
+        // A panic during another panic would abort the process: the calls wait for the next time.
         if mine.has(FLUSHES) && !panicking() && !thread::is_freeing() {
             let guard = Guard::otherwise(mine);
             guard.flush();
@@ -187,7 +186,7 @@ impl<'d> Guard<'d> {
         } else if mine.has(IS_DUE)
             && let Some(mut garbage) = mine.core().try_garbage()
         {
-            // The calls wait for the next pin, but for any thread's.
+            // The calls wait for the next pin of any thread.
             garbage.seal(mine.slot().take_bag());
         }
     }
@@ -210,11 +209,11 @@ impl fmt::Debug for Guard<'_> {
     }
 }
 
-/// As long as one of these lives, what can be reached meanwhile is not freed, whichever thread has
-/// it: a future keeps one from poll to poll.
+/// Keeps everything that can be reached meanwhile from being freed, whichever thread has it: a
+/// future keeps one from poll to poll.
 ///
-/// It is counted in the slot of the thread that made it, so it costs a locked instruction to make,
-/// and one to drop. One that is forgotten holds back the garbage of its domain until that ends;
+/// It is counted in the slot of the thread that made it: one locked instruction to make it, and one
+/// to drop it. A forgotten one holds back the garbage of its domain until the domain ends;
 /// [`Domain::owned_guards`] counts it.
 #[must_use = "nothing is held back when the guard is dropped"]
 pub struct OwnedGuard<'d> {
@@ -223,7 +222,7 @@ pub struct OwnedGuard<'d> {
 }
 
 impl OwnedGuard<'_> {
-    /// The proof that it is there.
+    /// The proof that the guard exists.
     #[inline(always)]
     pub fn pinned(&self) -> Pinned<'_> {
         Pinned(PhantomData)
@@ -242,8 +241,8 @@ impl fmt::Debug for OwnedGuard<'_> {
     }
 }
 
-/// The proof that a guard lives for as long as `'g`, of either kind: what is reached meanwhile may
-/// be looked at for as long. It takes no room.
+/// The proof that a guard of either kind lives for `'g`: a node that is reached meanwhile may be
+/// read for as long. It takes no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Pinned<'g>(PhantomData<&'g ()>);
 
@@ -261,7 +260,7 @@ impl<'g> From<&'g OwnedGuard<'_>> for Pinned<'g> {
     }
 }
 
-/// Calls that are being made; those that a panic kept from it go back into the thread's bag.
+/// Calls in progress. If one panics, the others go back into the thread's bag.
 struct Freeing<'g, 'd> {
     guard: &'g Guard<'d>,
     calls: vec::IntoIter<Deferred>,
@@ -286,7 +285,7 @@ impl Drop for Freeing<'_, '_> {
     }
 }
 
-/// As if the kernel offered no barrier to this thread.
+/// Makes this thread behave as if the kernel offered no barrier.
 #[cfg(test)]
 pub fn fence_from_now_on(domain: &Domain) {
     domain.pin().mine.raise(IS_FENCED);

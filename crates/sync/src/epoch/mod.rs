@@ -1,14 +1,14 @@
-//! Reclamation: memory that readers may still look at is freed only after all of them have gone.
+//! Reclamation: a node is freed only when no reader can still have a pointer to it.
 //!
-//! Readers [`pin`](Domain::pin) a [`Domain`] before they take their first pointer and keep no
-//! pointer beyond the [`Guard`]. A thread that unlinks a node hands the freeing of it to
-//! [`Guard::defer`], which runs it once every thread that was pinned then has unpinned. Every
-//! operation pins, so pinning costs a dozen instructions and no barrier: epochs (Fraser: "Practical
-//! lock-freedom", 2004) with the barrier moved to the reclaimer (`barrier.rs`; the same trade
-//! as in Desnoyers et al.: "User-level implementations of read-copy update", 2012).
+//! Readers [`pin`](Domain::pin) a [`Domain`] before they load their first pointer, and keep no
+//! pointer beyond the [`Guard`]. A thread that unlinks a node passes [`Guard::defer`] a call that
+//! frees it; the call runs once every thread that was pinned then has unpinned. Every operation
+//! pins, so pinning must be cheap: a dozen instructions and no barrier. The scheme is epochs
+//! (Fraser: "Practical lock-freedom", 2004) with the barrier moved to the reclaimer (`barrier.rs`;
+//! the same trade as in Desnoyers et al.: "User-level implementations of read-copy update", 2012).
 //!
-//! Each map has a domain of its own, unless it was told to share another's. So a reader that stays
-//! long, or a guard that was forgotten, holds back the memory of one map.
+//! Each map has a domain of its own, unless it was told to share one. So a slow reader or a
+//! forgotten guard holds back the memory of one map.
 //!
 //! # The protocol
 //!
@@ -19,17 +19,17 @@
 //! **To unpin:** store zero in the slot (`Release`).
 //!
 //! **To pin without a thread** (an *owned* guard, which a future keeps from poll to poll): while
-//! the thread is pinned, in e, count one more in its slot, for even epochs or for odd ones as e is.
-//! Any thread counts one less to unpin (`Release`).
+//! the thread is pinned in e, increment a count in its slot; there is one for even epochs and one
+//! for odd ones. Any thread decrements it to unpin (`Release`).
 //!
 //! **To retire** a node: make it unreachable, then put the call that frees it into the thread's
-//! bag. A full bag is *sealed* when the thread unpins: under the lock of the garbage it is marked
-//! with the domain's epoch.
+//! bag. When the thread unpins, it *seals* a full bag: under the lock of the garbage it marks the
+//! bag with the domain's epoch.
 //!
-//! **To advance** the epoch from e to e + 1: under that lock, cross the *heavy* barrier, then see
-//! that every slot holds zero or e, and *then*, in each, that no owned guard is left from epochs
-//! that are odd where e is even, or even where e is odd. **To free** a bag marked e: wait until the
-//! domain's epoch is e + 2.
+//! **To advance** the epoch from e to e + 1: under that lock, cross the *heavy* barrier, then check
+//! that every slot holds zero or e, and *then*, in each slot, that no owned guard is left from
+//! epochs of the other parity than e. **To free** a bag marked e: wait until the domain's epoch is
+//! e + 2.
 //!
 //! # Why it works
 //!
@@ -38,32 +38,29 @@
 //! before A2. Of R's light barrier and A1's heavy one, one comes first:
 //!
 //! - *Heavy first.* R reads after it and finds the node unlinked: it never gets the pointer.
-//! - *Light first.* A1 sees R's slot as R stored it, or as R left it later. If R is still there,
-//!   its slot holds e (with anything else A1 gives up). Then A2 gives up until R is gone. R's
-//!   leaving is a `Release` store, which the look at the slot (`Acquire`) sees, or sees one after
-//!   it, as all stores to slots are `Release`: what R read happened before A2, and so before the
-//!   freeing.
+//! - *Light first.* A1 sees R's slot as R stored it or later. If R is still pinned, the slot holds
+//!   e (otherwise A1 fails). Then A2 fails until R has unpinned. R unpins by a `Release` store.
+//!   A2's load of the slot (`Acquire`) sees that store or a later one, and all stores to slots are
+//!   `Release`: R's reads happened before A2, and so before the freeing.
 //!
-//! *If R makes an owned guard*, in e too as its slot says, and leaves: a thread that sees R's slot
-//! as R left it sees the guard counted, as the store is a `Release`. So A1 and A2 see one of the
-//! two: where A1 goes through, R's epoch and the node's are both even or both odd, and A2's is not;
-//! it gives up until the guard is gone. The thread that lowers it does so with a `Release`, as
-//! above.
+//! *If R makes an owned guard*, also in e as its slot says, and unpins: a thread that sees the slot
+//! after R's store sees the guard counted, as the store is a `Release`. So A1 and A2 see one of the
+//! two. If A1 succeeds, R's epoch and the node's have the same parity, and A2's has the other: A2
+//! fails until the guard is dropped. The thread that drops it does so with a `Release`, as above.
 //!
-//! R may have loaded an epoch that is *stale*. This changes nothing above: either an advance sees
-//! it in R's slot, and gives up until R has left, or R comes after the heavy barrier. Nor can R be
-//! *early*: a reader that loads e + 1 loads what A1 stored after its heavy barrier, so heavy comes
+//! R may have loaded a *stale* epoch. This changes nothing above: either an advance sees it in R's
+//! slot and fails until R has unpinned, or R comes after the heavy barrier. Nor can R be *early*: a
+//! reader that loads e + 1 loads the value that A1 stored after its heavy barrier, so heavy comes
 //! first.
 //!
-//! R's slot may be in a bucket that R made just before. The pointer to the bucket is stored before
-//! the slot, so an advance that has to see the slot sees the bucket.
+//! R's slot may be in a bucket that R has just allocated. The pointer to the bucket is stored
+//! before the slot, so an advance that has to see the slot sees the bucket.
 //!
-//! One advance is not enough, as readers of the node may be in e after it; after the second, they
-//! are gone. So there are three kinds of garbage at a time: of this epoch, of the one before, and
-//! what is free.
+//! One advance is not enough, as readers of the node may be in e after it. After the second there
+//! are none. So there are three kinds of garbage at a time: of this epoch, of the one before, and
+//! free memory.
 //!
-//! What holds for nodes holds for whatever else is deferred until no one looks, like an address
-//! that must not be used again.
+//! The same holds for everything else that is deferred, such as an address that must not be reused.
 //!
 //! # When calls are made
 //!
@@ -73,17 +70,16 @@
 //!   unpins.
 //! - When the last handle of the domain is dropped: all that are left.
 //!
-//! They are made by whichever thread comes first, with no lock of this module held, and pinned:
-//! they may pin, defer, and drop anything. A thread that pins or unpins holds no node of the map:
-//! guards outlive what was reached by them. So a call may read and write the map that it was
-//! deferred by. A call that panics ends the operation that happened to make it; the others wait for
-//! the next time.
+//! The first thread that comes makes them, pinned and without a lock of this module: they may pin,
+//! defer, and drop anything. A thread that pins or unpins holds no node of the map, as guards
+//! outlive all that was reached under them. So a call may read and write the map that deferred it.
+//! A call that panics ends the operation that made it; the others wait for the next time.
 //!
-//! A bag waits until it is full. A thread that counts on getting memory back (a full tier, a worker
-//! that just demoted) calls [`Domain::collect`]. A thread that ends seals what it has. If it is
-//! still pinned then, [`Domain::stuck`] counts it.
+//! A bag waits until it is full. A thread that needs memory back (a full tier, a worker that has
+//! just demoted) calls [`Domain::collect`]. A thread that ends seals its bag. If it is still pinned
+//! then, [`Domain::stuck`] counts it.
 
-// The models do without what only threads of the system need.
+// The models leave out the parts that only threads of the system need.
 #[cfg_attr(loom, allow(dead_code))]
 mod barrier;
 #[cfg_attr(loom, allow(dead_code))]

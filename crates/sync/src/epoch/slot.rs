@@ -1,8 +1,7 @@
-//! A thread's place in a domain: where it says which epoch it is pinned in, and keeps what it has
-//! yet to seal.
+//! A thread's slot in a domain: the epoch that it is pinned in, and its unsealed bag.
 //!
-//! Others read [`Slot::holds_back`], release what [`Mine::hold`] counted, and may empty the bag.
-//! All else belongs to the thread whose slot it is, which reaches it through [`Mine`].
+//! Other threads read [`Slot::holds_back`], release guards that [`Mine::hold`] counted, and may
+//! empty the bag. Everything else belongs to the thread that has the slot, through [`Mine`].
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -21,12 +20,12 @@ pub type Bag = Vec<Deferred>;
 
 /// In [`Slot::epoch`]: the thread is not pinned, and its state is zero.
 const IDLE: u64 = 0;
-/// The thread is not pinned, and its state is not zero: there is something to do when it pins next.
+/// The thread is not pinned, and its state is not zero: it has something to do when it pins next.
 const UNPINNED: u64 = 1;
-/// Epochs begin here.
+/// The first epoch.
 pub const FIRST_EPOCH: u64 = 2;
 
-/// Bits of a slot's state below the flags: how many guards there are beside the first.
+/// Bits of a slot's state below the flags: the number of guards beside the first.
 pub const NESTED: u32 = (1 << 26) - 1;
 /// No thread has the slot.
 pub const IS_FREE: u32 = 1 << 26;
@@ -34,31 +33,32 @@ pub const IS_FREE: u32 = 1 << 26;
 pub const IS_FENCED: u32 = 1 << 27;
 /// A bag got full.
 pub const IS_DUE: u32 = 1 << 28;
-/// The domain is to be flushed as soon as the thread is not pinned any more.
+/// The domain is to be flushed as soon as the thread unpins.
 pub const FLUSHES: u32 = 1 << 29;
-/// The thread's destructors run: it keeps the slot only as long as it is pinned.
+/// The thread's destructors run: it keeps the slot only while it is pinned.
 pub const ENDS: u32 = 1 << 30;
-/// It ended while it was pinned, and counts as stuck.
+/// The thread ended while it was pinned, and counts as stuck.
 pub const IS_STUCK: u32 = 1 << 31;
 
 /// A thread's place in a domain.
 pub struct Slot {
     epoch: AtomicU64,
-    /// Owned guards that were made here in even epochs and in odd ones, and still live.
+    /// The number of owned guards that were made here in even epochs and in odd ones, and still
+    /// live.
     owned: [AtomicU64; 2],
     /// Zero is the common case: the thread has the slot, one guard at most, and nothing else to do.
     state: Cell<u32>,
-    /// What its thread counts down: see [`Mine::count_down`].
+    /// The thread's countdown: see [`Mine::count_down`].
     countdown: Cell<u32>,
     core: Cell<*const Core>,
-    /// Calls that its thread has deferred and nobody has sealed.
+    /// The calls that its thread has deferred and that are not sealed.
     bag: Mutex<Bag>,
 }
 
-// SAFETY: the cells are touched by the thread that has the slot alone (`Slot::mine` is unsafe for
-// that reason), and the slot passes from one thread to the next under a lock. All else is atomic.
+// SAFETY: only the thread that has the slot uses the cells (so `Slot::mine` is unsafe), and the
+// slot passes from one thread to the next under a lock. All else is atomic.
 unsafe impl Sync for Slot {}
-// SAFETY: as above; the pointer leads to the domain that the slot is part of.
+// SAFETY: as above; the pointer leads to the domain that owns the slot.
 unsafe impl Send for Slot {}
 
 impl Slot {
@@ -74,26 +74,27 @@ impl Slot {
     }
 
     /// Whether the domain, which is in this epoch, has to stay there: the thread is visibly pinned
-    /// in another one, or an owned guard lives that was made here in another one. What was done
-    /// under guards that are seen to have gone happened before this.
+    /// in another one, or an owned guard lives that was made here in another one. If it returns
+    /// false, accesses under guards that have ended happened before this.
     pub fn holds_back(&self, epoch: u64) -> bool {
-        // In this order: to see the thread leave is to see the owned guards that it left behind.
+        // In this order: a load that sees the thread unpinned also sees the owned guards that it
+        // left.
         let pinned = self.epoch.load(Acquire);
         (pinned >= FIRST_EPOCH && pinned != epoch) || self.owned_in(epoch + 1).load(Acquire) > 0
     }
 
-    /// Owned guards that were made here and still live.
+    /// The number of owned guards that were made here and still live.
     pub fn owned(&self) -> u64 {
         self.owned.iter().map(|owned| owned.load(Relaxed)).sum()
     }
 
-    /// One owned guard less, of those that were made in epochs of this parity; by any thread.
+    /// Releases an owned guard that was made in an epoch of this parity; called by any thread.
     pub fn release(&self, epoch: u64) {
         self.owned_in(epoch).fetch_sub(1, Release);
     }
 
-    /// Locks the calls that the thread has deferred and nobody has sealed: briefly, and after the
-    /// domain's garbage where both are locked.
+    /// Locks the bag of calls that are not sealed: briefly, and after the domain's garbage where
+    /// both are locked.
     pub fn bag(&self) -> MutexGuard<'_, Bag> {
         self.bag.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,15 +108,15 @@ impl Slot {
         &self.owned[epoch as usize % 2]
     }
 
-    /// Says that the thread is pinned in an epoch.
+    /// Publishes that the thread is pinned in an epoch.
     #[inline(always)]
     pub fn enter(&self, epoch: u64) {
-        // Release, as this store may be all that a reclaimer sees of the thread's having left
-        // before.
+        // Release, as this may be the only store by which a reclaimer learns that the thread
+        // unpinned before.
         self.epoch.store(epoch, Release);
     }
 
-    /// Says that the thread is not pinned any more. No access from before this can come after it.
+    /// Publishes that the thread is not pinned. No earlier access can come after it.
     #[inline(always)]
     pub fn leave(&self) {
         self.epoch.store(IDLE, Release);
@@ -127,10 +128,10 @@ impl Slot {
         self.epoch.load(Relaxed) == IDLE
     }
 
-    /// The slot as its thread sees it.
+    /// The slot as its own thread sees it.
     ///
     /// # Safety
-    /// The calling thread has the slot's index, or is the only one that knows the domain.
+    /// The calling thread has the slot's index, or no other thread knows the domain.
     #[inline(always)]
     pub unsafe fn mine(&self) -> Mine<'_> {
         Mine {
@@ -149,13 +150,13 @@ pub struct Mine<'d> {
 }
 
 impl<'d> Mine<'d> {
-    /// Zero: to unpin, the thread need only leave.
+    /// Zero: to unpin, the thread only stores that it is idle.
     #[inline(always)]
     pub fn state(self) -> u32 {
         self.slot.state.get()
     }
 
-    /// Counts the thread's countdown down; whether that is its end.
+    /// Decrements the thread's countdown. Returns whether it ended.
     #[inline(always)]
     pub fn count_down(self) -> bool {
         let left = self.slot.countdown.get().wrapping_sub(1);
@@ -163,8 +164,8 @@ impl<'d> Mine<'d> {
         left == 0
     }
 
-    /// Lets the thread's countdown end at the call of [`count_down`](Self::count_down) of this
-    /// number.
+    /// Sets the thread's countdown, which ends at the call of [`count_down`](Self::count_down) of
+    /// this number.
     pub fn set_countdown(self, calls: u32) {
         self.slot.countdown.set(calls.max(1));
     }
@@ -194,51 +195,51 @@ impl<'d> Mine<'d> {
         self.set_state(self.state() & !flag);
     }
 
-    /// Counts an owned guard, which stays when the thread unpins: it is pinned now. Returns the
+    /// Counts an owned guard, which stays when the thread unpins. The thread is pinned. Returns the
     /// epoch to [`release`](Slot::release) it by.
     pub fn hold(self) -> u64 {
         debug_assert!(self.is_pinned());
         let epoch = self.slot.epoch.load(Relaxed);
-        // Relaxed, for a reclaimer that sees the thread leave sees this too.
+        // Relaxed, as a reclaimer that sees the thread unpinned sees this too.
         self.slot.owned_in(epoch).fetch_add(1, Relaxed);
         epoch
     }
 
-    /// As [`Slot::leave`], whatever the state is.
+    /// Like [`Slot::leave`], whatever the state is.
     pub fn leave(self) {
         self.slot.leave();
         self.set_state(self.state());
     }
 
-    /// What others see of it.
+    /// The part that other threads see.
     #[inline(always)]
     pub fn slot(self) -> &'d Slot {
         self.slot
     }
 
-    /// Makes the slot, which is free, the calling thread's.
+    /// Takes the free slot for the calling thread.
     ///
     /// # Safety
-    /// The slot is part of this domain.
+    /// The slot belongs to this domain.
     pub unsafe fn take(self, core: &'d Core, flags: u32) {
         debug_assert_eq!(self.state(), IS_FREE);
         self.slot.core.set(core);
         self.set_state(flags);
     }
 
-    /// Leaves the slot to the thread that gets its index next. The bag is empty.
+    /// Frees the slot for the next thread with its index. The bag is empty.
     pub fn give_up(self) {
         debug_assert!(!self.is_pinned() && self.state() & NESTED == 0);
         self.set_state(IS_FREE);
     }
 
-    /// The domain that it is part of.
+    /// The domain that owns the slot.
     ///
     /// # Panics
     /// No thread has taken the slot so far.
     pub fn core(self) -> &'d Core {
-        // SAFETY: `take` was handed the domain that the slot is part of: it lives as long as the
-        // slot does, and the slot for `'d`.
+        // SAFETY: `take` got the domain that owns the slot: it lives as long as the slot, and the
+        // slot as long as `'d`.
         unsafe { self.slot.core.get().as_ref() }.expect("the slot was taken")
     }
 }

@@ -1,7 +1,7 @@
-//! Copies of records apart from their leaves, as `timberline_tree` keeps them: a record in a leaf,
-//! its copy in a bucket, and a directory that tells which bucket, if any. A thread that makes a
-//! copy locks the bucket, then checks whether the leaf is locked; a writer locks the leaf, then
-//! looks for a copy. With each half of that taken away, a copy stays behind.
+//! Copies of records apart from their leaves, as in `timberline_tree`: a record in a leaf, its copy
+//! in a bucket, and a directory with the bucket's number. A thread that makes a copy locks the
+//! bucket, then checks whether the leaf is locked. A writer locks the leaf, then looks for a copy.
+//! If half of either is left out, a stale copy stays.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -13,15 +13,15 @@ use loom::thread;
 use crate::shim::fence;
 use crate::{Restart, Snapshot, Versioned};
 
-/// What is left out.
+/// The step that is left out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     None,
-    /// The maker has no fence between the bucket's lock and the look at the leaf.
+    /// The maker has no fence between locking the bucket and checking the leaf.
     MakerWithoutFence,
-    /// The writer has no fence between the leaf's lock and the look at the directory.
+    /// The writer has no fence between locking the leaf and reading the directory.
     WriterWithoutFence,
-    /// The maker looks at the leaf first, and then locks the bucket.
+    /// The maker checks the leaf first, and then locks the bucket.
     LookedBeforeLocked,
 }
 
@@ -30,9 +30,9 @@ const NO_PAGE: u64 = 0;
 
 struct World {
     mistake: Mistake,
-    /// A slow leaf, with one record: 0 at first, and then more and more.
+    /// A slow leaf with one record, whose values ascend from 0.
     leaf: Versioned<AtomicU64>,
-    /// The number, from 1, of the bucket that the record's copy would be in.
+    /// The number, from 1, of the bucket for the record's copy.
     directory: AtomicU64,
     buckets: [Versioned<AtomicU64>; 2],
 }
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// A lookup that does not make a copy. `None`: it would have to start over.
+    /// A lookup that does not make a copy. `None` if it would have to start over.
     fn get(&self) -> Option<u64> {
         let copy = self.bucket().and_then(|bucket| {
             let seen = bucket.try_read().ok()?;
@@ -98,7 +98,7 @@ impl World {
         self.fence_but_for(Mistake::WriterWithoutFence);
         let Some(bucket) = self.bucket() else { return };
         while let Ok(seen) = bucket.read() {
-            // Where there is no copy, the bucket is only read: that is what the fences are for.
+            // Without a copy, the bucket is only read; this is why the fences are there.
             match seen.get(|copy| copy.load(Relaxed)) {
                 Ok(NO_COPY) => return,
                 Ok(_) => {
@@ -111,14 +111,14 @@ impl World {
         }
     }
 
-    /// The page goes.
+    /// Removes the page.
     fn take(&self) {
         let taken = self.directory.compare_exchange(1, NO_PAGE, AcqRel, Relaxed);
         assert_eq!(taken, Ok(1));
         self.buckets[0].lock().unwrap().retire();
     }
 
-    /// Another comes, with the same number.
+    /// Adds another page with the same number.
     #[allow(unsafe_code)]
     fn add(&self) {
         // SAFETY: no other thread knows it yet.
@@ -126,7 +126,7 @@ impl World {
         self.directory.store(2, Release);
     }
 
-    /// What was seen once is not followed by what was there before.
+    /// A value that was read once is not followed by an older one.
     fn look_twice(&self) {
         let (one, another) = (self.get(), self.get());
         if let (Some(one), Some(another)) = (one, another) {
@@ -135,7 +135,7 @@ impl World {
     }
 }
 
-/// Each in a thread of its own. Then what is read is what was written.
+/// Runs each in a thread of its own. Afterwards, a lookup reads the value that was written.
 fn check<const THREADS: usize>(
     mistake: Mistake,
     preemptions: Option<usize>,
@@ -163,7 +163,7 @@ fn write(world: &World) {
     assert_ne!(world.get(), Some(0), "stale");
 }
 
-/// The page goes, and another comes in its place.
+/// The page is removed, and another takes its place.
 fn renew_and_write(world: &World) {
     world.take();
     world.add();
@@ -211,7 +211,7 @@ fn a_writer_without_a_fence_is_found() {
     check(Mistake::WriterWithoutFence, None, [World::make_copy, write]);
 }
 
-/// The page's place in the directory is a flag as well.
+/// The page's directory entry doubles as a flag.
 #[test]
 #[should_panic(expected = "stale")]
 fn a_writer_that_misses_a_page_that_came_is_found() {

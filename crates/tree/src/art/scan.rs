@@ -1,7 +1,7 @@
-//! Scans: a walk that runs some links ahead of what is shown, so that misses overlap.
+//! Scans: a walk that runs some links ahead of the records that are shown, so that misses overlap.
 //!
-//! Each record is as of some moment of the scan: it was there when the walk passed it, and its
-//! value is what it was then, or later.
+//! Each record is as of some moment of the scan: it was in the tree when the walk passed it, and
+//! its value is the one of that moment or a later one.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -20,11 +20,11 @@ use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
 use crate::value::Loan;
 
-/// Links that the walk is ahead, at least, and shows at once: about as many misses as a core has
-/// under way.
+/// The least number of links that the walk is ahead, and that are shown at once: about as many
+/// misses as a core has in flight.
 const AHEAD: usize = 16;
 
-/// What became of showing some records: how many there were, and whether to go on.
+/// The outcome of showing some records: their number, and whether to go on.
 type Shown = (usize, ControlFlow<()>);
 
 impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
@@ -52,8 +52,7 @@ impl<M: Memory, R: Reach> Ordered for Tree<M, R> {
 
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Calls `visit` with up to `limit` records, in order from `start` on, until it breaks. Returns
-    /// how many it was called with. While it lasts the epoch is held back; scans without end are an
-    /// iterator's.
+    /// the number of calls. It holds back the epoch meanwhile, so unbounded scans use an iterator.
     pub fn scan(
         &self,
         way: Way,
@@ -67,17 +66,18 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let guard = self.store.pin();
         let mut walker = Walker::new(self, way, start, &guard);
         let mut ring = [Link::NONE; 2 * AHEAD];
-        // Links walked to and passed, and records shown.
+        // The numbers of links found and passed, and of records shown.
         let (mut walked, mut passed, mut seen) = (0, 0, 0);
-        // What led to the last of these, and its key if that is a pack.
+        // The last of these links, and its key if it leads to a pack.
         let (mut last, mut last_packed) = (Link::NONE, [0; 8]);
         loop {
-            // Each leads to one record or more.
+            // Each link leads to one record or more.
             let most = (limit - seen).saturating_add(passed);
             let until = most.min(passed + ring.len());
             let filled;
             (walked, filled) = walker.fill(&mut ring, walked, until, most);
-            // Where the walk goes on, what was asked for some time ago is shown only.
+            // At a position where the walk goes on, only links that were prefetched earlier are
+            // shown.
             let show = match filled == Filled::Full && until == passed + ring.len() {
                 true => passed + AHEAD,
                 false => walked,
@@ -106,8 +106,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                         Way::Forward => held.last(),
                         Way::Backward => held.first(),
                     };
-                    // All that it held from the start on may be gone: what is left lies before the
-                    // start, and is no place to go on from.
+                    // All its records from the start on may have been removed: the others are
+                    // before the start, so the walk can't continue from them.
                     let end = end.map(|(key, _)| key.to_be_bytes());
                     if let Some(end) = end.filter(|end| !from.leaves_out(way, end)) {
                         (last, last_packed) = (link, end);
@@ -129,7 +129,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             match filled {
                 _ if seen == limit => return seen,
                 Filled::Ended => return seen,
-                // What is shown so far is shown for good; behind that, others are there now.
+                // The records shown so far are final. The tree may have others by now.
                 Filled::Lost => walker.start_over(match last.terminal(self.base) {
                     None => start,
                     Some(Terminal::Pack(_)) => Start::After(TerminalKey::Number(last_packed)),
@@ -140,7 +140,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Shows up to `limit` of a pack's records.
+    /// Shows up to `limit` records of a pack.
     #[inline(always)]
     fn show_pack(
         &self,
@@ -202,7 +202,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         (seen, ControlFlow::Continue(()))
     }
 
-    /// The records of 64 places of a dense leaf, without those that a scan from `start` leaves out.
+    /// The records of 64 places of a dense leaf, except those before `start`.
     #[inline(always)]
     fn group_of(
         &self,

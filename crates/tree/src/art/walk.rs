@@ -1,13 +1,12 @@
 //! Walking leaves, packs and dense leaves in the order of their keys, forward or backward.
 //!
-//! A walker keeps the path to where it is: nodes as of a version, and where in each it goes on. It
-//! takes a few links at a time out of a node, in one validated read, and asks for all of what they
-//! lead to at once, so that the misses of neighbours overlap. Inner nodes are entered only while
-//! the node that led there is unchanged; when it is not, the walk starts over behind what was shown
-//! last.
+//! A walker keeps its path: nodes with the version that was read, and a position in each. One
+//! validated read takes a few links out of a node; the walker prefetches all their targets at once,
+//! so that the misses of neighbours overlap. It enters an inner node only while the parent is
+//! unchanged. Otherwise it starts over after the last link that was shown.
 //!
-//! So it gives out links that were there at some moment of the walk, in strict order, and each
-//! record that is there throughout exactly once, whatever splits, merges or moves meanwhile.
+//! So it returns links that were in the tree at some moment of the walk, in strict order, and each
+//! record that stays in the tree exactly once, whatever splits, merges or moves meanwhile.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
@@ -24,31 +23,32 @@ use super::tree::{Tree, common};
 use super::way::Start;
 use crate::range::Way;
 
-/// Links taken out of a node at a time, at most.
+/// The most links that are taken out of a node at a time.
 const TAKEN: usize = 16;
 
-/// Why a ring was not filled any further.
+/// Why filling a ring ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Filled {
-    /// There are as many as were asked for.
+    /// The ring has the wanted number.
     Full,
-    /// The last one is a dense leaf, which is much to show.
+    /// The last link leads to a dense leaf, which takes long to show.
     WithDense,
-    /// There are no others.
+    /// There are no further links.
     Ended,
-    /// A writer got in between: the walk has to [start over](Walker::start_over).
+    /// A writer changed the node: the walk has to [start over](Walker::start_over).
     Lost,
 }
 
 struct Frame<'g, R> {
     inner: Inner<'g, R>,
     links: [Link<'g>; TAKEN],
-    /// Of these links, how many were passed, and how many there are.
+    /// The numbers of the first link that is not passed yet, and of the next one to come.
     taken: u8,
     count: u8,
-    /// Where the next links come from; `None` after the last.
+    /// The position that the next links come from; `None` after the last.
     next: Option<Position>,
-    /// Whether inner nodes hang here before records: links are taken ahead of what is wanted.
+    /// Whether links here lead to inner nodes rather than records: then links are taken ahead of
+    /// need.
     is_upper: bool,
 }
 
@@ -59,19 +59,18 @@ impl<'g, R> Frame<'g, R> {
     }
 }
 
-/// A walk over what holds records.
+/// A walk over leaves, packs and dense leaves.
 pub(super) struct Walker<'g, M: Memory, R: Reach> {
     tree: &'g Tree<M, R>,
     guard: &'g Guard<'g>,
     way: Way,
-    /// The slowest tier whose nodes are not passed over, with all below them.
+    /// The slowest tier to walk. Nodes of slower tiers are skipped, with their subtrees.
     slowest: Option<TierId>,
     from: Start<'g>,
-    /// The number of the link that the place to begin led to, which may lead to records before it,
-    /// too.
+    /// The number of the link to the start of the range; its target may have records before the
+    /// start, too.
     sought: usize,
-    /// The path, of which `depth` nodes are on the way to where the walk is; what lies behind is to
-    /// be used again.
+    /// The path: `depth` nodes down to the current one. Those behind are kept to be used again.
     frames: SmallVec<[Frame<'g, R>; 4]>,
     depth: usize,
     started: bool,
@@ -94,13 +93,13 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Passes over what is in slower tiers than this, and what is below it.
+    /// Skips nodes of slower tiers than this, and their subtrees.
     pub fn down_to(mut self, slowest: TierId) -> Self {
         self.slowest = Some(slowest);
         self
     }
 
-    /// From where on to show what the link of this number leads to.
+    /// The lower bound of the records to show of the target of link `number`.
     #[inline(always)]
     pub fn from(&self, number: usize) -> Start<'g> {
         match number == self.sought {
@@ -109,7 +108,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Whether all that the link of this number leads to lies before the place to begin.
+    /// Whether all records below link `number` are before the start.
     #[inline(always)]
     pub fn leaves_out(&self, number: usize, link: Link<'g>) -> bool {
         number == self.sought
@@ -118,8 +117,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 .is_some_and(|terminal| self.from.leaves_out(self.way, &self.way.last_of(terminal)))
     }
 
-    /// Gives out links to `ring`, each to the place of its number, from `walked` until there are
-    /// `until`; no more than `most` are going to be wanted. Returns how many there are then.
+    /// Writes links into `ring`, each at the index of its number, from `walked` until there are
+    /// `until`. The caller will want at most `most`. Returns the number of links then.
     #[inline(always)]
     pub fn fill<const N: usize>(
         &mut self,
@@ -187,7 +186,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         (walked, Filled::Full)
     }
 
-    /// The walk begins again, at another place.
+    /// Restarts the walk at another key.
     #[cold]
     pub fn start_over(&mut self, from: Start<'g>) {
         pause(self.restarts);
@@ -195,13 +194,13 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         (self.from, self.started, self.depth) = (from, false, 0);
     }
 
-    /// The node that the walk is at.
+    /// The current node.
     #[inline(always)]
     fn top(&mut self) -> Option<&mut Frame<'g, R>> {
         self.frames.get_mut(self.depth.wrapping_sub(1))
     }
 
-    /// Goes down to a node, of which nothing is taken yet.
+    /// Enters a node, of which no link is taken yet.
     fn push(&mut self, inner: Inner<'g, R>, next: Option<Position>) {
         self.depth += 1;
         if let Some(frame) = self.top() {
@@ -219,7 +218,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         });
     }
 
-    /// Goes down to a child of the node that the walk is at.
+    /// Enters a child of the current node.
     #[inline(never)]
     fn enter(&mut self, link: InnerLink<'g>) -> Result<(), Restart> {
         let Some(frame) = self.top() else {
@@ -231,7 +230,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         Ok(())
     }
 
-    /// Takes the next links out of the node that the walk is at, and asks for what they lead to.
+    /// Takes the next links out of the current node, and prefetches their targets.
     #[inline(never)]
     fn take(&mut self, from: Position, most: usize) -> Result<(), Restart> {
         let (tree, way, slowest) = (self.tree, self.way, self.slowest);
@@ -240,7 +239,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         };
         let links = &mut frame.links[..most.clamp(1, TAKEN)];
         let (count, next) = Self::take_from(tree, frame.inner, way, slowest, from, links)?;
-        // A dense leaf takes long to show: there is time to ask for the next one then.
+        // Showing a dense leaf takes long enough to prefetch the next one then.
         for &link in &frame.links[..count] {
             Self::prefetch(tree, link);
             if link.is_dense() {
@@ -251,8 +250,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         Ok(())
     }
 
-    /// The same, into a ring: up to the first that leads to no record, or to many. What comes
-    /// behind that stays with the node. Returns how many there are in the ring.
+    /// The same, into a ring, up to the first link to an inner node or a dense leaf. The links
+    /// after that one stay with the node. Returns the number of links in the ring.
     #[inline(always)]
     fn take_records(&mut self, from: Position, into: &mut [Link<'g>]) -> Result<usize, Restart> {
         let (tree, way, slowest) = (self.tree, self.way, self.slowest);
@@ -263,7 +262,8 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         (frame.taken, frame.count, frame.next) = (0, 0, next);
         for (at, &link) in into[..count].iter().enumerate() {
             if link.is_record() {
-                // One or two lines, without a branch that would be foreseen half of the time.
+                // Prefetches one or two lines without a branch, which would be mispredicted half of
+                // the time.
                 let bytes = if link.is_leaf() {
                     leaf_bytes(8)
                 } else {
@@ -317,7 +317,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     #[inline(always)]
     fn prefetch(tree: &Tree<M, R>, link: Link<'_>) {
         let prefetch = |bytes| tree.memory().prefetch(link.address(tree.base), bytes);
-        // Each by itself: where it is known what a link leads to, its address is one subtraction.
+        // One case a kind: where the kind is known, the address is one subtraction away.
         if link.is_leaf() {
             prefetch(leaf_bytes(8));
         } else if link.is_pack() {
@@ -329,7 +329,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
         }
     }
 
-    /// Builds the path to where the walk begins. Returns the link there, if the path ends at
+    /// Builds the path to the start of the walk. Returns the link there, if the path ends at
     /// records.
     fn seek(&mut self) -> Result<Option<Link<'g>>, Restart> {
         self.started = true;
@@ -341,7 +341,7 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 return Ok(None);
             }
             if link.is_terminal() {
-                // Not read before its neighbours are asked for.
+                // Not read before its neighbours are prefetched.
                 Self::prefetch(self.tree, link);
                 return Ok(Some(link));
             }
@@ -389,13 +389,13 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
     }
 }
 
-/// How a prefix compares with the bytes of a key that stand there: `Equal` if the key goes on
-/// behind it.
+/// Compares a prefix with the bytes of a key at the same depth: `Equal` if the key continues after
+/// it.
 fn compare(prefix: &[u8], key: &[u8]) -> std::cmp::Ordering {
     let same = common(prefix, key);
     match (prefix.get(same), key.get(same)) {
         (None, _) => Equal,
-        // The key ends within the prefix: all below is greater.
+        // The key ends within the prefix: all keys below are greater.
         (Some(_), None) => Greater,
         (Some(one), Some(two)) => one.cmp(two),
     }

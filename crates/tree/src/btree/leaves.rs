@@ -1,8 +1,8 @@
-//! Walks over leaves, for placements: in the order of their names, and past those that nobody asks
-//! for without a look at them.
+//! Walks over leaves, for placements: in the order of their names, skipping leaves of other tiers
+//! without reading them.
 //!
-//! A walk prefetches the leaves after the one it visits, as their addresses are known from their
-//! parent: one cache miss after another would be most of what a sweep costs.
+//! A walk prefetches the leaves after the current one, whose addresses its parent has. Otherwise a
+//! sweep would spend most of its time on one cache miss after another.
 
 use std::ops::ControlFlow;
 
@@ -16,27 +16,26 @@ use super::node::{HEADER, Link, View, address};
 use super::payload::Payload;
 use super::tree::Tree;
 
-/// Leaves that a walk prefetches ahead of the one it visits: fewer than any profile lets be in
-/// flight.
+/// Leaves that a walk prefetches ahead of the current one: fewer than any profile allows in flight.
 const AHEAD: usize = 8;
 
 /// The lower fence and link of each child, and the upper fence of the last.
 pub(super) type Children<'g, const WORDS: usize> = (Vec<(u64, Link<'g, WORDS>)>, u64);
 
-/// A layer, and the entry it hangs below.
+/// A layer, and the entry that links to it.
 pub(super) struct Layer {
     pub key: u64,
     pub path: Vec<u8>,
-    /// Where its root lies.
+    /// The tier of its root.
     pub root: usize,
 }
 
-/// What is left of a layer.
+/// The part of a layer that is still to be walked.
 struct Unvisited {
     path: Vec<u8>,
-    /// The leaf that covers this key, and those after it.
+    /// The leaf that covers this key, and the leaves after it.
     key: u64,
-    /// Of the leaf itself only the layers below entries after the key: it was visited.
+    /// The leaf was visited: only the layers below its entries after the key are left.
     visited: bool,
 }
 
@@ -51,29 +50,28 @@ impl Unvisited {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those of this tier that nothing as fast hangs below: a leaf that leads to such a layer is
-    /// an inner node to a placement, as it can't leave before the layer. Layers whose root is
-    /// slower are not entered.
+    /// Leaves of this tier without a layer below that is as fast. (A leaf with such a layer is an
+    /// inner node to a placement: it can't leave before the layer.) Layers whose root is slower are
+    /// not entered.
     EndsIn(TierId),
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Bytes of a leaf that a walk reads: its header, and where layers may hang below it all keys.
+    /// Bytes of a leaf that a walk reads: the header, or all keys where layers may be below it.
     const VISITED: usize = if P::LINKS {
         HEADER + 8 * Self::CAPACITY
     } else {
         HEADER
     };
 
-    /// Visits the leaves asked for whose fence is `from` or greater. Nodes above leaves are visited
-    /// all the same.
+    /// Visits the chosen leaves whose fence is `from` or greater. It visits all nodes above leaves.
     pub(super) fn leaves_from(
         &self,
         from: &[u8],
         which: Which,
         visit: &mut dyn FnMut(LeafRef<'_>) -> ControlFlow<()>,
     ) {
-        // What comes first is on top.
+        // A stack: the first part is on top.
         let name = NodeKey::leaf(KeyBytes::from(from));
         let start = NodeName::named(&name);
         let mut todo: Vec<Unvisited> = (0..start.path.len())
@@ -84,13 +82,13 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let mut first = true;
         while let Some(rest) = todo.pop() {
             let mut visit = |leaf: LeafRef<'_>| {
-                // The first leaf covers `from`; its fence may be less.
+                // The first leaf covers `from`, so its fence may be less.
                 if first && leaf.fence.word < Some(start.key) {
                     return ControlFlow::Continue(());
                 }
                 visit(leaf)
             };
-            // One pin a parent: the epoch is not held back by a long scan.
+            // One pin a parent, so that a long walk does not hold back the epoch.
             let guard = self.store.pin();
             let flow = self.batch(rest, which, &mut visit, &mut todo, &guard);
             if flow.is_break() {
@@ -100,7 +98,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Visits leaves below one parent, up to one with layers. What is left goes on top of `todo`.
+    /// Visits leaves below one parent, up to the first leaf with layers. Pushes the rest on `todo`.
     fn batch(
         &self,
         rest: Unvisited,
@@ -137,7 +135,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let place = NodeName { key, ..at };
             let leaf = match link.read() {
                 Ok(leaf) => leaf,
-                // It moved, or merged: what is in its place now is seen, maybe again.
+                // It moved or was merged: the leaf that replaced it is visited, maybe for the
+                // second time.
                 Err(Restart) => match self.retry(|| self.find(place, guard)) {
                     Some(now) if now.at.path.len() == at.path.len() => now.node,
                     _ => continue,
@@ -154,8 +153,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
                 Which::All => true,
                 Which::EndsIn(tier) => self.tier_at(address) == tier && !layers.iter().any(below),
             };
-            // The fence is a hint to the visitor; a leaf that changed meanwhile was seen
-            // anyway.
+            // The fence is a hint to the visitor, so a leaf that changed meanwhile needs no second
+            // visit.
             let mut flow = ControlFlow::Continue(());
             if !visited && is_end {
                 let _ = leaf.get(|body| flow = visit(self.leaf_ref(address, body)));
@@ -166,7 +165,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             if layers.is_empty() {
                 continue;
             }
-            // What hangs below comes next, then the leaves behind this one.
+            // The layers below the leaf come next, then the leaves after it.
             let behind = match leaves.get(index + 1) {
                 Some(&(next, _)) => Some(next),
                 None => upper.checked_add(1),
@@ -187,7 +186,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 
     /// The leaf that covers a key and those after it below the same parent, and the upper fence of
-    /// the last. `None` where the layer is gone.
+    /// the last. `None` if the layer no longer exists.
     fn leaves_below_parent<'g>(
         &'g self,
         at: NodeName<'g>,
@@ -213,7 +212,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.list(parent, from).map(Some)
     }
 
-    /// The children of an inner node, from one on.
+    /// The children of an inner node, from an index on.
     fn list<'g>(&self, node: View<'g, WORDS>, from: usize) -> Result<Children<'g, WORDS>, Restart> {
         let upper = node.get(|body| {
             self.charge_node(body);
@@ -245,7 +244,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         })
     }
 
-    /// The layers below a leaf that was read, which this path leads to.
+    /// The layers below a leaf that was read; this path leads to it.
     fn layers_of(&self, leaf: View<'_, WORDS>, path: &[u8]) -> Result<Vec<Layer>, Restart> {
         let mut layers = Vec::new();
         if !P::LINKS {

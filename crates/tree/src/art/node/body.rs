@@ -1,7 +1,7 @@
-//! An inner node: what its lock guards.
+//! The body of an inner node: the part that its lock guards.
 //!
-//! Entries are known by their [`Position`]: 0 for the key that ends where the node branches, then
-//! the 256 bytes. So entries are ordered as the keys below them.
+//! A [`Position`] identifies an entry: 0 for the key that ends where the node branches, then the
+//! 256 bytes. So entries are in the order of the keys below them.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -13,23 +13,23 @@ use super::link::{Kind, StoredLink};
 use super::reach::Reach;
 use super::search;
 
-/// An inner node behind its optimistic lock. What it holds beyond its head depends on its kind.
+/// An inner node behind its optimistic lock. The arrays after its head depend on its kind.
 pub type Node<R> = Versioned<Body<R>>;
 
-/// Where an entry stands in its node: [`AT_END`], or [`position`] of a byte.
+/// The position of an entry: [`AT_END`], or [`position`] of a byte.
 pub type Position = u16;
 /// The position of the key that ends here.
 pub const AT_END: Position = 0;
 /// The last position.
 pub const LAST: Position = 256;
 
-/// The position of what `key` has at `depth`: a byte, or its end.
+/// The position for the byte of `key` at `depth`, or for its end.
 #[inline(always)]
 pub fn position(key: &[u8], depth: usize) -> Position {
     key.get(depth).map_or(AT_END, |&byte| 1 + u16::from(byte))
 }
 
-/// The head of what the lock guards.
+/// The head of the guarded part.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Body<R> {
@@ -44,20 +44,20 @@ const COUNT: u16 = (1 << 9) - 1;
 pub(super) const HAS_END: u16 = 1 << 9;
 pub(super) const KIND: u32 = 10;
 
-/// Where a key goes on from a node.
+/// The outcome of comparing a key with a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<L> {
     /// The prefix differs after this many bytes.
     Differs(usize),
-    /// It fits as far as the node knows.
+    /// The known part of the prefix fits.
     Goes {
         /// The depth at which the node branches.
         depth: usize,
         /// The entry there.
         at: Position,
-        /// What hangs there, if anything.
+        /// The child there, if there is one.
         child: L,
-        /// Whether part of the prefix was taken on trust.
+        /// Whether part of the prefix was not compared.
         trusted: bool,
     },
 }
@@ -107,7 +107,7 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// The first bytes of the prefix, the first one lowest; zeros behind those that there are.
+    /// The first bytes of the prefix, the first one lowest, followed by zeros.
     #[inline(always)]
     fn known(&self, kind: Kind) -> [u64; 2] {
         match kind {
@@ -122,8 +122,8 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// How many of the first `len` bytes of the prefix are those of a key from `depth` on. More are
-    /// counted where they are alike, so ask whether there are fewer.
+    /// How many of the first `len` bytes of the prefix equal the key's from `depth` on. May count
+    /// equal bytes beyond `len`, so only test whether the result is less.
     #[inline(always)]
     fn alike(&self, kind: Kind, key: &[u8], depth: usize, len: usize) -> usize {
         let [first, second] = self.known(kind);
@@ -140,7 +140,7 @@ impl<R: Reach> Body<R> {
         Kind::of_bits(u64::from(self.meta.load(Relaxed) >> KIND))
     }
 
-    /// Entries, the one at the end included.
+    /// The number of entries, including the one at the end.
     #[inline(always)]
     pub fn count(&self) -> usize {
         usize::from(self.meta.load(Relaxed) & COUNT)
@@ -150,7 +150,7 @@ impl<R: Reach> Body<R> {
         self.meta.load(Relaxed) & HAS_END != 0
     }
 
-    /// Whether there is no room for an entry at this position, which is not there yet.
+    /// Whether an entry at this position, which is not there yet, needs a larger node.
     #[inline(always)]
     pub fn is_full_for(&self, at: Position) -> bool {
         let kind = self.kind();
@@ -163,13 +163,13 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// Bytes of the prefix.
+    /// The length of the prefix, in bytes.
     #[inline(always)]
     pub fn prefix_len(&self) -> usize {
         usize::from(self.prefix_len.load(Relaxed))
     }
 
-    /// As much of the prefix as is known, and whether that is all of it.
+    /// The known part of the prefix, and whether it is the whole.
     pub fn prefix(&self) -> (Prefix, bool) {
         let (kind, len) = (self.kind(), self.prefix_len());
         let mut prefix = Prefix {
@@ -182,9 +182,9 @@ impl<R: Reach> Body<R> {
         (prefix, len <= kind.known_prefix())
     }
 
-    /// The child on the way of a key that fits up to `depth` (or none), and the depth after the
-    /// byte that leads there: 0 where the key has none, or leaves the way before. Part of the
-    /// prefix may be taken on trust, which `trusts` is told.
+    /// The child for a key that fits up to `depth` (or none), and the depth after the byte that
+    /// leads there; 0 if the key has no such child or differs from the prefix. Sets `trusts` if
+    /// part of the prefix was not compared.
     #[inline(always)]
     pub(super) fn child_for(
         &self,
@@ -208,7 +208,7 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// The same for those who want to change something.
+    /// The same, for writers.
     #[inline(always)]
     pub(super) fn step(&self, kind: Kind, key: &[u8], depth: usize) -> Step<StoredLink> {
         let len = self.prefix_len();
@@ -237,13 +237,13 @@ impl<R: Reach> Body<R> {
     /// The child for a byte.
     #[inline(always)]
     pub(super) fn child(&self, kind: Kind, byte: u8) -> StoredLink {
-        // Most nodes of most paths are of this kind: a branch that is foreseen.
+        // Most nodes on most paths are of this kind, so the branch is well predicted.
         if kind == Kind::N256 {
             return self.layout::<Node256<R>>().links[usize::from(byte)].load();
         }
         let meta = self.meta.load(Relaxed);
         let (count, end) = (u32::from(meta & COUNT), u32::from(meta & HAS_END != 0));
-        // Lanes in use, without that of the end, which is the first.
+        // The lanes in use, without the first, which is the end's.
         let valid = |lanes: u32| lanes & ((1u32 << count.min(16)) - 1) & !end;
         match kind {
             Kind::N3 => {
@@ -280,7 +280,7 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// Visits entries in order, from `from` on, until `visit` returns false.
+    /// Calls `visit` with entries in order, from `from` on, until it returns false.
     #[inline(always)]
     pub fn each(&self, from: Position, mut visit: impl FnMut(Position, StoredLink) -> bool) {
         let view = self.view(self.kind());
@@ -305,8 +305,8 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// Takes links in order, from `from` on, until `links` is full. Returns how many, and where the
-    /// next is if there is one.
+    /// Takes links in order, from `from` on, until `links` is full. Returns their number and the
+    /// position of the next, if there is one.
     #[inline(always)]
     pub(super) fn take(
         &self,
@@ -341,8 +341,8 @@ impl<R: Reach> Body<R> {
         }
     }
 
-    /// The same where each byte has a place: `group` tells which of sixteen bytes have a child, and
-    /// how to come to those.
+    /// The same for nodes with a place for each byte: `group` tells which of sixteen bytes have a
+    /// child, and how to load them.
     #[inline(always)]
     fn take_wide<F: Fn(usize) -> StoredLink>(
         end: StoredLink,
@@ -386,7 +386,7 @@ impl<R: Reach> Body<R> {
         link.is_none() || visit(at, link)
     }
 
-    /// Visits entries against the order, from `from` down, until `visit` returns false.
+    /// Calls `visit` with entries in descending order, from `from` down, until it returns false.
     #[inline(always)]
     pub fn each_back(&self, from: Position, mut visit: impl FnMut(Position, StoredLink) -> bool) {
         let view = self.view(self.kind());
@@ -408,7 +408,7 @@ impl<R: Reach> Body<R> {
         Self::show(AT_END, view.end(), &mut visit);
     }
 
-    /// The same as `take`, against the order, from `from` down.
+    /// The same as `take`, in descending order, from `from` down.
     pub(super) fn take_back(
         &self,
         from: Position,
@@ -446,20 +446,20 @@ impl<R: Reach> Body<R> {
 
 #[inline(always)]
 fn words_of(cells: &[AtomicU64; 2]) -> [u64; 2] {
-    // No `map` of an array: the compiler makes calls of it.
+    // Not `map` of an array: the compiler turns it into calls.
     [cells[0].load(Relaxed), cells[1].load(Relaxed)]
 }
 
-/// How many of their lowest bytes two words share.
+/// The number of lowest bytes that two words have in common.
 #[inline(always)]
 fn alike(one: u64, two: u64) -> usize {
     (one ^ two).trailing_zeros() as usize / 8
 }
 
-/// Up to eight bytes of a key from `depth` on, the first lowest; zeros behind its end.
+/// Up to eight bytes of a key from `depth` on, the first lowest, followed by zeros.
 #[inline(always)]
 pub(super) fn word_at(key: &[u8], depth: usize) -> u64 {
-    // A key of a word needs no more than a shift.
+    // For the key of a word, a shift is enough.
     if let Ok(word) = key.try_into() {
         let shift = 8 * depth as u32;
         return u64::from_le_bytes(word).checked_shr(shift).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Nodes that are complete and not linked yet. They own their slots, so what is never linked is
+//! Nodes that are complete and not linked yet. They own their slots: a node that is never linked is
 //! freed, and a node is linked once.
 
 use std::ops::Deref;
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::value::RetiredValue;
 
-/// What can be linked: a complete node that nothing links to yet.
+/// A complete node that has no link to it yet.
 pub trait Linkable {
-    /// It is linked now: returns the link.
+    /// Gives up the node: the returned link is stored now.
     fn keep(self) -> StoredLink;
 }
 
-/// A node that holds records and is not linked yet; freed if it never is.
+/// A leaf, pack or dense leaf that is not linked yet; freed if it never is.
 #[must_use = "it is freed if it is not linked"]
 pub struct Fresh<'t> {
     slot: Slot<'t>,
@@ -31,7 +31,7 @@ pub struct Fresh<'t> {
 }
 
 impl<'t> Fresh<'t> {
-    /// A pack of records, which ascend by key, to which `depth` bytes lead.
+    /// A pack of records in ascending order of their keys, which share their first `depth` bytes.
     pub fn pack<R>(
         slot: Slot<'t>,
         base: Base<R>,
@@ -42,12 +42,12 @@ impl<'t> Fresh<'t> {
         let (link, address) = (StoredLink::to_pack(base, slot.address()), slot.address());
         assert!(slot.bytes() >= PACK_BYTES, "a slot for a pack");
         forget_versions(&slot);
-        // SAFETY: the slot is large enough, aligned as the link wants it, and nobody else's.
+        // SAFETY: the slot is large enough, aligned as the link requires, and owned by this.
         drop(unsafe { Pack::at(address).write(depth, records, heat) });
         Fresh { slot, link }
     }
 
-    /// A dense leaf for keys that begin as this one, which `fill` puts records in.
+    /// A dense leaf for keys with the first bytes of this one; `fill` inserts its records.
     pub fn dense<R>(
         slot: Slot<'t>,
         base: Base<R>,
@@ -66,12 +66,12 @@ impl<'t> Fresh<'t> {
 
     /// The node.
     pub fn terminal<R>(&self, base: Base<R>) -> Terminal<'_> {
-        // SAFETY: it is complete, and its slot is this one's.
+        // SAFETY: it is complete, in this slot.
         let link = unsafe { self.link.alive() };
         link.terminal(base).expect("it holds records")
     }
 
-    /// The tier that it is in.
+    /// The node's tier.
     pub fn tier(&self) -> TierId {
         self.slot.tier()
     }
@@ -86,7 +86,7 @@ impl Linkable for Fresh<'_> {
     }
 }
 
-/// A leaf that has no value yet; freed if it is not linked.
+/// A leaf without a value yet; freed if it is not linked.
 #[must_use = "it is freed if it is not linked"]
 pub struct FreshLeaf<'t>(Fresh<'t>);
 
@@ -104,23 +104,22 @@ impl<'t> FreshLeaf<'t> {
     pub fn new<R>(slot: Slot<'t>, base: Base<R>, key: &[u8], heat: u16) -> Self {
         assert!(slot.bytes() >= leaf_bytes(key.len()), "a slot for a leaf");
         let link = StoredLink::to_leaf(base, slot.address());
-        // SAFETY: the slot is large enough, as all are aligned to eight bytes, and nobody else's.
+        // SAFETY: the slot is large enough, aligned to eight bytes as all are, and owned by this.
         unsafe { Leaf::write(slot.address(), key, 0, heat) };
         FreshLeaf(Fresh { slot, link })
     }
 
-    /// The leaf with a copy of the value of another, whose place it is to take. Returns that value,
-    /// too.
+    /// The leaf with a copy of the value of `old`, which it replaces. Returns that value, too.
     pub fn with_copy<'g>(self, old: &LockedLeaf<'g>, copy: u64) -> (Fresh<'t>, RetiredValue<'g>) {
-        // SAFETY: the old leaf is not linked any more once this one is.
+        // SAFETY: the old leaf is unlinked when this one is linked.
         let value = unsafe { RetiredValue::new(old.leaf().value()) };
         (self.with(copy), value)
     }
 
-    /// The leaf with a value, to be linked.
+    /// The leaf with a value, ready to be linked.
     #[inline(always)]
     pub fn with(self, value: u64) -> Fresh<'t> {
-        // SAFETY: `new` wrote it, into a slot that is still this one's.
+        // SAFETY: `new` wrote it, into the slot that this still owns.
         unsafe { Leaf::at(self.0.slot.address()) }.set_first(value);
         self.0
     }
@@ -132,7 +131,7 @@ pub struct FreshInner<'g, R: Reach> {
     // Unlocked before its slot is freed.
     node: LockedInner<'g, R>,
     slot: Slot<'g>,
-    /// The node whose entries were taken over.
+    /// The node whose entries this one took.
     original: Option<LockedInner<'g, R>>,
 }
 
@@ -157,8 +156,7 @@ impl<'g, R: Reach> FreshInner<'g, R> {
         let link = StoredLink::to_inner(base, slot.address(), kind);
         assert!(slot.bytes() >= kind.bytes::<R>(), "a slot for this kind");
         forget_versions(&slot);
-        // SAFETY: the slot is large enough, aligned as the link wants it, and nobody else's for as
-        // long as this has it.
+        // SAFETY: the slot is large enough, aligned as the link requires, and owned by this.
         let node = unsafe { LockedInner::claim(link, base, prefix) };
         FreshInner {
             node,
@@ -167,7 +165,7 @@ impl<'g, R: Reach> FreshInner<'g, R> {
         }
     }
 
-    /// A copy of another node, in whose place it comes.
+    /// A copy of another node, which it replaces.
     pub fn copy_of(
         slot: Slot<'g>,
         base: Base<R>,
@@ -182,7 +180,7 @@ impl<'g, R: Reach> FreshInner<'g, R> {
         new
     }
 
-    /// Adds all entries of another node, in whose place this comes, but the one at a position.
+    /// Adds all entries of another node, which this replaces, except the one at a position.
     pub fn take_over(&mut self, old: LockedInner<'g, R>, but: Option<Position>) {
         assert!(self.original.is_none(), "the entries of one node");
         old.each(AT_END, |at, link| {
@@ -194,12 +192,12 @@ impl<'g, R: Reach> FreshInner<'g, R> {
         self.original = Some(old);
     }
 
-    /// The node whose entries were taken over, which this replaces now.
+    /// The node whose entries this took, which it replaces now.
     pub(super) fn original(&mut self) -> LockedInner<'g, R> {
         self.original.take().expect("a copy")
     }
 
-    /// The tier that it is in.
+    /// The node's tier.
     pub fn tier(&self) -> TierId {
         self.slot.tier()
     }
@@ -207,7 +205,7 @@ impl<'g, R: Reach> FreshInner<'g, R> {
 
 impl<R: Reach> Linkable for FreshInner<'_, R> {
     fn keep(self) -> StoredLink {
-        // What was taken over would hang from two places. Checked while the node is whole, which is
+        // The entries would be linked from two nodes. Checked while the node is whole, as it is
         // unlocked before its slot is freed.
         assert!(
             self.original.is_none(),
@@ -221,10 +219,10 @@ impl<R: Reach> Linkable for FreshInner<'_, R> {
     }
 }
 
-/// A slot may have been a leaf before, whose words are no versions: they begin anew, as the epoch
-/// keeps all who saw the former node from seeing the next.
+/// The slot may have been a leaf, whose words are no versions. So versions start anew: the epoch
+/// keeps readers of the former node from seeing the next one.
 fn forget_versions(slot: &Slot<'_>) {
-    // SAFETY: the slot is the caller's alone, and at least a word long.
+    // SAFETY: the caller owns the slot, which is at least a word long.
     let word = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(slot.address()) };
     word.store(0, Relaxed);
 }
