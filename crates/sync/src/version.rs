@@ -1,4 +1,4 @@
-//! The optimistic lock: readers take no lock, they look at a version before and after.
+//! The optimistic lock: readers take no lock, but compare versions before and after.
 //!
 //! # The protocol
 //!
@@ -7,36 +7,36 @@
 //! "The ART of Practical Synchronization", DaMoN 2016).
 //!
 //! **To read:** take a [`Snapshot`] with [`Versioned::read`] (it waits while the word is locked),
-//! run closures over the data with [`Snapshot::get`], and believe a result only because `get`
-//! returned it: the version was the same afterwards. A reader writes nothing, so a hot root stays
-//! in every core's cache. Data is reachable in no other way, so an unchecked read does not compile.
-//! While the closure runs, a writer may change anything: it sees a mixture of old and new words. It
-//! must therefore end, index in bounds and follow no pointer, whatever it sees.
+//! and run closures over the data with [`Snapshot::get`]. If `get` returns a result, the version
+//! was the same afterwards, so the result is valid. A reader writes nothing, so a hot root stays in
+//! every core's cache. There is no other access to the data, so an unchecked read does not compile.
+//! While the closure runs, a writer may change anything: the closure sees a mixture of old and new
+//! words. So it must end, index in bounds and follow no pointer, whatever it reads.
 //!
-//! **To write:** get an [`Exclusive`] from a snapshot ([`Snapshot::upgrade`], which fails if
-//! anything changed since) or from nothing ([`Versioned::lock`], which waits). Dropping it unlocks
-//! with the next version; [`Exclusive::unchanged`] unlocks with the same one.
+//! **To write:** get an [`Exclusive`] from a snapshot ([`Snapshot::upgrade`], which fails if the
+//! data changed since) or without one ([`Versioned::lock`], which waits). Dropping it unlocks with
+//! the next version; [`Exclusive::unchanged`] unlocks with the same one.
 //!
-//! A panic unlocks, too, with the next version: the guard is dropped on unwinding, and there is no
-//! poison. So an operation that calls code of others while it holds the lock does so while the
-//! data is whole: before its first change, or after its last.
+//! A panic unlocks, too, with the next version: unwinding drops the guard, and there is no poison.
+//! So an operation that calls foreign code under the lock does so while the data is whole: before
+//! its first change, or after its last.
 //!
 //! **To step** from a parent to a child: take the child's pointer with the parent's `get`, take the
 //! child's snapshot, then [`Snapshot::validate`] the parent. If the parent is the same, the child
 //! was its child when its snapshot was taken. Writers lock top-down (parent, then children left to
 //! right).
 //!
-//! **To remove** a node, or to move it: while holding it and its parent, make the parent point
-//! elsewhere, then [`Exclusive::retire`] the node. Every later reader of it gets [`Restart`] and
-//! starts over from the root. Its memory goes to the epoch, as readers may still look at it.
+//! **To remove** a node, or to move it: hold it and its parent, store another link in the parent,
+//! then [`Exclusive::retire`] the node. Every later reader of it gets [`Restart`] and starts over
+//! from the root. The epoch reclaims its memory, as readers may still have pointers to it.
 //!
-//! **To restart** is always allowed and never wrong. Nothing bounds how often: under an unbroken
-//! stream of writers to one node a reader of it starves, though it gives its core away while it
-//! waits.
+//! **To restart** is always allowed and never wrong. The number of restarts has no bound: an
+//! unbroken stream of writers to one node starves its readers, though they yield their core while
+//! they wait.
 //!
 //! # Why it works
 //!
-//! Data is made of atomics accessed with `Relaxed`; two pairs of barriers order it against the
+//! Data consists of atomics with `Relaxed` accesses; two pairs of barriers order them against the
 //! word.
 //!
 //! - *Begin.* Writer: data stores, then the unlocking store of the word (`Release`). Reader: load
@@ -48,18 +48,17 @@
 //!
 //! **Equal versions mean equal contents for as long as a reader stays pinned.** Within a node's
 //! life every change has a new version; 62 bits do not wrap in practice. Across lives the epoch
-//! answers for it: a snapshot is used while its thread is pinned, by the guard that it was pinned
-//! with when it found the node, and the node's memory is not used again before that thread has
-//! unpinned. So what is built there next may begin with any version: the radix tree's nodes begin
-//! at zero ([`Versioned::claim`] of a zeroed word), as their slots may have held leaves, which have
-//! none.
+//! guarantees it: a thread uses a snapshot under the guard under which it found the node, and the
+//! node's memory is not reused before that thread has unpinned. So the next node there may start
+//! with any version: the radix tree's nodes start at zero ([`Versioned::claim`] of a zeroed word),
+//! as their slots may have held leaves, which have no version.
 //!
-//! Those who look at an address of which they know nothing, to learn which leaf seems to lie there,
-//! find memory that may be claimed while they look, for the epoch keeps no slot from being handed
-//! out that was free before they pinned. In the B+tree a node continues the version of the one
-//! before it, so they do not take a mixture of two nodes for one; where slots may hold anything
-//! else, and in the radix tree, what they find is believed only once a descent by that key has led
-//! to the same address.
+//! Some readers take an address that they know nothing about, to learn which leaf may be there. The
+//! memory may be claimed while they read: the epoch does not keep a slot that was free before they
+//! pinned from being handed out. In the B+tree a node continues the version of its slot's former
+//! node, so they do not mistake a mixture of two nodes for one. Where slots may hold anything else,
+//! and in the radix tree, they use the result only after a descent by that key has led to the same
+//! address.
 
 use std::fmt;
 use std::ops::Deref;
@@ -83,8 +82,8 @@ impl fmt::Display for Restart {
 
 impl std::error::Error for Restart {}
 
-/// Data behind an optimistic lock. `T` consists of atomics (or never changes): a shared reference
-/// to it is all that readers and writers get, so mixing them is a race of atomics, not of memory.
+/// Data behind an optimistic lock. `T` consists of atomics (or never changes): readers and writers
+/// get shared references only, so their races are races of atomics, not of memory.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Versioned<T> {
@@ -101,12 +100,12 @@ impl<T> Versioned<T> {
         }
     }
 
-    /// Begins to read. Waits while a writer holds the lock.
+    /// Starts an optimistic read. Waits while a writer holds the lock.
     ///
     /// # Errors
     /// The data was retired.
-    // Always, for code of a CPU with wide vectors too: a call that returns two words bars inlining
-    // there.
+    // Always inlined, also where code for wide vectors calls it: the compiler does not inline a
+    // function that returns two words there.
     #[inline(always)]
     pub fn read(&self) -> Result<Snapshot<'_, T>, Restart> {
         step();
@@ -117,7 +116,7 @@ impl<T> Versioned<T> {
         Ok(Snapshot { of: self, version })
     }
 
-    /// Begins to read, or gives up where a writer holds the lock: for memory that may not even hold
+    /// Starts an optimistic read, or fails if a writer holds the lock: for memory that may not hold
     /// a `Versioned` any more.
     ///
     /// # Errors
@@ -131,9 +130,9 @@ impl<T> Versioned<T> {
         Ok(Snapshot { of: self, version })
     }
 
-    /// Begins to read also what was retired: until it is claimed, which the epoch keeps from
-    /// happening while the thread stays pinned, that does not change any more. Waits while a writer
-    /// holds the lock.
+    /// Starts a read of data that may be retired. Retired data does not change until it is claimed,
+    /// and the epoch prevents that while the thread stays pinned. Waits while a writer holds the
+    /// lock.
     pub fn read_last(&self) -> Snapshot<'_, T> {
         self.read().unwrap_or_else(|Restart| {
             let version = self.word.load(Acquire);
@@ -158,11 +157,11 @@ impl<T> Versioned<T> {
         }
     }
 
-    /// Takes retired (or never used, all-zero) data for a new life: readers restart until the
+    /// Claims retired (or never used, all-zero) data for a new node: readers restart until the
     /// returned lock is dropped, and then see a version that was never there before.
     ///
     /// # Safety
-    /// The caller owns the memory alone: nobody has the lock, or comes to the data by a link.
+    /// The caller owns the memory alone: no thread has the lock, or reaches the data by a link.
     #[allow(unsafe_code)]
     pub unsafe fn claim(&self) -> Exclusive<'_, T> {
         let version = self.word.load(Relaxed) & !(LOCKED | OBSOLETE);
@@ -191,7 +190,7 @@ impl<T> Versioned<T> {
     }
 }
 
-/// A reader's view of [`Versioned`] data as of one version.
+/// A reader's view of [`Versioned`] data at one version.
 #[derive(Debug)]
 pub struct Snapshot<'a, T> {
     of: &'a Versioned<T>,
@@ -219,10 +218,10 @@ impl<'a, T> Snapshot<'a, T> {
         self.validate().map(|()| result)
     }
 
-    /// Whether the data is still as it was.
+    /// Validates: whether the data is unchanged.
     ///
     /// # Errors
-    /// It is not.
+    /// The data changed.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
         step();
@@ -234,10 +233,10 @@ impl<'a, T> Snapshot<'a, T> {
         }
     }
 
-    /// Locks, if nothing changed since the snapshot was taken.
+    /// Locks, if the data is unchanged since the snapshot was taken.
     ///
     /// # Errors
-    /// Something changed, or a writer holds the lock.
+    /// The data changed, or a writer holds the lock.
     pub fn upgrade(self) -> Result<Exclusive<'a, T>, Restart> {
         step();
         let locked = self.version | LOCKED;
@@ -271,12 +270,12 @@ pub struct Exclusive<'a, T> {
 }
 
 impl<'a, T> Exclusive<'a, T> {
-    /// Unlocks under the same version: nothing was changed, so readers need not restart.
+    /// Unlocks under the same version: the data is unchanged, so readers need not restart.
     pub fn unchanged(mut self) {
         self.unlocked = self.unlocked.wrapping_sub(STEP);
     }
 
-    /// Unlocks for good: readers restart from now on.
+    /// Unlocks for good: from now on, readers restart.
     pub fn retire(mut self) {
         self.unlocked |= OBSOLETE;
     }

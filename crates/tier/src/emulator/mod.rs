@@ -1,24 +1,23 @@
-//! An emulator of slower memory, for machines that have one kind only.
+//! An emulator of slower memory, for machines with one kind of memory.
 //!
 //! [`Emulated`] is a [`Memory`] whose tiers from 1 on are as slow as a [`Profile`] says. Nothing
 //! but time and counts differs from [`Native`](crate::Native): nodes are in the same arenas.
 //!
-//! *Which lines are charged.* A modelled cache, one for each thread, decides which lines of an
-//! access have to come from memory; the page map says from which tier. Lines of tier 0 are counted
-//! and cost what they cost. An access begins with [`charge_access`](Memory::charge_access), and
+//! *Which lines are charged.* Each thread has a modelled cache, which decides which lines of an
+//! access miss; the page map gives their tier. Lines of tier 0 are counted and cost no extra time.
+//! An access starts with [`charge_access`](Memory::charge_access), and
 //! [`charge_lines`](Memory::charge_lines) continues it. Its first missing line of a slower tier
 //! costs that tier's extra latency, and each further one its extra line cost.
 //!
 //! *Prefetch.* A prefetch of missing lines starts a timer with the full latency of its slowest
-//! line, and the first access to any of them waits for what is left of it. A line that was
-//! prefetched is counted then, as what it was then, and not again when it is read. As many
-//! prefetches can be in flight as the profile says; one more waits for the oldest. A prefetch
-//! whose lines nobody reads ends after a fixed number of accesses, and its lines are counted as
-//! unvisited.
+//! line, and the first access to any of them waits for the rest of it. A prefetched line is counted
+//! once, when it is prefetched, with its tier then. The profile limits the prefetches in flight;
+//! one more waits for the oldest. A prefetch whose lines are never read ends after a fixed number
+//! of accesses, and its lines are counted as unvisited.
 //!
-//! *Pages.* The page map's tier of a page is what its lines are charged as, whichever arena they
-//! are in. A page can also be marked, so that a [`PageWatch`] hears of it when a line of it is
-//! missing; nothing else pays for that.
+//! *Pages.* The page map's tier of a page decides what its lines are charged, whichever arena they
+//! are in. A page can be marked, so that its next missing line is reported to a [`PageWatch`];
+//! unmarked pages cost nothing extra.
 //!
 //! *Overlap.* A thread's requests wait for one another, as the fences around a charge make them,
 //! or overlap within a limit that the thread is given ([`set_thread_overlap`]).
@@ -26,12 +25,12 @@
 //! *Bandwidth.* The threads of a run share each slower tier's bandwidth. A thread accounts for its
 //! missing lines 64 at a time, and waits where the tier has not yet transferred them.
 //!
-//! *Counts and time.* [`thread_counts`] are exact: what was read from where, and what that is
-//! charged by definition. The charged time is also spun, so that clocks see it; time spun is noisy.
+//! *Counts and time.* [`thread_counts`] are exact: the lines read from each tier, and their charge
+//! by definition. The charged time is also spun, so that clocks see it; time spun is noisy.
 //!
-//! *What is not modelled:* writes going back, the limit on lines in flight within one visit, and
-//! that the real machine's cache is not the modelled one: a line that the model misses may be a
-//! real hit, which is then charged the difference between tiers only.
+//! *What is not modelled:* write-backs, the limit on lines in flight within one access, and the
+//! difference between the real cache and the modelled one: a line that misses in the model may hit
+//! in the real cache. Then it is charged only the difference between the tiers.
 
 mod base;
 mod cache;
@@ -69,19 +68,19 @@ use thread::Thread;
 use tsc::Tsc;
 use watch::ChargingClock;
 
-/// Debts below this are kept until there is more to spin for: reading the clock takes as long.
+/// Smaller debts are kept until there is more to spin: reading the clock takes as long.
 const SPIN_FROM_PS: i64 = 40_000;
 
-/// The most that a late end of a spin is compensated for. Beyond this it was not the spin but
-/// another thread on this CPU.
+/// The longest overrun of a spin that is compensated. A longer one was caused by another thread on
+/// this CPU, not by the spin.
 const MOST_CREDIT_PS: i64 = 40_000;
 
 /// Line numbers of the next emulated memory; see [`SPAN_LINES`].
 static NEXT_SPAN: AtomicU64 = AtomicU64::new(SPAN_LINES);
 
-/// Memory whose tiers from 1 on are slower than they are. See the [module's text](self).
+/// Memory whose tiers from 1 on are slower than real. See the [module's text](self).
 pub struct Emulated {
-    /// The first address of the arenas, and how many bytes they are.
+    /// The first address of the arenas, and their length in bytes.
     start: usize,
     bytes: usize,
     /// The number of the first line in every thread's cache.
@@ -90,7 +89,7 @@ pub struct Emulated {
     clock: ChargingClock,
     pages: PageMap,
     watch: OnceLock<Arc<dyn PageWatch>>,
-    /// By tier: what a missing line adds, and in all costs.
+    /// By tier: the extra cost of a missing line, and its whole cost.
     extras: Box<[Extra]>,
     totals: Box<[Extra]>,
     /// By tier: the bandwidth that all threads share.
@@ -103,18 +102,18 @@ pub struct Emulated {
     base: Base,
 }
 
-/// The charge for one visit.
+/// The charge for one access.
 #[derive(Default)]
 struct Bill {
     extra_ps: u64,
-    /// When it began to wait for its first slow line, so that the model's work on further lines
-    /// falls into the wait; 0 if it has none to wait for.
+    /// The start of the wait for its first slow line, so that the model's work on further lines
+    /// falls into the wait; 0 without a slow line.
     since: u64,
     /// Slow lines after the first one.
     further: u64,
 }
 
-/// The reads of this thread through emulated memories since it began.
+/// The reads of this thread through emulated memories since the thread started.
 pub fn thread_counts() -> LineCounts {
     thread::with(|thread| LineCounts {
         unvisited: thread.in_flight.unvisited(),
@@ -123,8 +122,8 @@ pub fn thread_counts() -> LineCounts {
     .unwrap_or_default()
 }
 
-/// Gives this thread an empty modelled cache of this size, and forgets its prefetches and debts.
-/// A run that is to repeat to the digit starts with this. Counts go on.
+/// Gives this thread an empty modelled cache of this size, and drops its prefetches and debts. A
+/// run that is to repeat to the digit starts with this. Counts are not reset.
 pub fn set_thread_cache(size: CacheSize) {
     thread::with(|thread| {
         thread.cache = cache::LineCache::new(size);
@@ -136,15 +135,15 @@ pub fn set_thread_cache(size: CacheSize) {
 }
 
 /// Lets up to `limit` requests of this thread overlap from now on; with 0, the default, each charge
-/// is spun before the thread goes on. A thread that overlaps says where a request ends by
-/// [`end_request`]. Counts do not depend on it, only time does.
+/// is spun before the thread continues. A thread that overlaps ends its requests by
+/// [`end_request`]. Only time depends on it, counts don't.
 pub fn set_thread_overlap(limit: usize) {
     thread::with(|thread| thread.overlap = Overlap::new(limit));
 }
 
-/// Ends a request of a thread whose requests overlap. Waits until the next one may begin, and
-/// returns for how much longer than until this call the ended one has to wait for its lines, in
-/// nanoseconds. Without overlap it does nothing, and returns 0.
+/// Ends a request of a thread whose requests overlap. Waits until the next one may start. Returns
+/// how many nanoseconds after this call the lines of the ended one arrive. Without overlap it does
+/// nothing, and returns 0.
 pub fn end_request() -> u64 {
     let late = thread::with(|thread| {
         if !thread.overlap.is_on() {
@@ -162,8 +161,8 @@ pub fn end_request() -> u64 {
 }
 
 impl Emulated {
-    /// The memory of these arenas, tier 0 costing `base` and the others what `profile` makes of
-    /// it. The first one made takes some 30 ms to calibrate the clock.
+    /// The memory of these arenas: tier 0 costs `base`, and `profile` derives the other tiers'
+    /// costs from it. The first one in a process takes some 30 ms to calibrate the clock.
     pub fn new(arenas: Arenas, profile: Profile, base: Base) -> Emulated {
         let range = arenas.range();
         let lines = (range.len() / LINE) as u64;
@@ -191,7 +190,7 @@ impl Emulated {
         memory
     }
 
-    /// Charges by other costs of tier 0 from now on.
+    /// Changes the costs of tier 0, on which those of the others are based.
     fn set_base(&mut self, base: Base) {
         let tiers = (0..self.arenas.tiers()).map(|tier| TierId(tier as u8));
         self.extras = tiers.map(|tier| self.profile.extra(tier, base)).collect();
@@ -226,21 +225,21 @@ impl Emulated {
         self.extras[tier.index()]
     }
 
-    /// Charges and counts visits, or lets them pass for nothing, as when data is loaded that a
-    /// run is then measured on. Charging is on at first.
+    /// Switches charging and counting on or off: off while data is loaded that is then measured. It
+    /// is on at first.
     pub fn set_charging(&self, charging: bool) {
         self.clock.run(charging);
         self.charging.store(charging, Relaxed);
     }
 
-    /// Whether visits are charged.
+    /// Whether accesses are charged.
     #[inline(always)]
     pub fn is_charging(&self) -> bool {
         self.charging.load(Relaxed)
     }
 
-    /// The lines of these bytes, counted from the start of the arenas. What is outside them (the
-    /// address may come from a read that is about to fail its validation) is left out.
+    /// The lines of these bytes, counted from the start of the arenas. Bytes outside them are left
+    /// out (the address may come from a read that is about to fail its validation).
     #[inline(always)]
     fn lines(&self, address: usize, bytes: usize) -> (u64, u64) {
         let offset = address.wrapping_sub(self.start);
@@ -251,7 +250,7 @@ impl Emulated {
         ((offset / LINE) as u64, end.div_ceil(LINE) as u64)
     }
 
-    /// Not inlined: a tree has many visits, and its code should not grow by this at each.
+    /// Not inlined: a tree has many accesses, and each would grow its code.
     #[inline(never)]
     fn read(&self, address: usize, bytes: usize, begins: bool) {
         self.with_thread(|thread| {
@@ -261,7 +260,7 @@ impl Emulated {
         });
     }
 
-    /// Lets `work` use this thread's part, and then tells of the pages that it noted.
+    /// Runs `work` on this thread's state, then reports the pages that it noted.
     #[inline(always)]
     fn with_thread(&self, work: impl FnOnce(&mut Thread)) {
         let noted = thread::with(|thread| {
@@ -289,7 +288,7 @@ impl Emulated {
         }
     }
 
-    /// Reads a line and puts what it costs on the bill.
+    /// Reads a line and adds its cost to the bill.
     #[inline(always)]
     fn read_line(&self, thread: &mut Thread, line: u64, bill: &mut Bill) {
         if thread.cache.read(self.span, line) {
@@ -318,7 +317,7 @@ impl Emulated {
         }
     }
 
-    /// The tier of a missing line. If its page has marks, this is noted.
+    /// The tier of a missing line. Notes the page if it has marks.
     #[inline(always)]
     fn missing(&self, thread: &mut Thread, line: u64) -> TierId {
         let page = PageMap::page_of_line(line);
@@ -332,7 +331,7 @@ impl Emulated {
         state.tier()
     }
 
-    /// As [`read_line`](Self::read_line) for several, some of which may be under way.
+    /// As [`read_line`](Self::read_line) for several lines, some of which may be in flight.
     #[inline(never)]
     fn read_awaited(&self, thread: &mut Thread, first: u64, end: u64, bill: &mut Bill) {
         for first in (first..end).step_by(PIECE as usize) {
@@ -341,7 +340,7 @@ impl Emulated {
             self.wait(thread, arrival.ready);
             for line in 0..count {
                 let awaited = arrival.lines >> line & 1 == 1;
-                // A line that was thrown out before its first use is missing once more.
+                // A line that was evicted before its first use misses again.
                 if !(awaited && thread.cache.holds(self.span, first + line)) {
                     self.read_line(thread, first + line, bill);
                 }
@@ -349,7 +348,7 @@ impl Emulated {
         }
     }
 
-    /// Asks for those of the [`PIECE`] lines from `first` on that have their bit in `lines`.
+    /// Prefetches those of the [`PIECE`] lines from `first` on whose bit in `lines` is set.
     fn request(&self, thread: &mut Thread, first: u64, lines: u64) {
         let mut missing = 0;
         let mut latency_ps = 0;
@@ -379,7 +378,7 @@ impl Emulated {
         }
         let ready = thread.in_flight.make_room(self.in_flight);
         self.wait(thread, ready);
-        // Lines of tier 0 take the time that they take; the real prefetch is under way.
+        // Lines of tier 0 take real time; the real prefetch is in flight.
         let ready = match latency_ps {
             0 => 0,
             _ => self.begin(thread) + self.tsc.ticks(latency_ps + lines_ps),
@@ -387,7 +386,7 @@ impl Emulated {
         thread.in_flight.start(self.span + first, missing, ready);
     }
 
-    /// When an access of this thread begins.
+    /// Called at the start of an access of this thread.
     fn begin(&self, thread: &Thread) -> u64 {
         match thread.overlap.is_on() {
             false => self.tsc.now(),
@@ -436,8 +435,8 @@ impl Emulated {
         }
         thread.debt_ps += bill.extra_ps as i64;
         if bill.since != 0 {
-            // The real memory brings the further lines while this spins for the first one. What
-            // they take is to come after, so the spin is longer by it.
+            // The real memory delivers the further lines while this spins for the first one. Their
+            // time has to come after it, so the spin is longer by it.
             thread.debt_ps += (bill.further * self.base_line_ps) as i64;
         }
         if thread.debt_ps >= SPIN_FROM_PS {

@@ -1,11 +1,11 @@
-//! Which tier each page of the arenas is in, for schemes that move pages and not nodes, and what
-//! such a scheme may mark a page with.
+//! The tier of each page of the arenas, for schemes that move pages instead of nodes, and the marks
+//! of such schemes.
 //!
 //! A page is in the tier of its arena until a scheme moves it. Its tier belongs to the
 //! page's addresses, whatever is allocated there later.
 //!
-//! A page's byte is its tier and three marks. Only missing lines look at it, so a mark is what an
-//! entry of a page table would be if the processor looked there at each miss of its cache:
+//! A page's byte has its tier and three marks. Only missing lines read it, so a mark models an
+//! entry of a page table that the processor reads at each cache miss:
 //!
 //! | mark | the next missing line of the page | as |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | unseen | clears it | a cleared *accessed* bit |
 //! | counted | counts down to the thread's next reported sample | sampling of misses (PEBS) |
 //!
-//! A fast page without marks is a byte of 0, so a line of it costs what it did without marks; they
-//! are looked at where a line is slow anyway.
+//! A fast page without marks is a byte of 0, so its lines cost the same as without marks; marks are
+//! checked only where a line is slow anyway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -45,12 +45,12 @@ pub struct PageMap {
     tiers: u8,
 }
 
-/// What the map says of a page at one moment.
+/// The byte of a page at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct PageState(u8);
 
 impl PageState {
-    /// Whether it is of tier 0 and has no mark.
+    /// Whether the page is in tier 0 without marks.
     #[inline(always)]
     pub fn is_plain_fast(self) -> bool {
         self.0 == 0
@@ -98,13 +98,14 @@ impl PageMap {
         PageState(self.pages[page].load(Relaxed))
     }
 
-    /// A line of this page was missing: it is seen, and no longer armed. Whether it was armed.
+    /// Records that a line of this page missed: marks the page as seen and disarms it. Returns
+    /// whether it was armed.
     pub(super) fn touch(&self, page: usize) -> bool {
         let before = self.pages[page].fetch_and(!(UNSEEN | ARMED), Relaxed);
         before & ARMED != 0
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -114,34 +115,34 @@ impl PageMap {
         self.state(page).tier()
     }
 
-    /// Puts a page into `tier`. Its marks stay.
+    /// Moves a page to `tier`. Its marks stay.
     ///
     /// # Panics
     /// If there is no such tier.
     pub fn set_tier(&self, page: usize, tier: TierId) {
         assert!(tier.0 < self.tiers, "there is no tier {}", tier.0);
         let moved = |entry: u8| Some(entry & !TIER | tier.0);
-        // It never fails: there is always something to write.
+        // This never fails: there is always a value to write.
         let _ = self.pages[page].fetch_update(Relaxed, Relaxed, moved);
     }
 
-    /// From now on the next missing line of a page is reported, once; or is not.
+    /// Arms a page, so that its next missing line is reported, once; or disarms it.
     pub fn arm(&self, page: usize, armed: bool) {
         self.mark(page, ARMED, armed);
     }
 
-    /// From now on missing lines of a page count down to samples; or do not.
+    /// Starts or stops counting missing lines of a page towards samples.
     pub fn count(&self, page: usize, counted: bool) {
         self.mark(page, COUNTED, counted);
     }
 
-    /// Whether a line of a page was missing since this was last asked; true at the first time.
+    /// Whether a line of a page missed since the last call; true at the first call.
     pub fn take_accessed(&self, page: usize) -> bool {
         self.pages[page].fetch_or(UNSEEN, Relaxed) & UNSEEN == 0
     }
 
-    /// From now on, one in `lines` missing lines of counted pages is reported, in each thread. None
-    /// is at first.
+    /// Reports one in `lines` missing lines of counted pages from now on, in each thread. At first,
+    /// none is reported.
     pub fn sample_every(&self, lines: u32) {
         self.sample_every.store(lines.max(1), Relaxed);
     }
@@ -150,7 +151,8 @@ impl PageMap {
         self.sample_every.load(Relaxed)
     }
 
-    /// For how long accesses to this memory have been charged so far. This clock stops while
+    /// The time for which accesses to this memory have been charged. This clock stops while
+    /// charging is off.
     /// charging is off.
     pub fn now(&self) -> Duration {
         self.clock.now()

@@ -1,11 +1,11 @@
-//! The way from the root to a key's leaf, as a [`Traversal`]: one node a step, the leaf included;
-//! or all at once, where nothing is to come in between.
+//! The descent from the root to a key's leaf: as a [`Traversal`], one node a step, the leaf
+//! included; or in one go.
 //!
-//! A step goes as the protocol in [`timberline_sync::version`] says: child's link from the parent's
-//! validated read, child's snapshot, parent validated again. The root cell is the topmost node's
-//! parent, and done in one step with it. A leaf needs no version of its own ([`Leaf`] tells why);
-//! packs and dense leaves are read like inner nodes. Part of a prefix may be taken on trust on the
-//! way, so the key is compared as a whole where it ends.
+//! A step follows the protocol in [`timberline_sync::version`]: child's link from the parent's
+//! validated read, child's snapshot, parent validated again. The root pointer is the topmost node's
+//! parent; both are one step. A leaf needs no version of its own ([`Leaf`] tells why); packs and
+//! dense leaves are read like inner nodes. Part of a prefix may be skipped without comparing it, so
+//! the whole key is compared at the end.
 
 use std::task::Poll;
 
@@ -22,7 +22,7 @@ use super::node::{
 use super::tree::Tree;
 use crate::traverse::Traversal;
 
-/// Where a key's record is, or would be.
+/// The place of a key's record, present or not.
 #[derive(Clone, Copy)]
 pub enum Cursor<'t> {
     /// In this leaf.
@@ -33,7 +33,7 @@ pub enum Cursor<'t> {
     InDense(DenseLeaf<'t>, u8, Option<u64>),
 }
 
-/// An inner node on a key's way without a child at its next byte: a leaf for the key hangs there.
+/// An inner node without a child for the key's next byte: a leaf for the key belongs there.
 pub struct Gap<'t, R> {
     pub inner: Inner<'t, R>,
     pub at: Position,
@@ -41,19 +41,19 @@ pub struct Gap<'t, R> {
     pub level: u8,
 }
 
-/// The place of a key's record; if there is none, the gap where it belongs, unless that needs a
-/// closer look.
+/// The place of a key's record, or the gap where it belongs, unless finding that takes a second
+/// descent.
 pub type Found<'t, R> = Result<Cursor<'t>, Option<Gap<'t, R>>>;
 
-/// What the root leads to.
+/// The target of the root pointer.
 enum Top<'t, R> {
     Inner(Inner<'t, R>),
-    /// There is no inner node: the way ends here.
+    /// There is no inner node: the descent ends here.
     End(Option<Cursor<'t>>),
 }
 
-/// Looks for the place of a key's record, one node a step: other work comes in between, so the
-/// memory is asked for the next node.
+/// Searches the place of a key's record, one node a step. Other work runs between steps, so each
+/// prefetches the next node.
 pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
     pub tree: &'t Tree<M, R>,
     pinned: Pinned<'t>,
@@ -62,10 +62,10 @@ pub(super) struct Descent<'t, B, M: Memory, R: Reach> {
     restarts: u32,
 }
 
-/// What the next step does.
+/// The next step.
 enum Next<'t, R> {
     Start,
-    /// Enters an inner node below another, to which a key leads with this many bytes.
+    /// Enters an inner node below another; the key's first bytes, this many, lead there.
     Inner(Inner<'t, R>, InnerLink<'t>, usize),
     Leaf(Leaf<'t>),
     /// A pack or a dense leaf below a node.
@@ -87,7 +87,7 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Descent<'t, B, M, R> {
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<Cursor<'t>>>, Restart> {
         let Descent { tree, pinned, .. } = *self;
-        // Read once: whatever is behind an acquiring load would be read again after it.
+        // Loaded once: loads after an acquire load would be repeated.
         let (key, base) = (self.key.as_ref(), tree.base);
         let (node, depth) = match self.next {
             Next::Start => match tree.enter_root(key, pinned)? {
@@ -139,9 +139,9 @@ impl<'t, B: AsRef<[u8]>, M: Memory, R: Reach> Traversal for Descent<'t, B, M, R>
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// The place of a key's record: the way there in one go, where the CPU asks for the next node
-    /// by itself. Callers try again out of line, so that the first attempt is no loop: in one, what
-    /// packs and dense leaves need of the key would be worked out on the way to any leaf.
+    /// The place of a key's record in one descent, where the CPU prefetches by itself. Callers
+    /// retry out of line, so that the first attempt is no loop: in a loop, the compiler would
+    /// compute what packs and dense leaves need of the key on the way to every leaf.
     #[inline(always)]
     pub fn find<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Found<'g, R>, Restart> {
         let base = self.base;
@@ -191,7 +191,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             .transpose()
     }
 
-    /// The same, or where the way of a key ends without it.
+    /// The same, or the end of the key's descent without one.
     #[inline(always)]
     fn enter_root<'g>(&'g self, key: &[u8], pinned: Pinned<'g>) -> Result<Top<'g, R>, Restart> {
         let (parent, link) = self.root.read::<R>(pinned)?;
@@ -211,7 +211,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.enter(link, &parent).map(Top::Inner)
     }
 
-    /// The leaf, if it is the key's.
+    /// The leaf, if it has this key.
     #[inline(always)]
     pub fn arrive<'g>(&self, leaf: Leaf<'g>, key: &[u8]) -> Option<Cursor<'g>> {
         self.memory()
@@ -219,8 +219,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         (leaf.key() == key).then_some(Cursor::Leaf(leaf))
     }
 
-    /// Looks for a key's record in a pack or a dense leaf, once `is_linked` says that what led
-    /// there is as it was.
+    /// Searches a pack or a dense leaf for a key's record, after `is_linked` has validated the
+    /// link.
     #[inline(always)]
     pub fn look_in<'g>(
         &self,
@@ -254,8 +254,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Asks the memory for what a search for `key`, which leads here with `depth` bytes, reads of a
-    /// node.
+    /// Prefetches the part of a node that a search for `key` reads; `depth` bytes of it lead there.
     #[inline(always)]
     pub fn prefetch(&self, link: Link<'_>, key: &[u8], depth: usize) {
         let address = link.address(self.base);
@@ -271,7 +270,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             return self.prefetch_both(address, value);
         }
         let kind = link.kind();
-        // Most inner nodes of most paths: a branch that is foreseen.
+        // Most inner nodes on most paths, so the branch is well predicted.
         if kind == Kind::N256
             && let (_, Some(more)) = Kind::N256.reads::<R>(byte)
         {
@@ -283,8 +282,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Asks for the first line of a node, and that of what is at a distance: one request of two
-    /// lines.
+    /// Prefetches the first line of a node and the line at an offset: one request of two lines.
     #[inline(always)]
     fn prefetch_both(&self, address: usize, more: usize) {
         hint::prefetch_lines(address, 1);

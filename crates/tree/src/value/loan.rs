@@ -1,8 +1,8 @@
-//! A value's word that a leaf has, or had until just now.
+//! A value's word that is in a leaf, or was in one under the same guard.
 //!
-//! The modules of nodes make these, and they alone: of a word that a validated read found, or one
-//! that was read under the node's lock. So a word that leads to a block or an `Arc` is never
-//! followed beyond its guard, and what it owns is released once.
+//! Only the modules of nodes make these, of a word that a validated read returned or that was read
+//! under the node's lock. So a word that refers to a block or an `Arc` is never followed beyond its
+//! guard, and what it owns is released once.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use timberline_tier::{Arenas, Memory};
 
 use crate::store::Store;
 
-/// A value's word, lent for as long as the guard lives that it was read under: the block that it
-/// refers to stays there meanwhile.
+/// A value's word, lent for as long as the guard lives under which it was read. The block that it
+/// refers to is not freed meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct Loan<'g> {
     word: u64,
@@ -21,9 +21,8 @@ pub struct Loan<'g> {
 }
 
 impl<'g> Loan<'g> {
-    /// # Safety
-    /// It is the word of a value that was in a leaf, or in a copy of its record, at some moment
-    /// since the guard was made that lives as long as `'g`; and a validated read found it, or one
+    /// The word belonged to a value in a leaf, or in a copy of its record, at some moment since the
+    /// guard of `'g` was made, and a validated read or one under the lock returned it.
     /// under the lock.
     #[inline(always)]
     pub unsafe fn new(word: u64) -> Self {
@@ -31,8 +30,8 @@ impl<'g> Loan<'g> {
         Loan { word, pinned }
     }
 
-    /// The word, to be compared, or as a value that is one. It is another value's only after the
-    /// guard's end.
+    /// The word, to compare it or to decode it. It may become another value's only after the guard
+    /// ends.
     #[inline(always)]
     pub fn word(self) -> u64 {
         self.word
@@ -42,52 +41,49 @@ impl<'g> Loan<'g> {
 /// Releases what a value's word owns: its block, or its count.
 ///
 /// # Safety
-/// The word was put into a leaf of a map whose values are represented so, in these arenas. No leaf
+/// A leaf of a map whose values have this representation, in these arenas, held the word. No leaf
 /// has it any more, and no thread is pinned that may have read it in one. It is called once for it.
 pub type Dispose = unsafe fn(word: u64, arenas: &Arenas);
 
-/// A value that was taken out of its leaf. Readers that came to it before may still look at what it
-/// owns.
+/// A value that was taken out of its leaf. Readers that found it before may still use what it owns.
 #[must_use = "what it owns is lost if it is not reclaimed"]
 #[derive(Debug)]
 pub struct RetiredValue<'g>(Loan<'g>);
 
 impl<'g> RetiredValue<'g> {
     /// # Safety
-    /// No leaf has the word any more, but nodes that are no longer linked. This is the only one of
-    /// it.
+    /// No linked node has the word any more. There is no other `RetiredValue` of it.
     #[inline(always)]
     pub unsafe fn new(value: Loan<'g>) -> Self {
         RetiredValue(value)
     }
 
-    /// The value, which is there as long as the guard lives.
+    /// The value, which is not freed while the guard lives.
     #[inline(always)]
     pub fn loan(&self) -> Loan<'g> {
         self.0
     }
 
-    /// Releases what it owns, if anything, once no thread can reach it any more. The guard and the
-    /// store are its map's.
+    /// Releases what the value owns, if anything, when no thread can reach it any more. The guard
+    /// and the store are its map's.
     #[inline(always)]
     pub fn reclaim(self, store: &Store<impl Memory>, guard: &Guard) {
         let word = self.0.word;
-        // No word is 0 that owns anything.
+        // A word that owns something is never 0.
         if let Some(dispose) = store.dispose()
             && word != 0
         {
-            // SAFETY: as `new` was promised, and the epoch says that all readers are gone.
+            // SAFETY: `new` required it, and the epoch has passed all readers.
             store.reclaim(guard, move |state| unsafe { dispose(word, state.arenas()) });
         }
     }
 }
 
-/// Releases what the values of a map that ends own beyond its arenas. `each` shows all of them to
-/// its argument.
-/// Only the map's `drop` calls this.
+/// Releases what the values of a map own outside its arenas, when the map ends. `each` calls its
+/// argument with all of them. Only the map's `drop` calls this.
 pub fn dispose_of_all(store: &Store<impl Memory>, each: impl FnOnce(&mut dyn FnMut(Loan<'_>))) {
     if let Some(dispose) = store.dispose_at_end() {
-        // SAFETY: the map ends, so no other thread has it, and nobody looks at its values again.
+        // SAFETY: the map ends, so no other thread has it, and its values are not read again.
         each(&mut |value| unsafe { dispose(value.word, store.arenas()) });
     }
 }

@@ -1,9 +1,9 @@
-//! Nodes that hang in no tree: those that do not yet, and those that do not any more.
+//! Nodes without a link to them: not linked yet, or unlinked.
 //!
-//! A link is stored once, and whoever stores it gives up the node: a [`Fresh`] one, or one that was
-//! [`Unlinked`] elsewhere. What is stored in its place comes out as `Unlinked`. So a node is freed
-//! once, and only when nothing leads to it. The one exception is a copy of an inner node, which has
-//! its children too: it is made to take the place of the node that it was made of.
+//! A link is stored once, and storing it gives up the node: a [`Fresh`] one, or one that was
+//! [`Unlinked`] elsewhere. The link that it replaces comes out as `Unlinked`. So a node is freed
+//! once, and only when no link leads to it. The one exception is a copy of an inner node, which has
+//! the same children: it is made to replace that node.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -16,9 +16,9 @@ use super::{Body, LockedNode, Node, address};
 use crate::node::retired::Retired;
 use crate::store::Store;
 
-/// A node that no other thread knows, locked. Its memory is free again if it is not linked.
+/// A locked node that no other thread knows. Dropping it frees its memory, unless it is linked.
 pub struct Fresh<'t, const WORDS: usize> {
-    // Dropped first: unlocking is the last that happens to the node.
+    // Dropped first: unlocking is the last access to the node.
     lock: LockedNode<'t, WORDS>,
     slot: Slot<'t>,
 }
@@ -27,8 +27,8 @@ impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
     fn claim(slot: Slot<'t>) -> Self {
         assert_eq!(slot.bytes(), Body::<WORDS>::BYTES, "a slot for a node");
         let node = slot.address() as *const Node<WORDS>;
-        // SAFETY: a slot of this size, aligned to 64 bytes, that is mapped as long as the arenas
-        // are, and that nobody else knows. All fields are atomics, for which any bits will do.
+        // SAFETY: a slot of this size, aligned to 64 bytes, owned by this and mapped as long as the
+        // arenas. All fields are atomics, valid with any bits.
         let lock = unsafe { (*node).claim() };
         Fresh { lock, slot }
     }
@@ -49,7 +49,7 @@ impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
         Self::new(slot, left.layer(), left.height(), lower, left.upper())
     }
 
-    /// A copy of a node, whose place it is to take.
+    /// A copy of a node, which it replaces.
     pub fn copy(slot: Slot<'t>, old: &LockedNode<'t, WORDS>) -> Self {
         let fresh = Self::claim(slot);
         fresh.copy_from(old);
@@ -62,12 +62,12 @@ impl<'t, const WORDS: usize> Fresh<'t, WORDS> {
         fresh
     }
 
-    /// Where it lies.
+    /// The node's address.
     pub fn address(&self) -> usize {
         self.slot.address()
     }
 
-    /// The word that leads to it, for the caller to store, and its lock.
+    /// The node's link, for the caller to store, and its lock.
     pub(super) fn link(self) -> (u64, LockedNode<'t, WORDS>) {
         assert!(
             self.height() == 0 || self.count() > 0,
@@ -91,7 +91,7 @@ impl<const WORDS: usize> Deref for Fresh<'_, WORDS> {
     }
 }
 
-/// A node that nothing leads to any more. Threads that came to it before may still be there.
+/// A node that no link leads to any more. Threads that found it before may still read it.
 #[must_use = "it is reclaimed, or linked again"]
 pub struct Unlinked<'g, const WORDS: usize> {
     node: &'g Node<WORDS>,
@@ -99,32 +99,32 @@ pub struct Unlinked<'g, const WORDS: usize> {
 }
 
 impl<'g, const WORDS: usize> Unlinked<'g, WORDS> {
-    /// A locked node, the word for which was replaced.
+    /// A locked node whose link was replaced.
     pub(super) fn taken(word: u64, node: &LockedNode<'g, WORDS>) -> Self {
         assert_eq!(address(node.of()) as u64, word, "another node was here");
         let (node, height) = (node.of(), node.height());
         Unlinked { node, height }
     }
 
-    /// The word that leads to it, for the caller to store.
+    /// The node's link, for the caller to store.
     pub(super) fn link(self) -> u64 {
         self.address() as u64
     }
 
-    /// Where it lies.
+    /// The node's address.
     pub fn address(&self) -> usize {
         address(self.node)
     }
 
-    /// Steps above the leaves.
+    /// Its height above the leaves.
     pub fn height(&self) -> u8 {
         self.height
     }
 
-    /// Frees it once no thread can be there any more. The guard and the store are its tree's.
+    /// Frees the node when no thread can read it any more. The guard and the store are its tree's.
     pub fn reclaim(self, store: &Store<impl Memory>, guard: &Guard) {
         let (address, is_leaf) = (self.address(), self.height == 0);
-        // SAFETY: `Fresh` made the node in a slot of this size. Nothing leads to it, and there is
+        // SAFETY: `Fresh` made the node in a slot of this size. No link leads to it, and there is
         // one `Unlinked` of a node.
         let retired = unsafe { Retired::new(address, Body::<WORDS>::BYTES, is_leaf) };
         retired.reclaim(store, guard);
@@ -146,7 +146,7 @@ impl<const WORDS: usize> Body<WORDS> {
         locked
     }
 
-    /// Unlinks one of several children. What it covered, the caller leaves to a neighbour.
+    /// Unlinks one of several children. The caller extends a neighbour over its key range.
     pub fn remove_child<'g>(
         above: &LockedNode<'g, WORDS>,
         index: usize,

@@ -8,8 +8,7 @@
 //! 32  keys[WORDS / 2], ascending      32 + 4·WORDS  payloads[WORDS / 2]
 //! ```
 //!
-//! `layer` names the tree that a node belongs to, where there are many: 0 is the only one, or the
-//! topmost.
+//! `layer` identifies a node's tree where there are many: 0 is the only one, or the topmost.
 //!
 //! A leaf's entries are records. An inner node's entries are (lower fence, address) of its
 //! children, the first key being its own lower fence, so one search and one set of shifts serve
@@ -54,17 +53,17 @@ pub use write::Write;
 /// Bytes of the header.
 pub const HEADER: usize = 32;
 
-/// The key of an entry that is not there: search need not know how many are.
+/// The key of an empty entry, so that a search need not know the number of entries.
 const EMPTY: u64 = u64::MAX;
 
-/// In debug builds, the payload of an entry that is not there: it looks like the root of a layer in
-/// fast memory, where none is.
+/// In debug builds, the payload of an empty entry: it looks like the root of a layer in fast
+/// memory, at an address without a node.
 const POISON: u64 = 0x0bad_0bad_0bad;
 
 /// A node behind its optimistic lock; `32 + 8 × WORDS` bytes, a power of two.
 pub type Node<const WORDS: usize> = Versioned<Body<WORDS>>;
 
-/// The contents that the lock guards.
+/// The part that the lock guards.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Body<const WORDS: usize> {
@@ -77,8 +76,8 @@ pub struct Body<const WORDS: usize> {
     words: [AtomicU64; WORDS],
 }
 
-/// The index of an entry of the body that was searched: there are more entries than that, unless
-/// the read fails.
+/// The index of an entry of the node that was searched, which has more entries than that unless the
+/// read fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hit<'b>(usize, PhantomData<&'b ()>);
 
@@ -92,7 +91,7 @@ impl Hit<'_> {
 /// The only writer of a node.
 pub type LockedNode<'g, const WORDS: usize> = Exclusive<'g, Body<WORDS>>;
 
-/// Where a node lies.
+/// The address of a node.
 #[inline(always)]
 pub fn address<T>(node: &Versioned<T>) -> usize {
     std::ptr::from_ref(node) as usize
@@ -101,18 +100,18 @@ pub fn address<T>(node: &Versioned<T>) -> usize {
 impl<const WORDS: usize> Body<WORDS> {
     /// The most entries a node holds.
     pub const CAPACITY: usize = WORDS / 2;
-    /// What a search goes through: the keys, and two words more.
+    /// The words that a search reads: the keys, and two more.
     const SLOTS: usize = {
         let slots = Self::CAPACITY + 2;
         assert!(slots.is_power_of_two() && slots >= GROUP && slots <= WORDS);
         slots
     };
-    /// Bytes of a node.
+    /// The size of a node in bytes.
     pub const BYTES: usize = {
         let bytes = HEADER + 8 * WORDS;
         assert!(bytes == size_of::<Node<WORDS>>());
         assert!(bytes.is_power_of_two() && Self::CAPACITY <= u8::MAX as usize);
-        // Ascending input leaves nodes of one child behind where two are the most: a tower.
+        // Ascending input would leave inner nodes of one child if two were the most: a tower.
         assert!(WORDS >= 12, "a node needs at least 128 bytes");
         bytes
     };
@@ -123,20 +122,20 @@ impl<const WORDS: usize> Body<WORDS> {
         (self.count.load(Relaxed) as usize).min(Self::CAPACITY)
     }
 
-    /// The same, unless it is torn. What it leads to is to be clamped: to do that once costs less
-    /// than to do it here.
+    /// The number of entries, unless it is torn. Callers clamp the index that they compute from it:
+    /// clamping once is cheaper than here.
     #[inline(always)]
     fn raw_count(&self) -> usize {
         self.count.load(Relaxed).into()
     }
 
-    /// Steps above the leaves.
+    /// The height above the leaves.
     #[inline(always)]
     pub fn height(&self) -> u8 {
         self.height.load(Relaxed)
     }
 
-    /// The tree that it belongs to. Stays the same as long as the node lives.
+    /// The tree of this node. It never changes while the node lives.
     #[inline(always)]
     pub fn layer(&self) -> u32 {
         self.layer.load(Relaxed)
@@ -170,9 +169,9 @@ impl<const WORDS: usize> Body<WORDS> {
         self.words[index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
-    /// How many entries of a full node stay in its left half, and the first key of the right one,
-    /// when it is split for this key. A run of ascending keys at the tree's end leaves full nodes
-    /// behind. (Seen without a lock, the node may be anything, empty too.)
+    /// For a split for this key: the number of entries that stay in the left half of a full node,
+    /// and the first key of the right one. A run of ascending keys at the tree's end leaves full
+    /// nodes. (Without a lock the node may be in any state, also empty.)
     pub fn split_point(&self, key: u64) -> (usize, u64) {
         let count = self.count();
         let last = count.saturating_sub(1);
@@ -184,13 +183,13 @@ impl<const WORDS: usize> Body<WORDS> {
         }
     }
 
-    /// A record's value, or a child's address.
+    /// The payload of an entry: a record's value, or a child's link.
     #[inline(always)]
     fn payload(&self, index: usize) -> u64 {
         self.words[Self::CAPACITY + index.min(Self::CAPACITY - 1)].load(Relaxed)
     }
 
-    /// The entries in a range of indices, as far as there are any.
+    /// The entries in a range of indices, up to the last.
     #[inline(always)]
     fn entries(&self, range: Range<usize>) -> impl Iterator<Item = (u64, u64)> {
         let end = range.end.min(self.count());
@@ -206,22 +205,22 @@ impl<const WORDS: usize> Body<WORDS> {
         HEADER + 8 * (Self::CAPACITY + index)
     }
 
-    /// Where the child at `index` lies.
+    /// The address of the child at `index`.
     #[inline(always)]
     pub fn child_address(&self, index: usize) -> usize {
         self.payload(index) as usize
     }
 
-    /// How many keys are not greater than `key`.
+    /// The number of keys that are not greater than `key`.
     #[inline(always)]
     fn count_to(&self, search: impl Lanes, key: u64) -> usize {
-        // Two payloads are looked at, where all keys count; and the keys of empty entries, if the
-        // key is the greatest of all.
+        // A search reads two payloads if all keys count, and the keys of empty entries if `key` is
+        // the greatest number.
         let to = search.count_to(&self.words, Self::SLOTS, key);
         to.min(self.raw_count()).min(Self::CAPACITY)
     }
 
-    /// How many keys are less than `key`.
+    /// The number of keys that are less than `key`.
     #[inline(always)]
     pub fn rank(&self, search: impl Lanes, key: u64) -> usize {
         match key.checked_sub(1) {
@@ -230,19 +229,19 @@ impl<const WORDS: usize> Body<WORDS> {
         }
     }
 
-    /// The record's index, or where it would have to go.
+    /// The record's index, or the index at which it would be inserted.
     #[inline(always)]
     pub fn find(&self, search: impl Lanes, key: u64) -> Result<Hit<'_>, usize> {
         self.entry_at(self.rank(search, key), key)
     }
 
-    /// The place for a guess in this node: the first key of the window to look at.
+    /// The first key of the window in which a guess expects the key.
     #[inline(always)]
     pub fn window_of(&self, share: Share) -> usize {
         Self::window(share.slot(self.raw_count())).min(WORDS.saturating_sub(WINDOW))
     }
 
-    /// The record's index, looking only at the window of keys from `first` on, at most `CAPACITY`.
+    /// The record's index, searching only the window of at most `CAPACITY` keys from `first` on.
     #[inline(always)]
     pub fn find_near(&self, search: impl Lanes, key: u64, first: usize) -> Option<Hit<'_>> {
         let equal = search.equal(self.window_at(first), key);
@@ -250,11 +249,11 @@ impl<const WORDS: usize> Body<WORDS> {
         (equal != 0 && index < self.raw_count()).then_some(Hit(index, PhantomData))
     }
 
-    /// As [`rank`](Self::rank), looking only at the window of keys from `first` on, at most
-    /// `CAPACITY`.
+    /// As [`rank`](Self::rank), searching only the window of at most `CAPACITY` keys from `first`
+    /// on.
     ///
     /// # Errors
-    /// It is below the window (`Less`), or behind it (`Greater`).
+    /// The index is below the window (`Less`), or above it (`Greater`).
     #[inline(always)]
     pub fn rank_near(&self, search: impl Lanes, key: u64, first: usize) -> Result<usize, Ordering> {
         let count = self.count();
@@ -272,14 +271,14 @@ impl<const WORDS: usize> Body<WORDS> {
         }
     }
 
-    /// The keys from `first` on. Behind them lie payloads.
+    /// The keys from `first` on. Payloads follow them.
     #[inline(always)]
     fn window_at(&self, first: usize) -> &[AtomicU64; WINDOW] {
         let words = &self.words[first.min(WORDS.saturating_sub(WINDOW))..];
         words.first_chunk().expect("it ends in the node")
     }
 
-    /// Whether the entry at `index`, which is the first whose key is not less, is the key's.
+    /// Whether the entry at `index`, the first whose key is not less, has this key.
     #[inline(always)]
     pub fn entry_at(&self, index: usize, key: u64) -> Result<Hit<'_>, usize> {
         if index < self.count() && self.key(index) == key {
