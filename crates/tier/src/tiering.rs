@@ -1,13 +1,13 @@
-//! The kernel's own tiering: which of its ways to move pages between NUMA nodes are on. Set for as
-//! long as a value lives, and then as before.
+//! The kernel's own tiering: switches its mechanisms that move pages between NUMA nodes, and
+//! restores the former settings when a value is dropped.
 //!
 //! Linux `Documentation/admin-guide/sysctl/kernel.rst` (`numa_balancing`),
 //! `ABI/testing/sysfs-kernel-mm-numa` and `admin-guide/mm/damon/usage.rst`; the schemes for DAMON
 //! are those of Taneja.
 //!
-//! Invariants: a file is read before it is written; what was read is written back, in the opposite
-//! order, when the value goes or when a later file can't be written. A process that is killed
-//! restores nothing.
+//! Invariants: a file is read before it is written. Its former content is written back, in the
+//! opposite order, when the value is dropped or when a later file can't be written. A process that
+//! is killed restores nothing.
 
 use std::fmt;
 use std::fs;
@@ -23,34 +23,34 @@ pub use moved::{KernelMoves, MoveCounter};
 const NUMA_BALANCING: &str = "proc/sys/kernel/numa_balancing";
 const DEMOTION: &str = "sys/kernel/mm/numa/demotion_enabled";
 
-/// Which mechanism of the kernel moves pages between tiers.
+/// A mechanism of the kernel that moves pages between tiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelTiering {
     /// None: pages stay where they are.
     None,
-    /// NUMA balancing promotes what is touched again soon, and reclaim demotes (TPP, as merged in
-    /// Linux 6.1).
+    /// NUMA balancing promotes pages that are accessed again soon, and reclaim demotes (TPP, as
+    /// merged in Linux 6.1).
     AutoNuma,
     /// DAMON's schemes `migrate_hot` and `migrate_cold` (from Linux 6.11 on).
     Damon,
 }
 
 impl KernelTiering {
-    /// All, as they are written on a command line.
+    /// The names of all, as on a command line.
     pub const NAMES: [(&'static str, KernelTiering); 3] = [
         ("none", KernelTiering::None),
         ("autonuma", KernelTiering::AutoNuma),
         ("damon", KernelTiering::Damon),
     ];
 
-    /// The one of a name.
+    /// The mechanism of this name.
     pub fn parse(name: &str) -> Option<KernelTiering> {
         let mut all = Self::NAMES.into_iter();
         all.find(|(known, _)| *known == name).map(|(_, it)| it)
     }
 
-    /// Has it move pages between NUMA nodes `fast` and `slow` of the machine below `root`, and
-    /// nothing else do so, until the value goes.
+    /// Lets it, and no other mechanism, move pages between NUMA nodes `fast` and `slow` of the
+    /// machine below `root`, until the value is dropped.
     ///
     /// # Errors
     /// The kernel does not have it, or this process may not set it; nothing is changed then.
@@ -74,14 +74,14 @@ impl KernelTiering {
     }
 }
 
-/// Takes up to `bytes` of a node's free memory as unused huge pages, until the value is dropped.
-/// The kernel moves a process's pages, even locked ones, but never these. Returns how many bytes
-/// there were.
+/// Allocates up to `bytes` of a node's free memory as unused huge pages, until the value is
+/// dropped. The kernel moves a process's pages, even locked ones, but never these. Returns the
+/// number of bytes.
 ///
 /// # Errors
 /// The kernel has no such pages, or this process may not take them; nothing is changed then.
 pub fn hold(root: &Path, node: u32, bytes: usize) -> Result<(Set, usize), TieringError> {
-    // So that what is free lies side by side; a kernel that can't do so has less to give.
+    // Compaction first, for contiguous memory; a kernel that lacks it has less to give.
     let _ = fs::write(
         root.join(format!("sys/devices/system/node/node{node}/compact")),
         "1",
@@ -97,7 +97,7 @@ pub fn hold(root: &Path, node: u32, bytes: usize) -> Result<(Set, usize), Tierin
     let before = pages(&path);
     let mut set = Set { before: Vec::new() };
     set.write(path.clone(), &(before + bytes / HUGE_PAGE).to_string())?;
-    // The kernel takes what it finds.
+    // The kernel allocates as many as it can.
     let taken = pages(&path).saturating_sub(before) * HUGE_PAGE;
     Ok((set, taken))
 }
@@ -106,7 +106,7 @@ pub fn hold(root: &Path, node: u32, bytes: usize) -> Result<(Set, usize), Tierin
 #[must_use = "settings are restored when this is dropped"]
 #[derive(Debug)]
 pub struct Set {
-    /// What each file said, in the order of the writes.
+    /// The former content of each file, in the order of the writes.
     before: Vec<(PathBuf, String)>,
 }
 
@@ -126,8 +126,8 @@ impl Set {
 impl Drop for Set {
     fn drop(&mut self) {
         for (path, value) in self.before.drain(..).rev() {
-            // What could be written before can be written again; if not, the rest is restored all
-            // the same.
+            // A file that could be written before can be written again; if not, the rest is still
+            // restored.
             let _ = fs::write(path, value);
         }
     }
@@ -138,7 +138,7 @@ impl Drop for Set {
 pub struct TieringError {
     /// The file.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The operating system's message.
     pub reason: String,
 }
 
@@ -158,7 +158,7 @@ impl std::error::Error for TieringError {}
 mod tests {
     use super::*;
 
-    /// A folder that is gone at the end, with the two files.
+    /// A temporary folder with the two files.
     pub(super) struct Machine(pub(super) PathBuf);
 
     impl Machine {

@@ -25,7 +25,7 @@ const REGIONS: [(&str, &str); 2] = [("max", "4000"), ("min", "400")];
 /// Samples of an aggregation.
 const SAMPLES: u64 = 20;
 
-/// What is to be written, in order: the last one starts the thread.
+/// The files to write, in order: the last one starts the thread.
 pub(super) fn writes(
     root: &Path,
     fast: u32,
@@ -74,7 +74,7 @@ pub(super) fn writes(
         add(format!("{target}/{index}/start"), &region.start.to_string());
         add(format!("{target}/{index}/end"), &region.end.to_string());
     }
-    // Hot is what was found touched at all; cold is what was not for two seconds.
+    // Hot: accessed at all in an aggregation. Cold: not accessed for two seconds.
     let hot = (1, SAMPLES, 0);
     let cold = (0, 0, 20);
     add(format!("{context}/schemes/nr_schemes"), "2");
@@ -114,10 +114,10 @@ pub(super) struct Applied {
     pub cold: Option<u64>,
 }
 
-/// What the first thread's schemes moved.
+/// The bytes that the first thread's schemes moved.
 pub(super) fn applied_bytes(root: &Path) -> Applied {
-    // The files tell what was so when they were last asked for (Linux 6.17 can refresh them by
-    // itself). A thread that does not run has no news.
+    // The files are as of the last refresh (Linux 6.17 can refresh them by itself). A thread that
+    // does not run has no news.
     let _ = fs::write(root.join(thread()).join("state"), "update_schemes_stats");
     let schemes = root.join(context()).join("schemes");
     let text = |scheme: &Path, file: &str| fs::read_to_string(scheme.join(file)).ok();

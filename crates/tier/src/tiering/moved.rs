@@ -1,7 +1,7 @@
-//! What the kernel moved between NUMA nodes: its own counters, of the whole machine, as Taneja
-//! reads them.
+//! The pages that the kernel moved between NUMA nodes: its own counters, of the whole machine, as
+//! Taneja reads them.
 //!
-//! Invariant: what a kernel does not count is `None`, never 0.
+//! Invariant: a counter that the kernel lacks is `None`, never 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use super::damon;
 
 const VMSTAT: &str = "proc/vmstat";
 
-/// What the kernel moved, and why. The names are the kernel's own, those of `/proc/vmstat`, but for
-/// DAMON's, which are `sz_applied` of its schemes in sysfs. `None` (`null` in JSON) where the
-/// kernel does not count it.
+/// The pages that the kernel moved, by reason. The names are those of `/proc/vmstat`, except
+/// DAMON's, which are `sz_applied` of its schemes in sysfs. `None` (`null` in JSON) if the kernel
+/// lacks the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelMoves {
@@ -22,7 +22,7 @@ pub struct KernelMoves {
     pub pgpromote_success: Option<u64>,
     /// Pages that reclaim in the background demoted.
     pub pgdemote_kswapd: Option<u64>,
-    /// Pages that threads demoted which wanted memory.
+    /// Pages that threads demoted when they needed memory.
     pub pgdemote_direct: Option<u64>,
     /// Faults by which NUMA balancing learns of accesses.
     pub numa_hint_faults: Option<u64>,
@@ -35,7 +35,7 @@ pub struct KernelMoves {
 }
 
 impl KernelMoves {
-    /// All since the machine below `root` was booted, and since DAMON was started.
+    /// Totals since the machine below `root` booted, and since DAMON was started.
     fn read(root: &Path) -> KernelMoves {
         let vmstat = fs::read_to_string(root.join(VMSTAT)).unwrap_or_default();
         let counted = |name: &str| {
@@ -57,7 +57,7 @@ impl KernelMoves {
     }
 
     fn since(self, before: KernelMoves) -> KernelMoves {
-        // What was not counted before began at nothing.
+        // A counter that was missing before started at 0.
         let grown =
             |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         KernelMoves {
@@ -94,8 +94,8 @@ impl MoveCounter {
         }
     }
 
-    /// What was moved since. Where DAMON runs, waits until it has told: a tenth of a second in
-    /// Linux 6.12, and longer while it moves pages.
+    /// The counts since the start. If DAMON runs, waits until it has updated its files: a tenth of
+    /// a second in Linux 6.12, and longer while it moves pages.
     pub fn moved(&self) -> KernelMoves {
         KernelMoves::read(&self.root).since(self.before)
     }

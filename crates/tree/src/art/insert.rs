@@ -1,11 +1,10 @@
 //! Inserting records, and the structure modifications that make room for them.
 //!
-//! A new record takes a place in a pack or a dense leaf; or it takes one leaf and one of: a place
-//! in the node where its path ends, a larger such node, or an inner node between that and a leaf or
-//! inside a compressed prefix, where two keys part. `share.rs` has what follows where records share
-//! a node.
+//! A new record goes into a pack or a dense leaf. Otherwise it needs a leaf and one of: an entry in
+//! the node where its path ends, a larger such node, or a new inner node above a leaf or inside a
+//! compressed prefix, where two keys differ. `share.rs` handles records that share a node.
 //!
-//! Locks are taken parent first. Memory is taken before any lock.
+//! Locks are taken parent first. Memory is allocated before any lock is taken.
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
@@ -23,14 +22,14 @@ use crate::abort::{Abort, attempt};
 use crate::error::Refused;
 use crate::value::{Change, Loan};
 
-/// What an attempt comes to: the previous value, which is there as long as the thread stays pinned.
+/// The outcome of an attempt: the previous value, lent while the thread stays pinned.
 pub(super) type Put<'g> = Result<Option<Loan<'g>>, Abort>;
 
 /// An attempt to insert one record.
 pub(super) struct Insert<'a, C> {
     pub key: &'a [u8],
     pub change: &'a mut C,
-    /// Whether prefixes are compared as a whole on the way down, with the help of leaves.
+    /// Whether the descent compares whole prefixes, with the help of leaves.
     careful: bool,
 }
 
@@ -43,7 +42,7 @@ impl<'a, C: Change> Insert<'a, C> {
         }
     }
 
-    /// The value of a record that is not there yet, once nothing can keep it from being linked.
+    /// The value of a new record, computed when nothing can keep it from being linked.
     pub fn made(&mut self) -> u64 {
         let value = self.change.change(None);
         value.expect("a record is made of nothing")
@@ -57,19 +56,19 @@ impl<'a, C: Change> Insert<'a, C> {
     }
 }
 
-/// Where an insert meets a node.
+/// The node where an insert ends.
 pub(super) struct Site<'g, R> {
     pub parent: Parent<'g, R>,
-    /// Bytes of the key that lead here.
+    /// The number of key bytes that lead here.
     pub depth: usize,
-    /// Inner nodes above.
+    /// The number of inner nodes above.
     pub level: u8,
     pub guard: &'g Guard<'g>,
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
-    /// `out` makes of the value before.
+    /// Inserts or replaces a record atomically: `change` computes the new value from the old one.
+    /// Returns `out` of the old value.
     pub fn upsert<T>(
         &self,
         key: &[u8],
@@ -78,7 +77,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Result<Option<T>, Refused> {
         self.store.reclaiming(&mut change, |change| {
             let guard = self.store.pin();
-            // Where the record is, or a place for it, there is nothing to build.
+            // In place of a record, or in a free slot for it, no node is built.
             let there = match self.find(key, self.store.pinned(&guard)) {
                 Ok(Ok(Cursor::Leaf(leaf))) => self.change(leaf, change, &guard).map(Some),
                 Ok(Ok(Cursor::InPack(pack, _))) => {
@@ -194,7 +193,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Hangs the first leaf below the root.
+    /// Links the first leaf from the root pointer.
     fn hang<'g, C: Change>(&self, insert: &mut Insert<'_, C>, site: Site<'g, R>) -> Put<'g> {
         let leaf = self.leaf_for(insert, self.tier_of_parent(&site.parent), 0)?;
         let held = site.parent.upgrade()?;
@@ -202,7 +201,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.inserted(link, 0, site.guard)
     }
 
-    /// The path ends at a leaf: that of the key, or one to part from.
+    /// The path ends at a leaf: of this key, or of one to branch from.
     fn meet<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -219,7 +218,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.part_from(insert, site, Terminal::Leaf(leaf))
     }
 
-    /// The path ends at a dense leaf: that of the key, or one to part from.
+    /// The path ends at a dense leaf: of this key, or of keys to branch from.
     fn meet_dense<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -238,7 +237,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(self.change_in_dense(dense, at, true, insert.change, site.guard)?)
     }
 
-    /// The path ends at what holds records of other keys.
+    /// The path ends at a node with records of other keys.
     fn part_from<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -260,7 +259,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.fork(insert, site, fork, None)
     }
 
-    /// The key leaves a node's prefix after `same` bytes of it.
+    /// The key differs from a node's prefix after `same` bytes of it.
     fn part<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -270,7 +269,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     ) -> Put<'g> {
         let (key, split) = (insert.key, site.depth + same);
         let below = self.key_below(inner)?;
-        // What was taken on trust further up.
+        // The prefixes above that were not compared.
         if below.get(..split) != key.get(..split) {
             return insert.carefully();
         }
@@ -286,8 +285,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.fork(insert, site, fork, Some((inner, rest)))
     }
 
-    /// Puts a new inner node between a parent and what hangs there, and a new leaf beside that.
-    /// What hangs there may be an inner node whose prefix is `cut` to some bytes.
+    /// Inserts a new inner node between a parent and its child, with a new leaf as the child's
+    /// sibling. If the child is an inner node, its prefix is `cut` to its last bytes.
     fn fork<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -301,7 +300,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let parent = site.parent.upgrade()?;
         let held = cut.map(|(inner, _)| inner.upgrade()).transpose()?;
         let new = FreshInner::new(slot, self.base, Kind::N3, fork.prefix, site.guard);
-        // Code of others, which may panic, runs before anything changes.
+        // Foreign code, which may panic, runs before anything changes.
         let beside = leaf.tier().min(self.tier_of(fork.old));
         self.check_boundary(&new, beside, fork.path);
         let link = new.insert(fork.new_at, leaf.with(insert.made()));
@@ -334,7 +333,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let prefix = &key[branch - prefix_len..branch];
         let mut larger = FreshInner::new(slot, self.base, kind, prefix, site.guard);
         larger.take_over(inner.upgrade()?, None);
-        // Code of others, which may panic, runs before anything changes.
+        // Foreign code, which may panic, runs before anything changes.
         self.check_boundary(&larger, leaf.tier(), &key[..branch]);
         let link = larger.insert(at, leaf.with(insert.made()));
         parent
@@ -343,7 +342,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.inserted(link, below, site.guard)
     }
 
-    /// Hangs a leaf in a gap, if the node has room for it.
+    /// Links a leaf at a free position, if the node has room for it.
     #[inline(always)]
     fn hang_in<C: Change>(
         &self,
@@ -369,13 +368,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-/// Where two paths part.
+/// The point where two paths branch.
 struct Fork<'a> {
     /// The bytes between the parent's branch and this one.
     prefix: &'a [u8],
     /// All bytes up to this one.
     path: &'a [u8],
-    /// What hung there.
+    /// The former child.
     old: StoredLink,
     old_at: Position,
     new_at: Position,

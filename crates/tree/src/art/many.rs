@@ -1,12 +1,12 @@
-//! Looking up many keys, so that the waits for their nodes overlap.
+//! Looking up many keys at once, so that their cache misses overlap.
 //!
-//! On this machine's memory, keys are looked up in groups (group prefetching: Chen, Ailamaki,
-//! Gibbons, Mowry, ICDE 2004): a step of all of them, then the next, until each has met its record.
-//! A step reads one node, and prefetches what the key's next one reads. All begin at one snapshot
-//! of the root. A key that a writer gets in the way of is looked up alone.
+//! In plain memory, keys are looked up in groups (group prefetching: Chen, Ailamaki, Gibbons,
+//! Mowry, ICDE 2004): one step of all of them, then the next, until each has found its record. A
+//! step reads one node, and prefetches the key's next one. All start from one snapshot of the root.
+//! If a writer interferes, the key is looked up alone.
 //!
-//! Where the memory is emulated, or the value is not in the leaf, each [`Lookup`] takes as many
-//! steps as it has to wait.
+//! In emulated memory, or if the value is not in the leaf, each [`Lookup`] takes a step whenever
+//! its prefetch has arrived.
 
 use std::task::Poll;
 
@@ -21,19 +21,19 @@ use super::tree::Tree;
 use crate::traverse::MAX_DEPTH;
 use crate::value::{Loan, Represent, fetch_each};
 
-/// A key, and how far its lookup has come.
+/// A key and the state of its lookup.
 struct Asked<'t, B, R> {
     key: B,
     /// The node last read.
     parent: Inner<'t, R>,
-    /// What is below, which was prefetched; none once the lookup is over.
+    /// The link below, whose target was prefetched; none once the lookup has ended.
     child: Link<'t>,
-    /// Bytes of the key that lead there.
+    /// The number of key bytes that lead there.
     depth: usize,
 }
 
 impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
-    /// Begins below a root.
+    /// Starts below a root.
     #[inline(always)]
     fn new(key: B, root: Inner<'t, R>) -> Self {
         Asked {
@@ -44,7 +44,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         }
     }
 
-    /// Reads a node, and asks for the key's next one.
+    /// Reads a node, and prefetches the key's next one.
     #[inline(always)]
     fn read<M: Memory>(
         &mut self,
@@ -61,7 +61,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         Ok(Poll::Pending)
     }
 
-    /// Reads what was asked for.
+    /// Reads the node that was prefetched.
     #[inline(always)]
     fn step<M: Memory>(
         &mut self,
@@ -86,7 +86,7 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
         ))
     }
 
-    /// Whether the lookup is over: if so, tells `found` the value.
+    /// Whether the lookup has ended: then `found` gets the value.
     #[inline(always)]
     fn settle<M: Memory>(
         &mut self,
@@ -107,8 +107,8 @@ impl<'t, B: AsRef<[u8]>, R: Reach> Asked<'t, B, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
-    /// the thread pinned.
+    /// Calls `found` with each key's position and value, `depth` lookups at a time, while the
+    /// thread is pinned.
     pub fn get_each<H: Represent, B: AsRef<[u8]>>(
         &self,
         mut keys: impl Iterator<Item = B>,
@@ -125,7 +125,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let mut first = 0;
         loop {
             let Ok(Some(root)) = self.top_inner(self.store.pinned(guard)) else {
-                // There is one node at most, or a writer is at it.
+                // There is one node at most, or a writer has locked the root.
                 let Some(key) = keys.next() else { return };
                 found(first, self.get_patiently(key.as_ref(), guard));
                 first += 1;

@@ -22,15 +22,16 @@ pub struct Tree<M: Memory, R: Reach> {
     pub base: Base<R>,
     /// Whether values are strings, in blocks of their own.
     pub in_blocks: bool,
-    /// Whether records may be in packs and dense leaves: keys have eight bytes each, and values are
+    /// Whether records may be in packs and dense leaves: keys have eight bytes, and values are
     /// words.
     pub shares: bool,
-    /// The most inner nodes that were on a path so far.
+    /// The greatest number of inner nodes on a path so far.
     deepest: AtomicU8,
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// An empty tree for keys of `key_len` bytes, if all have as many. The arenas are within reach.
+    /// An empty tree for keys of `key_len` bytes, if all have as many. Links can reach the whole
+    /// arenas.
     pub fn new<H: Represent>(
         memory: M,
         placement: Arc<dyn Placement>,
@@ -52,13 +53,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         &self.store.memory
     }
 
-    /// Runs an optimistic attempt until no writer gets in between.
+    /// Repeats an optimistic attempt until no writer interferes.
     #[inline(always)]
     pub fn retry<T>(&self, attempt: impl FnMut() -> Result<T, Restart>) -> T {
         store::retry(attempt)
     }
 
-    /// The tier of what a link leads to.
+    /// The tier of a link's target.
     pub fn tier_of(&self, link: StoredLink) -> TierId {
         self.store.arenas().tier_of(link.address(self.base))
     }
@@ -67,7 +68,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.tier_of(link).is_fast()
     }
 
-    /// Where a parent lies; the root's counts as fast.
+    /// The tier of a parent; the root pointer counts as fast.
     pub fn tier_of_parent(&self, parent: &Parent<'_, R>) -> TierId {
         match parent {
             Parent::Root(_) => TierId::FAST,
@@ -75,7 +76,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Begins to read an inner node, below a parent that is then still the same.
+    /// Starts to read an inner node, and validates its parent.
     #[inline(always)]
     pub fn enter<'g>(
         &self,
@@ -92,15 +93,15 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.deepest.load(Relaxed).saturating_add(1)
     }
 
-    /// A leaf came to hang below this many inner nodes.
+    /// Records that a leaf was linked below this many inner nodes.
     pub fn reaches(&self, level: u8) {
         if level > self.deepest.load(Relaxed) {
             self.deepest.fetch_max(level, Relaxed);
         }
     }
 
-    /// Tells the placement if a new inner node came to lie in a slower tier than a child, or than
-    /// what hangs there beside its entries.
+    /// Reports to the placement if a new inner node is in a slower tier than a child, or than a
+    /// node that is about to become one.
     pub fn check_boundary(&self, node: &FreshInner<'_, R>, beside: TierId, path: &[u8]) {
         if node.tier().is_fast() {
             return;
@@ -117,8 +118,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Whether a child of this inner node is in a faster tier than this. Addresses tell; no child
-    /// is touched.
+    /// Whether a child of this inner node is in a faster tier than the node. Addresses tell, so no
+    /// child is read.
     pub fn has_child_faster_than(&self, tier: TierId, node: &Body<R>) -> bool {
         let mut found = false;
         node.each(AT_END, |_, link| {
@@ -128,7 +129,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         found
     }
 
-    /// Tells the memory what a search for `key` at this depth reads of a node.
+    /// Charges what a search for `key` reads of a node at this depth.
     #[inline(always)]
     pub fn charge_node(&self, link: InnerLink<'_>, key: &[u8], depth: usize) {
         let address = link.address(self.base);
@@ -141,19 +142,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Tells the memory that a leaf is read.
+    /// Charges the read of a leaf.
     #[inline(always)]
     pub fn visit_leaf(&self, leaf: Leaf<'_>) {
         self.memory().charge_access(leaf.address(), leaf.bytes());
     }
 
-    /// Tells the memory that a pack is read.
+    /// Charges the read of a pack.
     #[inline(always)]
     pub fn visit_pack(&self, pack: Pack<'_>) {
         self.memory().charge_access(pack.address(), PACK_BYTES);
     }
 
-    /// Tells the memory that one record of a dense leaf is read.
+    /// Charges the read of one record of a dense leaf.
     #[inline(always)]
     pub fn visit_dense(&self, dense: DenseLeaf<'_>, at: u8) {
         self.memory().charge_access(dense.address(), DENSE_HEAD);
@@ -161,7 +162,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.memory().charge_lines(value, size_of::<u64>());
     }
 
-    /// What lies beside a leaf.
+    /// The block beside a leaf.
     pub fn block_of(&self, terminal: Terminal<'_>) -> Option<ValueBlock> {
         match terminal {
             Terminal::Leaf(leaf) if self.in_blocks => ValueBlock::of(leaf.value()),
@@ -185,7 +186,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         });
     }
 
-    /// What holds records, as a placement sees it.
+    /// A leaf, pack or dense leaf, as a placement sees it.
     pub fn leaf_ref<'g>(&self, terminal: Terminal<'g>) -> LeafRef<'g> {
         let address = terminal.address();
         LeafRef {
@@ -200,7 +201,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// The same for what a link leads to.
+    /// The same for the target of a link.
     #[inline(always)]
     pub fn note_at(&self, link: Link<'_>, access: Access, guard: &Guard) {
         if self.store.report_is_due(guard)
@@ -210,7 +211,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Some key below an inner node, which begins with the node's path.
+    /// A key below an inner node, which starts with the node's path.
     pub fn key_below<'g>(&self, mut inner: Inner<'g, R>) -> Result<TerminalKey<'g>, Restart> {
         loop {
             let first = inner.first()?;
@@ -225,7 +226,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// The length of the common prefix of two keys.
 pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
     one.iter()
         .zip(two)

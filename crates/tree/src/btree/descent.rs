@@ -1,8 +1,8 @@
-//! The way from the root to a leaf, as a [`Traversal`]: one node a step.
+//! The descent from the root to a leaf, as a [`Traversal`]: one node a step.
 //!
-//! A step goes as the protocol in [`timberline_sync::version`] says: child's pointer from the
-//! parent's validated read, child's snapshot, parent validated again. The root cell is the root's
-//! parent, and done in one step with it.
+//! A step follows the protocol in [`timberline_sync::version`]: child's pointer from the parent's
+//! validated read, child's snapshot, parent validated again. The root pointer is the root's parent;
+//! both are one step.
 
 use std::marker::PhantomData;
 use std::task::Poll;
@@ -18,13 +18,13 @@ use super::tree::{Tree, address};
 use crate::traverse::{Traversal, run};
 use crate::value::Represent;
 
-/// How a descent goes, and what for.
+/// The mode of a descent.
 pub(super) trait Mode {
-    /// Other work comes between two steps: the memory is asked for the next node, which an emulated
-    /// one takes its time for. Otherwise the next node follows at once, and hinting at its lines
-    /// makes one wait of several.
+    /// Other work runs between two steps, so each prefetches the next node, and emulated memory
+    /// delays it. Otherwise the next step follows at once; a prefetch then only makes one wait of
+    /// several.
     const LATER: bool;
-    /// The record is only read, so a copy of it will do. Otherwise only the leaf will.
+    /// The record is only read, so a copy of it will do. Otherwise the descent ends at the leaf.
     const OR_COPY: bool;
 }
 
@@ -41,27 +41,27 @@ macro_rules! modes {
 }
 
 modes! {
-    /// To a leaf, at once.
+    /// To a leaf, in one go.
     LeafAtOnce: false, false;
     /// To a leaf, waiting for writers.
     LeafLater: true, false;
-    /// To a value, at once.
+    /// To a value, in one go.
     ValueAtOnce: false, true;
-    /// To a value, while other lookups go on.
+    /// To a value, beside other lookups.
     ValueLater: true, true;
 }
 
-/// The result of a step.
+/// The outcome of a step.
 pub(super) enum Met<'t, const WORDS: usize> {
-    /// A node above, whose child was asked for.
+    /// An inner node, whose child was prefetched.
     Inner,
     Leaf(LeafView<'t, WORDS>),
-    /// The parent of a slow leaf, and that leaf, which was not asked for: its record may have a
-    /// copy. The next step goes on to the leaf.
+    /// The parent of a slow leaf, and that leaf, which was not prefetched: its record may have a
+    /// copy. The next step reads the leaf.
     SlowLeaf(Snapshot<'t, Body<WORDS>>, Link<'t, WORDS>),
 }
 
-/// Looks for the leaf that covers a key, as its [`Mode`] says.
+/// Searches the leaf that covers a key, as its [`Mode`] says.
 pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Represent, D, L: Lanes> {
     pub tree: &'t Tree<M, WORDS, Values<H>>,
     root: &'t Versioned<Root<WORDS>>,
@@ -79,16 +79,15 @@ pub(super) struct Descent<'t, M: Memory, const WORDS: usize, H: Represent, D, L:
 impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
     Descent<'t, M, WORDS, H, D, L>
 {
-    /// Nodes up to this height have the CPU asked for their children. What is above is in the
-    /// caches.
+    /// The CPU prefetches the children of nodes up to this height. Those above are in the caches.
     const HINTED: u8 = match D::LATER {
-        // An inner node is searched in all its lines at once, without a wait for one of them.
+        // The search reads all lines of an inner node at once, without waiting for one of them.
         false => 1,
         true if Body::<WORDS>::GUESSED => 2,
         true => u8::MAX,
     };
-    /// Nodes up to this height have their children asked for: an emulated memory knows by itself
-    /// what is in the caches.
+    /// Emulated memory prefetches the children of nodes up to this height: it models the caches
+    /// itself.
     const ASKED: u8 = match D::LATER {
         true if M::CHARGES => u8::MAX,
         _ => Self::HINTED,
@@ -114,7 +113,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
         }
     }
 
-    /// Goes back to the root: what was read on the way is not so any more.
+    /// Restarts from the root, as a node on the path has changed.
     // Inlined, so that the state is never in memory where it can be in registers.
     #[inline(always)]
     pub fn start_over(&mut self) {
@@ -123,8 +122,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
         self.below = None;
     }
 
-    /// Asks for what the next step will read of a child that covers these keys. Of an inner node
-    /// that is any key: search there does not begin at a guess.
+    /// Prefetches what the next step will read of a child that covers these keys. For an inner node
+    /// any key will do: its search does not start at a guess.
     #[inline(always)]
     pub fn prefetch_child(&mut self, link: Link<'t, WORDS>, lower: u64, upper: u64) {
         let (inner, hinted) = (link.height() > 0, link.height() < Self::HINTED);
@@ -151,7 +150,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
         }
     }
 
-    /// Begins to read a node; at once or not at all, where the next node follows at once: see
+    /// Starts to read a node. If the next step follows at once, it does not wait for a writer: see
     /// [`Get`].
     #[inline(always)]
     fn read(link: Link<'t, WORDS>) -> Result<View<'t, WORDS>, Restart> {
@@ -161,7 +160,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, D: Mode, L: Lanes>
         }
     }
 
-    /// Goes on to where the next node was asked for.
+    /// Reads the node that was prefetched.
     #[inline(always)]
     pub fn advance(&mut self) -> Result<Met<'t, WORDS>, Restart> {
         loop {
@@ -258,17 +257,17 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Leaf<'t, M, WORDS
     }
 }
 
-/// Where a record is, or would be, in a leaf that was not locked when it was read.
+/// The place of a record, present or not, in a leaf that was read without a lock.
 pub struct Cursor<'t, const WORDS: usize> {
     pub leaf: LeafView<'t, WORDS>,
-    /// The record's index, or where it would have to go.
+    /// The record's index, or the index at which it would be inserted.
     pub found: Result<usize, usize>,
-    /// Entries of the leaf.
+    /// The number of entries of the leaf.
     pub count: usize,
 }
 
-/// Finds the place of a key in its leaf. `SHIFTS`: others may have to move aside for it, which
-/// reads all lines; they are asked for while the search waits for its own.
+/// Finds the place of a key in its leaf. `SHIFTS`: an insert may have to shift entries, which reads
+/// all lines, so they are prefetched while the search waits for its own.
 pub(super) struct Seek<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool>(
     pub Leaf<'t, M, WORDS, H>,
 );
@@ -293,7 +292,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const SHIFTS: bool> Work
     }
 }
 
-/// Descents where there is one tree.
+/// Descents in a single tree.
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The leaf that covers `key`.
     #[inline(always)]
@@ -311,7 +310,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         })
     }
 
-    /// The place of `key` in its leaf. `SHIFTS`: others may have to move aside for it.
+    /// The place of `key` in its leaf. `SHIFTS`: an insert may have to shift entries.
     #[inline(always)]
     pub fn cursor<'g, const SHIFTS: bool>(
         &'g self,

@@ -20,21 +20,21 @@ pub struct LevelFill {
     pub slow: usize,
 }
 
-/// What a map consists of. Counted while others may change it, so sums are approximate then.
+/// Statistics of a map. Other threads may change it meanwhile; then the sums are approximate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Records.
     pub records: usize,
     /// Levels from the root (0) to the leaves.
     pub levels: Vec<LevelFill>,
-    /// Nodes that hold records, at whatever level.
+    /// Nodes with records, at whatever level.
     pub leaves: LevelFill,
-    /// Bytes of a node; for each leaf, on average, where they differ.
+    /// The size of a node in bytes; the average of leaves if they differ.
     pub node_bytes: usize,
-    /// Pages of copies of hot records, each in the place of a fast node; they come and go.
+    /// Pages with copies of hot records, each as large as a node; they come and go.
     pub record_pages: usize,
-    /// Bytes of all nodes together, and of what lies beside them: values in blocks, ends of long
-    /// keys, layers' prefixes, and pages of copies.
+    /// Bytes of all nodes, and of values in blocks, ends of long keys, layers' prefixes, and pages
+    /// of copies.
     pub bytes_in_nodes: usize,
     /// Bytes committed in the fast tier, tables included.
     pub fast_bytes: usize,
@@ -44,21 +44,21 @@ pub struct Stats {
     pub promoted: u64,
     /// Nodes moved to slower memory so far.
     pub demoted: u64,
-    /// Nodes in a faster tier than their parent. 0 when a tree in two tiers is quiet, for
+    /// Nodes in a faster tier than their parent. It is 0 when a tree in two tiers is quiet, for
     /// placements that keep the single boundary.
     pub above_boundary: usize,
     /// Threads that ended while they were pinned in the map's epoch domain: they forgot a guard.
-    /// From then on no memory comes back as long as the map lives.
+    /// From then on no memory is reclaimed as long as the map lives.
     pub stuck_threads: usize,
-    /// Futures of the map that began and neither ended nor were dropped. Until they are, no memory
-    /// comes back: a future that was forgotten (`std::mem::forget`), or is never polled again,
-    /// stays here.
+    /// Futures of the map that were polled and neither completed nor dropped. Meanwhile no memory
+    /// is reclaimed. A future that was forgotten (`std::mem::forget`), or is never polled again,
+    /// counts here.
     pub live_futures: usize,
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Visits all inner nodes, but no leaf where there is nothing below: a leaf's address tells its
-    /// tier.
+    /// Visits all inner nodes, and leaves only if they may have layers below: a leaf's address
+    /// tells its tier.
     pub fn stats(&self) -> Stats {
         let (fast_bytes, slow_bytes) = self.store.committed();
         let (promoted, demoted) = self.store.moves();
@@ -73,7 +73,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             live_futures: self.store.domain().owned_guards(),
             ..Stats::default()
         };
-        // What lies beside nodes is added at once, nodes when they are counted.
+        // The bytes beside nodes are added at once, those of nodes when they are counted.
         let mut todo = vec![(Vec::new(), 0)];
         while let Some((path, level)) = todo.pop() {
             self.count_layer(&path, level, &mut stats, &mut todo);
@@ -92,7 +92,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         stats
     }
 
-    /// Counts one layer, whose root is at `level`, and puts those below it on the list.
+    /// Counts one layer, whose root is at `level`, and pushes the layers below it on the list.
     fn count_layer(
         &self,
         path: &[u8],
@@ -159,7 +159,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Counts what lies beside the leaves of a layer, and puts the layers below them on the list.
+    /// Counts the blocks beside the leaves of a layer, and pushes the layers below them on the
+    /// list.
     fn count_below(
         &self,
         path: &[u8],

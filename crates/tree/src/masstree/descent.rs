@@ -1,8 +1,8 @@
-//! The way from the topmost root to where a key's record is or would be, as a [`Traversal`]: one
-//! node, or one block, a step.
+//! The descent from the topmost root to the place of a key's record, as a [`Traversal`]: one node,
+//! or one block, a step.
 //!
-//! As within a tree, the child's snapshot is taken before the parent is validated: where a layer's
-//! root hangs below a border node, that is the parent. A skip is compared on the way.
+//! As within a tree, the child's snapshot is taken before the parent is validated. The parent of a
+//! layer's root is the border node that links to it. Skips are compared on the way.
 
 use std::task::Poll;
 
@@ -17,10 +17,10 @@ use crate::btree::node::{Block, Body, Lanes, Lead, Link, Node, Record, Skip, Vie
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent};
 
-/// Where a key's record is, or would be.
+/// The place of a key's record, present or not.
 pub(super) struct Cursor<'t, const WORDS: usize> {
     pub leaf: View<'t, WORDS>,
-    /// Steps below the topmost root.
+    /// The depth below the topmost root.
     pub level: u8,
     /// Bytes of the key that lead to the leaf's layer, and the slice after them.
     pub depth: usize,
@@ -31,13 +31,13 @@ pub(super) struct Cursor<'t, const WORDS: usize> {
 /// The end of a descent.
 #[derive(Clone, Copy)]
 pub(super) enum End<'t, const WORDS: usize> {
-    /// No entry for the slice; this would be its index, beside this many others.
+    /// There is no entry for the slice. Its index would be this, among this many entries.
     Absent { index: usize, count: usize },
     /// The slice is the key's last.
     Value { index: usize, value: Loan<'t> },
     /// One record with the slice, not necessarily the key's.
     Record { index: usize, record: Record<'t> },
-    /// A layer whose keys have other bytes next; this many are the same.
+    /// A layer whose keys have other bytes next; the first ones, this many, are the same.
     Beside {
         index: usize,
         skip: Skip<'t, WORDS>,
@@ -50,12 +50,12 @@ enum Below<'t, const WORDS: usize> {
     Child(View<'t, WORDS>, Link<'t, WORDS>),
     /// The root of a layer.
     Layer(View<'t, WORDS>, &'t Node<WORDS>),
-    /// What a layer's keys have in common: it belongs to the entry at this index.
+    /// The bytes that a layer's keys have in common, in the block of the entry at this index.
     Skip(View<'t, WORDS>, Skip<'t, WORDS>, usize, u64),
 }
 
-/// Moves a cursor to a key. `LATER`: other work comes between two steps, so the memory is asked for
-/// what the next one reads.
+/// Moves a cursor to a key. `LATER`: other work runs between two steps, so each prefetches what the
+/// next one reads.
 pub(super) struct Descent<
     't,
     'k,
@@ -97,7 +97,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         }
     }
 
-    /// Goes back to the root: what was read on the way is not so any more.
+    /// Restarts from the root, as a node on the path has changed.
     #[inline(always)]
     pub fn start_over(&mut self) {
         pause(self.restarts);
@@ -115,7 +115,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         }
     }
 
-    /// Asks for a block of which the length is not known yet.
+    /// Prefetches a block whose length is not known yet.
     #[inline(always)]
     pub fn prefetch_block(&self, block: Block<'_>) {
         if LATER {
@@ -123,7 +123,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         }
     }
 
-    /// The cursor, if the next step arrives.
+    /// The cursor, if the next step ends there.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
         let node = match self.below.take() {
@@ -190,7 +190,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         Ok(Some(self.cursor(leaf, word, end)))
     }
 
-    /// Compares what all keys of a layer have next.
+    /// Compares the bytes that all keys of a layer have next.
     #[inline(always)]
     fn compare(
         &mut self,
@@ -234,8 +234,8 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
     }
 }
 
-/// How many bytes two strings have in common, without the last byte of either: a key ends in the
-/// layer of its last slice, even if that has all of its seven bytes.
+/// The length of the common prefix of two strings without their last bytes: a key ends in the layer
+/// of its last slice, even if that has all of its seven bytes.
 pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
     let (one, two) = (
         &one[..one.len().saturating_sub(1)],

@@ -1,9 +1,8 @@
-//! New layers: where a second key begins as the only one of an entry does, or differs from what a
-//! layer skips.
+//! New layers: for a second key with the prefix of an entry's only key, or for a key that differs
+//! from a layer's skipped bytes.
 //!
-//! Either way a layer of one entry is put in between, and the insert looks again and finds it.
-//! Skips and slices are what the keys have in common already, so that an insert makes one layer at
-//! most.
+//! In both cases a layer of one entry is inserted, and the insert restarts and finds it. The skip
+//! and the slices are the bytes that the keys have in common, so an insert makes one layer at most.
 
 use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
@@ -16,22 +15,22 @@ use crate::abort::Abort;
 use crate::btree::node::{Below, Block, Body, Fresh, Name, has_more};
 use crate::value::{Loan, Represent, ValueCopy};
 
-/// What goes one layer down.
+/// The record or layer that moves one layer down.
 struct Suffix<'g> {
     slice: u64,
-    /// What of it is in a block.
+    /// Its bytes in a block.
     in_block: Option<&'g [u8]>,
 }
 
 impl<'g> Suffix<'g> {
-    /// Of a layer, or of a record.
+    /// The value of a record, or the root of a layer.
     fn of(bytes: &'g [u8], is_layer: bool) -> Self {
         let slice = match is_layer {
             true => slice_of_many(bytes),
             false => slice(bytes, 0),
         };
         let in_block = has_more(slice).then(|| &bytes[SLICE..]);
-        // A layer that skips nothing more has no block.
+        // A layer that skips nothing has no block.
         let in_block = in_block.filter(|rest| !is_layer || !rest.is_empty());
         Suffix { slice, in_block }
     }
@@ -48,7 +47,7 @@ struct NewLayer<'t, M: Memory> {
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// Puts a layer below the entry that a key shares with others.
+    /// Inserts a layer below an entry that a key shares with others.
     pub(super) fn deepen(
         &self,
         key: &[u8],
@@ -90,7 +89,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         }
         self.count_leaf(0, 1);
         self.reaches(cursor.level.saturating_add(1));
-        // When all is done: the placement may panic.
+        // At the very end: the placement may panic.
         self.check_boundary(&path, &leaf);
         Ok(())
     }

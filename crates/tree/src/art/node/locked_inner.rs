@@ -1,8 +1,8 @@
-//! An inner node that is locked, to be changed.
+//! A locked inner node, whose entries can be changed.
 //!
-//! Links that come out of it can be followed: it was reached under a guard, and was not retired
-//! when the lock was taken. What is linked here is one of its kind: a new node, which nothing else
-//! links to, or what takes the place of its parent.
+//! Links read from it can be followed: it was reached under a guard, and was not retired when the
+//! lock was taken. It takes links only from nodes that give themselves up: a fresh one, or one that
+//! replaces its parent.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -33,10 +33,10 @@ impl<R> Deref for LockedInner<'_, R> {
 }
 
 impl<'g> InnerLink<'g> {
-    /// Locks the node there. Waits while another thread holds the lock.
+    /// Locks the target. Waits while another thread holds the lock.
     ///
     /// # Errors
-    /// It was replaced, or moved.
+    /// The node was replaced or moved.
     pub fn lock<R: Reach>(self, base: Base<R>) -> Result<LockedInner<'g, R>, Restart> {
         let held = self.node(base).lock()?;
         Ok(LockedInner { link: self, held })
@@ -49,15 +49,15 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         LockedInner { link, held }
     }
 
-    /// A node without entries, in memory that is the caller's alone.
+    /// A node without entries, in memory that the caller owns.
     ///
     /// # Safety
-    /// The link leads to a slot for a node of its kind, whose first word is zero and which nobody
-    /// else knows, and which is not freed before this is dropped.
+    /// The link leads to a slot for a node of its kind. Its first word is zero, no other thread
+    /// knows it, and it is not freed before this is dropped.
     pub(super) unsafe fn claim(link: StoredLink, base: Base<R>, prefix: &[u8]) -> Self {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees it.
         let link = unsafe { link.alive() }.inner().expect("an inner node");
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees it.
         let held = unsafe { link.node(base).claim() };
         let new = LockedInner { link, held };
         new.reset(link.kind());
@@ -71,7 +71,7 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         self.link
     }
 
-    /// The child at another position than this, the first such one.
+    /// The first child at another position than this.
     pub fn other(&self, than: Position) -> (Position, Link<'g>) {
         let mut other = (AT_END, StoredLink::NONE);
         self.each(AT_END, |at, child| {
@@ -85,12 +85,12 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         (at, unsafe { child.alive() })
     }
 
-    /// What hangs at a position.
+    /// The child at a position.
     pub(super) fn at(&self, at: Position) -> StoredLink {
         self.get(self.kind(), at)
     }
 
-    /// Hangs a new node at a position where nothing hangs; there is room.
+    /// Links a new node at a free position. There is room.
     #[inline(always)]
     pub fn insert(&self, at: Position, new: impl Linkable) -> Link<'g> {
         let child = new.keep();
@@ -99,10 +99,10 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         unsafe { child.alive() }
     }
 
-    /// Unlocks for good.
+    /// Unlocks the node and retires it.
     ///
     /// # Safety
-    /// Nothing leads to the node any more.
+    /// No link leads to the node any more.
     pub(super) unsafe fn retire(self) -> Retired {
         let address = std::ptr::from_ref(self.held.of()).addr();
         let bytes = self.kind().bytes::<R>();
@@ -111,7 +111,7 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         unsafe { Retired::new(address, bytes, false) }
     }
 
-    /// Makes this a node without entries.
+    /// Resets the node to no entries.
     fn reset(&self, kind: Kind) {
         self.meta.store((kind as u16) << KIND, Relaxed);
         match self.view(kind) {
@@ -128,7 +128,7 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         }
     }
 
-    /// Changes the prefix, of which at least as many bytes are given as the kind keeps.
+    /// Changes the prefix. `bytes` are at least as many as the kind stores.
     pub fn set_prefix(&self, len: usize, bytes: impl Iterator<Item = u8>) {
         self.prefix_len.store(len as u16, Relaxed);
         let mut first = [0; 16];
@@ -155,7 +155,7 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         }
     }
 
-    /// Adds an entry that is not there; there is room.
+    /// Adds an entry at a free position. There is room.
     pub(super) fn put(&self, at: Position, link: StoredLink) {
         debug_assert!(!self.is_full_for(at));
         let kind = self.kind();
@@ -191,7 +191,7 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         self.meta.store((meta + 1) | end, Relaxed);
     }
 
-    /// Replaces the link of an entry that is there.
+    /// Replaces the link of a present entry.
     pub(super) fn replace(&self, at: Position, link: StoredLink) {
         match self.view(self.kind()) {
             View::PackedRecords(keys, links) => {
@@ -212,7 +212,7 @@ impl<'g, R: Reach> LockedInner<'g, R> {
         }
     }
 
-    /// Removes an entry that is there.
+    /// Removes a present entry.
     pub(super) fn remove(&self, at: Position) {
         match self.view(self.kind()) {
             View::PackedRecords(keys, links) => {

@@ -1,9 +1,9 @@
-//! Links: how one node leads to another, and how that is read.
+//! Links between nodes, and reading their targets.
 //!
-//! A [`Link`] may be followed. So it comes out of what is believed only: the root cell or a node
-//! that was validated after it was read, or one that is locked. Then it is a link that was there
-//! while the thread was pinned, and the node is there until the thread unpins: the link carries the
-//! lifetime of that guard, which the root cell is given, and every link hands on to those below.
+//! A [`Link`] may be followed. So it comes only from the root pointer or a node that was validated
+//! after the read, or from a locked node. Then the link was stored while the thread was pinned, and
+//! its target is not freed until the thread unpins. The link carries the lifetime of that guard:
+//! the root pointer gets it, and every link passes it to those below.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use super::block::Name;
 use super::fresh::Fresh;
 use super::{Body, Lanes, Node, POISON, address};
 
-/// The way to a node whose height is known.
+/// A link to a node of known height.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'g, const WORDS: usize> {
     node: &'g Node<WORDS>,
@@ -26,8 +26,8 @@ pub struct Link<'g, const WORDS: usize> {
 
 impl<'g, const WORDS: usize> Link<'g, WORDS> {
     /// # Safety
-    /// The word is a link to a node of this height that was there when the thread was pinned as
-    /// long as `'g`, or came later.
+    /// The word is a link to a node of this height, which was stored when the thread was pinned for
+    /// `'g`, or later.
     #[inline(always)]
     pub(super) unsafe fn of_word(word: u64, height: u8) -> Self {
         // SAFETY: as for this function.
@@ -35,22 +35,22 @@ impl<'g, const WORDS: usize> Link<'g, WORDS> {
         Link { node, height }
     }
 
-    /// Where it leads.
+    /// The target's address.
     #[inline(always)]
     pub fn address(self) -> usize {
         address(self.node)
     }
 
-    /// Steps above the leaves.
+    /// The target's height above the leaves.
     #[inline(always)]
     pub fn height(self) -> u8 {
         self.height
     }
 
-    /// Begins to read the node there; waits for a writer.
+    /// Starts to read the target; waits for a writer.
     ///
     /// # Errors
-    /// It was retired.
+    /// The target was retired.
     #[inline(always)]
     pub fn read(self) -> Result<View<'g, WORDS>, Restart> {
         let (snapshot, height) = (self.node.read()?, self.height);
@@ -60,7 +60,7 @@ impl<'g, const WORDS: usize> Link<'g, WORDS> {
     /// The same, without waiting.
     ///
     /// # Errors
-    /// It was retired, or is locked.
+    /// The target was retired, or is locked.
     #[inline(always)]
     pub fn try_read(self) -> Result<View<'g, WORDS>, Restart> {
         let (snapshot, height) = (self.node.try_read()?, self.height);
@@ -68,11 +68,10 @@ impl<'g, const WORDS: usize> Link<'g, WORDS> {
     }
 }
 
-/// The node that a word leads to.
+/// The target of a link's word.
 ///
 /// # Safety
-/// The word is a link to a node that was there when the thread was pinned as long as `'g`, or came
-/// later.
+/// The word is a link that was stored when the thread was pinned for `'g`, or later.
 #[inline(always)]
 pub(super) unsafe fn node_at<'g, const WORDS: usize>(word: u64) -> &'g Node<WORDS> {
     debug_assert!(word | 3 != POISON | 3, "a link of no entry is followed");
@@ -82,7 +81,7 @@ pub(super) unsafe fn node_at<'g, const WORDS: usize>(word: u64) -> &'g Node<WORD
     unsafe { &*(word as *const Node<WORDS>) }
 }
 
-/// A node as a reader sees it: a snapshot, and the node's height.
+/// A reader's view of a node: a snapshot, and the node's height.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'g, const WORDS: usize> {
     snapshot: Snapshot<'g, Body<WORDS>>,
@@ -99,14 +98,14 @@ impl<'g, const WORDS: usize> Deref for View<'g, WORDS> {
 }
 
 impl<'g, const WORDS: usize> View<'g, WORDS> {
-    /// Asks the node for its height.
+    /// Reads the height from the node.
     #[inline(always)]
     pub fn of(snapshot: Snapshot<'g, Body<WORDS>>) -> Result<Self, Restart> {
         let height = snapshot.get(Body::height)?;
         Ok(View { snapshot, height })
     }
 
-    /// Steps above the leaves.
+    /// The height above the leaves.
     #[inline(always)]
     pub fn height(&self) -> u8 {
         self.height
@@ -118,7 +117,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
         (self.height == 0).then_some(LeafView(self.snapshot))
     }
 
-    /// The way here.
+    /// The link to the node.
     pub fn link(&self) -> Link<'g, WORDS> {
         Link {
             node: self.snapshot.of(),
@@ -126,7 +125,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
         }
     }
 
-    /// The child that covers a key, and what `also` reads of it: the child's index is passed.
+    /// The child that covers a key, and the result of `also`, which gets the child's index.
     #[inline(always)]
     pub fn child_for<R>(
         &self,
@@ -139,20 +138,20 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
             let index = body.child_for(lanes, key);
             (body.payload(index), also(body, index))
         })?;
-        // SAFETY: validated, so that it is a child of this node: it has one at least, and the index
-        // is that of one.
+        // SAFETY: validated, so it is a child of this node: the node has at least one, and the
+        // index is in range.
         let link = unsafe { Link::of_word(word, height) };
         Ok((link, read))
     }
 
     /// The child at an index.
     ///
-    /// # Errors
+    /// The index is out of range, or the node changed.
     /// There are not that many, or the node changed.
     pub fn child(&self, index: usize) -> Result<Link<'g, WORDS>, Restart> {
         let height = self.height_of_children();
         let word = self.get(|body| (index < body.count()).then(|| body.payload(index)))?;
-        // SAFETY: validated, so that it is a child of this node.
+        // SAFETY: validated, so it is a child of this node.
         word.map(|word| unsafe { Link::of_word(word, height) })
             .ok_or(Restart)
     }
@@ -161,7 +160,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     pub fn children(&self, from: usize) -> Result<Vec<(u64, Link<'g, WORDS>)>, Restart> {
         let height = self.height_of_children();
         let entries: Vec<_> = self.get(|body| body.entries(from..usize::MAX).collect())?;
-        // SAFETY: validated, so that these are the children of this node.
+        // SAFETY: validated, so these are children of this node.
         let link = |(key, word)| (key, unsafe { Link::of_word(word, height) });
         Ok(entries.into_iter().map(link).collect())
     }
@@ -173,7 +172,7 @@ impl<'g, const WORDS: usize> View<'g, WORDS> {
     }
 }
 
-/// A leaf as a reader sees it.
+/// A reader's view of a leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafView<'g, const WORDS: usize>(Snapshot<'g, Body<WORDS>>);
 
@@ -186,7 +185,7 @@ impl<'g, const WORDS: usize> Deref for LeafView<'g, WORDS> {
     }
 }
 
-/// The root's address and height, guarded like a node: it is the root's parent.
+/// The root pointer and the tree's height. It has a lock like a node's, and is the root's parent.
 #[repr(align(128))]
 pub struct Root<const WORDS: usize> {
     pub(super) node: AtomicU64,
@@ -194,7 +193,7 @@ pub struct Root<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Root<WORDS> {
-    /// Leads to a first node.
+    /// Stores the first node.
     pub fn new(root: Fresh<'_, WORDS>) -> Self {
         let height = root.height().into();
         let (word, _) = root.link();
@@ -204,12 +203,12 @@ impl<const WORDS: usize> Root<WORDS> {
         }
     }
 
-    /// Steps from the leaves to the root.
+    /// The height of the tree: steps from the leaves to the root.
     pub fn height(&self) -> u8 {
         self.height.load(Relaxed) as u8
     }
 
-    /// The way to the root.
+    /// The link to the root.
     #[inline(always)]
     pub fn link<'g>(
         cell: &Snapshot<'_, Self>,
@@ -222,9 +221,9 @@ impl<const WORDS: usize> Root<WORDS> {
 }
 
 impl<const WORDS: usize> Body<WORDS> {
-    /// The path and the lower fence of the leaf that seems to lie at an address of which nothing is
-    /// known. `mixed`: there may be something else there. `named`: leaves have layers. The thread
-    /// is pinned.
+    /// The path and the lower fence of the leaf that may be at an address that nothing is known
+    /// about. `mixed`: slots may hold other things. `named`: leaves have layers. The thread is
+    /// pinned.
     pub fn guess_leaf(
         arenas: &Arenas,
         address: usize,
@@ -239,11 +238,11 @@ impl<const WORDS: usize> Body<WORDS> {
         if look.end < address + Self::BYTES {
             return None;
         }
-        // SAFETY: within the arenas, where that may be read, and aligned as a node is. All fields
-        // are atomics, for which any bits will do; what is read here is not followed.
+        // SAFETY: within the arenas, which are readable, and aligned as a node. All fields are
+        // atomics, valid with any bits; links read here are not followed.
         let node = unsafe { &*(address as *const Node<WORDS>) };
         let node = match mixed {
-            // What looks like a lock that is held may be anything; nobody unlocks that.
+            // A locked version word may be arbitrary bits, and then no thread unlocks it.
             true => (0..64).find_map(|_| node.try_read().ok()),
             false => node.read().ok(),
         }?;
