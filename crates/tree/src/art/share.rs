@@ -1,7 +1,7 @@
-//! Records that come to share a node: a leaf that is met becomes a pack; a pack that is full
-//! becomes a dense leaf if its keys differ in the last byte only, and is spread below an inner node
-//! otherwise; a dense leaf that is full becomes a larger one. Packs and dense leaves that records
-//! leave are `remove.rs`'s.
+//! Inserts that make records share a node. Two records whose paths meet at a leaf become a pack. A
+//! full pack becomes a dense leaf if its keys differ in the last byte only; otherwise its records
+//! are spread below a new inner node. A full dense leaf becomes a larger one. `remove.rs` shrinks
+//! packs and dense leaves.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,7 +20,7 @@ use super::node::{
 use super::tree::{Tree, common};
 use crate::value::Change;
 
-/// A pack that can't take a new record, as of a version.
+/// A pack that can't take a new record, at one version.
 struct Full<'g> {
     pack: Pack<'g>,
     seen: Snapshot<'g, PackedRecords>,
@@ -28,7 +28,7 @@ struct Full<'g> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Puts a pack in the place of a leaf, for its record and the new one.
+    /// Replaces a leaf by a pack with its record and the new one.
     pub(super) fn pair_up<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -53,7 +53,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// The path ends at a pack, where the record is or belongs.
+    /// The path ends at a pack, which has the record or gets it.
     pub(super) fn meet_pack<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -86,8 +86,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Puts a pack in the place of one that has room, but not for a key that does not share all the
-    /// bytes that led to it at first.
+    /// Replaces a pack that has room by one that can take a key with a shorter common prefix.
     #[cold]
     fn take_in<'g, C: Change>(
         &self,
@@ -110,8 +109,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Puts an inner node in the place of a full pack: leaves and packs below it hold its records
-    /// and the new one.
+    /// Replaces a full pack by an inner node, with leaves and packs below it for its records and
+    /// the new one.
     fn spread<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -147,7 +146,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let inner = FreshInner::new(slot, self.base, kind, prefix, site.guard);
         let tiers = slots.iter().flatten().map(Slot::tier);
         let beside = tiers.min().unwrap_or(inner.tier());
-        // Code of others, which may panic, runs before anything changes.
+        // Foreign code, which may panic, runs before anything changes.
         self.check_boundary(&inner, beside, &insert.key[..branch]);
         let value = insert.made();
         for record in records.iter_mut().filter(|(key, _)| *key == new_key) {
@@ -178,7 +177,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Puts a dense leaf in the place of a full pack whose keys, and the new one, are neighbours.
+    /// Replaces a full pack by a dense leaf, if its keys and the new one are neighbours.
     fn line_up<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -200,7 +199,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Puts a larger dense leaf in the place of a full one, with a new record at a place.
+    /// Replaces a full dense leaf by a larger one, with a new record at a place.
     pub(super) fn widen<'g, C: Change>(
         &self,
         insert: &mut Insert<'_, C>,
@@ -227,7 +226,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Hangs a terminal node with one record more in the place of another.
+    /// Replaces a terminal node by one with one record more.
     fn swap(
         &self,
         parent: LockedParent<'_, R>,
@@ -240,7 +239,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.note_at(link, Access::Insert, guard);
     }
 
-    /// Hangs a node in the place of a terminal node. Nothing here panics.
+    /// Replaces a terminal node. Nothing here panics.
     pub(super) fn replace<'g>(
         &self,
         parent: LockedParent<'g, R>,

@@ -1,4 +1,4 @@
-//! What the tree does about copies of hot records, which lie apart from their leaves: see
+//! The tree's side of copies of hot records, which are stored apart from their leaves: see
 //! [`RecordCache`].
 
 use std::ops::Range;
@@ -15,12 +15,11 @@ use crate::cache::{BUCKET_BYTES, Bucket, RecordCache};
 use crate::store::Caller;
 use crate::value::{Loan, Represent};
 
-/// One in this many lookups that come to a slow leaf counts what it finds or misses in
-/// the cache. A greater number costs lookups less, and lets as much be found in the end, but later
-/// (`docs/design/cache.md`).
+/// One in this many lookups of a slow leaf's records counts the cache's hits and misses. A greater
+/// number costs lookups less and finds as much in the end, but later (`docs/design/cache.md`).
 const COUNTED: u32 = 2;
 
-/// The cache of a new tree, if there is to be one.
+/// The cache of a new tree, if it gets one.
 pub(super) fn cache(
     arenas: &Arenas,
     node: usize,
@@ -29,7 +28,7 @@ pub(super) fn cache(
     if arenas.tiers() < 2 {
         return None;
     }
-    // A limit may be beyond all memory.
+    // The limit may exceed all memory.
     let fast = arenas
         .usable(TierId::FAST)
         .min(arenas.range_of(TierId::FAST).len());
@@ -38,7 +37,7 @@ pub(super) fn cache(
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// The cache, if copies are made in this tree.
+    /// The cache, if this tree makes copies.
     #[inline(always)]
     pub(super) fn copies(&self) -> Option<&RecordCache> {
         match P::CACHED {
@@ -47,20 +46,20 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Whether there are copies of any records.
+    /// Whether any record has a copy.
     #[inline(always)]
     pub(super) fn has_copies(&self) -> bool {
         self.copies().is_some_and(RecordCache::has_pages)
     }
 
-    /// Whether records of the leaf here may have copies: not if it is fast.
+    /// Whether records of this leaf may have copies: not if it is fast.
     #[inline(always)]
     pub(super) fn may_have_copies(&self, leaf: usize) -> bool {
         P::CACHED && leaf >= self.copied_from
     }
 
-    /// Has the CPU fetch where a copy of a record would be, before it is known whether its leaf is
-    /// slow: the walk there takes as long.
+    /// Makes the CPU prefetch the place of a record's copy before it is known whether the leaf is
+    /// slow: the descent takes as long.
     #[inline(always)]
     pub(super) fn prefetch_copy(&self, key: u64) {
         if let Some(cache) = self.copies() {
@@ -68,7 +67,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Where a copy of a record would be.
+    /// The place of a record's copy.
     #[inline(always)]
     pub(super) fn bucket_of<'g>(
         &self,
@@ -84,7 +83,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         parent.range_of(parent.child_for(self.search, key))
     }
 
-    /// The value of a record that has a copy.
+    /// The value of a record's copy.
     #[inline(always)]
     pub(super) fn find_copy<'g>(
         &self,
@@ -107,7 +106,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Some(value)
     }
 
-    /// A record that was found in its slow leaf had no copy in its bucket.
+    /// Reports that a record was read from its slow leaf, as its bucket had no copy.
     #[inline(always)]
     pub(super) fn missed_copy(
         &self,
@@ -121,8 +120,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// The record at an index of this leaf, which is locked, has another value now. Returns what
-    /// kind of access that was.
+    /// Rewrites the copy of the record at an index of this locked leaf, whose value changed.
+    /// Returns the kind of access.
     #[inline(always)]
     pub(super) fn rewrite_copy(
         &self,
@@ -136,7 +135,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// A record leaves this leaf, which is locked.
+    /// Drops the copy of a record that leaves this locked leaf.
     #[inline(always)]
     pub(super) fn forget_copy(&self, leaf: &LockedNode<'_, WORDS>, key: u64, guard: &Guard) {
         if let Some(cache) = self.copies_of(leaf) {
@@ -144,7 +143,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// These entries of this node, which is locked, go to a node of the tier `to`.
+    /// Drops the copies of these entries of this locked leaf, if they go to a node in the fast tier
+    /// `to`.
     pub(super) fn forget_copies(
         &self,
         node: &LockedNode<'_, WORDS>,
@@ -160,7 +160,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// The cache, if there may be copies of a leaf's records.
+    /// The cache, if records of a leaf may have copies.
     #[inline(always)]
     fn copies_of(&self, leaf: &LockedNode<'_, WORDS>) -> Option<&RecordCache> {
         match self.may_have_copies(address(leaf.of())) {
@@ -169,18 +169,18 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// How many pages of copies there are, and how many there may be.
+    /// The number of pages of copies, and their limit.
     pub(super) fn pages_of_copies(&self) -> (usize, usize) {
         self.copies().map_or((0, 0), RecordCache::pages)
     }
 
-    /// Makes one more, of a free slot in fast memory, if there is one.
+    /// Allocates one more page in fast memory, if there is room.
     pub(super) fn add_page_of_copies(&self) -> bool {
         let add = |cache: &RecordCache| cache.add(&self.store, &self.store.pin());
         self.copies().is_some_and(add)
     }
 
-    /// Gives one back, if there is one.
+    /// Frees a page, if there is one.
     pub(super) fn drop_page_of_copies(&self) -> bool {
         let remove = |cache: &RecordCache| cache.remove(&self.store, &self.store.pin());
         self.copies().is_some_and(remove)
@@ -188,8 +188,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
-    /// The value of a key that this slow leaf covers: from a copy, or from there.
-    // Out of line: a lookup that comes to a fast leaf has what it knows in registers.
+    /// The value of a key that this slow leaf covers: from its copy, or from the leaf.
+    // Out of line, so that lookups of fast leaves keep their state in registers.
     #[cold]
     #[inline(never)]
     pub(super) fn get_slow<'g>(
@@ -221,7 +221,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     }
 }
 
-/// Out of the way of updates of fast leaves.
+/// Out of line, for updates of fast leaves.
 #[cold]
 #[inline(never)]
 fn rewrite(cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Access {
@@ -232,7 +232,7 @@ fn rewrite(cache: &RecordCache, key: u64, value: Loan<'_>, guard: &Guard) -> Acc
     }
 }
 
-/// Out of the way of lookups, which rarely get here.
+/// Out of line, as lookups rarely get here.
 #[cold]
 #[inline(never)]
 fn offer<T>(bucket: &Bucket, key: u64, value: Loan<'_>, leaf: Snapshot<'_, T>) {

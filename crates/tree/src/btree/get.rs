@@ -1,4 +1,4 @@
-//! Looking up values: one alone, or as a future. [`many`](super::many) looks up many.
+//! Looking up a value, at once or as a future. [`many`](super::many) looks up many.
 
 use std::marker::PhantomData;
 use std::task::Poll;
@@ -17,23 +17,23 @@ use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent, fetch};
 
-/// How far the search for a copy of a record has come, where its leaf is slow. The leaf is not
-/// asked for before that is over.
+/// The search for a copy of a record in a slow leaf. The leaf is not prefetched before this search
+/// has ended.
 #[derive(Clone, Copy)]
 enum Copy<'t> {
     NotAsked,
-    /// The memory was asked for the bucket.
+    /// The bucket was prefetched.
     Asked(&'t Bucket),
-    /// There is none in its bucket.
+    /// The bucket has no copy.
     Missed(&'t Bucket),
 }
 
-/// Looks for the value of a key, where other work comes between two steps.
+/// Searches the value of a key, where other work runs between two steps.
 pub(super) struct Lookup<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C> {
     caller: C,
     descent: Descent<'t, M, WORDS, H, ValueLater, L>,
     copy: Copy<'t>,
-    /// The leaf, if it turned out that more of it had to be asked for.
+    /// The leaf, if more of it had to be prefetched.
     leaf: Option<LeafView<'t, WORDS>>,
 }
 
@@ -56,7 +56,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         }
     }
 
-    /// The value, unless the leaf has to be waited for.
+    /// The value, unless the leaf is still in flight.
     #[inline(always)]
     fn advance(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         if let Copy::Asked(bucket) = self.copy {
@@ -91,7 +91,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         Ok(Poll::Ready(found))
     }
 
-    /// Asks for where a copy of the record would be, before its leaf.
+    /// Prefetches the bucket for a copy of the record, before its leaf.
     fn prefetch_copy(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent {
             tree, key, pinned, ..
@@ -106,7 +106,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         }
     }
 
-    /// The copy's value, unless there is none.
+    /// The copy's value, if there is a copy.
     fn take_copy(&mut self, bucket: &'t Bucket) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
         let copy = tree.find_copy(bucket, key, self.caller);
@@ -117,7 +117,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller>
         self.prefetch_leaf()
     }
 
-    /// Asks for the leaf after all.
+    /// Prefetches the leaf after all.
     fn prefetch_leaf(&mut self) -> Result<Poll<Option<Loan<'t>>>, Restart> {
         let Descent { tree, key, .. } = self.descent;
         if let Some((parent, leaf)) = self.descent.below {
@@ -146,8 +146,8 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, L: Lanes, C: Caller> Trave
 
 /// Finds the value of a key.
 ///
-/// The first attempt does not wait, and gives up where it would have to start over: as a loop
-/// without a call in it, it has all it knows in registers. The attempts after that are patient.
+/// The first attempt does not wait, and ends if it would have to start over: as a loop without a
+/// call, it keeps its state in registers. The next attempts wait for writers.
 struct Get<'t, M: Memory, const WORDS: usize, H: Represent, D> {
     tree: &'t Tree<M, WORDS, Values<H>>,
     key: u64,
@@ -212,7 +212,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
     /// The value of a key.
     #[inline(always)]
     pub(super) fn get_under<'g>(&'g self, key: u64, guard: &'g Guard<'g>) -> Option<Loan<'g>> {
-        // Decided once: most maps have no copies, and their lookups know nothing of them.
+        // Decided once: most maps have no copies, and their lookups skip them.
         match self.has_copies() {
             false => self
                 .search
@@ -235,7 +235,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         ))
     }
 
-    /// Where a record is in a leaf that may be changing.
+    /// The place of a record in a leaf that may be changing.
     #[inline(always)]
     pub fn look_up<'b>(
         &self,

@@ -14,14 +14,14 @@ use crate::error::Refused;
 use crate::value::{Change, Loan, Represent};
 
 pub(super) enum Put<R> {
-    /// With what the value before became.
+    /// The result of `out` for the old value.
     Done(Option<R>),
     NoRoom,
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
-    /// Inserts or replaces by what `change` makes of the value before, atomically. Returns what
-    /// `out` makes of the value before.
+    /// Inserts or replaces a record atomically: `change` computes the new value from the old one.
+    /// Returns `out` of the old value.
     pub fn upsert<R>(
         &self,
         key: u64,

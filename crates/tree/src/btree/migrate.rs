@@ -1,9 +1,9 @@
 //! Moving nodes between tiers: what placements and their workers may do to a tree.
 //!
 //! A node is named by a key and a height. The mover descends, locks the parent and the node as any
-//! structure modification does, copies the node into a slot of the other tier, points the parent
-//! there and retires the old node. Whatever happened to the node since it was named, the mover
-//! finds what covers the key now, or nothing. Readers of the old copy fail validation and start
+//! structure modification does, copies the node into a slot of the other tier, links the copy from
+//! the parent and retires the old node. If the node has changed since it was named, the mover finds
+//! the one that covers the key now, or none. Readers of the old copy fail validation and start
 //! over; writers find it obsolete.
 //!
 //! Both locks are held while the single boundary is checked, so a child cannot be promoted while
@@ -40,7 +40,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         self.memory().arenas().tier_of(node)
     }
 
-    /// Moves one node, if the single boundary allows.
+    /// Moves one node, if the single boundary allows it.
     fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
         let mut room = None;
         self.retry(|| self.try_relocate(at, to, &mut room, guard))
@@ -98,7 +98,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let copy = Fresh::copy(slot, &old);
         if at.height == 0 && seeded::has(Bug::CopiedBeforeLocked) {
             old.unchanged();
-            // Writers get the time in which the copy would have been made.
+            // Writers may run for the time that the copy would have taken.
             (0..5_000).for_each(|_| std::hint::spin_loop());
             old = node.of().lock()?;
         }
@@ -110,7 +110,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
             let placement = &self.store.placement;
             placement.leaf_moved(self.leaf_ref(here, &old), self.leaf_ref(there, copy));
         };
-        // The placement is told before anything changes: it may panic.
+        // Tells the placement before anything changes: it may panic.
         let late = seeded::has(Bug::ToldInBetween);
         if height == 0 && !late {
             tell(&copy);
@@ -128,8 +128,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(Move::Moved(1))
     }
 
-    /// Walks down among fast nodes, at each one to a child that the draw chooses. Returns the last
-    /// on the way that is an inner node, or a leaf with a layer below.
+    /// Descends through fast nodes, at each one to a child that the draw chooses. Returns the last
+    /// one that is an inner node, or a leaf with a layer below.
     fn draw_fast_inner(&self, mut draw: u64, guard: &Guard) -> Result<Option<NodeKey>, Restart> {
         let root = self.root.read()?;
         let mut node = Root::link(&root, self.store.pinned(guard))?.read()?;
@@ -180,7 +180,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if seeded::has(Bug::EmptyLeafEntered) {
             count = count.max(1);
         }
-        // Behind the last entry lie words that users stored: none of them is a link.
+        // Behind the last entry are words of users: none of them is a link.
         if count == 0 {
             return Ok(None);
         }
@@ -198,7 +198,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(None)
     }
 
-    /// The nodes on the path to a node, itself included, that are wanted; topmost first.
+    /// The nodes on the path to a node, itself included, that match; topmost first.
     fn on_path<'g>(
         &'g self,
         at: NodeName<'g>,
@@ -219,7 +219,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok(nodes)
     }
 
-    /// The nodes right below a node that are in a faster tier than this.
+    /// The children of a node that are in a faster tier than this.
     fn children_faster_than(
         &self,
         tier: TierId,
@@ -264,8 +264,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
-    /// Where there are layers, the longest path that was met since they were last counted
-    /// ([`Tree::stats`]).
+    /// The longest path through layers since they were last counted ([`Tree::stats`]).
     fn levels(&self) -> u8 {
         if P::LINKS {
             return self.deepest.load(Relaxed);
@@ -351,8 +350,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Walk for Tree<M, WORDS, P> {
         let (path, height) = (&path[..], 0);
         let at = NodeName { path, key, height };
         if P::BLOCKS || self.copies().is_some() {
-            // It may be no node at all (a page of copies looks like a leaf). What says that it is
-            // one is the way to it.
+            // It may be no node (a page of copies looks like a leaf). A path to it proves that it
+            // is one.
             let found = self.retry(|| self.find(at, &guard))?;
             if found.address() != address || found.at.path != path {
                 return None;
@@ -370,7 +369,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
     fn promote_to(&self, node: &NodeKey, to: TierId) -> Move {
         let mut moved = 0;
         loop {
-            // One pin a node: where a thread moves the path back as fast, garbage must not pile up.
+            // One pin a node: if another thread moves the path back as fast, garbage must not pile
+            // up.
             let guard = self.store.pin();
             let slow = |node| self.tier_at(node) > to;
             let at = NodeName::named(node);
@@ -381,7 +381,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
             match self.relocate(slow, Goal::promotion(to), &guard) {
                 Move::Moved(nodes) => moved += nodes,
                 Move::Full => return Move::Full,
-                // The tree changed in between: look again.
+                // The tree changed in between: search again.
                 Move::AlreadyThere | Move::Stale | Move::Blocked => {}
             }
         }
@@ -400,7 +400,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Relocate for Tree<M, WORDS, P> {
     fn demote_subtree_to(&self, node: &NodeKey, to: TierId) -> Move {
         let (mut moved, mut outcome) = (0, Move::AlreadyThere);
         let to = to.min(TierId(self.tiers() - 1));
-        // Layers may lie deeper than a thread's stack.
+        // Layers may be deeper than a thread's stack.
         let mut todo = vec![node.clone()];
         while let Some(node) = todo.last() {
             let below = {
@@ -437,7 +437,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
     fn compaction_candidates(&self) -> CompactionCandidates {
         match P::BLOCKS {
             true => self.memory().arenas().compaction_candidates(TierId::FAST),
-            // Nodes of one size have each other's room.
+            // Nodes of one size can use each other's slots.
             false => CompactionCandidates::NONE,
         }
     }
@@ -449,7 +449,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Compaction for Tree<M, WORDS, P>
         let candidates = |node| goal.avoids(node);
         let mut nodes = self.retry(|| self.on_path(at, candidates, &guard));
         if !nodes.contains(&at) {
-            // What lies beside the leaf may be there.
+            // The blocks beside the leaf may be in that tier.
             nodes.push(at);
         }
         let moved = |&at: &NodeName<'_>| matches!(self.relocate(at, goal, &guard), Move::Moved(_));

@@ -131,7 +131,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// The future can be spawned: it is `Send` if the key and the value are, and may be polled by
     /// one thread after another. From its first poll to its last, this map reclaims no memory
     /// (other maps do): poll it to completion soon, or drop it. A leaked future stops reclamation
-    /// for good; [`Stats::live_futures`] counts it.
+    /// for good; [`Stats::live_futures`](crate::Stats::live_futures) counts it.
     ///
     /// ```
     /// use std::pin::pin;

@@ -15,17 +15,17 @@ use crate::value::{Change, Loan, Represent};
 
 /// The result of an attempt to write.
 enum Put<R> {
-    /// With what the value before became.
+    /// The result of `out` for the old value.
     Done(Option<R>),
     /// The leaf is full.
     NoRoom { depth: usize, word: u64 },
-    /// There is a new layer: look again.
+    /// There is a new layer: the insert restarts.
     Deeper,
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// Makes the value of a key what `change` makes of what is there, atomically. Returns what
-    /// `out` makes of what was there.
+    /// Sets a key's value to the result of `change`, which gets the old one, atomically. Returns
+    /// `out` of the old value.
     pub fn upsert<R>(
         &self,
         key: &[u8],

@@ -1,10 +1,10 @@
 //! Records in order, either way, across layers.
 //!
-//! A walk keeps the border nodes it came through, one a layer, with a copy of their entries as of
-//! one moment; of the values in records, as of that moment or a later one. It steps into a layer
-//! as a lookup does, and goes on in the layer above where it left it. Where a writer got in
-//! between, it backs up to the last border node that is unchanged, and goes on from there behind
-//! the last record that it showed: so a record that is there throughout is seen exactly once.
+//! A walk keeps its border nodes, one a layer, with a copy of their entries as of one moment; the
+//! values in records are of that moment or a later one. It enters a layer as a lookup does, and
+//! then continues in the layer above. If a writer interferes, it backs up to the last border node
+//! that is unchanged, and continues after the last record that it showed: so a record that stays in
+//! the map is seen exactly once.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -23,22 +23,22 @@ use crate::range::{Ordered, Way};
 use crate::traverse::Yielding;
 use crate::value::{Loan, Represent};
 
-/// A border node on the way.
+/// A border node on the path.
 struct Frame<'g, const WORDS: usize> {
     leaf: View<'g, WORDS>,
     /// Bytes of the key before this layer.
     depth: usize,
-    /// Entries that are still to come, of all that were copied.
+    /// The entries that are still to come, of those that were copied.
     start: usize,
     next: usize,
     end: usize,
     /// The next slice that is not in this node.
     beyond: Option<u64>,
-    /// The first entry may lie beyond the bound where the walk begins.
+    /// Whether the first entry may be beyond the bound at which the walk starts.
     at_bound: bool,
 }
 
-/// A walk that no writer disturbed so far.
+/// A walk that no writer has interfered with so far.
 struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     tree: &'g Tree<M, WORDS, H>,
     guard: &'g Guard<'g>,
@@ -47,16 +47,16 @@ struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     /// The entries of all frames, in the order of the walk.
     entries: Vec<LeafEntry<'g, WORDS>>,
     key: Vec<u8>,
-    /// Records that are still to be shown.
+    /// The number of records that are still to be shown.
     wanted: usize,
 }
 
-/// What the walk does with an entry at its bound.
+/// The relation of an entry to the walk's bound.
 enum Side {
     /// The bound excludes it.
     Before,
     After,
-    /// It is a layer that the bound goes on in.
+    /// It is a layer in which the bound continues.
     Within,
 }
 
@@ -144,8 +144,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
 }
 
 impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
-    /// Drops what changed since the walk came through, and has it go on from a bound below the
-    /// rest.
+    /// Drops the part of the path that has changed, and continues from a bound below the rest.
     fn back_up(&mut self, from: Bound<&[u8]>) {
         while let Some(frame) = self.frames.last_mut() {
             if frame.leaf.validate().is_ok() && frame.next > frame.start {
@@ -244,12 +243,12 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         Ok(())
     }
 
-    /// Which side of the bound's `rest` a layer is on that skips some bytes.
+    /// The side of the bound's `rest` on which a layer is that skips some bytes.
     fn side(&self, skipped: &[u8], rest: &[u8]) -> Side {
         if rest.len() > skipped.len() && rest.starts_with(skipped) {
             return Side::Within;
         }
-        // Keys of the layer have more than it skips.
+        // Keys of the layer are longer than its skip.
         match (self.way, skipped >= rest) {
             (Way::Forward, true) | (Way::Backward, false) => Side::After,
             (Way::Forward, false) | (Way::Backward, true) => Side::Before,
@@ -276,7 +275,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         let leaf = self.tree.leaf_in(node, word)?;
         let start = self.entries.len();
         let (way, tree, entries) = (self.way, self.tree, &mut self.entries);
-        // Each entry has a record at least, but for one at the bound.
+        // Each entry has a record at least, except one at the bound.
         let most = self.wanted.saturating_add(1);
         let beyond = leaf.copy_entries(entries, |body| {
             tree.charge_node(body);
@@ -302,7 +301,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         })?;
         for entry in &entries[start..] {
             if let Some(Lead::Record(record)) = entry.lead() {
-                // Reads the first line of each record at once, so that the waits for them overlap.
+                // Reads the first line of each record at once, so that their cache misses overlap.
                 tree.memory().charge_access(record.address(), record.used());
             }
         }
