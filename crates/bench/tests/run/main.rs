@@ -17,7 +17,7 @@ use timberline_bench::run::{
     native,
 };
 use timberline_bench::workload::{Distribution, KeySpace, Workload};
-use timberline_research::table::{self, Grain, Kind, TABLE};
+use timberline_research::table::{self, Grain, TABLE};
 use timberline_tier::emulator::{Base, CacheSize, Profile};
 
 fn cxl() -> Profile {
@@ -149,15 +149,11 @@ fn every_placement_runs_every_workload() {
         assert!(outcome.emulated);
         assert_eq!((outcome.records, outcome.threads), (2_000, 2));
         assert_eq!(outcome.rounds.len(), 1);
-        let moves = ["random", "sidle+m", "sidle+h", "sidle+w", "timberline"];
         let row = table::row(&outcome.placement).unwrap();
-        let moves_pages = row.grain() == Grain::Page && row.kind == Kind::Adaptive;
-        let moves = moves_pages || moves.iter().any(|it| outcome.placement.starts_with(it));
-        let is_static = !moves && outcome.placement != "sidle";
         let moved = (outcome.promoted, outcome.demoted);
         let (placement, workload) = (&outcome.placement, &outcome.workload);
         assert!(
-            !is_static || moved == (0, 0),
+            row.kind.adapts() || moved == (0, 0),
             "{placement} moved {moved:?} on {workload}"
         );
     }
