@@ -13,13 +13,19 @@
 //!   part of the index in DRAM;
 //! - [`cost`] (16): whether it is worth its price.
 //!
+//! [`plan`] applies them to records, requests and prices, with the frequencies of [`skew`];
+//! [`dimms`] has the prices of memory alone, after Weisgut et al.
+//!
 //! All times are in seconds (`_s`), of one core, for one operation: the reciprocal of throughput.
 //! Arguments are finite and not negative.
 
 pub mod cost;
+pub mod dimms;
 pub mod masking;
 pub mod memory;
 pub mod overlap;
+pub mod plan;
+pub mod skew;
 
 /// A core, and how it interleaves operations.
 #[derive(Clone, Copy, PartialEq, Debug)]

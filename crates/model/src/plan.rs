@@ -1,0 +1,345 @@
+//! How much fast memory is worth having: what a store is expected to do, and to cost, for a choice
+//! of slow memory and of how much DRAM.
+//!
+//! The records are on SSD and their index is in memory: its inner nodes and its hottest leaves in
+//! DRAM, the others in slow memory. The rest of the DRAM caches hot records.
+
+use crate::overlap::{Machine, limited_operation_s};
+use crate::skew::{Blocks, Zipf};
+use crate::{Core, Operation};
+
+/// Records and requests.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Data {
+    /// How often each record is read.
+    pub zipf: Zipf,
+    /// Bytes of a record on SSD, its key included.
+    pub record_bytes: f64,
+    /// Bytes of a read from SSD.
+    pub io_bytes: f64,
+}
+
+/// An ordered index in memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Index {
+    /// Bytes of memory a record.
+    pub bytes_per_record: f64,
+    /// Records of a leaf, at least 1.
+    pub leaf_records: f64,
+    /// Children of an inner node, at least 2.
+    pub fanout: f64,
+    /// Dependent accesses to memory in an inner node.
+    pub inner_accesses: f64,
+    /// Dependent accesses to memory in a leaf.
+    pub leaf_accesses: f64,
+}
+
+/// A kind of memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Memory {
+    /// Latency of a dependent access.
+    pub latency_s: f64,
+    /// Bandwidth, for all cores together.
+    pub bytes_per_s: f64,
+    /// Price of a GiB.
+    pub price_per_gib: f64,
+}
+
+/// The server, its processors, its DRAM and its SSD.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Host {
+    /// Cores that serve requests.
+    pub cores: f64,
+    /// Each of them.
+    pub core: Core,
+    /// Times of an access and of an I/O; the number of accesses follows from the index.
+    pub operation: Operation,
+    /// Price without memory and SSD.
+    pub price: f64,
+    /// Its DRAM.
+    pub dram: Memory,
+    /// Reads a second of the SSD.
+    pub io_per_s: f64,
+    /// Bandwidth of the SSD.
+    pub io_bytes_per_s: f64,
+    /// Price of a GiB of SSD.
+    pub ssd_price_per_gib: f64,
+}
+
+/// A question: what is to be stored, and on what.
+pub struct Plan {
+    host: Host,
+    data: Data,
+    index: Index,
+    leaves: Blocks,
+}
+
+/// A choice of memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Choice {
+    /// The slow memory, if there is any.
+    pub slow: Option<Memory>,
+    /// Fraction of the index that is in DRAM, 0 to 1. Without slow memory it is 1.
+    pub index_in_dram: f64,
+    /// Bytes of DRAM that cache records.
+    pub cache_bytes: f64,
+}
+
+/// What to expect of a choice.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// The choice.
+    pub choice: Choice,
+    /// Gets a second, of all cores.
+    pub per_s: f64,
+    /// Fraction of the accesses to the index that go to slow memory.
+    pub slow_accesses: f64,
+    /// Fraction of the gets that the cache of records answers.
+    pub cached: f64,
+    /// DRAM, in bytes.
+    pub dram_bytes: f64,
+    /// Slow memory, in bytes.
+    pub slow_bytes: f64,
+    /// Price of server, memory and SSD.
+    pub price: f64,
+}
+
+impl Estimate {
+    /// Throughput for the price ÷ that of `other`: equation 16 of Bando et al., with prices that are
+    /// known. Above 1 this choice pays.
+    pub fn for_price(&self, other: &Estimate) -> f64 {
+        (self.per_s / self.price) / (other.per_s / other.price)
+    }
+}
+
+/// Bytes of a GiB.
+pub const GIB: f64 = (1u64 << 30) as f64;
+/// Memory that a cached record takes beside its bytes.
+const CACHE_ENTRY_BYTES: f64 = 48.0;
+/// Even a get from the cache now and then waits for a read; the model divides by their number.
+const LEAST_IO: f64 = 1e-3;
+
+/// Fractions of the index in DRAM, and DRAM for records ÷ their bytes, that [`Plan::best`] tries.
+const STEPS: [f64; 13] = [
+    0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0,
+];
+
+impl Plan {
+    /// A plan for this data on this server.
+    pub fn new(host: Host, data: Data, index: Index) -> Plan {
+        Plan {
+            host,
+            data,
+            index,
+            leaves: Blocks::new(&data.zipf, index.leaf_records),
+        }
+    }
+
+    /// Bytes of the index.
+    pub fn index_bytes(&self) -> f64 {
+        self.data.zipf.records * self.index.bytes_per_record
+    }
+
+    /// Bytes of the records on SSD.
+    pub fn data_bytes(&self) -> f64 {
+        self.data.zipf.records * self.data.record_bytes
+    }
+
+    /// Levels of inner nodes.
+    pub fn inner_levels(&self) -> f64 {
+        let leaves = (self.data.zipf.records / self.index.leaf_records).max(1.0);
+        (leaves.ln() / self.index.fanout.ln()).ceil()
+    }
+
+    /// The whole index in DRAM, and no cache of records: what others are compared with.
+    pub fn all_dram(&self) -> Estimate {
+        self.estimate(Choice {
+            slow: None,
+            index_in_dram: 1.0,
+            cache_bytes: 0.0,
+        })
+    }
+
+    /// What to expect of a choice.
+    pub fn estimate(&self, choice: Choice) -> Estimate {
+        let Plan {
+            host, data, index, ..
+        } = self;
+        let in_dram = match choice.slow {
+            Some(_) => choice.index_in_dram.clamp(0.0, 1.0),
+            None => 1.0,
+        };
+        let slow = choice.slow.unwrap_or(host.dram);
+        let inner_accesses = self.inner_levels() * index.inner_accesses;
+        let accesses = inner_accesses + index.leaf_accesses;
+        let slow_accesses = match choice.slow {
+            Some(_) => self.slow_accesses(in_dram, inner_accesses) / accesses,
+            None => 0.0,
+        };
+
+        let cached_records = choice.cache_bytes / (data.record_bytes + CACHE_ENTRY_BYTES);
+        let cached = data
+            .zipf
+            .served((cached_records / data.zipf.records).min(1.0));
+        // An operation with several I/O is several operations with fewer accesses each (Bando et
+        // al., §3.2.3); with one I/O in some gets, it is a part of one with more accesses.
+        let io = (1.0 - cached).max(LEAST_IO);
+        let operation = Operation {
+            accesses: accesses / io,
+            ..host.operation
+        };
+        let machine = Machine {
+            latency_s: slow.latency_s,
+            dram_latency_s: host.dram.latency_s,
+            offloaded: slow_accesses,
+            line_bytes: 64.0 * slow_accesses,
+            memory_bytes_per_s: slow.bytes_per_s / host.cores,
+            evicted: 0.0,
+            io_bytes: data.io_bytes,
+            io_bytes_per_s: host.io_bytes_per_s / host.cores,
+            io_per_s: host.io_per_s / host.cores,
+        };
+        let get_s = io * limited_operation_s(&host.core, &operation, &machine);
+
+        let dram_bytes = in_dram * self.index_bytes() + choice.cache_bytes;
+        let slow_bytes = (1.0 - in_dram) * self.index_bytes();
+        let price = host.price
+            + dram_bytes / GIB * host.dram.price_per_gib
+            + slow_bytes / GIB * slow.price_per_gib
+            + self.data_bytes() / GIB * host.ssd_price_per_gib;
+        Estimate {
+            choice,
+            per_s: host.cores / get_s,
+            slow_accesses,
+            cached,
+            dram_bytes,
+            slow_bytes,
+            price,
+        }
+    }
+
+    /// The choice with this slow memory that gives most throughput for its price.
+    pub fn best(&self, slow: Option<Memory>) -> Estimate {
+        let parts: &[f64] = if slow.is_some() { &STEPS } else { &[1.0] };
+        let choices = parts.iter().flat_map(|&index_in_dram| {
+            STEPS.iter().map(move |&cached| Choice {
+                slow,
+                index_in_dram,
+                cache_bytes: cached * self.data_bytes(),
+            })
+        });
+        let estimates = choices.map(|choice| self.estimate(choice));
+        let per_price = |it: &Estimate| it.per_s / it.price;
+        let best = estimates.max_by(|a, b| per_price(a).total_cmp(&per_price(b)));
+        best.expect("there is a choice")
+    }
+
+    /// Accesses of a lookup that go to slow memory, when inner nodes have DRAM first and the hottest
+    /// leaves then.
+    fn slow_accesses(&self, in_dram: f64, inner_accesses: f64) -> f64 {
+        let inner = 1.0 / self.index.fanout;
+        let leaves = ((in_dram - inner) / (1.0 - inner)).max(0.0);
+        let in_leaves = self.index.leaf_accesses * (1.0 - self.leaves.served(leaves));
+        // Of the inner nodes, nearly all bytes are those of the lowest level.
+        let in_lowest = (inner_accesses / self.inner_levels().max(1.0)).min(inner_accesses);
+        in_leaves + in_lowest * (1.0 - in_dram / inner).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::{CORE, OPERATION};
+
+    const DRAM: Memory = Memory {
+        latency_s: 100e-9,
+        bytes_per_s: 200e9,
+        price_per_gib: 1.0,
+    };
+    const FLASH: Memory = Memory {
+        latency_s: 5e-6,
+        bytes_per_s: 8e9,
+        price_per_gib: 0.175,
+    };
+
+    fn plan(exponent: f64) -> Plan {
+        let host = Host {
+            cores: 16.0,
+            core: CORE,
+            operation: OPERATION,
+            price: 64.0,
+            dram: DRAM,
+            io_per_s: 2e6,
+            io_bytes_per_s: 12e9,
+            ssd_price_per_gib: 0.02,
+        };
+        let data = Data {
+            zipf: Zipf {
+                records: 1e9,
+                exponent,
+            },
+            record_bytes: 116.0,
+            io_bytes: 4096.0,
+        };
+        let index = Index {
+            bytes_per_record: 40.0,
+            leaf_records: 20.0,
+            fanout: 30.0,
+            inner_accesses: 2.0,
+            leaf_accesses: 2.0,
+        };
+        Plan::new(host, data, index)
+    }
+
+    fn with_flash(index_in_dram: f64, cache_bytes: f64) -> Choice {
+        Choice {
+            slow: Some(FLASH),
+            index_in_dram,
+            cache_bytes,
+        }
+    }
+
+    #[test]
+    fn more_dram_is_never_slower_and_never_cheaper() {
+        for exponent in [0.0, 0.7, 0.99, 1.2] {
+            let plan = plan(exponent);
+            let along = |choices: [Choice; 13]| {
+                let estimates = choices.map(|choice| plan.estimate(choice));
+                for pair in estimates.windows(2) {
+                    assert!(pair[1].per_s >= pair[0].per_s * (1.0 - 1e-9), "{pair:?}");
+                    assert!(pair[1].price >= pair[0].price, "{pair:?}");
+                }
+            };
+            along(STEPS.map(|part| with_flash(part, 0.0)));
+            along(STEPS.map(|part| with_flash(0.1, part * plan.data_bytes())));
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_all_in_dram_is_as_fast_as_without_slow_memory() {
+        let plan = plan(0.99);
+        let tiered = plan.estimate(with_flash(1.0, 0.0));
+        assert_eq!(tiered.slow_accesses, 0.0);
+        assert_eq!(tiered.per_s, plan.all_dram().per_s);
+        assert_eq!(tiered.price, plan.all_dram().price);
+    }
+
+    /// Bando et al., §5.1: where DRAM is a large part of the price, flash-backed memory pays.
+    #[test]
+    fn cheap_memory_pays_for_skewed_requests() {
+        let plan = plan(0.99);
+        let best = plan.best(Some(FLASH));
+        assert!(best.for_price(&plan.best(None)) > 1.0, "{best:?}");
+        assert!(best.choice.index_in_dram < 0.5, "{best:?}");
+    }
+
+    #[test]
+    fn no_choice_exceeds_the_ssd() {
+        let plan = plan(0.0);
+        assert!(plan.all_dram().per_s <= 2e6 * (1.0 + 1e-9));
+        // A cache that answers every get needs no SSD.
+        let cached = plan.estimate(with_flash(1.0, 2.0 * plan.data_bytes()));
+        assert_eq!(cached.cached, 1.0);
+        assert!(cached.per_s > 2e6);
+    }
+}
