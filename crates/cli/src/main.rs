@@ -12,6 +12,7 @@ mod loads;
 mod manual;
 mod measure;
 mod outputs;
+mod plan;
 mod processes;
 mod say;
 mod setup;
@@ -39,6 +40,8 @@ enum Command {
     Measure(measure::Args),
     /// Compare placements side by side
     Bench(Box<bench::Args>),
+    /// Plan memory: what throughput to expect of which choice, and what it costs
+    Plan(plan::Args),
     /// Measure published figures again, and show them beside the published values
     Eval(eval::Args),
     /// Print a script that completes commands and options in a shell
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Tiers(args) => tiers::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::page(&args, Cli::command()),

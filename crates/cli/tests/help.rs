@@ -22,7 +22,15 @@ fn refused_eval(args: &[&str]) -> String {
 
 #[test]
 fn help_is_grouped_and_fits_eighty_columns() {
-    for command in ["tiers", "measure", "bench", "eval", "completions", "man"] {
+    for command in [
+        "tiers",
+        "measure",
+        "bench",
+        "plan",
+        "eval",
+        "completions",
+        "man",
+    ] {
         let help = printed(&[command, "--help"]);
         let widest = help.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{command}: {widest:?}");
@@ -74,7 +82,7 @@ fn every_command_has_a_manual_page() {
     );
     let mut unknown = timberline();
     unknown.args(["man", "bnech"]);
-    assert!(refused(unknown).contains("possible: tiers, measure, bench, eval"));
+    assert!(refused(unknown).contains("possible: tiers, measure, bench, plan, eval"));
 }
 
 #[test]

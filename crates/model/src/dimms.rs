@@ -1,9 +1,9 @@
 //! The cheapest processors, DIMMs and CXL devices for a capacity (the cost study of Weisgut et al.,
 //! §7).
 //!
-//! Large DIMMs cost more a byte than small ones. So a server that needs more memory than small DIMMs
-//! in all slots give pays for large ones in all slots, or for a further processor with its slots;
-//! devices on CXL add capacity at the price of small DIMMs.
+//! Large DIMMs cost more a byte than small ones. A server that needs more memory than small DIMMs
+//! in all slots give pays for large ones in all slots, or for a further processor with its slots.
+//! Devices on CXL add capacity at the price of small DIMMs.
 
 /// A size of DIMM. All slots of a server have the same.
 #[derive(Clone, Copy, PartialEq, Debug)]

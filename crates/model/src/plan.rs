@@ -105,8 +105,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Throughput for the price ÷ that of `other`: equation 16 of Bando et al., with prices that are
-    /// known. Above 1 this choice pays.
+    /// Throughput for the price ÷ that of `other`: equation 16 of Bando et al., with known prices.
+    /// Above 1 this choice pays.
     pub fn for_price(&self, other: &Estimate) -> f64 {
         (self.per_s / self.price) / (other.per_s / other.price)
     }
@@ -151,15 +151,6 @@ impl Plan {
         (leaves.ln() / self.index.fanout.ln()).ceil()
     }
 
-    /// The whole index in DRAM, and no cache of records: what others are compared with.
-    pub fn all_dram(&self) -> Estimate {
-        self.estimate(Choice {
-            slow: None,
-            index_in_dram: 1.0,
-            cache_bytes: 0.0,
-        })
-    }
-
     /// What to expect of a choice.
     pub fn estimate(&self, choice: Choice) -> Estimate {
         let Plan {
@@ -170,10 +161,9 @@ impl Plan {
             None => 1.0,
         };
         let slow = choice.slow.unwrap_or(host.dram);
-        let inner_accesses = self.inner_levels() * index.inner_accesses;
-        let accesses = inner_accesses + index.leaf_accesses;
+        let accesses = self.inner_levels() * index.inner_accesses + index.leaf_accesses;
         let slow_accesses = match choice.slow {
-            Some(_) => self.slow_accesses(in_dram, inner_accesses) / accesses,
+            Some(_) => self.slow_accesses(in_dram) / accesses,
             None => 0.0,
         };
 
@@ -234,15 +224,25 @@ impl Plan {
         best.expect("there is a choice")
     }
 
-    /// Accesses of a lookup that go to slow memory, when inner nodes have DRAM first and the hottest
-    /// leaves then.
-    fn slow_accesses(&self, in_dram: f64, inner_accesses: f64) -> f64 {
-        let inner = 1.0 / self.index.fanout;
-        let leaves = ((in_dram - inner) / (1.0 - inner)).max(0.0);
-        let in_leaves = self.index.leaf_accesses * (1.0 - self.leaves.served(leaves));
-        // Of the inner nodes, nearly all bytes are those of the lowest level.
-        let in_lowest = (inner_accesses / self.inner_levels().max(1.0)).min(inner_accesses);
-        in_leaves + in_lowest * (1.0 - in_dram / inner).max(0.0)
+    /// Accesses of a lookup that go to slow memory, when DRAM has the levels of the index from the
+    /// root on, and of the leaves the hottest.
+    fn slow_accesses(&self, in_dram: f64) -> f64 {
+        let Index {
+            fanout,
+            inner_accesses,
+            leaf_accesses,
+            ..
+        } = self.index;
+        let levels = self.inner_levels() as i32;
+        // Sizes of the levels, root first, as fractions of the index.
+        let sizes = (0..levels).map(|level| fanout.powi(level - levels));
+        let (mut left, mut accesses) = (in_dram, 0.0);
+        for size in sizes {
+            accesses += inner_accesses * (1.0 - left / size).clamp(0.0, 1.0);
+            left = (left - size).max(0.0);
+        }
+        let inner: f64 = (1..=levels).map(|level| fanout.powi(-level)).sum();
+        accesses + leaf_accesses * (1.0 - self.leaves.served(left / (1.0 - inner)))
     }
 }
 
@@ -291,6 +291,14 @@ mod tests {
         Plan::new(host, data, index)
     }
 
+    fn all_dram(plan: &Plan) -> Estimate {
+        plan.estimate(Choice {
+            slow: None,
+            index_in_dram: 1.0,
+            cache_bytes: 0.0,
+        })
+    }
+
     fn with_flash(index_in_dram: f64, cache_bytes: f64) -> Choice {
         Choice {
             slow: Some(FLASH),
@@ -316,12 +324,18 @@ mod tests {
     }
 
     #[test]
+    fn an_index_without_dram_is_all_in_slow_memory() {
+        let none = plan(0.99).estimate(with_flash(0.0, 0.0));
+        assert!((none.slow_accesses - 1.0).abs() < 1e-9, "{none:?}");
+    }
+
+    #[test]
     fn an_index_that_is_all_in_dram_is_as_fast_as_without_slow_memory() {
         let plan = plan(0.99);
         let tiered = plan.estimate(with_flash(1.0, 0.0));
-        assert_eq!(tiered.slow_accesses, 0.0);
-        assert_eq!(tiered.per_s, plan.all_dram().per_s);
-        assert_eq!(tiered.price, plan.all_dram().price);
+        assert!(tiered.slow_accesses.abs() < 1e-9, "{tiered:?}");
+        assert!((tiered.per_s / all_dram(&plan).per_s - 1.0).abs() < 1e-9);
+        assert_eq!(tiered.price, all_dram(&plan).price);
     }
 
     /// Bando et al., §5.1: where DRAM is a large part of the price, flash-backed memory pays.
@@ -336,7 +350,7 @@ mod tests {
     #[test]
     fn no_choice_exceeds_the_ssd() {
         let plan = plan(0.0);
-        assert!(plan.all_dram().per_s <= 2e6 * (1.0 + 1e-9));
+        assert!(all_dram(&plan).per_s <= 2e6 * (1.0 + 1e-9));
         // A cache that answers every get needs no SSD.
         let cached = plan.estimate(with_flash(1.0, 2.0 * plan.data_bytes()));
         assert_eq!(cached.cached, 1.0);

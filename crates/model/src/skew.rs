@@ -58,7 +58,7 @@ const DRAWN: u32 = 20_000;
 const FREQUENT: f64 = 65_536.0;
 
 impl Blocks {
-    /// Blocks of `size` records each, at least 1. Deterministic: the same arguments, the same curve.
+    /// Blocks of `size` records each, at least 1. The same arguments give the same curve.
     pub fn new(zipf: &Zipf, size: f64) -> Blocks {
         let blocks = (zipf.records / size).max(1.0);
         let all = zipf.sum(zipf.records);

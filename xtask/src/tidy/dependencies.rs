@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("timberline", "sync tier placement tree derive"),
     ("bench", "sync tier placement research tree"),
     // The binary drives the runners, so bench lies below it.
-    ("cli", "sync tier placement research tree bench"),
+    ("cli", "sync tier placement research tree bench model"),
     ("xtask", ""),
     // For tests and comparisons: no crate depends on it.
     ("peers", "sync tier placement research tree bench"),
