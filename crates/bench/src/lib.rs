@@ -8,6 +8,7 @@ mod bad_input;
 pub mod bound;
 pub mod eval;
 pub mod live;
+pub mod micro;
 mod names;
 mod page;
 pub mod report;

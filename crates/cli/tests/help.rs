@@ -35,6 +35,9 @@ fn help_is_grouped_and_fits_eighty_columns() {
         let widest = help.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{command}: {widest:?}");
     }
+    let help = printed(&["measure", "micro", "--help"]);
+    let widest = help.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?}");
     let help = printed(&["bench", "--help"]);
     let headings = help
         .lines()

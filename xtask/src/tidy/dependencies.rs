@@ -26,9 +26,9 @@ const ALLOWED: &[(&str, &str)] = &[
     ("store", "io tree placement tier sync"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree derive"),
-    ("bench", "sync tier placement research tree"),
+    ("bench", "sync tier placement research tree io model"),
     // The binary drives the runners, so bench lies below it.
-    ("cli", "sync tier placement research tree bench model"),
+    ("cli", "sync tier placement research tree io model bench"),
     ("xtask", ""),
     // For tests and comparisons: no crate depends on it.
     ("peers", "sync tier placement research tree bench"),

@@ -16,6 +16,13 @@ use crate::{Memory, OutOfMemory, TierId};
 /// Bytes taken from the arenas at once: their largest slot.
 const SLOT: usize = 64 << 10;
 
+/// Where in a step's first line the number of the next step is, behind its address.
+const INDEX: usize = size_of::<usize>();
+
+/// A place in a chain: one of many walkers, which need not go in turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Walker(u32);
+
 /// A chain of pointers through memory of one tier, and a place in it.
 pub struct Chase<'m, M: Memory> {
     memory: &'m M,
@@ -83,6 +90,29 @@ impl<'m, M: Memory> Chase<'m, M> {
         start.elapsed().as_nanos() as f64 / steps as f64
     }
 
+    /// A walker that starts at the `nth` step of the chain, counted around it.
+    pub fn walker(&self, nth: usize) -> Walker {
+        Walker((nth % self.cycle()) as u32)
+    }
+
+    /// Prefetches what the walker's next step reads.
+    #[inline(always)]
+    pub fn prefetch(&self, walker: &Walker) {
+        self.memory
+            .prefetch(self.address(walker.0 as usize), self.lines * LINE);
+    }
+
+    /// Lets a walker go one step.
+    ///
+    /// # Panics
+    /// If it walks through another, longer chain.
+    #[inline(always)]
+    pub fn step(&self, walker: &mut Walker) {
+        let at = self.address(walker.0 as usize);
+        self.memory.charge_access(at, self.lines * LINE);
+        walker.0 = self.read(at + INDEX) as u32;
+    }
+
     /// Gives the memory's borrow back, and keeps the chain.
     pub(super) fn pause(mut self) -> Paused {
         Paused {
@@ -92,12 +122,13 @@ impl<'m, M: Memory> Chase<'m, M> {
         }
     }
 
-    fn link(&mut self, seed: u64) {
+    /// Where a step of the chain lies, by its number in memory.
+    fn address(&self, index: usize) -> usize {
         let per_slot = SLOT / (self.lines * LINE);
-        let address = |index: usize| {
-            let slot = self.slots[index / per_slot].as_ptr() as usize;
-            slot + (index % per_slot) * self.lines * LINE
-        };
+        self.slots[index / per_slot].as_ptr() as usize + (index % per_slot) * self.lines * LINE
+    }
+
+    fn link(&mut self, seed: u64) {
         let mut order: Vec<u32> = (0..self.cycle() as u32).collect();
         let mut random = seed;
         for last in (1..order.len()).rev() {
@@ -105,18 +136,20 @@ impl<'m, M: Memory> Chase<'m, M> {
         }
         let nexts = order.iter().cycle().skip(1);
         for (&from, &to) in order.iter().zip(nexts) {
-            let from = address(from as usize);
-            self.write(from, address(to as usize));
+            let from = self.address(from as usize);
+            self.write(from, self.address(to as usize));
+            self.write(from + INDEX, to as usize);
             (1..self.lines).for_each(|line| self.write(from + line * LINE, 0));
         }
-        self.at = address(order[0] as usize);
+        self.at = self.address(order[0] as usize);
     }
 
     #[inline(always)]
     fn read(&self, at: usize) -> usize {
-        debug_assert_eq!(at % LINE, 0);
-        // SAFETY: `at` starts a line of one of our slots: `link` wrote nothing else, and the slots
-        // are ours, mapped and unshared until we drop. Volatile, for it is the read that counts.
+        debug_assert_eq!(at % size_of::<usize>(), 0);
+        // SAFETY: `at` is a word of a line of one of our slots: `link` and `address` give nothing
+        // else. The slots are ours, mapped and unshared until we drop. Volatile, for it is the read
+        // that counts.
         unsafe { (at as *const usize).read_volatile() }
     }
 
@@ -273,6 +306,29 @@ mod tests {
         assert_eq!((chase.at, seen.len()), (start, (1 << 20) / 256));
         drop(chase);
         assert_eq!(memory.0.used(TierId::SLOW), 0, "the memory is given back");
+    }
+
+    #[test]
+    fn a_walker_goes_the_same_way_as_the_chase() {
+        let memory = Native(arenas());
+        let mut chase = Chase::new(&memory, TierId::SLOW, 1 << 20, 1, 9).unwrap();
+        let place = |at| (0..chase.cycle()).find(|&index| chase.address(index) == at);
+        let mut walker = chase.walker(place(chase.at).unwrap() + chase.cycle());
+        for _ in 0..100 {
+            chase.prefetch(&walker);
+            chase.step(&mut walker);
+            chase.run(1);
+            assert_eq!(chase.address(walker.0 as usize), chase.at);
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn a_walker_of_a_longer_chain_is_refused() {
+        let memory = Native(arenas());
+        let long = Chase::new(&memory, TierId::SLOW, 1 << 20, 1, 9).unwrap();
+        let short = Chase::new(&memory, TierId::SLOW, 64 << 10, 1, 9).unwrap();
+        short.step(&mut long.walker(long.cycle() - 1));
     }
 
     #[test]

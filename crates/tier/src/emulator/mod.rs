@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use base::{Base, Calibration, MeasureError};
 pub use cache::{BadCacheSize, CacheSize};
-pub use chase::{Chase, Race, Spread, race};
+pub use chase::{Chase, Race, Spread, Walker, race};
 pub use counts::LineCounts;
 pub use page_map::{PAGE, PageMap};
 pub use profile::{Cost, Extra, Profile, Slowness, UnknownProfile};

@@ -1,5 +1,7 @@
 //! `timberline measure`: a timed pointer chase over each tier of an emulated profile.
 
+mod micro;
+
 use timberline_tier::emulator::{Calibration, Spread};
 
 use crate::Failure;
@@ -7,7 +9,10 @@ use crate::say::say;
 use crate::setup::Emulation;
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     emulation: Emulation,
     /// Megabytes to chase through in each tier, one footprint after the other
@@ -24,7 +29,16 @@ pub struct Args {
     json: bool,
 }
 
+#[derive(clap::Subcommand)]
+enum What {
+    /// Operations of memory accesses and one I/O each: measured, beside the throughput model
+    Micro(Box<micro::Args>),
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(What::Micro(args)) = &args.what {
+        return micro::run(args);
+    }
     let profile = args.emulation.profile()?;
     let given = args.emulation.base()?;
     let mut all = Vec::new();

@@ -1,0 +1,267 @@
+//! The microbenchmark of Bando et al. (§4.1): operations that chase pointers through memory and
+//! then do one I/O, many in flight on one core; measured beside what the throughput model predicts.
+//!
+//! Each task prefetches the next pointer and lets the other tasks run before it reads it. Slow
+//! memory is emulated, its limit of prefetches in flight included. The I/O is a read of a file, or
+//! a timer where the disk would limit all that is to be seen.
+
+mod disk;
+mod grid;
+mod spin;
+mod tasks;
+
+use std::io;
+use std::time::Duration;
+
+use timberline_model::overlap::{Machine, limited_operation_s};
+use timberline_model::{Core, Operation, masking};
+use timberline_tier::emulator::{Base, Chase, Cost, Emulated, Profile, Slowness, set_thread_cache};
+use timberline_tier::{Arenas, ArenasConfig, TierId};
+
+use disk::Device;
+pub use disk::{Io, KIND_OF_TIMER};
+pub use grid::Grid;
+use spin::Spinner;
+use tasks::{Run, Work, run};
+
+/// Prefetches in flight, of the emulated memory: P.
+const PREFETCHES: usize = 10;
+/// Bytes of a read.
+pub const READ_BYTES: usize = 4096;
+/// Part of an I/O's own work on the core that comes before the device has it. It can't be measured
+/// apart; a half is assumed.
+const SUBMIT_PART: f64 = 0.5;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Bytes of the chain of pointers.
+    pub memory_bytes: usize,
+    /// What an operation does after its walk.
+    pub io: Io,
+    /// How long each measurement takes.
+    pub slice: Duration,
+    /// Measurements of a point; the median counts.
+    pub rounds: usize,
+    /// Numbers of operations in flight that are tried; the best counts, as in the source.
+    pub tasks: Vec<usize>,
+    /// The points.
+    pub grid: Grid,
+}
+
+/// What this machine takes for the parts of an operation, measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// Time to switch to another task.
+    pub switch_s: f64,
+    /// Time of a step through memory, without waiting and without the switch.
+    pub access_s: f64,
+    /// Time of the core for one I/O, without switches.
+    pub io_s: f64,
+    /// I/O a second that the device does.
+    pub io_per_s: f64,
+}
+
+/// One point of the grid.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Accesses to memory in an operation.
+    pub accesses: u32,
+    /// Time that is added to each access, to each submission and to each completion.
+    pub added_s: [f64; 3],
+    /// Latency of memory.
+    pub latency_s: f64,
+    /// Operations in flight.
+    pub tasks: usize,
+    /// Operations a second, measured: median, least and most of the rounds.
+    pub per_s: [f64; 3],
+    /// Operations a second by the probabilistic model (equation 14).
+    pub predicted_per_s: f64,
+    /// Operations a second when I/O hides no memory latency (equation 5).
+    pub masking_per_s: f64,
+}
+
+impl Point {
+    /// Relative error of the probabilistic model: positive where it is too optimistic.
+    pub fn error(&self) -> f64 {
+        self.predicted_per_s / self.per_s[0] - 1.0
+    }
+
+    /// Relative error of the masking-only model.
+    pub fn masking_error(&self) -> f64 {
+        self.masking_per_s / self.per_s[0] - 1.0
+    }
+}
+
+/// Results of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What an I/O is.
+    pub io: String,
+    /// Costs that the predictions are made of.
+    pub costs: Costs,
+    /// In the order of the grid.
+    pub points: Vec<Point>,
+}
+
+/// Measures all points. `is_over` is asked between measurements; what is there then is returned.
+///
+/// # Errors
+/// The file can't be made or read, or there is not enough memory.
+pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outcome> {
+    let mut device = Device::open(&setting.io)?;
+    let spinner = Spinner::calibrate();
+    let costs = costs(setting, &mut device, &spinner)?;
+    let mut points = Vec::new();
+    for latency_s in setting.grid.latencies_s() {
+        let memory = memory(setting.memory_bytes, latency_s)?;
+        let chain = chain(&memory, setting.memory_bytes)?;
+        for (accesses, added_s) in setting.grid.operations() {
+            if is_over() {
+                break;
+            }
+            let work = Work {
+                accesses,
+                added: added_s.map(|seconds| spinner.turns(seconds)),
+                is_io: true,
+            };
+            let (tasks, per_s) = best(setting, &chain, &mut device, work)?;
+            let [predicted_s, masking_s] = predicted(&costs, accesses, added_s, latency_s);
+            points.push(Point {
+                accesses,
+                added_s,
+                latency_s,
+                tasks,
+                per_s,
+                predicted_per_s: 1.0 / predicted_s,
+                masking_per_s: 1.0 / masking_s,
+            });
+        }
+    }
+    Ok(Outcome {
+        io: device.kind(),
+        costs,
+        points,
+    })
+}
+
+/// Emulated memory whose slow tier has this latency. The emulator's bookkeeping is part of an
+/// access, also where the latency adds nothing.
+fn memory(bytes: usize, latency_s: f64) -> io::Result<Emulated> {
+    let slow = Slowness {
+        latency: Cost::Ns(latency_s * 1e9),
+        line: Cost::Times(1.0),
+        in_flight: PREFETCHES,
+    };
+    let mut config = ArenasConfig::two_tiers(bytes, bytes);
+    for tier in &mut config.tiers {
+        tier.limit += 2 * config.chunk_bytes;
+    }
+    let arenas = Arenas::new(&config).map_err(io::Error::other)?;
+    let base = Base {
+        latency_ns: 1.0,
+        ..Base::default()
+    };
+    Ok(Emulated::new(
+        arenas,
+        Profile::new("micro", vec![slow]),
+        base,
+    ))
+}
+
+fn chain(memory: &Emulated, bytes: usize) -> io::Result<Chase<'_, Emulated>> {
+    set_thread_cache(Default::default());
+    Chase::new(memory, TierId::SLOW, bytes, 1, 1).map_err(io::Error::other)
+}
+
+/// The best number of tasks, and what was measured with it: median, least, most.
+fn best(
+    setting: &Setting,
+    chain: &Chase<'_, Emulated>,
+    device: &mut Device,
+    work: Work,
+) -> io::Result<(usize, [f64; 3])> {
+    let mut of_tasks = vec![Vec::new(); setting.tasks.len()];
+    for _ in 0..setting.rounds {
+        for (&tasks, rounds) in setting.tasks.iter().zip(&mut of_tasks) {
+            rounds.push(run(chain, device, work, tasks, setting.slice)?.per_s());
+        }
+    }
+    let figures = of_tasks.into_iter().map(|mut rounds| {
+        rounds.sort_by(f64::total_cmp);
+        [
+            rounds[rounds.len() / 2],
+            rounds[0],
+            rounds[rounds.len() - 1],
+        ]
+    });
+    let all = setting.tasks.iter().copied().zip(figures);
+    let best = all.max_by(|a, b| a.1[0].total_cmp(&b.1[0]));
+    best.ok_or_else(|| io::Error::other("no number of tasks is given"))
+}
+
+/// Measures the parts of an operation, each by operations that have only that part.
+fn costs(setting: &Setting, device: &mut Device, spinner: &Spinner) -> io::Result<Costs> {
+    let memory = memory(setting.memory_bytes, 2e-9)?;
+    let chain = chain(&memory, setting.memory_bytes)?;
+    let none = [0.0; 3].map(|seconds| spinner.turns(seconds));
+    // So many that the core never waits for a timer.
+    let io_tasks = match setting.io {
+        Io::Timer(_) => 1024,
+        Io::File { .. } => setting.tasks.iter().copied().max().unwrap_or(1),
+    };
+    let mut middle = |accesses, is_io| -> io::Result<Run> {
+        let work = Work {
+            accesses,
+            added: none,
+            is_io,
+        };
+        let tasks = if is_io { io_tasks } else { 4 * PREFETCHES };
+        let mut runs = Vec::new();
+        for _ in 0..setting.rounds.max(3) {
+            runs.push(run(&chain, device, work, tasks, setting.slice)?);
+        }
+        runs.sort_by(|a, b| a.core_s().total_cmp(&b.core_s()));
+        Ok(runs[runs.len() / 2])
+    };
+    let switch_s = middle(0, false)?.core_s();
+    let access_s = middle(100, false)?.core_s() / 100.0;
+    let io = middle(0, true)?;
+    Ok(Costs {
+        switch_s,
+        // Differences of measurements, which noise could turn around.
+        access_s: (access_s - switch_s).max(0.0),
+        io_s: (io.core_s() - 2.0 * switch_s).max(0.0),
+        // A device that keeps the core busy is not what limits it.
+        io_per_s: match device.sleeps() && io.core_s() * io.per_s() < 0.95 {
+            true => io.per_s(),
+            false => f64::INFINITY,
+        },
+    })
+}
+
+/// The time of an operation, by the probabilistic model and by that of masking only.
+fn predicted(costs: &Costs, accesses: u32, added_s: [f64; 3], latency_s: f64) -> [f64; 2] {
+    let core = Core {
+        switch_s: costs.switch_s,
+        prefetches: PREFETCHES as u32,
+    };
+    let operation = Operation {
+        accesses: f64::from(accesses),
+        access_s: costs.access_s + added_s[0],
+        submit_s: costs.io_s * SUBMIT_PART + added_s[1],
+        complete_s: costs.io_s * (1.0 - SUBMIT_PART) + added_s[2],
+    };
+    let machine = Machine {
+        io_per_s: costs.io_per_s,
+        ..Machine::unlimited(latency_s)
+    };
+    let masking_s = masking::aligned_s(&core, &operation, latency_s);
+    [
+        limited_operation_s(&core, &operation, &machine),
+        masking_s.max(1.0 / costs.io_per_s),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

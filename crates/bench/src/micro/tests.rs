@@ -1,0 +1,108 @@
+//! Tests of short runs: that all is measured and predicted, not how fast it is.
+
+use super::*;
+
+fn setting(io: Io) -> Setting {
+    Setting {
+        memory_bytes: 4 << 20,
+        io,
+        slice: Duration::from_millis(2),
+        rounds: 1,
+        tasks: vec![8],
+        grid: Grid {
+            accesses: vec![1, 3],
+            access_ns: vec![0.0],
+            submit_us: vec![0.0, 2.0],
+            complete_us: vec![0.0],
+            latency_us: vec![0.1, 5.0],
+        },
+    }
+}
+
+fn check(outcome: &Outcome) {
+    assert_eq!(outcome.points.len(), 8);
+    for point in &outcome.points {
+        let [median, least, most] = point.per_s;
+        assert!(
+            0.0 < least && least <= median && median <= most,
+            "{point:?}"
+        );
+        let predicted = [point.predicted_per_s, point.masking_per_s];
+        assert!(
+            predicted.iter().all(|it| it.is_finite() && *it > 0.0),
+            "{point:?}"
+        );
+    }
+}
+
+#[test]
+fn all_points_of_a_grid_are_measured_and_predicted() {
+    let timer = Io::Timer(Duration::from_micros(10));
+    let outcome = measure(&setting(timer), &|| false).unwrap();
+    assert_eq!(outcome.io, KIND_OF_TIMER);
+    check(&outcome);
+    let last = outcome.points.last().unwrap();
+    assert_eq!((last.accesses, last.latency_s), (3, 5.0 * 1e-6));
+    assert_eq!(last.added_s, [0.0, 2e-6, 0.0]);
+}
+
+#[test]
+fn a_file_is_made_read_and_removed() {
+    let folder = std::env::temp_dir().join(format!("timberline-micro-test-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = Io::File {
+        folder: folder.clone(),
+        bytes: 1 << 20,
+    };
+    let outcome = measure(&setting(file), &|| false).unwrap();
+    assert!(outcome.io.starts_with("file ("), "{}", outcome.io);
+    check(&outcome);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    std::fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let file = Io::File {
+        folder: "/nonexistent".into(),
+        bytes: 1 << 20,
+    };
+    let error = measure(&setting(file), &|| false).unwrap_err().to_string();
+    assert!(error.contains("/nonexistent/timberline-micro-"), "{error}");
+}
+
+#[test]
+fn an_interrupted_run_gives_what_it_has() {
+    let asked = std::cell::Cell::new(0);
+    let is_over = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 3
+    };
+    let timer = Io::Timer(Duration::from_micros(1));
+    assert_eq!(measure(&setting(timer), &is_over).unwrap().points.len(), 3);
+}
+
+/// That time passes is what the emulator promises: no load makes it pass faster.
+#[test]
+fn at_most_ten_prefetches_are_in_flight() {
+    let latency_s = 1e-3;
+    let memory = memory(4 << 20, latency_s).unwrap();
+    let chain = chain(&memory, 4 << 20).unwrap();
+    let mut device = Device::open(&Io::Timer(Duration::ZERO)).unwrap();
+    let work = Work {
+        accesses: 10,
+        added: [0; 3],
+        is_io: false,
+    };
+    let before = timberline_tier::emulator::thread_counts();
+    let start = std::time::Instant::now();
+    run(&chain, &mut device, work, 40, Duration::ZERO).unwrap();
+    let elapsed_s = start.elapsed().as_secs_f64();
+    let slow = (timberline_tier::emulator::thread_counts() - before).slow;
+    assert!(slow > 40, "{slow}");
+    let arrived = slow as f64 - PREFETCHES as f64;
+    assert!(
+        elapsed_s >= 0.95 * arrived / PREFETCHES as f64 * latency_s,
+        "{slow} {elapsed_s}"
+    );
+}
