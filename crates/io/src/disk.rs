@@ -126,6 +126,26 @@ impl Disk {
         }
     }
 
+    /// Takes a lock that no other process, and nobody else in this one, has meanwhile. It is that
+    /// of a file, which is made if it is not there, and ends with what is returned, or with the
+    /// process. A simulated disk has one user.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where somebody has it.
+    pub fn lock(&self, path: &Path) -> io::Result<Lock> {
+        if self.simulation.is_some() {
+            return Ok(Lock { _file: None });
+        }
+        let mut options = std::fs::OpenOptions::new();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        file.try_lock()?;
+        Ok(Lock { _file: Some(file) })
+    }
+
     /// The files and folders in a folder, by name.
     pub fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         if let Some(disk) = &self.simulation {
@@ -163,4 +183,10 @@ impl Disk {
             None => std::fs::File::open(folder)?.sync_all(),
         }
     }
+}
+
+/// A file that this holds locked, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: Option<std::fs::File>,
 }

@@ -44,7 +44,7 @@ mod uring;
 mod wait;
 
 pub use buffer::{BLOCK, Buffer};
-pub use disk::{Disk, Kind};
+pub use disk::{Disk, Kind, Lock};
 pub use driver::{Driver, Spawned, Unparker};
 pub use file::{File, Mode};
 pub use simulation::{Faults, SECTOR, Simulation};

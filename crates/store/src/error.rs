@@ -30,6 +30,8 @@ pub enum Error {
     /// A write or a sync failed before, for this reason. Nobody knows what is on the disk since, so
     /// that the store takes no more writes until it is opened again. Reads go on.
     ReadOnly(Arc<io::Error>),
+    /// Another process, or another part of this one, has the store in this folder open.
+    InUse(PathBuf),
     /// An option has a value that it can't have; the reason in one line.
     Configuration(String),
     /// The store was closed.
@@ -67,6 +69,13 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "the store takes no more writes since one failed: {error}"
+                )
+            }
+            Error::InUse(folder) => {
+                write!(
+                    f,
+                    "{}: the store is open elsewhere; close it first",
+                    folder.display()
                 )
             }
             Error::Configuration(reason) => f.write_str(reason),

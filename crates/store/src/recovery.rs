@@ -7,10 +7,11 @@
 //! is missing there is dropped whole.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use timberline_io::{BLOCK, Buffer, Disk, Mode};
+use timberline_io::{BLOCK, Buffer, Disk, Lock, Mode};
 use timberline_tree::Art;
 
 use crate::checkpoint::{self, Loaded};
@@ -43,6 +44,7 @@ pub struct Report {
 /// An open store.
 pub(crate) struct Recovered {
     pub store: u64,
+    pub lock: Lock,
     pub log: Log,
     pub index: Art<[u8], u64>,
     pub report: Report,
@@ -54,6 +56,7 @@ pub(crate) async fn recover(
     options: &Options,
 ) -> Result<Recovered, Error> {
     disk.create_folder(folder).map_err(Error::disk(folder))?;
+    let lock = lock(disk, folder)?;
     let files = disk.list(folder).map_err(Error::disk(folder))?;
     let segments = open_segments(disk, folder, &files, options).await?;
     let store = segments
@@ -103,9 +106,19 @@ pub(crate) async fn recover(
     let log = Log::new(options.clone(), state, segments);
     Ok(Recovered {
         store,
+        lock,
         log,
         index,
         report,
+    })
+}
+
+/// Two processes that write to one store would destroy it.
+fn lock(disk: &Disk, folder: &Path) -> Result<Lock, Error> {
+    let path = folder.join("lock");
+    disk.lock(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::InUse(folder.into()),
+        _ => Error::disk(&path)(error),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use timberline_io::{Buffer, Disk};
+use timberline_io::{Buffer, Disk, Lock};
 use timberline_tree::Art;
 
 use crate::location::Location;
@@ -34,6 +34,8 @@ pub(crate) struct Inner {
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
+    /// Keeps others out of the folder.
+    _lock: Lock,
 }
 
 /// In the index, a key whose first record is about to be appended. No record lies there.
@@ -79,7 +81,11 @@ pub struct Stats {
 
 impl Store {
     /// Opens the store in a folder, or makes one there. Loads its checkpoint, and reads the records
-    /// that came behind it, or all where there is none; the report says what was found.
+    /// that came behind it, or all where there is none; the report says what was found. A folder is
+    /// open once at a time, among all processes; a file named `lock` there sees to it.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] where it is open; an option or a file that can't be; a disk that fails.
     pub async fn open(
         disk: &Disk,
         folder: &Path,
@@ -94,6 +100,7 @@ impl Store {
             log: recovered.log,
             index: recovered.index,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            _lock: recovered.lock,
         };
         Ok((Store(Arc::new(inner)), recovered.report))
     }

@@ -620,3 +620,23 @@ fn threads_share_a_store() {
     assert_eq!(closed.to_string(), "the store is closed");
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
+
+#[test]
+fn a_folder_is_open_once_at_a_time() {
+    let folder = std::env::temp_dir().join(format!("timberline-in-use-{}", std::process::id()));
+    let (disk, mut driver) = Disk::threads(2);
+    driver.block_on(async {
+        let open = async || Store::open(&disk, &folder, options()).await;
+        let (first, _) = open().await.expect("nobody has it");
+        let clone = first.clone();
+        drop(first);
+        match open().await {
+            Err(Error::InUse(named)) => assert_eq!(named, folder),
+            other => panic!("{:?}", other.map(|it| it.1)),
+        }
+        drop(clone);
+        let (again, _) = open().await.expect("it was given back");
+        drop(again);
+    });
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
