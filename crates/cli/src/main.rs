@@ -6,6 +6,7 @@
 
 mod bars;
 mod bench;
+mod check;
 mod eval;
 mod live;
 mod loads;
@@ -44,6 +45,8 @@ enum Command {
     Plan(plan::Args),
     /// Measure published figures again, and show them beside the published values
     Eval(eval::Args),
+    /// Read all records of a store, and report those that the disk has damaged
+    Check(check::Args),
     /// Print a script that completes commands and options in a shell
     Completions(manual::Completions),
     /// Print the manual page of a command, for `man -l -`
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::page(&args, Cli::command()),
     })

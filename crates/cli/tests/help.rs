@@ -28,6 +28,7 @@ fn help_is_grouped_and_fits_eighty_columns() {
         "bench",
         "plan",
         "eval",
+        "check",
         "completions",
         "man",
     ] {
@@ -85,7 +86,7 @@ fn every_command_has_a_manual_page() {
     );
     let mut unknown = timberline();
     unknown.args(["man", "bnech"]);
-    assert!(refused(unknown).contains("possible: tiers, measure, bench, plan, eval"));
+    assert!(refused(unknown).contains("possible: tiers, measure, bench, plan, eval, check"));
 }
 
 #[test]

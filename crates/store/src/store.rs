@@ -105,6 +105,15 @@ impl Store {
         Ok((Store(Arc::new(inner)), recovered.report))
     }
 
+    /// Whether a folder has a store, which [`open`](Self::open) would make otherwise.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub fn is_in(disk: &Disk, folder: &Path) -> Result<bool, Error> {
+        let files = disk.list(folder).map_err(Error::disk(folder))?;
+        Ok(files.iter().any(|file| crate::segment::is_segment(file)))
+    }
+
     /// Keys in the store.
     pub fn len(&self) -> usize {
         self.0.index.len()

@@ -627,6 +627,8 @@ fn a_folder_is_open_once_at_a_time() {
     let (disk, mut driver) = Disk::threads(2);
     driver.block_on(async {
         let open = async || Store::open(&disk, &folder, options()).await;
+        disk.create_folder(&folder).expect("it is made");
+        assert!(!Store::is_in(&disk, &folder).expect("it is read"));
         let (first, _) = open().await.expect("nobody has it");
         let clone = first.clone();
         drop(first);
@@ -637,6 +639,7 @@ fn a_folder_is_open_once_at_a_time() {
         drop(clone);
         let (again, _) = open().await.expect("it was given back");
         drop(again);
+        assert!(Store::is_in(&disk, &folder).expect("it is read"));
     });
     std::fs::remove_dir_all(&folder).expect("it is there");
 }

@@ -28,7 +28,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("timberline", "sync tier placement tree derive"),
     ("bench", "sync tier placement research tree io model"),
     // The binary drives the runners, so bench lies below it.
-    ("cli", "sync tier placement research tree io model bench"),
+    (
+        "cli",
+        "sync tier placement research tree io model store bench",
+    ),
     ("xtask", ""),
     // For tests and comparisons: no crate depends on it.
     ("peers", "sync tier placement research tree bench"),

@@ -1,0 +1,119 @@
+//! `timberline check`: reads all records of a store.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use timberline_io::{Disk, Driver};
+use timberline_store::{Check, Error, Options, Report, Store, join};
+
+use crate::Failure;
+use crate::say::{one_line, say};
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit code 1: records are damaged. A store that was not closed is brought \
+    to its last complete write first, as by a server that starts."
+)]
+pub struct Args {
+    /// Folder of the store, which no server has open
+    folder: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Requests to the disk at once.
+const DEPTH: usize = 32;
+/// Lost keys that are shown for a damaged place.
+const SHOWN: usize = 5;
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let (disk, mut driver) = Disk::open(DEPTH);
+    if !Store::is_in(&disk, &args.folder).map_err(Failure::impossible)? {
+        let folder = args.folder.display();
+        return Err(Failure::Impossible(format!("{folder}: there is no store")));
+    }
+    let (report, check) = checked(&disk, &mut driver, args).map_err(|error| match error {
+        Error::InUse(_) | Error::Format(..) => Failure::impossible(error),
+        _ => Failure::failed(error),
+    })?;
+    match args.json {
+        true => say(format_args!("{:#}", as_json(&report, &check)))?,
+        false => print(&report, &check)?,
+    }
+    match check.damaged.len() {
+        0 => Ok(()),
+        places => Err(Failure::Failed(format!("damaged places: {places}"))),
+    }
+}
+
+fn checked(disk: &Disk, driver: &mut Driver, args: &Args) -> Result<(Report, Check), Error> {
+    driver.block_on(async {
+        let (store, report) = Store::open(disk, &args.folder, Options::default()).await?;
+        let work = async {
+            let check = store.check().await;
+            store.close();
+            check
+        };
+        let (check, maintained) = join(work, store.maintain()).await;
+        maintained?;
+        Ok((report, check?))
+    })
+}
+
+fn print(report: &Report, check: &Check) -> Result<(), Failure> {
+    say(format_args!(
+        "{} keys, {} records read",
+        report.keys, check.records
+    ))?;
+    for (path, reason) in &report.checkpoints {
+        say(format_args!("passed over {}: {reason}", path.display()))?;
+    }
+    for (path, byte) in &report.incomplete {
+        let path = path.display();
+        say(format_args!(
+            "{path}: what was written from byte {byte} on was never complete"
+        ))?;
+    }
+    for damage in &check.damaged {
+        let (path, place) = (damage.path.display(), &damage.place);
+        let keys = damage.keys.iter().take(SHOWN).map(|key| shown(key));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        let lost = match damage.keys.len() {
+            0 => "no value is lost".to_owned(),
+            all @ 1..=SHOWN => format!("values lost: {all} ({keys})"),
+            all => format!("values lost: {all} ({keys}, …)"),
+        };
+        say(format_args!(
+            "{path}: bytes {} to {} are damaged; {lost}",
+            place.start, place.end
+        ))?;
+    }
+    Ok(())
+}
+
+/// A key as text, in quotes.
+fn shown(key: &[u8]) -> String {
+    format!("\"{}\"", one_line(&key.escape_ascii().to_string()))
+}
+
+fn as_json(report: &Report, check: &Check) -> serde_json::Value {
+    let damaged = check.damaged.iter().map(|damage| {
+        json!({
+            "file": damage.path, "from": damage.place.start, "to": damage.place.end,
+            "lost_keys": damage.keys.iter().map(|key| shown(key)).collect::<Vec<_>>(),
+        })
+    });
+    let places = |list: &[(PathBuf, u64)]| -> Vec<serde_json::Value> {
+        list.iter()
+            .map(|(path, byte)| json!({ "file": path, "byte": byte }))
+            .collect()
+    };
+    let checkpoints = report.checkpoints.iter();
+    let passed_over = checkpoints.map(|(path, why)| json!({ "file": path, "reason": why }));
+    json!({
+        "keys": report.keys, "records": check.records, "damaged": damaged.collect::<Vec<_>>(),
+        "incomplete": places(&report.incomplete),
+        "checkpoints_passed_over": passed_over.collect::<Vec<_>>(),
+    })
+}

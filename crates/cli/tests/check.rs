@@ -1,0 +1,108 @@
+//! `timberline check`.
+
+mod command;
+mod scratch;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use command::{refused, stderr, stdout, timberline};
+use scratch::Scratch;
+use serde_json::Value;
+use timberline_io::Disk;
+use timberline_store::{Options, Store, join};
+
+fn check(folder: &Path, args: &[&str]) -> Command {
+    let mut command = timberline();
+    command.arg("check").arg(folder).args(args);
+    command
+}
+
+/// A store of 2,000 records, closed.
+fn made(folder: &Path) {
+    let (disk, mut driver) = Disk::threads(2);
+    driver.block_on(async {
+        let options = Options {
+            segment_bytes: 64 << 10,
+            ..Options::default()
+        };
+        let (store, _) = Store::open(&disk, folder, options).await.unwrap();
+        let work = async {
+            for nth in 0..2000 {
+                let key = format!("key {nth:04}\n");
+                store.put(key.as_bytes(), &[7; 200]).await.unwrap();
+            }
+            store.close();
+        };
+        join(work, store.maintain()).await.1.unwrap();
+    });
+}
+
+/// The largest file: a segment with records.
+fn segment(folder: &Path) -> PathBuf {
+    let files = std::fs::read_dir(folder).unwrap();
+    let files = files.map(|file| file.unwrap().path()).filter(|path| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.windows(7).any(|part| part == b"key 000")
+    });
+    files.min().unwrap()
+}
+
+#[test]
+fn a_store_without_damage_passes_and_a_damaged_one_is_reported() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    made(&folder);
+    let output = check(&folder, &[]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stdout(&output).starts_with("2000 keys, 2000 records read\n"),
+        "{}",
+        stdout(&output)
+    );
+
+    let file = segment(&folder);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[20_000] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let output = check(&folder, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "error: damaged places: 1\n");
+    let text = stdout(&output);
+    assert!(
+        text.contains("are damaged; values lost: 1 (\"key "),
+        "{text}"
+    );
+
+    let output = check(&folder, &["--json"]).output().unwrap();
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let damaged = &json["damaged"][0];
+    assert_eq!(damaged["lost_keys"].as_array().unwrap().len(), 1);
+    assert!(damaged["from"].as_u64() <= Some(20_000) && damaged["to"].as_u64() > Some(20_000));
+}
+
+#[test]
+fn what_is_no_store_is_left_alone() {
+    let scratch = Scratch::new();
+    let empty = scratch.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let line = refused(check(&empty, &[]));
+    assert!(line.contains("there is no store"), "{line}");
+    assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
+    let line = refused(check(&scratch.path("none"), &[]));
+    assert!(line.contains("No such file"), "{line}");
+}
+
+#[test]
+fn a_store_that_is_open_is_refused() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    made(&folder);
+    let (disk, mut driver) = Disk::threads(2);
+    let open = driver
+        .block_on(Store::open(&disk, &folder, Options::default()))
+        .unwrap();
+    let line = refused(check(&folder, &[]));
+    assert!(line.contains("open elsewhere"), "{line}");
+    drop(open);
+}
