@@ -162,7 +162,7 @@ impl Sanitizer {
         };
         match self {
             Sanitizer::Address => test(&format!(
-                "test {} -p timberline-bench --lib --tests --no-fail-fast -- {SMALL}",
+                "test {} -p timberline -p timberline-bench --lib --tests --no-fail-fast -- {SMALL}",
                 rooms(&ROOMS)
             )),
             Sanitizer::Thread => {

@@ -72,6 +72,15 @@ fn plan(loads: Vec<Load>) -> Plan {
     }
 }
 
+/// A plan of 30 ms for each placement, for tests of many runs that require only that each works.
+fn quick(loads: Vec<Load>) -> Plan {
+    Plan {
+        slice: Duration::from_millis(20),
+        warmup: Duration::from_millis(10),
+        ..plan(loads)
+    }
+}
+
 fn measure(plan: &Plan) -> Measured {
     on_cxl(plan, &Silent, &AtomicBool::new(false)).unwrap()
 }
@@ -130,7 +139,7 @@ fn plausible(outcome: &Outcome) {
 #[test]
 fn every_placement_runs_every_workload() {
     let workloads = Workload::names().map(|name| stream(name, 2_000));
-    let outcomes = run_emulated(&plan(workloads.collect()));
+    let outcomes = run_emulated(&quick(workloads.collect()));
     let names: Vec<_> = outcomes
         .iter()
         .map(|it| (&*it.workload, &*it.placement))
@@ -242,7 +251,7 @@ fn any_budget_is_kept() {
         Budget::Ratio(1.0),
         Budget::Bytes(300_000),
     ] {
-        let mut plan = plan(vec![stream("hs-d", 20_000)]);
+        let mut plan = quick(vec![stream("hs-d", 20_000)]);
         plan.budget = budget;
         run_emulated(&plan).iter().for_each(plausible);
     }

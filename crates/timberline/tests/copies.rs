@@ -4,6 +4,7 @@
 //! That they are not while threads and a migrator meet is what the shared suite looks at: its
 //! placement `shuffle` lets pages of copies come and go.
 
+#[path = "../../tree/tests/suite/mod.rs"]
 #[allow(dead_code, unused_macros)]
 mod suite;
 

@@ -1,6 +1,7 @@
 //! Values that are an `Arc`: the map drops each that it had once, and not before readers are done
 //! with it. On every map; keys are words, or strings of which some are long.
 
+#[path = "../../tree/tests/suite/mod.rs"]
 #[allow(dead_code, unused_macros)]
 mod suite;
 
