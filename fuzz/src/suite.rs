@@ -26,5 +26,7 @@ pub mod ops;
 pub mod placing;
 #[path = "../../crates/tree/tests/suite/rooms.rs"]
 pub mod rooms;
+#[path = "../../crates/tree/tests/suite/threads.rs"]
+pub mod threads;
 
 pub use map::TestMap;

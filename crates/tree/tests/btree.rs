@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use btree_of_words::{Map, NODE_128};
 use suite::draw::{Draw, seed};
+use suite::map::as_model;
 use suite::{check, effort, placing, rooms};
 use timberline_placement::Placed;
 use timberline_research::Interleave;
@@ -234,8 +235,7 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
             .map(key)
             .flat_map(|key| [key.saturating_sub(1), key, key.saturating_add(1)])
             .collect();
-        let model: std::collections::BTreeMap<u64, u64> =
-            (0..RECORDS).map(|i| (key(i), i)).collect();
+        let model = as_model((0..RECORDS).map(|i| (key(i), i)));
         let expected: Vec<_> = keys.iter().map(|key| model.get(key).copied()).collect();
         let singly: Vec<_> = keys.iter().map(|&key| map.get(&key)).collect();
         assert!(singly == expected, "set {number}");

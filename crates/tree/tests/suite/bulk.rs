@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use timberline_tree::Error;
 
 use super::draw::{Draw, seed};
+use super::map::as_model;
 use super::{TestMap, check, placing, rooms};
 
 fn make<T: TestMap>() -> (T, placing::Placing) {
@@ -59,7 +60,7 @@ pub fn an_unsorted_bulk_load_says_where<T: TestMap>() {
 /// The input is pulled while no lock is held: it may come out of the map that it goes into.
 pub fn a_bulk_load_may_read_its_own_map<T: TestMap>() {
     let (map, placing) = make::<T>();
-    let mut model: BTreeMap<u64, u64> = (0..200).map(|key| (key, key)).collect();
+    let mut model = as_model((0..200).map(|key| (key, key)));
     map.bulk_load(model.clone()).unwrap();
     let doubled = |key| (key, 2 * map.get(key).unwrap());
     assert_eq!(map.bulk_load((0..200).map(doubled)), Ok(200));

@@ -1,10 +1,10 @@
 //! Threads on the same keys: nothing that one of them did is lost or happens twice.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, effort, migrator, placing, rooms};
+use super::map::as_model;
+use super::{TestMap, check, effort, migrator, placing, rooms, threads};
 
 const THREADS: u64 = 3;
 
@@ -105,14 +105,8 @@ pub fn every_value_comes_out_once<T: TestMap>() {
     for &make in placing::ALL {
         let (map, placing) = placing::map::<T>(make, seed, rooms::CHUNK, rooms::AMPLE);
         let moving = Draw::new(seed, 99);
-        let ledgers: Vec<Ledger> = migrator::beside(&map, moving, SHARED, || {
-            std::thread::scope(|scope| {
-                let map = &map;
-                let threads: Vec<_> = (0..THREADS)
-                    .map(|thread| scope.spawn(move || exchange(map, thread)))
-                    .collect();
-                threads.into_iter().map(|it| it.join().unwrap()).collect()
-            })
+        let ledgers = migrator::beside(&map, moving, SHARED, || {
+            threads::each(THREADS, &|thread| exchange(&map, thread))
         });
         let (mut put, mut out) = (Vec::new(), Vec::new());
         for (more_put, more_out) in ledgers {
@@ -123,7 +117,7 @@ pub fn every_value_comes_out_once<T: TestMap>() {
         put.sort_unstable();
         out.sort_unstable();
         assert!(put == out, "{} values in, {} out", put.len(), out.len());
-        let model: BTreeMap<_, _> = map.all().collect();
+        let model = as_model(map.all());
         check::at_rest(&map, &model, &placing);
         check::comes_back(&map);
     }

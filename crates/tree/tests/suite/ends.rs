@@ -16,6 +16,7 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester, Sequential
 use super::draw::{Draw, seed};
 use super::linear::THREADS;
 use super::linear::gate::Gate;
+use super::map::as_model;
 use super::{TestMap, check, effort, migrator, placing, rooms};
 
 /// Calls of a thread in a round.
@@ -169,13 +170,13 @@ fn play<T: TestMap>(number: u64, seed: u64, first: fn()) -> Result<(), String> {
                 });
             }
             first();
-            let mut before: BTreeMap<_, _> = map.all().collect();
+            let mut before = as_model(map.all());
             let mut outcome = Ok(());
             for round in 0..ROUNDS {
                 take_part(round, 0);
                 let take = |log: &Mutex<Vec<Event>>| std::mem::take(&mut *log.lock().unwrap());
                 let events: Vec<_> = logs.iter().flat_map(take).collect();
-                let after = map.all().collect();
+                let after = as_model(map.all());
                 if outcome.is_ok() && !is_linearizable(&before, &events, &after) {
                     let lines: Vec<_> = events.iter().map(|event| format!("{event:?}")).collect();
                     outcome = Err(format!(
@@ -244,7 +245,7 @@ pub fn a_map_is_cleared_beside_inserters<T: TestMap>() {
             inserter.join().unwrap();
         }
     });
-    let model = map.all().collect();
+    let model = as_model(map.all());
     check::at_rest(&map, &model, &placing);
     check::comes_back(&map);
 }

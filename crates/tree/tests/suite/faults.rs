@@ -7,7 +7,7 @@ use timberline_tier::TierId;
 use timberline_tree::Error;
 
 use super::draw::{Draw, seed};
-use super::map::full;
+use super::map::{as_model, full};
 use super::placing::{self, Placing};
 use super::{TestMap, check, names, rooms};
 
@@ -74,7 +74,7 @@ pub fn a_failed_allocation_ends_a_bulk_load_cleanly<T: TestMap>() {
                 Err(other) => panic!("{other}"),
             };
             map.arenas().fail_nth(tier, 0);
-            let mut model: BTreeMap<_, _> = records[..loaded].iter().copied().collect();
+            let mut model = as_model(records[..loaded].iter().copied());
             check::at_rest(&map, &model, &placing);
             let rest = &records[loaded..];
             assert_eq!(map.bulk_load(rest.iter().copied()), Ok(rest.len()));
@@ -91,7 +91,7 @@ pub fn a_failed_allocation_moves_no_node<T: TestMap>() {
     let placing = placing::shuffle(seed);
     let map: T = make(&placing);
     let records = records(&map);
-    let model: BTreeMap<u64, u64> = (0..records).map(|key| (key, !key)).collect();
+    let model = as_model((0..records).map(|key| (key, !key)));
     for (&key, &value) in &model {
         map.insert(key, value).unwrap();
     }

@@ -9,7 +9,7 @@ use timberline_tree::OutOfMemory;
 
 use super::draw::{Draw, seed};
 use super::placing::{self, Placing};
-use super::{TestMap, check, effort, migrator, names, rooms};
+use super::{TestMap, check, effort, migrator, names, rooms, threads};
 
 fn make<T: TestMap>(arenas: Arenas, placing: &Placing) -> T {
     T::make(arenas, placing.placement.clone()).unwrap()
@@ -242,14 +242,8 @@ pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
         (model, refused)
     };
     let moving = Draw::new(seed, 99);
-    let models: Vec<_> = migrator::beside(&map, moving, 20_000 * THREADS, || {
-        std::thread::scope(|scope| {
-            let work = &work;
-            let threads: Vec<_> = (0..THREADS)
-                .map(|thread| scope.spawn(move || work(thread)))
-                .collect();
-            threads.into_iter().map(|it| it.join().unwrap()).collect()
-        })
+    let models = migrator::beside(&map, moving, 20_000 * THREADS, || {
+        threads::each(THREADS, &work)
     });
     let mut all = BTreeMap::new();
     let mut refusals = 0;

@@ -1,5 +1,6 @@
 //! What the suite asks of a map.
 
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -19,6 +20,16 @@ pub fn full(error: Error) -> OutOfMemory {
         Error::OutOfMemory(full) => full,
         other => panic!("{other}"),
     }
+}
+
+/// These records as a map of the standard library.
+///
+/// `collect` would compile its sort again for each iterator, and so for each test of each map.
+pub fn as_model<K: Ord, V>(records: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
+    fn collected<K: Ord, V>(records: Vec<(K, V)>) -> BTreeMap<K, V> {
+        records.into_iter().collect()
+    }
+    collected(records.into_iter().collect())
 }
 
 /// A concurrent ordered map from words to words, whose nodes live in arenas.

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::draw::Draw;
-use super::{TestMap, asks, names};
+use super::{TestMap, asks, names, threads};
 
 /// One random move among keys below `keys`.
 pub fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) {
@@ -82,15 +82,15 @@ pub fn beside_at<R>(
         }
     }
     let (stop, moving) = (AtomicBool::new(false), Barrier::new(2));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for _ in 0..50 {
-                let at = key(&mut draw);
-                step_at(map, &mut draw, at);
-            }
-            moving.wait();
-            run(map, &mut draw, key, &stop);
-        });
+    let mut move_nodes = || {
+        for _ in 0..50 {
+            let at = key(&mut draw);
+            step_at(map, &mut draw, at);
+        }
+        moving.wait();
+        run(map, &mut draw, &key, &stop);
+    };
+    threads::beside(&mut move_nodes, || {
         let _stopping = Stop(&stop);
         moving.wait();
         let done = work();

@@ -31,6 +31,7 @@ pub mod placing;
 pub mod reclaim;
 pub mod rooms;
 pub mod scans;
+pub mod threads;
 pub mod tiers;
 pub mod workers;
 

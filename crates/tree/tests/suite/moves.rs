@@ -8,6 +8,7 @@ use timberline_placement::{KeyBytes, Move, NodeKey, Placed};
 use timberline_tier::TierId;
 
 use super::draw::seed;
+use super::map::as_model;
 use super::{TestMap, check, placing, rooms};
 
 /// Address and heat of each leaf, by its fence.
@@ -27,7 +28,7 @@ pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
     let placing = placing::all_slow(seed());
     let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
     let map = T::make(arenas, placing.placement.clone()).unwrap();
-    let model: BTreeMap<u64, u64> = (0..1_000).map(|key| (key, !key)).collect();
+    let model = as_model((0..1_000).map(|key| (key, !key)));
     map.bulk_load(model.clone()).unwrap();
     let placed = map.placed();
     let mut next = 0;
@@ -60,7 +61,7 @@ pub fn scattered_nodes_move_together<T: TestMap>() {
     let placing = placing::all_slow(seed());
     let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
     let map = T::make(arenas, placing.placement.clone()).unwrap();
-    let model: BTreeMap<u64, u64> = (0..6_000).map(|key| (key * 259, key)).collect();
+    let model = as_model((0..6_000).map(|key| (key * 259, key)));
     map.bulk_load(model.clone()).unwrap();
     let (placed, arenas) = (map.placed(), map.arenas());
     let names = leaves(&*placed);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, effort, migrator, placing, rooms};
+use super::map::as_model;
+use super::{TestMap, check, effort, migrator, placing, rooms, threads};
 
 const THREADS: u64 = 3;
 const KEYS: u64 = 2_000;
@@ -41,17 +42,8 @@ pub fn threads_with_their_own_keys_lose_nothing<T: TestMap>() {
         let (map, placing) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
         let moving = Draw::new(seed, 99);
         let model = migrator::beside(&map, moving, KEYS, || {
-            std::thread::scope(|scope| {
-                let map = &map;
-                let threads: Vec<_> = (0..THREADS)
-                    .map(|thread| scope.spawn(move || work(map, thread, Draw::new(seed, thread))))
-                    .collect();
-                let models = threads.into_iter().map(|thread| thread.join().unwrap());
-                models.fold(BTreeMap::new(), |mut all, model| {
-                    all.extend(model);
-                    all
-                })
-            })
+            let work = |thread| work(&map, thread, Draw::new(seed, thread));
+            as_model(threads::each(THREADS, &work).into_iter().flatten())
         });
         check::moved_both_ways(&map);
         check::at_rest(&map, &model, &placing);

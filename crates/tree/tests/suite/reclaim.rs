@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, effort, migrator, placing, rooms};
+use super::{TestMap, check, effort, migrator, placing, rooms, threads};
 
 /// Threads fill and empty the map while its nodes move; then nothing but a leaf is left, although
 /// nobody called `clear` on the way.
@@ -14,20 +14,16 @@ pub fn churn_gives_everything_back<T: TestMap>() {
     for &make in placing::ALL {
         let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
         migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
-            std::thread::scope(|scope| {
-                for thread in 0..2 {
-                    let (map, mut draw) = (&map, Draw::new(seed, thread));
-                    scope.spawn(move || {
-                        for _ in 0..effort::times(10) {
-                            let own: Vec<u64> = (thread..KEYS).step_by(2).collect();
-                            for key in draw.shuffled(own.clone()) {
-                                assert_eq!(map.insert(key, !key), Ok(None));
-                            }
-                            for key in draw.shuffled(own) {
-                                assert_eq!(map.remove(key), Some(!key));
-                            }
-                        }
-                    });
+            threads::each(2, &|thread| {
+                let mut draw = Draw::new(seed, thread);
+                for _ in 0..effort::times(10) {
+                    let own: Vec<u64> = (thread..KEYS).step_by(2).collect();
+                    for key in draw.shuffled(own.clone()) {
+                        assert_eq!(map.insert(key, !key), Ok(None));
+                    }
+                    for key in draw.shuffled(own) {
+                        assert_eq!(map.remove(key), Some(!key));
+                    }
                 }
             });
         });

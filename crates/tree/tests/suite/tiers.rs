@@ -7,6 +7,7 @@ use timberline_placement::{KeyBytes, Move, NodeKey, Placed};
 use timberline_tier::TierId;
 
 use super::draw::{Draw, seed};
+use super::map::as_model;
 use super::{TestMap, check, names, placing, rooms};
 
 const TIERS: [TierId; 3] = [TierId(0), TierId(1), TierId(2)];
@@ -25,7 +26,7 @@ fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, TierId> {
 fn loaded<T: TestMap>(bytes: [usize; 3], records: u64) -> (T, BTreeMap<u64, u64>) {
     let placing = placing::all_slow(seed());
     let map = T::make(rooms::three(bytes), placing.placement).unwrap();
-    let model: BTreeMap<u64, u64> = (0..records).map(|key| (key * 259, key)).collect();
+    let model = as_model((0..records).map(|key| (key * 259, key)));
     map.bulk_load(model.clone()).unwrap();
     (map, model)
 }

@@ -16,7 +16,7 @@ use timberline_tier::{Arenas, TierId};
 use timberline_tree::{Error, MAX_VALUE, OutOfMemory, Stats};
 
 use crate::suite::draw::{Draw, seed};
-use crate::suite::map::{Bounds, full};
+use crate::suite::map::{Bounds, as_model, full};
 use crate::suite::{TestMap, check, effort, migrator, names, placing, rooms};
 
 /// A concurrent ordered map from words to strings of bytes, whose nodes and strings live in arenas.
@@ -377,7 +377,7 @@ pub fn strings_of_any_length_come_back<T: ValueMap>() {
         assert_eq!(strings.get_with(key, is_of_one_piece), Some(true), "{len}");
         assert_eq!(strings.get_with(key, <[u8]>::len), Some(len));
     }
-    let mut model: BTreeMap<u64, Vec<u8>> = (0..).zip(LENGTHS.map(string)).collect();
+    let mut model = as_model((0u64..).zip(LENGTHS.map(string)));
     same(strings, &model);
     let keys: Vec<u64> = (0..=LENGTHS.len() as u64).collect();
     let mut values = vec![None; keys.len()];
@@ -431,7 +431,7 @@ pub fn too_long_is_an_error_that_names_the_limit<T: ValueMap>() {
     for key in 0..100 {
         map.insert(key, key).unwrap();
     }
-    let model: BTreeMap<u64, u64> = (0..100).map(|key| (key, key)).collect();
+    let model = as_model((0..100).map(|key| (key, key)));
     let refused = [
         strings.insert(5, &long).unwrap_err(),
         strings.insert(500, &long).unwrap_err(),
@@ -598,7 +598,7 @@ pub fn a_failed_allocation_changes_nothing<T: ValueMap>() {
     const RECORDS: u64 = 120;
     let (map, placing) = make::<T>(rooms::AMPLE, rooms::AMPLE);
     let strings = &map.0;
-    let mut model: BTreeMap<u64, u64> = (0..RECORDS).map(|key| (key * 8, key)).collect();
+    let mut model = as_model((0..RECORDS).map(|key| (key * 8, key)));
     for (&key, &value) in &model {
         map.insert(key, value).unwrap();
     }
@@ -664,7 +664,7 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
     let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
     let map: Encoded<T> = TestMap::make(arenas, placing.placement.clone()).unwrap();
     let strings = &map.0;
-    let model: BTreeMap<u64, Vec<u8>> = (0..RECORDS).map(|key| (key, string(LEN))).collect();
+    let model = as_model((0..RECORDS).map(|key| (key, string(LEN))));
     for (&key, value) in &model {
         strings.insert(key, value).unwrap();
     }

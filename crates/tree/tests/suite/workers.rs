@@ -11,9 +11,10 @@ use timberline_placement::workers::{Next, Worker, Workers};
 use timberline_research::SidleConfig;
 
 use super::draw::{Draw, seed};
+use super::map::as_model;
 use super::moving::{self, Policy};
 use super::placing::Setup;
-use super::{TestMap, check, effort, names, rooms};
+use super::{TestMap, check, effort, names, rooms, threads};
 
 fn setup<T: TestMap>(seed: u64) -> Setup {
     Setup {
@@ -29,7 +30,7 @@ fn loaded<T: TestMap>(make: moving::Make, seed: u64) -> (T, Policy, BTreeMap<u64
     let map = T::make(arenas, policy.placement.clone()).unwrap();
     let mut draw = Draw::new(seed, 77);
     let keys = draw.shuffled((0..T::MANY).collect());
-    let model: BTreeMap<u64, u64> = keys.iter().map(|&key| (key, !key)).collect();
+    let model = as_model(keys.iter().map(|&key| (key, !key)));
     for key in keys {
         assert_eq!(map.insert(key, !key), Ok(None));
     }
@@ -163,16 +164,16 @@ fn awake<T: TestMap, R>(map: &T, workers: &Workers, work: impl FnOnce() -> R) ->
         .into_iter()
         .map(|(name, _)| name)
         .collect();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Relaxed) {
-                for name in &names {
-                    assert!(workers.wake(name));
-                }
-                check::within_budget(map);
-                std::thread::yield_now();
+    let mut wake = || {
+        while !done.load(Relaxed) {
+            for name in &names {
+                assert!(workers.wake(name));
             }
-        });
+            check::within_budget(map);
+            std::thread::yield_now();
+        }
+    };
+    threads::beside(&mut wake, || {
         let _done = Done(&done);
         work()
     })
@@ -216,28 +217,22 @@ pub fn restless_workers_lose_nothing_and_keep_the_budget<T: TestMap>() {
         });
         let map = T::make(arenas, policy.placement.clone()).unwrap();
         let mut workers = Workers::start((policy.workers)(), map.placed()).unwrap();
-        let models: Vec<_> = awake(&map, &workers, || {
-            std::thread::scope(|scope| {
-                let map = &map;
-                let work = |thread| churn(map, Draw::new(seed, thread), THREADS, thread);
-                let threads: Vec<_> = (0..THREADS)
-                    .map(|thread| scope.spawn(move || work(thread)))
-                    .collect();
-                let models = threads.into_iter().map(|it| it.join().unwrap()).collect();
-                // On a busy machine the workers may not have had a turn yet.
-                check::eventually("a move", || {
-                    for key in 0..1_000 {
-                        map.get(key);
-                    }
-                    let stats = map.stats();
-                    stats.promoted + stats.demoted > 0
-                });
-                models
-            })
+        let models = awake(&map, &workers, || {
+            let work = |thread| churn(&map, Draw::new(seed, thread), THREADS, thread);
+            let models = threads::each(THREADS, &work);
+            // On a busy machine the workers may not have had a turn yet.
+            check::eventually("a move", || {
+                for key in 0..1_000 {
+                    map.get(key);
+                }
+                let stats = map.stats();
+                stats.promoted + stats.demoted > 0
+            });
+            models
         });
         workers.stop();
         assert_eq!(workers.panicked(), None);
-        let model = models.into_iter().flatten().collect();
+        let model = as_model(models.into_iter().flatten());
         check::at_rest(&map, &model, &policy.placing());
         check::nothing_leaked(&map);
         check::comes_back(&map);
