@@ -42,6 +42,15 @@ impl Store {
         self.scan(self.0.index.prefix(prefix))
     }
 
+    /// The keys that lie within bounds, in order. Reads no record; otherwise as [`Scan`].
+    pub fn keys(
+        &self,
+        bounds: impl KeyRange<[u8]>,
+    ) -> Box<dyn DoubleEndedIterator<Item = Vec<u8>> + Send> {
+        let keys = self.0.index.range(bounds);
+        Box::new(keys.filter_map(|(key, word)| (word != PENDING).then_some(key)))
+    }
+
     fn scan(&self, keys: impl DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send + 'static) -> Scan {
         let (store, keys) = (Arc::clone(&self.0), Box::new(keys));
         Scan {
