@@ -16,6 +16,7 @@ mod outputs;
 mod plan;
 mod processes;
 mod say;
+mod serve;
 mod setup;
 mod tiers;
 
@@ -47,6 +48,8 @@ enum Command {
     Eval(eval::Args),
     /// Read all records of a store, and report those that the disk has damaged
     Check(check::Args),
+    /// Serve a store on disk to Redis' clients
+    Serve(serve::Args),
     /// Print a script that completes commands and options in a shell
     Completions(manual::Completions),
     /// Print the manual page of a command, for `man -l -`
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::page(&args, Cli::command()),
     })

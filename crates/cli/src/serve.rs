@@ -1,0 +1,146 @@
+//! `timberline serve`: the store behind Redis' protocol.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use timberline_server::{Durability, Error, Options, Server};
+use timberline_store::Error as StoreError;
+
+use crate::Failure;
+use crate::say::tell;
+
+/// What `--durability` takes.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Promise {
+    /// Acknowledge at once; a crash loses what was not on the disk yet
+    None,
+    /// Acknowledge at once; a crash loses the last second
+    Interval,
+    /// Acknowledge what is on the disk; a crash loses nothing
+    Each,
+}
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Addresses to listen at; port 0 is a free one
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "127.0.0.1:6379",
+        value_name = "ADDRESS:PORT"
+    )]
+    listen: Vec<SocketAddr>,
+    /// Folder of the store; it is made if it is not there
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Memory for all of the process, such as 512MB or 4GB; beyond it, commands that take memory
+    /// are refused
+    #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
+    memory: u64,
+    /// The most bytes on the disk (as much as there is by default)
+    #[arg(long, value_parser = memory, value_name = "BYTES")]
+    capacity: Option<u64>,
+    /// When writes are acknowledged
+    #[arg(long, value_enum, default_value = "interval", value_name = "WHEN")]
+    durability: Promise,
+    /// Threads that serve clients (one a core by default)
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
+    threads: Option<u16>,
+    /// File with the password that clients have to give; its first line counts
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Serve clients of other machines although there is no password
+    #[arg(long)]
+    no_protected_mode: bool,
+    /// Connections at a time
+    #[arg(
+        long,
+        default_value = "10000",
+        value_parser = clap::value_parser!(u32).range(1..),
+        value_name = "N"
+    )]
+    max_clients: u32,
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = timberline_server::bytes(text).filter(|it| *it >= 16 << 20);
+    bytes.ok_or_else(|| "at least 16MB, with a unit: KB, MB, GB or TB".into())
+}
+
+impl Args {
+    fn options(&self) -> Result<Options, Failure> {
+        let mut options = Options::new(&self.dir);
+        options.listen.clone_from(&self.listen);
+        options.memory = self.memory;
+        options.capacity = self.capacity.unwrap_or(u64::MAX);
+        options.durability = match self.durability {
+            Promise::None => Durability::None,
+            Promise::Interval => Durability::Interval,
+            Promise::Each => Durability::Each,
+        };
+        if let Some(threads) = self.threads {
+            options.threads = threads.into();
+        }
+        options.protected = !self.no_protected_mode;
+        options.max_clients = self.max_clients as usize;
+        if let Some(path) = &self.password_file {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::Impossible(format!("--password-file {}: {error}", path.display()))
+            })?;
+            let password = text.lines().next().filter(|it| !it.is_empty());
+            let password = password.ok_or_else(|| {
+                let path = path.display();
+                Failure::Impossible(format!("--password-file {path}: its first line is empty"))
+            })?;
+            options.password = Some(password.into());
+        }
+        Ok(options)
+    }
+}
+
+/// Says what opening the store could not read.
+fn report(report: &timberline_store::Report) {
+    for (path, reason) in &report.checkpoints {
+        tell(format_args!("passed over {}: {reason}", path.display()));
+    }
+    for (path, at) in &report.damaged {
+        tell(format_args!(
+            "lost: the record at byte {at} of {} is damaged",
+            path.display()
+        ));
+    }
+    for (path, at) in &report.incomplete {
+        let path = path.display();
+        tell(format_args!(
+            "dropped: the end of {path} from byte {at} on was never complete"
+        ));
+    }
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let server = Server::open(args.options()?).map_err(|error| match error {
+        Error::Listen(..) | Error::Store(StoreError::Configuration(_)) => {
+            Failure::impossible(error)
+        }
+        Error::Store(StoreError::Disk(..) | StoreError::Format(..) | StoreError::InUse(_)) => {
+            Failure::Impossible(format!("--dir {}: {error}", args.dir.display()))
+        }
+        _ => Failure::failed(error),
+    })?;
+    let handle = server.handle();
+    ctrlc::set_handler(move || handle.shutdown())
+        .map_err(|error| Failure::Failed(format!("can't catch signals: {error}")))?;
+    let disk = server.disk();
+    let reason = disk.reason().map_or(String::new(), |it| format!(" ({it})"));
+    tell(format_args!("files by {}{reason}", disk.kind()));
+    report(server.report());
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    tell(format_args!(
+        "{} keys; ready at {}",
+        server.keys(),
+        addresses.join(" and ")
+    ));
+    server.run().map_err(Failure::failed)?;
+    tell("stopped; all writes are on the disk");
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A connection as others see it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+
+use crate::resp::{Protocol, Writer};
+
+/// Bytes of messages that wait for a subscriber; beyond them it is disconnected. Redis' limit.
+const MAX_OUTBOX: usize = 32 << 20;
+
+/// A connection as others see it.
+pub(crate) struct Client {
+    pub id: u64,
+    address: SocketAddr,
+    local: SocketAddr,
+    /// Milliseconds since 1970.
+    created: i64,
+    /// When its last command came.
+    active: AtomicI64,
+    about: Mutex<About>,
+    /// Messages that it has not been sent.
+    outbox: Mutex<Writer>,
+    /// There are messages, or it is to end.
+    pub woken: Notify,
+    killed: AtomicBool,
+}
+
+#[derive(Default)]
+struct About {
+    name: Vec<u8>,
+    command: &'static str,
+}
+
+impl Client {
+    pub fn new(id: u64, address: SocketAddr, local: SocketAddr, now: i64) -> Client {
+        Client {
+            id,
+            address,
+            local,
+            created: now,
+            active: AtomicI64::new(now),
+            about: Mutex::default(),
+            outbox: Mutex::default(),
+            woken: Notify::new(),
+            killed: AtomicBool::new(false),
+        }
+    }
+
+    pub fn name(&self) -> Vec<u8> {
+        lock(&self.about).name.clone()
+    }
+
+    pub fn set_name(&self, name: Vec<u8>) {
+        lock(&self.about).name = name;
+    }
+
+    pub fn set_protocol(&self, protocol: Protocol) {
+        lock(&self.outbox).protocol = protocol;
+    }
+
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Notes that commands came, of which this was the last.
+    pub fn note(&self, now: i64, command: &'static str) {
+        self.active.store(now, Relaxed);
+        lock(&self.about).command = command;
+    }
+
+    /// The line of `CLIENT LIST`.
+    pub fn describe(&self, now: i64) -> String {
+        let about = lock(&self.about);
+        let outbox = lock(&self.outbox);
+        let seconds = |since: i64| (now - since).max(0) / 1000;
+        format!(
+            "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 omem={} cmd={} \
+             user=default resp={}",
+            self.id,
+            self.address,
+            self.local,
+            String::from_utf8_lossy(&about.name),
+            seconds(self.created),
+            seconds(self.active.load(Relaxed)),
+            outbox.bytes.capacity(),
+            if about.command.is_empty() {
+                "NULL"
+            } else {
+                about.command
+            },
+            if outbox.protocol == Protocol::Two {
+                2
+            } else {
+                3
+            },
+        )
+    }
+
+    /// Adds a message, and wakes the connection.
+    pub fn send(&self, message: impl FnOnce(&mut Writer)) {
+        let mut outbox = lock(&self.outbox);
+        message(&mut outbox);
+        let too_much = outbox.bytes.len() > MAX_OUTBOX;
+        drop(outbox);
+        match too_much {
+            true => self.kill(),
+            false => self.woken.notify_one(),
+        }
+    }
+
+    /// Takes the messages that wait.
+    pub fn take_messages(&self) -> Vec<u8> {
+        std::mem::take(&mut lock(&self.outbox).bytes)
+    }
+
+    /// Ends the connection.
+    pub fn kill(&self) {
+        self.killed.store(true, Relaxed);
+        self.woken.notify_one();
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Relaxed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|it| it.into_inner())
+}

@@ -1,0 +1,55 @@
+//! Errors that a command replies with.
+
+use std::borrow::Cow;
+
+use timberline_store::Error;
+
+use crate::keyspace::Failed;
+
+/// An error to reply with: Redis' words where Redis has it.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// These words, an error code first.
+    Said(Cow<'static, str>),
+    /// The store's.
+    Store(Error),
+}
+
+impl Failure {
+    pub const SYNTAX: Failure = Failure::fixed("ERR syntax error");
+    pub const NOT_INTEGER: Failure = Failure::fixed("ERR value is not an integer or out of range");
+    pub const NOT_FLOAT: Failure = Failure::fixed("ERR value is not a valid float");
+    pub const NO_SUCH_KEY: Failure = Failure::fixed("ERR no such key");
+    pub const WRONG_TYPE: Failure =
+        Failure::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+
+    pub const fn fixed(words: &'static str) -> Failure {
+        Failure::Said(Cow::Borrowed(words))
+    }
+
+    pub fn said(words: String) -> Failure {
+        Failure::Said(Cow::Owned(words))
+    }
+
+    pub fn text(&self) -> Cow<'static, str> {
+        match self {
+            Failure::Said(words) => words.clone(),
+            Failure::Store(error) => format!("ERR {error}").into(),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(failed: Failed) -> Failure {
+        match failed {
+            Failed::WrongType => Failure::WRONG_TYPE,
+            Failed::Store(error) => Failure::Store(error),
+        }
+    }
+}

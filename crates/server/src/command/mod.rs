@@ -1,0 +1,257 @@
+//! Commands: one table, and a file for each family.
+
+mod connection;
+mod failure;
+mod keys;
+mod number;
+mod pattern;
+mod pubsub;
+mod scan;
+mod server;
+mod strings;
+mod table;
+mod transaction;
+
+use std::ops::Range;
+use std::pin::Pin;
+
+use smallvec::SmallVec;
+
+use crate::keyspace::{Keyspace, Locks};
+use crate::resp::{Args, Writer};
+use crate::session::Session;
+use crate::shared::Shared;
+
+pub(crate) use failure::Failure;
+pub(crate) use pattern::matches;
+pub(crate) use pubsub::leave;
+pub(crate) use scan::Cursors;
+pub(crate) use table::{Command, Flags, find};
+pub(crate) use transaction::{Transaction, end_watches, unwatch};
+
+/// How a command ended: with its reply written, or with an error to write.
+pub(crate) type Done = Result<(), Failure>;
+/// A command under way.
+type Running<'a> = Pin<Box<dyn Future<Output = Done> + 'a>>;
+
+/// One command of a client.
+pub(crate) struct Call<'a> {
+    pub shared: &'a Shared,
+    pub session: &'a mut Session,
+    pub command: &'static Command,
+    pub args: Args<'a>,
+    pub out: &'a mut Writer,
+    /// Milliseconds since 1970.
+    pub now: i64,
+    /// Whether it is one of a transaction, whose locks are held.
+    pub in_exec: bool,
+}
+
+impl<'a> Call<'a> {
+    pub fn keyspace(&self) -> &'a Keyspace {
+        &self.shared.keyspace
+    }
+
+    /// An argument that the command's arity or a check before says is there.
+    pub fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.get(index).unwrap_or(&[])
+    }
+
+    /// An argument as an integer.
+    pub fn integer(&self, index: usize) -> Result<i64, Failure> {
+        crate::resp::integer(self.arg(index)).ok_or(Failure::NOT_INTEGER)
+    }
+
+    /// Whether an argument is this word, which is in lower case.
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.arg(index).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// The error of an unknown subcommand.
+    pub fn unknown_subcommand(&self) -> Failure {
+        let sub = String::from_utf8_lossy(self.arg(1));
+        let sub: String = sub.chars().take(128).collect();
+        Failure::said(format!(
+            "ERR unknown subcommand '{sub}'. Try {} HELP.",
+            self.command.name.to_uppercase()
+        ))
+    }
+
+    /// The error of a subcommand with too few or too many arguments.
+    pub fn wrong_arity(&self, sub: &str) -> Failure {
+        Failure::said(format!(
+            "ERR wrong number of arguments for '{}|{sub}' command",
+            self.command.name
+        ))
+    }
+
+    /// The keys of the command.
+    pub fn keys(&self) -> SmallVec<[&'a [u8]; 4]> {
+        self.command.keys.of(self.args)
+    }
+}
+
+/// Runs a client's command, or queues it in a transaction, and writes its reply.
+pub(crate) async fn dispatch(
+    shared: &Shared,
+    session: &mut Session,
+    args: Args<'_>,
+    out: &mut Writer,
+    now: i64,
+) {
+    let Some(command) = admitted(shared, session, args, out) else {
+        session.transaction_failed();
+        return;
+    };
+    if let Some(transaction) = &mut session.transaction
+        && !command.flags.has(Flags::NOT_QUEUED)
+    {
+        transaction.queue(command, args);
+        out.simple("QUEUED");
+        return;
+    }
+    let call = Call {
+        shared,
+        session,
+        command,
+        args,
+        out,
+        now,
+        in_exec: false,
+    };
+    run(call).await;
+}
+
+/// Runs one command of a transaction, whose locks are held.
+pub(crate) async fn run(mut call: Call<'_>) {
+    let start = call.out.bytes.len();
+    let began = call.shared.slowlog.clock();
+    let _locks = match call.in_exec {
+        true => Locks::new(),
+        false => lock(&call).await,
+    };
+    let done = (call.command.handler)(&mut call).await;
+    call.shared
+        .stats
+        .commands
+        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    if call.command.flags.has(Flags::WRITE) {
+        call.session.wrote = true;
+    }
+    if let Err(failure) = done {
+        call.out.bytes.truncate(start);
+        call.out.error(&failure.text());
+    }
+    call.shared.slowlog.note(began, &call);
+}
+
+async fn lock<'a>(call: &Call<'a>) -> Locks<'a> {
+    let keyspace = call.keyspace();
+    if call.command.flags.has(Flags::ALL_KEYS) {
+        return keyspace.lock_all().await;
+    }
+    if call.command.flags.has(Flags::UNLOCKED) || call.command.keys.is_none() {
+        return Locks::new();
+    }
+    keyspace.lock(call.keys().into_iter()).await
+}
+
+/// The command of these arguments; otherwise writes why it can't be run.
+fn admitted(
+    shared: &Shared,
+    session: &Session,
+    args: Args<'_>,
+    out: &mut Writer,
+) -> Option<&'static Command> {
+    let name = args.get(0).unwrap_or(&[]);
+    let Some(command) = find(name) else {
+        out.error(&unknown(args));
+        return None;
+    };
+    if !command.takes(args.len()) {
+        out.error(&format!(
+            "ERR wrong number of arguments for '{}' command",
+            command.name
+        ));
+        return None;
+    }
+    if !session.authenticated && !command.flags.has(Flags::NO_AUTH) {
+        out.error("NOAUTH Authentication required.");
+        return None;
+    }
+    if session.is_subscribed()
+        && out.protocol == crate::resp::Protocol::Two
+        && !command.flags.has(Flags::SUBSCRIBED)
+    {
+        out.error(&format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
+            command.name
+        ));
+        return None;
+    }
+    if session.transaction.is_some() && command.flags.has(Flags::NOT_IN_MULTI) {
+        out.error(&format!(
+            "ERR {} inside MULTI is not allowed",
+            command.name.to_uppercase()
+        ));
+        return None;
+    }
+    if command.flags.has(Flags::GROWS) && shared.is_over_memory() {
+        out.error("OOM command not allowed when used memory > 'maxmemory'.");
+        return None;
+    }
+    Some(command)
+}
+
+fn unknown(args: Args<'_>) -> String {
+    let shown = |bytes: &[u8]| -> String {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned()
+    };
+    let mut said = format!(
+        "ERR unknown command '{}', with args beginning with: ",
+        shown(args.get(0).unwrap_or(&[]))
+    );
+    let mut used = 0;
+    for arg in args.iter().skip(1) {
+        if used >= 128 {
+            break;
+        }
+        let word = shown(&arg[..arg.len().min(128 - used)]);
+        used += word.len() + 3;
+        said.push_str(&format!("'{word}' "));
+    }
+    said
+}
+
+/// A command that waits for `EXEC`, in bytes of its own.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub command: &'static Command,
+    bytes: Vec<u8>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Queued {
+    pub fn new(command: &'static Command, args: Args<'_>) -> Queued {
+        let (mut bytes, mut ranges) = (Vec::new(), Vec::with_capacity(args.len()));
+        for arg in args.iter() {
+            ranges.push(bytes.len()..bytes.len() + arg.len());
+            bytes.extend_from_slice(arg);
+        }
+        Queued {
+            command,
+            bytes,
+            ranges,
+        }
+    }
+
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.ranges)
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity() + self.ranges.capacity() * size_of::<Range<usize>>()
+    }
+}

@@ -1,0 +1,83 @@
+//! Floating-point numbers as text, in Redis' formats.
+
+/// A number as `INCRBYFLOAT` reads one.
+pub(crate) fn float(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let known = unsigned.starts_with(|it: char| it.is_ascii_digit() || it == '.')
+        || ["inf", "infinity"]
+            .iter()
+            .any(|it| unsigned.eq_ignore_ascii_case(it));
+    let number: f64 = known.then(|| text.parse().ok()).flatten()?;
+    // What overflows is refused, not infinite.
+    let is_written_infinite = unsigned.starts_with(['i', 'I']);
+    (!number.is_nan() && (number.is_finite() || is_written_infinite)).then_some(number)
+}
+
+/// Digits behind the point that sums keep.
+const DIGITS: usize = 17;
+
+/// A decimal number times 10^17, exactly; `None` if it has more digits than fit.
+fn scaled(text: &[u8]) -> Option<i128> {
+    let digits = text
+        .strip_prefix(b"-")
+        .or(text.strip_prefix(b"+"))
+        .unwrap_or(text);
+    let mut parts = digits.splitn(2, |&byte| byte == b'.');
+    let (whole, fraction) = (parts.next()?, parts.next().unwrap_or(&[]));
+    if whole.len() > 19 || fraction.len() > DIGITS {
+        return None;
+    }
+    let mut number: i128 = 0;
+    let zeros = std::iter::repeat_n(&b'0', DIGITS - fraction.len());
+    for &digit in whole.iter().chain(fraction).chain(zeros) {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + i128::from(digit - b'0');
+    }
+    Some(if text[0] == b'-' { -number } else { number })
+}
+
+/// The sum of two numbers as text, without an exponent; `None` if it is not finite. Redis adds in
+/// 80-bit floating point and prints 17 digits behind the point; sums of decimal numbers are exact
+/// here, which gives the same digits.
+pub(crate) fn sum(a: &[u8], b: &[u8]) -> Option<String> {
+    if let (Some(a), Some(b)) = (scaled(a), scaled(b)) {
+        let sum = a + b;
+        let unit = 10u128.pow(DIGITS as u32);
+        let (whole, fraction) = (sum.unsigned_abs() / unit, sum.unsigned_abs() % unit);
+        let sign = if sum < 0 { "-" } else { "" };
+        return Some(trimmed(&format!("{sign}{whole}.{fraction:017}")));
+    }
+    let sum = float(a)? + float(b)?;
+    sum.is_finite().then(|| trimmed(&format!("{sum:.17}")))
+}
+
+fn trimmed(text: &str) -> String {
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_decimal_numbers() {
+        for (a, b, expected) in [
+            ("0.1", "0.2", "0.3"),
+            ("10.50", "0.1", "10.6"),
+            ("3.0e3", "200", "3200"),
+            ("5", "-5", "0"),
+            ("-1.5", "1", "-0.5"),
+            ("1", "-1.25", "-0.25"),
+        ] {
+            assert_eq!(sum(a.as_bytes(), b.as_bytes()).as_deref(), Some(expected));
+        }
+        assert_eq!(sum(b"inf", b"1"), None);
+        assert_eq!(sum(b"1", b"x"), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Messages to subscribers.
+
+use super::{Call, Done, matches};
+use crate::resp::Writer;
+use crate::session::Session;
+use crate::shared::Shared;
+
+pub(super) fn subscribe(call: &mut Call) -> Done {
+    for channel in call.args.iter().skip(1) {
+        if call.session.channels.insert(channel.into()) {
+            call.shared
+                .pubsub
+                .lock()
+                .subscribe(channel, &call.session.client);
+        }
+        confirm(call, b"subscribe", Some(channel));
+    }
+    Ok(())
+}
+
+pub(super) fn psubscribe(call: &mut Call) -> Done {
+    for pattern in call.args.iter().skip(1) {
+        if call.session.patterns.insert(pattern.into()) {
+            call.shared
+                .pubsub
+                .lock()
+                .psubscribe(pattern, &call.session.client);
+        }
+        confirm(call, b"psubscribe", Some(pattern));
+    }
+    Ok(())
+}
+
+pub(super) fn unsubscribe(call: &mut Call) -> Done {
+    let named = call.args.iter().skip(1).map(<[u8]>::to_vec);
+    let mut channels: Vec<Vec<u8>> = named.collect();
+    if channels.is_empty() {
+        channels = call.session.channels.iter().map(|it| it.to_vec()).collect();
+    }
+    if channels.is_empty() {
+        confirm(call, b"unsubscribe", None);
+    }
+    for channel in channels {
+        if call.session.channels.remove(&channel[..]) {
+            call.shared
+                .pubsub
+                .lock()
+                .unsubscribe(&channel, call.session.client.id);
+        }
+        confirm(call, b"unsubscribe", Some(&channel));
+    }
+    Ok(())
+}
+
+pub(super) fn punsubscribe(call: &mut Call) -> Done {
+    let named = call.args.iter().skip(1).map(<[u8]>::to_vec);
+    let mut patterns: Vec<Vec<u8>> = named.collect();
+    if patterns.is_empty() {
+        patterns = call.session.patterns.iter().map(|it| it.to_vec()).collect();
+    }
+    if patterns.is_empty() {
+        confirm(call, b"punsubscribe", None);
+    }
+    for pattern in patterns {
+        if call.session.patterns.remove(&pattern[..]) {
+            call.shared
+                .pubsub
+                .lock()
+                .punsubscribe(&pattern, call.session.client.id);
+        }
+        confirm(call, b"punsubscribe", Some(&pattern));
+    }
+    Ok(())
+}
+
+fn confirm(call: &mut Call, kind: &[u8], name: Option<&[u8]>) {
+    call.out.push(3);
+    call.out.bulk(kind);
+    call.out.bulk_or_null(name);
+    call.out
+        .count(call.session.channels.len() + call.session.patterns.len());
+}
+
+/// Ends all subscriptions of a session.
+pub(crate) fn leave(shared: &Shared, session: &mut Session) {
+    if !session.is_subscribed() {
+        return;
+    }
+    let mut pubsub = shared.pubsub.lock();
+    for channel in std::mem::take(&mut session.channels) {
+        pubsub.unsubscribe(&channel, session.client.id);
+    }
+    for pattern in std::mem::take(&mut session.patterns) {
+        pubsub.punsubscribe(&pattern, session.client.id);
+    }
+}
+
+pub(super) fn publish(call: &mut Call) -> Done {
+    let (channel, message) = (call.arg(1), call.arg(2));
+    let mut receivers = 0;
+    let pubsub = call.shared.pubsub.lock();
+    for client in pubsub.subscribers(channel) {
+        client.send(|out: &mut Writer| {
+            out.push(3);
+            out.bulk(b"message");
+            out.bulk(channel);
+            out.bulk(message);
+        });
+        receivers += 1;
+    }
+    for (pattern, clients) in pubsub.patterns() {
+        if !matches(pattern, channel) {
+            continue;
+        }
+        for client in clients {
+            client.send(|out: &mut Writer| {
+                out.push(4);
+                out.bulk(b"pmessage");
+                out.bulk(pattern);
+                out.bulk(channel);
+                out.bulk(message);
+            });
+            receivers += 1;
+        }
+    }
+    drop(pubsub);
+    call.out.integer(receivers);
+    Ok(())
+}
+
+pub(super) fn pubsub(call: &mut Call) -> Done {
+    let sub = call.arg(1).to_ascii_lowercase();
+    let pubsub = call.shared.pubsub.lock();
+    match (&sub[..], call.args.len()) {
+        (b"channels", 2 | 3) => {
+            let pattern = call.args.get(2);
+            let listed: Vec<&[u8]> = pubsub
+                .channels()
+                .filter(|it| pattern.is_none_or(|pattern| matches(pattern, it)))
+                .collect();
+            call.out.array(listed.len());
+            for channel in listed {
+                call.out.bulk(channel);
+            }
+        }
+        (b"numsub", _) => {
+            call.out.map(call.args.len() - 2);
+            for channel in call.args.iter().skip(2) {
+                call.out.bulk(channel);
+                call.out.count(pubsub.subscribers(channel).count());
+            }
+        }
+        (b"numpat", 2) => call.out.count(pubsub.patterns().count()),
+        (b"channels", _) => return Err(call.wrong_arity("channels")),
+        (b"numpat", _) => return Err(call.wrong_arity("numpat")),
+        _ => return Err(call.unknown_subcommand()),
+    }
+    Ok(())
+}

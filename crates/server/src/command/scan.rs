@@ -1,0 +1,172 @@
+//! Listing keys.
+//!
+//! Keys are listed in their order. Clients expect a cursor to be a number, so the server remembers
+//! for each cursor the key that it stands behind; a bounded number of them, the oldest go first.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use super::{Call, Done, Failure, matches};
+use crate::keyspace::Entry;
+
+/// Cursors that are remembered.
+const CURSORS: usize = 16 << 10;
+
+/// Cursors of scans under way.
+#[derive(Default)]
+pub(crate) struct Cursors(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Where each cursor stands, the oldest first.
+    places: VecDeque<(u64, Vec<u8>)>,
+    last: u64,
+}
+
+impl Cursors {
+    /// A new cursor.
+    pub fn put(&self, place: Vec<u8>) -> u64 {
+        let mut state = self.lock();
+        if state.places.len() >= CURSORS {
+            state.places.pop_front();
+        }
+        state.last += 1;
+        let cursor = state.last;
+        state.places.push_back((cursor, place));
+        cursor
+    }
+
+    /// Where a cursor stands. It can be used again.
+    pub fn get(&self, cursor: u64) -> Option<Vec<u8>> {
+        if cursor == 0 {
+            return Some(Vec::new());
+        }
+        let state = self.lock();
+        let at = state.places.binary_search_by_key(&cursor, |it| it.0).ok()?;
+        Some(state.places[at].1.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|it| it.into_inner())
+    }
+}
+
+/// The options `MATCH` and `COUNT` of all scans.
+pub(super) struct Options<'a> {
+    pub pattern: Option<&'a [u8]>,
+    pub count: usize,
+    pub kind: Option<&'a [u8]>,
+}
+
+/// Reads the options from this argument on.
+pub(super) fn options<'a>(
+    call: &Call<'a>,
+    from: usize,
+    with_type: bool,
+) -> Result<Options<'a>, Failure> {
+    let mut options = Options {
+        pattern: None,
+        count: 10,
+        kind: None,
+    };
+    let mut at = from;
+    while at < call.args.len() {
+        if at + 1 == call.args.len() {
+            return Err(Failure::SYNTAX);
+        }
+        if call.is(at, "match") {
+            options.pattern = Some(call.arg(at + 1));
+        } else if call.is(at, "count") {
+            let count = call.integer(at + 1)?;
+            if count < 1 {
+                return Err(Failure::SYNTAX);
+            }
+            options.count = count.min(1 << 20) as usize;
+        } else if with_type && call.is(at, "type") {
+            options.kind = Some(call.arg(at + 1));
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+        at += 2;
+    }
+    options.pattern = options.pattern.filter(|it| *it != b"*");
+    Ok(options)
+}
+
+pub(super) async fn scan(call: &mut Call<'_>) -> Done {
+    let invalid = Failure::fixed("ERR invalid cursor");
+    let digits = std::str::from_utf8(call.arg(1)).ok();
+    let cursor: Option<u64> = digits.and_then(|it| it.parse().ok());
+    let Some(place) = cursor.and_then(|it| call.shared.cursors.get(it)) else {
+        return Err(invalid);
+    };
+    let options = options(call, 2, true)?;
+    let mut listed = Vec::new();
+    let mut last = None;
+    let mut keys = call.keyspace().keys(&place);
+    for key in keys.by_ref().take(options.count) {
+        if options.pattern.is_none_or(|it| matches(it, &key[1..]))
+            && let Some(entry) = call.keyspace().look(&key[1..], key[0], call.now).await?
+            && options.kind.is_none_or(|it| is_kind(&entry, it))
+        {
+            listed.push(key[1..].to_vec());
+        }
+        last = Some(key);
+    }
+    let next = match (keys.next(), last) {
+        (Some(_), Some(last)) => call.shared.cursors.put(last),
+        _ => 0,
+    };
+    call.out.array(2);
+    call.out.bulk(next.to_string().as_bytes());
+    call.out.array(listed.len());
+    for key in &listed {
+        call.out.bulk(key);
+    }
+    Ok(())
+}
+
+fn is_kind(entry: &Entry, name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(entry.kind.name().as_bytes())
+}
+
+pub(super) async fn keys(call: &mut Call<'_>) -> Done {
+    let pattern = call.arg(1);
+    let mut listed = Vec::new();
+    for key in call.keyspace().keys(&[]) {
+        if matches(pattern, &key[1..])
+            && call
+                .keyspace()
+                .look(&key[1..], key[0], call.now)
+                .await?
+                .is_some()
+        {
+            listed.push(key);
+        }
+    }
+    call.out.array(listed.len());
+    for key in &listed {
+        call.out.bulk(&key[1..]);
+    }
+    Ok(())
+}
+
+pub(super) async fn randomkey(call: &mut Call<'_>) -> Done {
+    // Expired keys are passed over, up to a number that keeps the command short.
+    for _ in 0..100 {
+        let Some(key) = call.keyspace().random_key() else {
+            break;
+        };
+        if call
+            .keyspace()
+            .look(&key[1..], key[0], call.now)
+            .await?
+            .is_some()
+        {
+            call.out.bulk(&key[1..]);
+            return Ok(());
+        }
+    }
+    call.out.null();
+    Ok(())
+}

@@ -1,0 +1,350 @@
+//! Strings.
+
+use super::{Call, Done, Failure, number};
+use crate::keyspace::{Entry, Kind};
+use crate::resp::integer;
+
+const NO_CONDITION: u8 = 0;
+const IF_ABSENT: u8 = 1;
+const IF_PRESENT: u8 = 2;
+
+/// What becomes of a key's time of expiry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expiry {
+    None,
+    Keep,
+    At(i64),
+}
+
+/// The time of expiry that an option and its argument ask for, in milliseconds since 1970.
+fn expiry(call: &Call, unit: &[u8], text: &[u8]) -> Result<i64, Failure> {
+    let number = integer(text).ok_or(Failure::NOT_INTEGER)?;
+    let invalid = || {
+        let name = call.command.name;
+        Failure::said(format!("ERR invalid expire time in '{name}' command"))
+    };
+    if number <= 0 {
+        return Err(invalid());
+    }
+    let millis = match unit {
+        b"ex" | b"exat" => number.checked_mul(1000),
+        _ => Some(number),
+    };
+    let at = match unit {
+        b"ex" | b"px" => millis.and_then(|it| it.checked_add(call.now)),
+        _ => millis,
+    };
+    at.ok_or_else(invalid)
+}
+
+/// Sets a string, or removes the key if it would have expired already.
+async fn set_until(call: &Call<'_>, key: &[u8], value: &[u8], expires: Option<i64>) -> Done {
+    match expires {
+        Some(at) if at <= call.now => {
+            call.keyspace().remove(key, call.now).await?;
+        }
+        _ => call.keyspace().set(key, value, expires).await?,
+    }
+    Ok(())
+}
+
+pub(super) async fn get(call: &mut Call<'_>) -> Done {
+    let found = call.keyspace().string(call.arg(1), call.now).await?;
+    call.out.bulk_or_null(found.as_ref().map(Entry::value));
+    Ok(())
+}
+
+pub(super) async fn set(call: &mut Call<'_>) -> Done {
+    let (key, value) = (call.arg(1), call.arg(2));
+    let (mut condition, mut get, mut expires) = (NO_CONDITION, false, Expiry::None);
+    let mut at = 3;
+    while at < call.args.len() {
+        let option = call.arg(at).to_ascii_lowercase();
+        match &option[..] {
+            b"nx" if condition != IF_PRESENT => condition = IF_ABSENT,
+            b"xx" if condition != IF_ABSENT => condition = IF_PRESENT,
+            b"get" => get = true,
+            b"keepttl" if !matches!(expires, Expiry::At(_)) => expires = Expiry::Keep,
+            b"ex" | b"px" | b"exat" | b"pxat"
+                if expires == Expiry::None && at + 1 < call.args.len() =>
+            {
+                // Syntax is checked before numbers are.
+                expires = Expiry::At(at as i64);
+                at += 1;
+            }
+            _ => return Err(Failure::SYNTAX),
+        }
+        at += 1;
+    }
+    if let Expiry::At(at) = expires {
+        let at = at as usize;
+        let unit = call.arg(at).to_ascii_lowercase();
+        expires = Expiry::At(expiry(call, &unit, call.arg(at + 1))?);
+    }
+    let mut old = None;
+    if get {
+        old = call.keyspace().string(key, call.now).await?;
+    } else if condition != NO_CONDITION || expires == Expiry::Keep {
+        old = call.keyspace().find(key, call.now).await?;
+    }
+    let allowed = match condition {
+        IF_ABSENT => old.is_none(),
+        IF_PRESENT => old.is_some(),
+        _ => true,
+    };
+    if allowed {
+        let expires = match expires {
+            Expiry::None => None,
+            Expiry::Keep => old.as_ref().and_then(|it| it.expires),
+            Expiry::At(at) => Some(at),
+        };
+        set_until(call, key, value, expires).await?;
+    }
+    match (get, allowed) {
+        (true, _) => call.out.bulk_or_null(old.as_ref().map(Entry::value)),
+        (false, true) => call.out.ok(),
+        (false, false) => call.out.null(),
+    }
+    Ok(())
+}
+
+pub(super) async fn setnx(call: &mut Call<'_>) -> Done {
+    let absent = call.keyspace().find(call.arg(1), call.now).await?.is_none();
+    if absent {
+        call.keyspace().set(call.arg(1), call.arg(2), None).await?;
+    }
+    call.out.integer(i64::from(absent));
+    Ok(())
+}
+
+pub(super) async fn setex(call: &mut Call<'_>) -> Done {
+    set_for(call, b"ex").await
+}
+
+pub(super) async fn psetex(call: &mut Call<'_>) -> Done {
+    set_for(call, b"px").await
+}
+
+async fn set_for(call: &mut Call<'_>, unit: &[u8]) -> Done {
+    let at = expiry(call, unit, call.arg(2))?;
+    set_until(call, call.arg(1), call.arg(3), Some(at)).await?;
+    call.out.ok();
+    Ok(())
+}
+
+pub(super) async fn getset(call: &mut Call<'_>) -> Done {
+    let old = call.keyspace().string(call.arg(1), call.now).await?;
+    call.keyspace().set(call.arg(1), call.arg(2), None).await?;
+    call.out.bulk_or_null(old.as_ref().map(Entry::value));
+    Ok(())
+}
+
+pub(super) async fn getdel(call: &mut Call<'_>) -> Done {
+    let old = call.keyspace().string(call.arg(1), call.now).await?;
+    if let Some(old) = &old {
+        let mut changes = call.keyspace().changes();
+        changes.remove_entry(call.arg(1), old);
+        changes.commit().await?;
+    }
+    call.out.bulk_or_null(old.as_ref().map(Entry::value));
+    Ok(())
+}
+
+pub(super) async fn getex(call: &mut Call<'_>) -> Done {
+    let option = call.arg(2).to_ascii_lowercase();
+    let expires = match (&option[..], call.args.len()) {
+        (_, 2) => Expiry::Keep,
+        (b"persist", 3) => Expiry::None,
+        (unit @ (b"ex" | b"px" | b"exat" | b"pxat"), 4) => {
+            Expiry::At(expiry(call, unit, call.arg(3))?)
+        }
+        _ => return Err(Failure::SYNTAX),
+    };
+    let key = call.arg(1);
+    let found = call.keyspace().string(key, call.now).await?;
+    if let Some(found) = &found {
+        match expires {
+            Expiry::Keep => {}
+            Expiry::None if found.expires.is_none() => {}
+            Expiry::None => set_until(call, key, found.value(), None).await?,
+            Expiry::At(at) => set_until(call, key, found.value(), Some(at)).await?,
+        }
+    }
+    call.out.bulk_or_null(found.as_ref().map(Entry::value));
+    Ok(())
+}
+
+pub(super) async fn mget(call: &mut Call<'_>) -> Done {
+    call.out.array(call.args.len() - 1);
+    for key in call.args.iter().skip(1) {
+        match call.keyspace().find(key, call.now).await? {
+            Some(entry) if entry.kind == Kind::String => call.out.bulk(entry.value()),
+            _ => call.out.null(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn mset(call: &mut Call<'_>) -> Done {
+    set_pairs(call).await?;
+    call.out.ok();
+    Ok(())
+}
+
+pub(super) async fn msetnx(call: &mut Call<'_>) -> Done {
+    check_pairs(call)?;
+    for key in call.keys() {
+        if call.keyspace().find(key, call.now).await?.is_some() {
+            call.out.integer(0);
+            return Ok(());
+        }
+    }
+    set_pairs(call).await?;
+    call.out.integer(1);
+    Ok(())
+}
+
+fn check_pairs(call: &Call) -> Done {
+    match call.args.len() % 2 {
+        1 => Ok(()),
+        _ => Err(Failure::said(format!(
+            "ERR wrong number of arguments for '{}' command",
+            call.command.name
+        ))),
+    }
+}
+
+/// Sets all strings at once.
+async fn set_pairs(call: &mut Call<'_>) -> Done {
+    check_pairs(call)?;
+    let mut changes = call.keyspace().changes();
+    for at in (1..call.args.len()).step_by(2) {
+        changes
+            .overwrite(call.arg(at), call.arg(at + 1), None)
+            .await?;
+    }
+    changes.commit().await?;
+    Ok(())
+}
+
+pub(super) async fn incr(call: &mut Call<'_>) -> Done {
+    add(call, 1).await
+}
+
+pub(super) async fn decr(call: &mut Call<'_>) -> Done {
+    add(call, -1).await
+}
+
+pub(super) async fn incrby(call: &mut Call<'_>) -> Done {
+    let by = call.integer(2)?;
+    add(call, by).await
+}
+
+pub(super) async fn decrby(call: &mut Call<'_>) -> Done {
+    let by = call.integer(2)?.checked_neg();
+    let by = by.ok_or(Failure::fixed("ERR decrement would overflow"))?;
+    add(call, by).await
+}
+
+async fn add(call: &mut Call<'_>, by: i64) -> Done {
+    let key = call.arg(1);
+    let old = call.keyspace().string(key, call.now).await?;
+    let number = match &old {
+        Some(old) => integer(old.value()).ok_or(Failure::NOT_INTEGER)?,
+        None => 0,
+    };
+    let sum = number
+        .checked_add(by)
+        .ok_or(Failure::fixed("ERR increment or decrement would overflow"))?;
+    let expires = old.and_then(|it| it.expires);
+    call.keyspace()
+        .set(key, sum.to_string().as_bytes(), expires)
+        .await?;
+    call.out.integer(sum);
+    Ok(())
+}
+
+pub(super) async fn incrbyfloat(call: &mut Call<'_>) -> Done {
+    let key = call.arg(1);
+    let old = call.keyspace().string(key, call.now).await?;
+    let text = old.as_ref().map_or(&b"0"[..], Entry::value);
+    let by = call.arg(2);
+    if number::float(text).is_none() || number::float(by).is_none() {
+        return Err(Failure::NOT_FLOAT);
+    }
+    let sum = number::sum(text, by);
+    let sum = sum.ok_or(Failure::fixed(
+        "ERR increment would produce NaN or Infinity",
+    ))?;
+    let expires = old.as_ref().and_then(|it| it.expires);
+    call.keyspace().set(key, sum.as_bytes(), expires).await?;
+    call.out.bulk(sum.as_bytes());
+    Ok(())
+}
+
+pub(super) async fn append(call: &mut Call<'_>) -> Done {
+    let (key, tail) = (call.arg(1), call.arg(2));
+    let old = call.keyspace().string(key, call.now).await?;
+    let value = old.as_ref().map_or(&b""[..], Entry::value);
+    check_len(call, value.len() as u64 + tail.len() as u64)?;
+    let value = [value, tail].concat();
+    let expires = old.as_ref().and_then(|it| it.expires);
+    call.keyspace().set(key, &value, expires).await?;
+    call.out.count(value.len());
+    Ok(())
+}
+
+fn check_len(call: &Call, len: u64) -> Done {
+    match len > call.shared.config.limits().bulk as u64 {
+        true => Err(Failure::fixed(
+            "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+        )),
+        false => Ok(()),
+    }
+}
+
+pub(super) async fn strlen(call: &mut Call<'_>) -> Done {
+    let found = call.keyspace().string(call.arg(1), call.now).await?;
+    call.out.count(found.map_or(0, |it| it.value().len()));
+    Ok(())
+}
+
+pub(super) async fn getrange(call: &mut Call<'_>) -> Done {
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
+    let found = call.keyspace().string(call.arg(1), call.now).await?;
+    let value = found.as_ref().map_or(&b""[..], Entry::value);
+    let len = value.len() as i64;
+    let absolute = |index: i64| match index < 0 {
+        true => (len + index).max(0),
+        false => index,
+    };
+    let is_empty = start < 0 && end < 0 && start > end;
+    let (start, end) = (absolute(start), absolute(end).min(len - 1));
+    let part = match is_empty || start > end {
+        true => &[][..],
+        false => &value[start as usize..=end as usize],
+    };
+    call.out.bulk(part);
+    Ok(())
+}
+
+pub(super) async fn setrange(call: &mut Call<'_>) -> Done {
+    let (key, offset, part) = (call.arg(1), call.integer(2)?, call.arg(3));
+    let offset = u64::try_from(offset).map_err(|_| Failure::fixed("ERR offset is out of range"))?;
+    let old = call.keyspace().string(key, call.now).await?;
+    let value = old.as_ref().map_or(&b""[..], Entry::value);
+    if part.is_empty() {
+        call.out.count(value.len());
+        return Ok(());
+    }
+    check_len(call, offset.saturating_add(part.len() as u64))?;
+    let offset = offset as usize;
+    let mut value = value.to_vec();
+    let len = value.len().max(offset + part.len());
+    value.resize(len, 0);
+    value[offset..offset + part.len()].copy_from_slice(part);
+    let expires = old.as_ref().and_then(|it| it.expires);
+    call.keyspace().set(key, &value, expires).await?;
+    call.out.count(value.len());
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! All commands.
+
+use smallvec::SmallVec;
+
+use super::{Call, Running};
+use super::{connection, keys, pubsub, scan, server, strings, transaction};
+use crate::resp::Args;
+
+/// A command that the server knows.
+pub(crate) struct Command {
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// Its arguments, the name included; at least this many if negative.
+    pub arity: i8,
+    pub flags: Flags,
+    pub keys: Keys,
+    /// What `COMMAND DOCS` says.
+    pub group: &'static str,
+    pub summary: &'static str,
+    pub handler: for<'a> fn(&'a mut Call<'_>) -> Running<'a>,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Command {
+    /// Whether it takes this many arguments, the name included.
+    pub fn takes(&self, args: usize) -> bool {
+        match self.arity {
+            least if least < 0 => args >= usize::from(least.unsigned_abs()),
+            exactly => args == exactly as usize,
+        }
+    }
+}
+
+/// Properties of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    pub const NONE: Flags = Flags(0);
+    /// It changes keys.
+    pub const WRITE: Flags = Flags(1);
+    /// It reads keys.
+    pub const READ: Flags = Flags(2);
+    /// It can take memory, so is refused when there is none.
+    pub const GROWS: Flags = Flags(4);
+    /// Allowed before a client has authenticated itself.
+    pub const NO_AUTH: Flags = Flags(8);
+    /// Allowed to a subscriber that speaks RESP2.
+    pub const SUBSCRIBED: Flags = Flags(16);
+    /// Run at once inside `MULTI`.
+    pub const NOT_QUEUED: Flags = Flags(32);
+    /// Refused inside `MULTI`.
+    pub const NOT_IN_MULTI: Flags = Flags(64);
+    /// It needs all keys' locks.
+    pub const ALL_KEYS: Flags = Flags(128);
+    /// It locks its keys itself.
+    pub const UNLOCKED: Flags = Flags(256);
+
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    pub fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Redis' names for them.
+    pub fn names(self) -> Vec<&'static str> {
+        let names = [
+            (Flags::WRITE, "write"),
+            (Flags::READ, "readonly"),
+            (Flags::GROWS, "denyoom"),
+            (Flags::NO_AUTH, "no_auth"),
+        ];
+        names
+            .iter()
+            .filter(|it| self.has(it.0))
+            .map(|it| it.1)
+            .collect()
+    }
+}
+
+/// Where a command's keys are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keys {
+    None,
+    /// From this argument to that one, counted from the end if negative, in these steps.
+    At(i8, i8, i8),
+}
+
+impl Keys {
+    pub fn is_none(self) -> bool {
+        self == Keys::None
+    }
+
+    pub fn positions(self) -> (i64, i64, i64) {
+        match self {
+            Keys::None => (0, 0, 0),
+            Keys::At(first, last, step) => (first.into(), last.into(), step.into()),
+        }
+    }
+
+    /// The keys among these arguments.
+    pub fn of(self, args: Args<'_>) -> SmallVec<[&[u8]; 4]> {
+        match self {
+            Keys::None => SmallVec::new(),
+            Keys::At(first, last, step) => {
+                let last = match last {
+                    from_end if from_end < 0 => {
+                        args.len().saturating_sub(from_end.unsigned_abs().into())
+                    }
+                    at => (at as usize).min(args.len() - 1),
+                };
+                let keys = (first as usize..=last).step_by(step as usize);
+                keys.filter_map(|it| args.get(it)).collect()
+            }
+        }
+    }
+}
+
+const ONE: Keys = Keys::At(1, 1, 1);
+const TWO: Keys = Keys::At(1, 2, 1);
+const ALL: Keys = Keys::At(1, -1, 1);
+const PAIRS: Keys = Keys::At(1, -1, 2);
+const NO: Keys = Keys::None;
+
+const R: Flags = Flags::READ;
+const W: Flags = Flags::WRITE;
+const G: Flags = Flags::WRITE.and(Flags::GROWS);
+const N: Flags = Flags::NONE;
+
+/// Rows of the table: name, arity, flags, keys, handler, summary.
+macro_rules! rows {
+    ($($group:literal => [$(
+        $name:literal $arity:literal $flags:expr, $keys:expr, $handler:expr, $summary:literal;
+    )*])*) => {
+        &[$($(Command {
+            name: $name,
+            arity: $arity,
+            flags: $flags,
+            keys: $keys,
+            group: $group,
+            summary: $summary,
+            handler: $handler,
+        },)*)*]
+    };
+}
+
+/// A handler that is a future.
+macro_rules! later {
+    ($handler:path) => {
+        |call| Box::pin($handler(call))
+    };
+}
+
+/// A handler that is done at once.
+macro_rules! now {
+    ($handler:path) => {
+        |call| Box::pin(std::future::ready($handler(call)))
+    };
+}
+
+/// All commands, by family.
+pub(crate) static TABLE: &[Command] = rows! {
+    "connection" => [
+    "auth" -2 Flags::NO_AUTH, NO, now!(connection::auth), "Authenticates the connection";
+    "client" -2 N, NO, now!(connection::client), "Shows and changes connections";
+    "echo" 2 N, NO, now!(connection::echo), "Returns its argument";
+    "hello" -1 Flags::NO_AUTH, NO, now!(connection::hello), "Chooses the protocol";
+    "ping" -1 Flags::SUBSCRIBED, NO, now!(connection::ping), "Answers";
+    "quit" -1 Flags::NO_AUTH.and(Flags::SUBSCRIBED).and(Flags::NOT_QUEUED), NO,
+        now!(connection::quit), "Closes the connection";
+    "reset" 1 Flags::NO_AUTH.and(Flags::SUBSCRIBED).and(Flags::NOT_QUEUED), NO,
+        now!(connection::reset), "Resets the connection";
+    "select" 2 N, NO, now!(connection::select), "Chooses the database, of which there is one";
+    ]
+    "string" => [
+    "append" 3 G, ONE, later!(strings::append), "Appends to a string";
+    "decr" 2 G, ONE, later!(strings::decr), "Subtracts one from an integer";
+    "decrby" 3 G, ONE, later!(strings::decrby), "Subtracts from an integer";
+    "get" 2 R, ONE, later!(strings::get), "Returns a string";
+    "getdel" 2 W, ONE, later!(strings::getdel), "Returns a string and removes it";
+    "getex" -2 W, ONE, later!(strings::getex), "Returns a string and sets its expiry";
+    "getrange" 4 R, ONE, later!(strings::getrange), "Returns a part of a string";
+    "getset" 3 G, ONE, later!(strings::getset), "Sets a string and returns the old one";
+    "incr" 2 G, ONE, later!(strings::incr), "Adds one to an integer";
+    "incrby" 3 G, ONE, later!(strings::incrby), "Adds to an integer";
+    "incrbyfloat" 3 G, ONE, later!(strings::incrbyfloat), "Adds to a floating-point number";
+    "mget" -2 R, ALL, later!(strings::mget), "Returns strings";
+    "mset" -3 G, PAIRS, later!(strings::mset), "Sets strings at once";
+    "msetnx" -3 G, PAIRS, later!(strings::msetnx), "Sets strings if none of them exists";
+    "psetex" 4 G, ONE, later!(strings::psetex), "Sets a string that expires, in milliseconds";
+    "set" -3 G, ONE, later!(strings::set), "Sets a string";
+    "setex" 4 G, ONE, later!(strings::setex), "Sets a string that expires, in seconds";
+    "setnx" 3 G, ONE, later!(strings::setnx), "Sets a string if it does not exist";
+    "setrange" 4 G, ONE, later!(strings::setrange), "Overwrites a part of a string";
+    "strlen" 2 R, ONE, later!(strings::strlen), "Returns the length of a string";
+    "substr" 4 R, ONE, later!(strings::getrange), "Returns a part of a string";
+    ]
+    "generic" => [
+    "copy" -3 G, TWO, later!(keys::copy), "Copies a key";
+    "del" -2 W, ALL, later!(keys::del), "Removes keys";
+    "exists" -2 R, ALL, later!(keys::exists), "Counts keys that exist";
+    "expire" -3 W, ONE, later!(keys::expire), "Sets when a key expires, in seconds from now";
+    "expireat" -3 W, ONE, later!(keys::expireat), "Sets when a key expires, in seconds of Unix time";
+    "expiretime" 2 R, ONE, later!(keys::expiretime), "Returns when a key expires, in seconds";
+    "keys" 2 R, NO, later!(scan::keys), "Returns all keys that match a pattern";
+    "persist" 2 W, ONE, later!(keys::persist), "Has a key not expire";
+    "pexpire" -3 W, ONE, later!(keys::pexpire), "Sets when a key expires, in milliseconds from now";
+    "pexpireat" -3 W, ONE, later!(keys::pexpireat),
+        "Sets when a key expires, in milliseconds of Unix time";
+    "pexpiretime" 2 R, ONE, later!(keys::pexpiretime), "Returns when a key expires, in milliseconds";
+    "pttl" 2 R, ONE, later!(keys::pttl), "Returns the time until a key expires, in milliseconds";
+    "randomkey" 1 R, NO, later!(scan::randomkey), "Returns a key at random";
+    "rename" 3 W, TWO, later!(keys::rename), "Gives a key another name";
+    "renamenx" 3 W, TWO, later!(keys::renamenx), "Gives a key another name that is free";
+    "scan" -2 R, NO, later!(scan::scan), "Lists keys in steps";
+    "touch" -2 R, ALL, later!(keys::exists), "Counts keys that exist";
+    "ttl" 2 R, ONE, later!(keys::ttl), "Returns the time until a key expires, in seconds";
+    "type" 2 R, ONE, later!(keys::type_of), "Returns the type of a key";
+    "unlink" -2 W, ALL, later!(keys::del), "Removes keys";
+    ]
+    "transactions" => [
+    "discard" 1 Flags::NOT_QUEUED, NO, now!(transaction::discard), "Drops a transaction";
+    "exec" 1 Flags::NOT_QUEUED, NO, later!(transaction::exec), "Executes a transaction";
+    "multi" 1 Flags::NOT_QUEUED, NO, now!(transaction::multi), "Begins a transaction";
+    "unwatch" 1 N, NO, now!(transaction::unwatch_all), "Ends all watches";
+    "watch" -2 Flags::NOT_QUEUED.and(Flags::NOT_IN_MULTI), ALL, later!(transaction::watch),
+        "Has EXEC do nothing if a key changes";
+    ]
+    "pubsub" => [
+    "psubscribe" -2 Flags::SUBSCRIBED, NO, now!(pubsub::psubscribe), "Subscribes to patterns";
+    "publish" 3 N, NO, now!(pubsub::publish), "Sends a message to subscribers";
+    "pubsub" -2 N, NO, now!(pubsub::pubsub), "Shows channels and subscribers";
+    "punsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::punsubscribe), "Leaves patterns";
+    "subscribe" -2 Flags::SUBSCRIBED, NO, now!(pubsub::subscribe), "Subscribes to channels";
+    "unsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::unsubscribe), "Leaves channels";
+    ]
+    "server" => [
+    "bgsave" -1 N, NO, later!(server::save), "Waits until all writes are on the disk";
+    "command" -1 N, NO, now!(server::command), "Describes commands";
+    "config" -2 N, NO, now!(server::config), "Shows and changes settings";
+    "dbsize" 1 R, NO, now!(keys::dbsize), "Counts keys";
+    "flushall" -1 W.and(Flags::ALL_KEYS), NO, later!(keys::flush), "Removes all keys";
+    "flushdb" -1 W.and(Flags::ALL_KEYS), NO, later!(keys::flush), "Removes all keys";
+    "info" -1 N, NO, now!(server::info), "Describes the server";
+    "lastsave" 1 N, NO, now!(server::lastsave), "Returns the time of the last SAVE";
+    "save" 1 N, NO, later!(server::save), "Waits until all writes are on the disk";
+    "shutdown" -1 Flags::NOT_IN_MULTI, NO, now!(server::shutdown), "Stops the server";
+    "slowlog" -2 N, NO, now!(server::slowlog), "Shows slow commands";
+    "time" 1 N, NO, now!(server::time), "Returns the time";
+    ]
+};
+
+/// Slots of the hash table of names: a power of two, so many that few names share one.
+const SLOTS: usize = 1024;
+
+static INDEX: std::sync::LazyLock<Box<[u8; SLOTS]>> = std::sync::LazyLock::new(|| {
+    const { assert!(TABLE.len() < 255) };
+    let mut slots = Box::new([u8::MAX; SLOTS]);
+    for (at, command) in TABLE.iter().enumerate() {
+        let mut slot = slot_of(command.name.as_bytes());
+        while slots[slot] != u8::MAX {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = at as u8;
+    }
+    slots
+});
+
+fn slot_of(name: &[u8]) -> usize {
+    let mix = |hash: u32, byte: &u8| (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193);
+    let hash = name.iter().fold(0x811c_9dc5, mix);
+    (hash ^ hash >> 15) as usize % SLOTS
+}
+
+/// The command of this name.
+pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+    let mut slot = slot_of(name);
+    loop {
+        let command = TABLE.get(usize::from(INDEX[slot]))?;
+        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(command);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_case() {
+        for command in TABLE {
+            assert_eq!(find(command.name.as_bytes()).unwrap().name, command.name);
+            let upper = command.name.to_uppercase();
+            assert_eq!(find(upper.as_bytes()).unwrap().name, command.name);
+        }
+        assert!(find(b"nosuch").is_none());
+        assert!(find(b"").is_none());
+    }
+}

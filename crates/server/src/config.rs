@@ -1,0 +1,170 @@
+//! Settings that `CONFIG` shows and changes, under Redis' names.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::Options;
+use crate::resp::Limits;
+use crate::slowlog::Slowlog;
+
+/// Settings.
+pub(crate) struct Config {
+    /// As the server was started.
+    pub options: Options,
+    password: RwLock<Option<String>>,
+    protected: AtomicBool,
+    pub max_clients: AtomicUsize,
+    /// Bytes of memory for all of the process.
+    pub memory: AtomicU64,
+    /// Bytes of one argument.
+    max_bulk: AtomicUsize,
+    /// Bytes that a client may send before they make a command.
+    max_query: AtomicUsize,
+    slowlog: std::sync::Arc<Slowlog>,
+}
+
+impl Config {
+    pub fn new(options: Options, slowlog: std::sync::Arc<Slowlog>) -> Config {
+        Config {
+            password: RwLock::new(options.password.clone()),
+            protected: AtomicBool::new(options.protected),
+            max_clients: AtomicUsize::new(options.max_clients),
+            memory: AtomicU64::new(options.memory),
+            max_bulk: AtomicUsize::new(512 << 20),
+            max_query: AtomicUsize::new(1 << 30),
+            options,
+            slowlog,
+        }
+    }
+
+    /// The password that clients have to give.
+    pub fn password(&self) -> Option<String> {
+        self.password
+            .read()
+            .unwrap_or_else(|it| it.into_inner())
+            .clone()
+    }
+
+    /// Whether only this machine's clients are served while there is no password.
+    pub fn is_protected(&self) -> bool {
+        self.protected.load(Relaxed) && self.password().is_none()
+    }
+
+    /// The most that a client may send in one command.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            arguments: 1 << 20,
+            bulk: self.max_bulk.load(Relaxed),
+        }
+    }
+
+    /// Bytes that a client may send before they make a command: by default a quarter of the
+    /// memory, as one client is not to take all of it.
+    pub fn max_query(&self) -> usize {
+        let memory = usize::try_from(self.memory.load(Relaxed)).unwrap_or(usize::MAX);
+        self.max_query.load(Relaxed).min(memory / 4)
+    }
+
+    /// All settings, by name.
+    pub fn all(&self) -> Vec<(&'static str, String)> {
+        let yes_no = |it: bool| if it { "yes" } else { "no" }.to_string();
+        let options = &self.options;
+        let listen = options.listen.iter();
+        let addresses: Vec<String> = listen.map(|it| it.ip().to_string()).collect();
+        let port = options.listen.first().map_or(0, |it| it.port());
+        let slower = self.slowlog.slower_than.load(Relaxed);
+        vec![
+            ("appendfsync", options.durability.appendfsync().into()),
+            ("appendonly", "no".into()),
+            ("bind", addresses.join(" ")),
+            (
+                "client-query-buffer-limit",
+                self.max_query.load(Relaxed).to_string(),
+            ),
+            ("databases", "1".into()),
+            ("dir", options.dir.display().to_string()),
+            ("io-threads", options.threads.to_string()),
+            ("maxclients", self.max_clients.load(Relaxed).to_string()),
+            ("maxmemory", self.memory.load(Relaxed).to_string()),
+            ("maxmemory-policy", "noeviction".into()),
+            ("port", port.to_string()),
+            (
+                "proto-max-bulk-len",
+                self.max_bulk.load(Relaxed).to_string(),
+            ),
+            ("protected-mode", yes_no(self.protected.load(Relaxed))),
+            ("requirepass", self.password().unwrap_or_default()),
+            ("save", String::new()),
+            ("slowlog-log-slower-than", slower.to_string()),
+            (
+                "slowlog-max-len",
+                self.slowlog.max_len.load(Relaxed).to_string(),
+            ),
+            ("timeout", "0".into()),
+        ]
+    }
+
+    /// Changes a setting, or returns the error to reply with.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let failed = |why: &str| {
+            format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")
+        };
+        let number = || value.parse::<usize>();
+        let bytes = || crate::options::bytes(value);
+        let not_a_number = |_| failed("argument couldn't be parsed into an integer");
+        let not_memory = || failed("argument must be a memory value");
+        match name {
+            "requirepass" => {
+                let password = (!value.is_empty()).then(|| value.to_string());
+                *self.password.write().unwrap_or_else(|it| it.into_inner()) = password;
+            }
+            "protected-mode" => match value {
+                "yes" => self.protected.store(true, Relaxed),
+                "no" => self.protected.store(false, Relaxed),
+                _ => return Err(failed("argument must be 'yes' or 'no'")),
+            },
+            "maxclients" => match number().map_err(not_a_number)? {
+                0 => {
+                    return Err(failed(
+                        "argument must be between 1 and 4294967295 inclusive",
+                    ));
+                }
+                many => self.max_clients.store(many, Relaxed),
+            },
+            "maxmemory" => self.memory.store(bytes().ok_or_else(not_memory)?, Relaxed),
+            "proto-max-bulk-len" => {
+                let most = bytes().filter(|it| *it >= 1 << 20).ok_or_else(not_memory)?;
+                self.max_bulk
+                    .store(usize::try_from(most).unwrap_or(usize::MAX), Relaxed);
+            }
+            "client-query-buffer-limit" => {
+                let most = bytes().filter(|it| *it >= 1 << 20).ok_or_else(not_memory)?;
+                self.max_query
+                    .store(usize::try_from(most).unwrap_or(usize::MAX), Relaxed);
+            }
+            "slowlog-log-slower-than" => {
+                let micros = value.parse().map_err(not_a_number)?;
+                self.slowlog.slower_than.store(micros, Relaxed);
+            }
+            "slowlog-max-len" => {
+                self.slowlog
+                    .max_len
+                    .store(number().map_err(not_a_number)?, Relaxed);
+            }
+            // Only these values of them are true here.
+            "save" if value.is_empty() => {}
+            "appendonly" if value == "no" => {}
+            "maxmemory-policy" if value == "noeviction" => {}
+            "timeout" if value == "0" => {}
+            _ if self.all().iter().any(|it| it.0 == name) => {
+                return Err(failed("can't set immutable config"));
+            }
+            _ => {
+                return Err(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

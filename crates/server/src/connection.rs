@@ -1,0 +1,275 @@
+//! A connection: bytes in, commands, bytes out.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::client::Client;
+use crate::command::{dispatch, end_watches, find, leave};
+use crate::options::Durability;
+use crate::resp::{Limits, Parser, Writer};
+use crate::session::{Replies, Session};
+use crate::shared::{Shared, millis_since_1970};
+
+/// Bytes of a buffer to read into.
+const READ: usize = 16 << 10;
+/// Bytes of replies after which they are sent although more commands are there.
+const ENOUGH: usize = 64 << 10;
+/// Buffers that a thread keeps for connections.
+const SPARE: usize = 64;
+/// Limits of a client that has not authenticated itself. Redis'.
+const STRANGER: Limits = Limits {
+    arguments: 10,
+    bulk: 16384,
+};
+
+thread_local! {
+    /// Buffers that no connection uses: one that waits for its client has none.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn take_buffer() -> Vec<u8> {
+    let spare = BUFFERS.with_borrow_mut(Vec::pop);
+    spare.unwrap_or_else(|| Vec::with_capacity(READ))
+}
+
+fn give_back(mut buffer: Vec<u8>) {
+    buffer.clear();
+    if (READ..=4 * READ).contains(&buffer.capacity()) {
+        BUFFERS.with_borrow_mut(|spare| {
+            if spare.len() < SPARE {
+                spare.push(buffer);
+            }
+        });
+    }
+}
+
+/// Serves a client until one of both ends it.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, client: Arc<Client>) {
+    let authenticated = shared.config.password().is_none();
+    let mut connection = Connection {
+        session: Session::new(Arc::clone(&client), authenticated),
+        shared: &shared,
+        stream,
+        parser: Parser::default(),
+        input: Vec::new(),
+        out: Writer::default(),
+        accounted: 0,
+    };
+    // Why a client went is nobody's business.
+    let _ = connection.run().await;
+    let session = &mut connection.session;
+    end_watches(&shared, session);
+    leave(&shared, session);
+    shared.buffers.fetch_sub(connection.accounted, Relaxed);
+    shared.remove_client(client.id);
+}
+
+struct Connection<'a> {
+    shared: &'a Shared,
+    session: Session,
+    stream: TcpStream,
+    parser: Parser,
+    /// Bytes that are no whole command yet.
+    input: Vec<u8>,
+    out: Writer,
+    /// Bytes of buffers that the server knows of.
+    accounted: usize,
+}
+
+/// Why a connection wakes.
+enum Event {
+    Readable,
+    Woken,
+}
+
+impl Connection<'_> {
+    async fn run(&mut self) -> io::Result<()> {
+        loop {
+            match self.event().await? {
+                Event::Woken if self.session.client.is_killed() => return Ok(()),
+                Event::Woken => {
+                    self.out.bytes = self.session.client.take_messages();
+                    self.flush().await?;
+                }
+                Event::Readable => {
+                    if !self.read().await? {
+                        return Ok(());
+                    }
+                    self.execute().await?;
+                    if self.session.quits {
+                        return Ok(());
+                    }
+                }
+            }
+            if !self.account() {
+                self.out
+                    .error("ERR the server's memory for clients is used up");
+                return self.flush().await;
+            }
+        }
+    }
+
+    /// Waits until the client sends, or somebody wants something of the connection.
+    async fn event(&self) -> io::Result<Event> {
+        let mut woken = pin!(self.session.client.woken.notified());
+        std::future::poll_fn(|context| {
+            if woken.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Event::Woken));
+            }
+            self.stream
+                .poll_read_ready(context)
+                .map_ok(|()| Event::Readable)
+        })
+        .await
+    }
+
+    /// Reads what is there. Returns whether the client may send more.
+    async fn read(&mut self) -> io::Result<bool> {
+        if self.input.capacity() == 0 {
+            self.input = take_buffer();
+        } else if self.input.len() == self.input.capacity() {
+            // Bytes that were announced get space as they come.
+            let wanted = self.parser.wanted(self.input.len());
+            self.input
+                .reserve(wanted.clamp(READ, (1 << 20).max(self.input.len())));
+        }
+        let mut read = pin!(self.stream.read_buf(&mut self.input));
+        let read = std::future::poll_fn(|context| {
+            Poll::Ready(match read.as_mut().poll(context) {
+                Poll::Ready(read) => read.map(Some),
+                Poll::Pending => Ok(None),
+            })
+        });
+        let Some(read) = read.await? else {
+            return Ok(true);
+        };
+        self.shared.stats.received.fetch_add(read as u64, Relaxed);
+        Ok(read > 0)
+    }
+
+    /// Runs all commands that are there, and sends their replies.
+    async fn execute(&mut self) -> io::Result<()> {
+        let mut now = millis_since_1970();
+        let mut start = 0;
+        let mut last = None;
+        let mut broken = false;
+        while !self.session.quits {
+            let limits = match self.session.authenticated {
+                true => self.shared.config.limits(),
+                false => STRANGER,
+            };
+            let rest = &self.input[start..];
+            match self.parser.next(rest, limits) {
+                Ok(Some(taken)) => {
+                    let args = self.parser.args(rest);
+                    if !args.is_empty() {
+                        last = find(&args[0]);
+                        let from = self.out.bytes.len();
+                        if self.session.is_subscribed() {
+                            // Messages that came before this command are seen before its reply.
+                            self.out.bytes.extend(self.session.client.take_messages());
+                        }
+                        dispatch(self.shared, &mut self.session, args, &mut self.out, now).await;
+                        self.session.replies = match self.session.replies {
+                            Replies::On => Replies::On,
+                            Replies::SkipThis => Replies::SkipNext,
+                            Replies::SkipNext => {
+                                self.out.bytes.truncate(from);
+                                Replies::On
+                            }
+                            Replies::Off => {
+                                self.out.bytes.truncate(from);
+                                Replies::Off
+                            }
+                        };
+                    }
+                    start += taken;
+                }
+                Ok(None) => break,
+                Err(reason) => {
+                    self.out.error(&format!("ERR {}", reason.0));
+                    broken = true;
+                    break;
+                }
+            }
+            if self.out.bytes.len() >= ENOUGH {
+                self.flush().await?;
+                now = millis_since_1970();
+                if self.session.client.is_killed() {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
+        if let Some(command) = last {
+            self.session.client.note(now, command.name);
+        }
+        self.flush().await?;
+        if broken {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if start == self.input.len() {
+            give_back(std::mem::take(&mut self.input));
+            self.parser.shrink();
+        } else if start > 0 {
+            self.input.drain(..start);
+        }
+        Ok(())
+    }
+
+    /// Sends the replies, once what they promise is on the disk.
+    async fn flush(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.session.wrote)
+            && self.shared.config.options.durability == Durability::Each
+        {
+            // Without a reply the client knows that the write may be lost.
+            let synced = self.shared.keyspace.store().sync().await;
+            synced.map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        let mut sent = 0;
+        while sent < self.out.bytes.len() {
+            let client = Arc::clone(&self.session.client);
+            let mut woken = pin!(client.woken.notified());
+            let rest = &self.out.bytes[sent..];
+            let stream = &mut self.stream;
+            sent += std::future::poll_fn(|context| {
+                if let Poll::Ready(written) = Pin::new(&mut *stream).poll_write(context, rest) {
+                    return Poll::Ready(written);
+                }
+                // Only an end matters while the client does not read.
+                if woken.as_mut().poll(context).is_ready() && client.is_killed() {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+                }
+                Poll::Pending
+            })
+            .await?;
+        }
+        self.shared.stats.sent.fetch_add(sent as u64, Relaxed);
+        self.out.bytes.clear();
+        if self.out.bytes.capacity() > 4 * READ {
+            self.out.bytes = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Tells the server how much memory the buffers take. Returns whether the client may go on.
+    fn account(&mut self) -> bool {
+        let input = self.input.capacity();
+        let bytes =
+            input + self.out.bytes.capacity() + self.parser.memory() + self.session.memory();
+        let buffers = &self.shared.buffers;
+        if bytes != self.accounted {
+            buffers.fetch_add(bytes.wrapping_sub(self.accounted), Relaxed);
+            self.accounted = bytes;
+        }
+        let is_large = bytes > 4 * READ;
+        !(is_large && self.shared.are_buffers_full())
+            && self.input.len() <= self.shared.config.max_query()
+    }
+}

@@ -1,0 +1,102 @@
+//! What `INFO` says.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::shared::Shared;
+
+/// Writes the lines of a section.
+type Section = fn(&Shared, &mut String);
+
+/// All sections, by name.
+pub(crate) const SECTIONS: [(&str, Section); 6] = [
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Keyspace", keyspace),
+];
+
+fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+    // Writing to memory does not fail.
+    let _ = write!(text, "{name}:{value}\r\n");
+}
+
+fn server(shared: &Shared, text: &mut String) {
+    line(text, "redis_version", crate::REDIS_VERSION);
+    line(text, "timberline_version", env!("CARGO_PKG_VERSION"));
+    line(text, "redis_mode", "standalone");
+    line(text, "os", std::env::consts::OS);
+    line(text, "arch_bits", usize::BITS);
+    line(text, "process_id", std::process::id());
+    let port = shared
+        .config
+        .options
+        .listen
+        .first()
+        .map_or(0, |it| it.port());
+    line(text, "tcp_port", port);
+    let seconds = shared.started.elapsed().as_secs();
+    line(text, "uptime_in_seconds", seconds);
+    line(text, "uptime_in_days", seconds / 86400);
+    line(text, "threads", shared.config.options.threads);
+}
+
+fn clients(shared: &Shared, text: &mut String) {
+    line(text, "connected_clients", shared.client_count());
+    line(text, "maxclients", shared.config.max_clients.load(Relaxed));
+}
+
+fn memory(shared: &Shared, text: &mut String) {
+    shared.measure_memory();
+    let resident = shared.resident.load(Relaxed);
+    line(text, "used_memory", resident);
+    line(text, "used_memory_rss", resident);
+    line(text, "maxmemory", shared.config.memory.load(Relaxed));
+    line(text, "maxmemory_policy", "noeviction");
+    line(text, "mem_clients_normal", shared.buffers.load(Relaxed));
+}
+
+fn persistence(shared: &Shared, text: &mut String) {
+    let stats = shared.keyspace.store().stats();
+    line(text, "loading", 0);
+    line(
+        text,
+        "durability",
+        shared.config.options.durability.appendfsync(),
+    );
+    line(text, "segments", stats.segments);
+    line(
+        text,
+        "segments_live_fraction",
+        format_args!("{:.3}", stats.live),
+    );
+    line(text, "segments_cleaned", stats.cleaned);
+    line(text, "records_moved", stats.moved);
+    line(text, "checkpoints", stats.checkpoints);
+}
+
+fn stats(shared: &Shared, text: &mut String) {
+    let stats = &shared.stats;
+    line(
+        text,
+        "total_connections_received",
+        stats.connections.load(Relaxed),
+    );
+    line(
+        text,
+        "total_commands_processed",
+        stats.commands.load(Relaxed),
+    );
+    line(text, "total_net_input_bytes", stats.received.load(Relaxed));
+    line(text, "total_net_output_bytes", stats.sent.load(Relaxed));
+    line(text, "rejected_connections", stats.refused.load(Relaxed));
+    line(text, "expired_keys", shared.keyspace.expired.load(Relaxed));
+}
+
+fn keyspace(shared: &Shared, text: &mut String) {
+    if !shared.keyspace.is_empty() {
+        line(text, "db0", format_args!("keys={}", shared.keyspace.len()));
+    }
+}

@@ -1,0 +1,99 @@
+//! A key's record.
+
+/// What a key is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A string.
+    String = 0,
+    /// A hash.
+    Hash = 1,
+    /// A set.
+    Set = 2,
+    /// A sorted set.
+    SortedSet = 3,
+}
+
+impl Kind {
+    /// Its name for `TYPE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+            Kind::SortedSet => "zset",
+        }
+    }
+}
+
+const EXPIRES: u8 = 0x80;
+
+/// A key's record, read.
+#[derive(Debug)]
+pub struct Entry {
+    /// What the key is.
+    pub kind: Kind,
+    /// When it expires, in milliseconds since 1970.
+    pub expires: Option<i64>,
+    bytes: Vec<u8>,
+    header: usize,
+}
+
+impl Entry {
+    /// A record that [`encode`](Self::encode) made.
+    pub(super) fn new(bytes: Vec<u8>) -> Entry {
+        let first = bytes.first().copied().unwrap_or(0);
+        let kind = match first & !EXPIRES {
+            1 => Kind::Hash,
+            2 => Kind::Set,
+            3 => Kind::SortedSet,
+            _ => Kind::String,
+        };
+        let expires = match bytes.get(1..9) {
+            Some(at) if first & EXPIRES != 0 => {
+                Some(i64::from_le_bytes(at.try_into().expect("eight bytes")))
+            }
+            _ => None,
+        };
+        let header = if expires.is_some() { 9 } else { 1 }.min(bytes.len());
+        Entry {
+            kind,
+            expires,
+            bytes,
+            header,
+        }
+    }
+
+    /// A record of a value in parts.
+    pub fn encode(kind: Kind, expires: Option<i64>, value: &[&[u8]]) -> Vec<u8> {
+        let len: usize = value.iter().map(|it| it.len()).sum();
+        let mut bytes = Vec::with_capacity(9 + len);
+        match expires {
+            Some(at) => {
+                bytes.push(kind as u8 | EXPIRES);
+                bytes.extend_from_slice(&at.to_le_bytes());
+            }
+            None => bytes.push(kind as u8),
+        }
+        for part in value {
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+
+    /// Its value, without the header.
+    pub fn value(&self) -> &[u8] {
+        &self.bytes[self.header..]
+    }
+
+    /// The id of a hash, set or sorted set.
+    pub fn id(&self) -> u64 {
+        self.number(0)
+    }
+
+    fn number(&self, at: usize) -> u64 {
+        let bytes = self.value().get(at..at + 8);
+        bytes.map_or(0, |it| {
+            u64::from_le_bytes(it.try_into().expect("eight bytes"))
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! A server of the store for Redis' clients (`docs/server.md`).
+//!
+//! `resp` turns bytes into commands and replies into bytes, without I/O. `keyspace` makes typed
+//! keys that expire of the store's records, and has the locks that make commands atomic. `command`
+//! has one table of all commands, with a file for each family. A `connection` runs the commands
+//! that a client sent at a time and answers with one write; the `server` has a store, a thread a
+//! core, and sockets.
+
+mod channels;
+mod client;
+mod command;
+mod config;
+mod connection;
+mod info;
+mod keyspace;
+mod options;
+pub mod resp;
+mod server;
+mod session;
+mod shared;
+mod slowlog;
+
+pub use options::{Durability, Options, bytes};
+pub use server::{Error, Handle, Server};
+
+/// The version of Redis whose answers these are. Client libraries ask for it.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";

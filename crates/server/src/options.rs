@@ -1,0 +1,88 @@
+//! How a server is started.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// When a write is acknowledged, and so what a crash of the machine can lose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// At once. A crash loses what was not on the disk yet: up to some megabytes.
+    None,
+    /// At once. A crash loses the writes of the last second.
+    Interval,
+    /// When it is on the disk. A crash loses nothing that was acknowledged. All commands that a
+    /// client sent at a time share one sync.
+    Each,
+}
+
+impl Durability {
+    /// What comes nearest to it in Redis.
+    pub(crate) fn appendfsync(self) -> &'static str {
+        match self {
+            Durability::None => "no",
+            Durability::Interval => "everysec",
+            Durability::Each => "always",
+        }
+    }
+}
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Addresses to listen at. Port 0 is a free one.
+    pub listen: Vec<SocketAddr>,
+    /// The folder of the store.
+    pub dir: PathBuf,
+    /// Bytes of memory for all of the process. Beyond them, commands that can take memory are
+    /// refused.
+    pub memory: u64,
+    /// The most bytes on the disk.
+    pub capacity: u64,
+    /// When writes are acknowledged.
+    pub durability: Durability,
+    /// Threads that serve clients; at least one.
+    pub threads: usize,
+    /// The password that clients have to give.
+    pub password: Option<String>,
+    /// Whether clients of other machines are refused while there is no password.
+    pub protected: bool,
+    /// Connections at a time.
+    pub max_clients: usize,
+}
+
+impl Options {
+    /// A store in this folder, for this machine's clients: port 6379 of its loopback address, 1 GiB
+    /// of memory, as much disk as there is, durable each second, a thread a core, 10,000 clients.
+    pub fn new(dir: impl Into<PathBuf>) -> Options {
+        Options {
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 6379))],
+            dir: dir.into(),
+            memory: 1 << 30,
+            capacity: u64::MAX,
+            durability: Durability::Interval,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            password: None,
+            protected: true,
+            max_clients: 10_000,
+        }
+    }
+}
+
+/// A number of bytes with a unit as Redis has them: `k` is 1,000, `kb` is 1,024, and so on; also
+/// `KiB`.
+pub fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.trim_end_matches(|it: char| !it.is_ascii_digit());
+    let unit = match &text[digits.len()..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" | "kib" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" | "mib" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" | "gib" => 1 << 30,
+        "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}

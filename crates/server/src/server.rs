@@ -1,0 +1,340 @@
+//! The server: a store, threads, and sockets.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use timberline_io::{Disk, Spawned, wait_for};
+use timberline_store::{Report, Store};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+
+use crate::config::Config;
+use crate::connection;
+use crate::keyspace::Keyspace;
+use crate::shared::Shared;
+use crate::slowlog::Slowlog;
+use crate::{Durability, Options};
+
+/// Requests to the disk at a time.
+const DEPTH: usize = 256;
+/// What clients of other machines are told in protected mode.
+const DENIED: &str = "DENIED Timberline runs in protected mode: without a password it serves only \
+    clients of its own machine. Set one with --password-file or CONFIG SET requirepass, or start \
+    it with --no-protected-mode if nobody else can reach it.";
+/// How long a server waits for its clients' commands when it stops.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a server could not start, or failed. Its message is one line.
+#[derive(Debug)]
+pub enum Error {
+    /// An address can't be listened at.
+    Listen(SocketAddr, io::Error),
+    /// The store can't be opened, or failed.
+    Store(timberline_store::Error),
+    /// The system gives no threads or no way to wait for sockets.
+    System(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Listen(address, error) => write!(f, "can't listen at {address}: {error}"),
+            Error::Store(error) => write!(f, "{error}"),
+            Error::System(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<timberline_store::Error> for Error {
+    fn from(error: timberline_store::Error) -> Error {
+        Error::Store(error)
+    }
+}
+
+/// A server that listens, and serves once it [runs](Self::run).
+pub struct Server {
+    shared: Arc<Shared>,
+    listeners: Vec<StdListener>,
+    addresses: Vec<SocketAddr>,
+    maintenance: JoinHandle<Result<(), timberline_store::Error>>,
+    report: Report,
+    disk: Disk,
+    /// Ends last.
+    driver: Spawned,
+}
+
+/// Stops a server, from any thread.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// Has the server take no more commands and end. Those under way are completed.
+    pub fn shutdown(&self) {
+        self.0.shutdown();
+    }
+}
+
+impl Server {
+    /// Opens the store, and listens.
+    pub fn open(mut options: Options) -> Result<Server, Error> {
+        options.threads = options.threads.max(1);
+        let files = raise_file_limit(options.max_clients as u64 + 64);
+        options.max_clients = options
+            .max_clients
+            .min(files.saturating_sub(64) as usize)
+            .max(1);
+        let mut listeners = Vec::new();
+        for address in &mut options.listen {
+            let listener = StdListener::bind(*address).and_then(|it| {
+                it.set_nonblocking(true)?;
+                *address = it.local_addr()?;
+                Ok(it)
+            });
+            listeners.push(listener.map_err(|error| Error::Listen(*address, error))?);
+        }
+        let (disk, driver) = Disk::open(DEPTH);
+        let driver = driver.spawn().map_err(Error::System)?;
+        let store_options = timberline_store::Options {
+            // Replies wait for a sync where they have to, a batch of them at a time.
+            durability: timberline_store::Durability::None,
+            capacity: options.capacity,
+            ..Default::default()
+        };
+        let (store, report) = wait_for(Store::open(&disk, &options.dir, store_options))?;
+        let maintained = store.clone();
+        let maintenance = std::thread::Builder::new()
+            .name("timberline-maintenance".into())
+            .spawn(move || wait_for(maintained.maintain()))
+            .map_err(Error::System)?;
+        let keyspace = wait_for(Keyspace::open(store))?;
+        let slowlog = Arc::new(Slowlog::default());
+        let addresses = options.listen.clone();
+        let config = Config::new(options, Arc::clone(&slowlog));
+        Ok(Server {
+            shared: Arc::new(Shared::new(keyspace, config, slowlog)),
+            listeners,
+            addresses,
+            maintenance,
+            report,
+            disk,
+            driver,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What opening the store found.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// How it reads and writes files.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Keys in the store.
+    pub fn keys(&self) -> usize {
+        self.shared.keyspace.len()
+    }
+
+    /// Stops it.
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.shared))
+    }
+
+    /// Serves clients until it is stopped; then brings all writes to the disk.
+    pub fn run(self) -> Result<(), Error> {
+        let mut workers = Vec::new();
+        let mut others = Vec::new();
+        for number in 1..self.shared.config.options.threads {
+            let (sender, sockets) = unbounded_channel();
+            let shared = Arc::clone(&self.shared);
+            let worker = std::thread::Builder::new()
+                .name(format!("timberline-serve-{number}"))
+                .spawn(move || on_this_thread(&shared, serve_all(Arc::clone(&shared), sockets)));
+            workers.push(worker.map_err(Error::System)?);
+            others.push(sender);
+        }
+        let first = lead(Arc::clone(&self.shared), self.listeners, others);
+        let served = on_this_thread(&self.shared, first);
+        // A worker is not to wait for ever where the first one failed.
+        self.shared.shutdown();
+        for worker in workers {
+            let _ = worker.join();
+        }
+        self.shared.keyspace.store().close();
+        let maintained = self.maintenance.join();
+        drop(self.driver);
+        served.map_err(Error::System)?;
+        match maintained {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(Error::System(io::Error::other(
+                "maintenance of the store panicked",
+            ))),
+        }
+    }
+}
+
+/// Runs a thread's work, and then the connections that it left.
+fn on_this_thread(
+    shared: &Arc<Shared>,
+    work: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = LocalSet::new();
+    let done = local.block_on(&runtime, work);
+    let ended = async {
+        while shared.client_count() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    // What does not end in time is dropped with the runtime.
+    let _ = local.block_on(&runtime, async {
+        tokio::time::timeout(PATIENCE, ended).await
+    });
+    done
+}
+
+/// A thread that serves the sockets that the first one sends it.
+async fn serve_all(
+    shared: Arc<Shared>,
+    mut sockets: UnboundedReceiver<StdStream>,
+) -> io::Result<()> {
+    let receive = async {
+        while let Some(socket) = sockets.recv().await {
+            admit(&shared, socket);
+        }
+    };
+    either(receive, shared.stop.wait()).await;
+    Ok(())
+}
+
+/// The first thread: it accepts connections, and does what is to be done at times.
+async fn lead(
+    shared: Arc<Shared>,
+    listeners: Vec<StdListener>,
+    others: Vec<UnboundedSender<StdStream>>,
+) -> io::Result<()> {
+    let others = Arc::new(others);
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        let listener = TcpListener::from_std(listener)?;
+        let task = accept(Arc::clone(&shared), listener, Arc::clone(&others));
+        accepting.push(tokio::task::spawn_local(task));
+    }
+    let ticking = tokio::task::spawn_local(tick(Arc::clone(&shared)));
+    let reaped = Arc::clone(&shared);
+    // A store that takes no writes can't lose elements either: the next start goes on.
+    let reaping = tokio::task::spawn_local(async move {
+        let _ = reaped.keyspace.reap().await;
+    });
+    shared.stop.wait().await;
+    for task in accepting.into_iter().chain([ticking, reaping]) {
+        task.abort();
+    }
+    Ok(())
+}
+
+async fn accept(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    others: Arc<Vec<UnboundedSender<StdStream>>>,
+) {
+    let mut next = 0;
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                let Ok(socket) = socket.into_std() else {
+                    continue;
+                };
+                match others.get(next) {
+                    Some(other) => {
+                        let _ = other.send(socket);
+                    }
+                    None => admit(&shared, socket),
+                }
+                next = (next + 1) % (others.len() + 1);
+            }
+            // Too many files are open, for example: that passes.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Begins to serve a connection on this thread, or refuses it.
+fn admit(shared: &Arc<Shared>, socket: StdStream) {
+    let (Ok(address), Ok(local)) = (socket.peer_addr(), socket.local_addr()) else {
+        return;
+    };
+    if shared.config.is_protected() && !address.ip().to_canonical().is_loopback() {
+        refuse(&socket, DENIED);
+        return;
+    }
+    let Some(client) = shared.add_client(address, local) else {
+        refuse(&socket, "ERR max number of clients reached");
+        return;
+    };
+    // Without it, replies wait for acknowledgements of those before.
+    let _ = socket.set_nodelay(true);
+    match TcpStream::from_std(socket) {
+        Ok(stream) => {
+            tokio::task::spawn_local(connection::serve(Arc::clone(shared), stream, client));
+        }
+        Err(_) => shared.remove_client(client.id),
+    }
+}
+
+/// Says why a client is not served. A line fits into an empty socket's buffer.
+fn refuse(mut socket: &StdStream, why: &str) {
+    let _ = socket.write(format!("-{why}\r\n").as_bytes());
+}
+
+/// Commits each second if that was promised, and looks at the memory.
+async fn tick(shared: Arc<Shared>) {
+    let mut ticks = 0;
+    loop {
+        shared.measure_memory();
+        if ticks % 10 == 0 && shared.config.options.durability == Durability::Interval {
+            shared.keyspace.store().begin_commit();
+        }
+        ticks += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Waits for the first of two futures.
+async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|context| {
+        match a.as_mut().poll(context).is_ready() || b.as_mut().poll(context).is_ready() {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+}
+
+/// Raises the limit of open files to this many, if it is lower and that is allowed. Returns it.
+fn raise_file_limit(wanted: u64) -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    if limit.current.is_some_and(|it| it < wanted) {
+        limit.current = Some(wanted.min(most));
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,67 @@
+//! The state of one connection, as far as commands know it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::client::Client;
+use crate::command::Transaction;
+use crate::keyspace::Watched;
+
+/// Which replies a client wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// Neither to this command nor to the next one.
+    SkipThis,
+    /// Not to this command.
+    SkipNext,
+}
+
+/// The state of one connection.
+pub(crate) struct Session {
+    pub client: Arc<Client>,
+    pub authenticated: bool,
+    pub replies: Replies,
+    /// The connection ends after the reply.
+    pub quits: bool,
+    /// Keys may have changed since this was last reset.
+    pub wrote: bool,
+    pub transaction: Option<Transaction>,
+    pub watched: Vec<Watched>,
+    pub channels: BTreeSet<Box<[u8]>>,
+    pub patterns: BTreeSet<Box<[u8]>>,
+}
+
+impl Session {
+    pub fn new(client: Arc<Client>, authenticated: bool) -> Session {
+        Session {
+            client,
+            authenticated,
+            replies: Replies::On,
+            quits: false,
+            wrote: false,
+            transaction: None,
+            watched: Vec::new(),
+            channels: BTreeSet::new(),
+            patterns: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it receives messages of any channel.
+    pub fn is_subscribed(&self) -> bool {
+        !(self.channels.is_empty() && self.patterns.is_empty())
+    }
+
+    /// A command could not be queued: the transaction can't be executed.
+    pub fn transaction_failed(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.fail();
+        }
+    }
+
+    /// Bytes that its transaction takes.
+    pub fn memory(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Transaction::memory)
+    }
+}

@@ -1,0 +1,182 @@
+//! What all connections share.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::Notify;
+
+use crate::channels::Channels;
+use crate::client::Client;
+use crate::command::Cursors;
+use crate::config::Config;
+use crate::keyspace::Keyspace;
+use crate::slowlog::Slowlog;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub keyspace: Keyspace,
+    pub config: Config,
+    pub stats: Stats,
+    pub slowlog: Arc<Slowlog>,
+    pub cursors: Cursors,
+    pub pubsub: Channels,
+    pub started: Instant,
+    clients: Mutex<BTreeMap<u64, Arc<Client>>>,
+    next_client: AtomicU64,
+    /// Bytes of all connections' buffers.
+    pub buffers: AtomicUsize,
+    /// Resident bytes of the process, when last looked at.
+    pub resident: AtomicU64,
+    pub stop: Stop,
+}
+
+/// Numbers that `INFO` shows.
+#[derive(Default)]
+pub(crate) struct Stats {
+    pub commands: AtomicU64,
+    pub connections: AtomicU64,
+    pub refused: AtomicU64,
+    pub killed: AtomicU64,
+    pub received: AtomicU64,
+    pub sent: AtomicU64,
+    /// Seconds since 1970 when `SAVE` was last done.
+    pub saved: AtomicI64,
+}
+
+impl Stats {
+    pub fn reset(&self) {
+        for count in [
+            &self.commands,
+            &self.connections,
+            &self.refused,
+            &self.killed,
+            &self.received,
+            &self.sent,
+        ] {
+            count.store(0, Relaxed);
+        }
+    }
+}
+
+/// Tells all threads to end.
+#[derive(Default)]
+pub(crate) struct Stop {
+    stopped: AtomicBool,
+    /// One for each thread that waits.
+    waiting: Notify,
+}
+
+impl Stop {
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.waiting.notify_waiters();
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// Waits until it is told.
+    pub async fn wait(&self) {
+        let mut notified = std::pin::pin!(self.waiting.notified());
+        // From here on no notice is missed.
+        notified.as_mut().enable();
+        if !self.is_stopped() {
+            notified.await;
+        }
+    }
+}
+
+impl Shared {
+    pub fn new(keyspace: Keyspace, config: Config, slowlog: Arc<Slowlog>) -> Shared {
+        let stats = Stats::default();
+        stats.saved.store(millis_since_1970() / 1000, Relaxed);
+        Shared {
+            keyspace,
+            config,
+            stats,
+            slowlog,
+            cursors: Cursors::default(),
+            pubsub: Channels::default(),
+            started: Instant::now(),
+            clients: Mutex::default(),
+            next_client: AtomicU64::new(1),
+            buffers: AtomicUsize::new(0),
+            resident: AtomicU64::new(0),
+            stop: Stop::default(),
+        }
+    }
+
+    /// Registers a connection; `None` if there are too many.
+    pub fn add_client(&self, address: SocketAddr, local: SocketAddr) -> Option<Arc<Client>> {
+        let mut clients = self.lock_clients();
+        if clients.len() >= self.config.max_clients.load(Relaxed) {
+            self.stats.refused.fetch_add(1, Relaxed);
+            return None;
+        }
+        let id = self.next_client.fetch_add(1, Relaxed);
+        let client = Arc::new(Client::new(id, address, local, millis_since_1970()));
+        clients.insert(id, Arc::clone(&client));
+        self.stats.connections.fetch_add(1, Relaxed);
+        Some(client)
+    }
+
+    pub fn remove_client(&self, id: u64) {
+        self.lock_clients().remove(&id);
+    }
+
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        self.lock_clients().values().cloned().collect()
+    }
+
+    pub fn client_count(&self) -> usize {
+        self.lock_clients().len()
+    }
+
+    fn lock_clients(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
+        self.clients.lock().unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// Whether the process takes more memory than it may.
+    pub fn is_over_memory(&self) -> bool {
+        self.resident.load(Relaxed) > self.config.memory.load(Relaxed)
+    }
+
+    /// Whether connections' buffers take more than they may: half of the memory.
+    pub fn are_buffers_full(&self) -> bool {
+        self.buffers.load(Relaxed) as u64 > self.config.memory.load(Relaxed) / 2
+    }
+
+    /// Looks at how much memory the process takes.
+    pub fn measure_memory(&self) {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = statm
+            .split(' ')
+            .nth(1)
+            .and_then(|it| it.parse::<u64>().ok());
+        let page = rustix::param::page_size() as u64;
+        self.resident.store(pages.unwrap_or(0) * page, Relaxed);
+    }
+
+    /// Ends all connections, after their commands under way, and the server with them.
+    pub fn shutdown(&self) {
+        self.stop.stop();
+        for client in self.clients() {
+            client.kill();
+        }
+    }
+}
+
+/// The time, in microseconds since 1970.
+pub(crate) fn micros_since_1970() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |it| it.as_micros() as i64)
+}
+
+/// The time, in milliseconds since 1970.
+pub(crate) fn millis_since_1970() -> i64 {
+    micros_since_1970() / 1000
+}

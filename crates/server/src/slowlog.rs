@@ -1,0 +1,107 @@
+//! Commands that took long.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use crate::command::Call;
+
+/// Arguments of an entry, and bytes of each, that are kept. Redis' limits.
+const MAX_ARGS: usize = 32;
+const MAX_BYTES: usize = 128;
+
+/// Commands that took long, the newest of them.
+pub(crate) struct Slowlog {
+    /// Microseconds from which on a command is slow; negative for never.
+    pub slower_than: AtomicI64,
+    /// Entries that are kept.
+    pub max_len: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The newest first.
+    entries: VecDeque<Entry>,
+    next: u64,
+}
+
+/// A slow command.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub id: u64,
+    /// Seconds since 1970.
+    pub at: i64,
+    pub micros: u64,
+    pub args: Vec<Vec<u8>>,
+    pub address: String,
+    pub name: Vec<u8>,
+}
+
+impl Default for Slowlog {
+    fn default() -> Slowlog {
+        Slowlog {
+            slower_than: AtomicI64::new(10_000),
+            max_len: AtomicUsize::new(128),
+            state: Mutex::default(),
+        }
+    }
+}
+
+impl Slowlog {
+    /// The time, if it is to be known.
+    pub fn clock(&self) -> Option<Instant> {
+        (self.slower_than.load(Relaxed) >= 0).then(Instant::now)
+    }
+
+    /// A command that began then is over.
+    pub fn note(&self, began: Option<Instant>, call: &Call<'_>) {
+        let Some(began) = began else {
+            return;
+        };
+        let micros = began.elapsed().as_micros() as u64;
+        if i64::try_from(micros).is_ok_and(|it| it < self.slower_than.load(Relaxed)) {
+            return;
+        }
+        let args = call.args.iter().take(MAX_ARGS);
+        let args = args
+            .map(|it| it[..it.len().min(MAX_BYTES)].to_vec())
+            .collect();
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        state.entries.push_front(Entry {
+            id,
+            at: call.now / 1000,
+            micros,
+            args,
+            address: call.session.client.address(),
+            name: call.session.client.name(),
+        });
+        state.entries.truncate(self.max_len.load(Relaxed));
+    }
+
+    /// The newest entries, this many at most.
+    pub fn entries(&self, count: Option<usize>) -> Vec<Entry> {
+        let state = self.lock();
+        state
+            .entries
+            .iter()
+            .take(count.unwrap_or(usize::MAX))
+            .cloned()
+            .collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    pub fn reset(&self) {
+        self.lock().entries.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
+    }
+}

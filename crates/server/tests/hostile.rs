@@ -1,0 +1,129 @@
+//! Input that is made to do harm.
+
+mod client;
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use client::{Folder, Running, encoded};
+
+#[test]
+fn what_is_no_command_ends_its_connection_only() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    for (sent, reply) in [
+        (
+            &b"*1\r\n$-1\r\n"[..],
+            "-ERR Protocol error: invalid bulk length\r\n",
+        ),
+        (
+            b"*1\r\n$999999999999\r\n",
+            "-ERR Protocol error: invalid bulk length\r\n",
+        ),
+        (
+            b"*2147483648\r\n",
+            "-ERR Protocol error: invalid multibulk length\r\n",
+        ),
+        (
+            b"*1\r\n@1\r\n",
+            "-ERR Protocol error: expected '$', got '@'\r\n",
+        ),
+        (
+            b"SET \"a\r\n",
+            "-ERR Protocol error: unbalanced quotes in request\r\n",
+        ),
+        (
+            b"PING\r\n*1\r\n$a\r\n",
+            "+PONG\r\n-ERR Protocol error: invalid bulk length\r\n",
+        ),
+    ] {
+        let mut client = server.client();
+        client.send(sent);
+        assert_eq!(String::from_utf8(client.rest()).unwrap(), reply);
+    }
+    assert_eq!(server.client().says("PING"), "+PONG\r\n");
+}
+
+#[test]
+fn halves_of_commands_are_forgotten_with_their_connections() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let whole = encoded(&[b"SET", b"key", b"value"]);
+    for end in 0..whole.len() {
+        server.client().send(&whole[..end]);
+    }
+    let mut client = server.client();
+    assert_eq!(client.says("EXISTS key"), ":0\r\n");
+    for byte in whole {
+        client.send(&[byte]);
+    }
+    assert_eq!(client.reply(), b"+OK\r\n");
+}
+
+#[test]
+fn many_connections_with_halves_of_commands_leave_the_server_serving() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut clients = Vec::new();
+    for _ in 0..500 {
+        let mut client = server.client();
+        client.send(b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$100000000\r\nabc");
+        clients.push(client);
+    }
+    assert_eq!(server.client().says("PING"), "+PONG\r\n");
+    drop(clients);
+    let mut client = server.client();
+    while !client
+        .says("INFO clients")
+        .contains("connected_clients:1\r\n")
+    {}
+}
+
+#[test]
+fn a_command_that_takes_too_much_memory_ends_its_connection() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.memory = 32 << 20);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    let head = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$500000000\r\n";
+    let piece = vec![b'x'; 1 << 20];
+    let mut sent = 0;
+    let mut result = stream.write_all(head);
+    while result.is_ok() && sent < 500 << 20 {
+        result = stream.write_all(&piece);
+        sent += piece.len();
+    }
+    assert!(result.is_err(), "the server took {sent} bytes");
+    assert_eq!(server.client().says("PING"), "+PONG\r\n");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_waited_for_by_others_and_keeps_no_lock() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let value = "x".repeat(100_000);
+    assert_eq!(
+        server.client().says(&format!("SET key {value}")),
+        "-ERR Protocol error: too big inline request\r\n"
+    );
+    let mut client = server.client();
+    assert_eq!(
+        client.command(&[b"SET", b"key", value.as_bytes()]),
+        b"+OK\r\n"
+    );
+    let slow: Vec<_> = (0..4)
+        .map(|_| {
+            let mut slow = server.client();
+            slow.send("GET key\r\n".repeat(1000).as_bytes());
+            slow
+        })
+        .collect();
+    assert_eq!(client.says("SET key small"), "+OK\r\n");
+    assert_eq!(client.says("GET key"), "$5\r\nsmall\r\n");
+    let info = client.says("INFO memory");
+    let buffers = info
+        .lines()
+        .find_map(|it| it.strip_prefix("mem_clients_normal:"))
+        .unwrap();
+    assert!(buffers.parse::<usize>().unwrap() < 4 << 20, "{buffers}");
+    drop(slow);
+}

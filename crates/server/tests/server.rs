@@ -1,0 +1,249 @@
+//! The server over real sockets.
+
+mod client;
+
+use client::{Folder, Running, encoded};
+use timberline_server::Durability;
+
+#[test]
+fn what_was_written_is_there_after_a_restart() {
+    let folder = Folder::new();
+    for durability in [Durability::None, Durability::Interval, Durability::Each] {
+        let server = Running::with(&folder, |it| it.durability = durability);
+        let mut client = server.client();
+        assert_eq!(client.says("FLUSHALL"), "+OK\r\n");
+        assert_eq!(client.says("SET key value"), "+OK\r\n");
+        assert_eq!(client.says("SET other value PX 100000000"), "+OK\r\n");
+        server.stop();
+        let server = Running::new(&folder);
+        let mut client = server.client();
+        assert_eq!(client.says("GET key"), "$5\r\nvalue\r\n");
+        assert!(client.says("PTTL other").starts_with(":999"));
+        assert_eq!(client.says("DBSIZE"), ":2\r\n");
+    }
+}
+
+#[test]
+fn commands_that_are_sent_at_once_are_answered_in_order() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    let mut sent = Vec::new();
+    for number in 0..10_000 {
+        let key = format!("key{}", number % 100);
+        sent.extend(encoded(&[
+            b"SET",
+            key.as_bytes(),
+            number.to_string().as_bytes(),
+        ]));
+        sent.extend(encoded(&[b"GET", key.as_bytes()]));
+    }
+    client.send(&sent);
+    for number in 0..10_000 {
+        assert_eq!(client.reply(), b"+OK\r\n");
+        let number = number.to_string();
+        let expected = format!("${}\r\n{number}\r\n", number.len());
+        assert_eq!(client.reply(), expected.as_bytes());
+    }
+}
+
+#[test]
+fn increments_of_many_clients_are_all_there() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut client = server.client();
+            scope.spawn(move || {
+                for _ in 0..250 {
+                    client.send(b"INCR n\r\nINCR n\r\nMULTI\r\nINCR n\r\nINCR m\r\nEXEC\r\n");
+                    for _ in 0..6 {
+                        client.reply();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(
+        server.client().says("MGET n m"),
+        "*2\r\n$4\r\n3000\r\n$4\r\n1000\r\n"
+    );
+}
+
+#[test]
+fn a_transaction_is_not_executed_if_a_watched_key_changed_or_expired() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut one, mut two) = (server.client(), server.client());
+    one.ask("SET a 1");
+    one.ask("WATCH a b");
+    two.ask("SET b 1");
+    one.ask("MULTI");
+    assert_eq!(one.says("SET a 2"), "+QUEUED\r\n");
+    assert_eq!(one.says("EXEC"), "*-1\r\n");
+    assert_eq!(one.says("GET a"), "$1\r\n1\r\n");
+    // A write of its own counts too, UNWATCH ends it, and other keys do no harm.
+    one.ask("WATCH a");
+    two.ask("SET c 1");
+    one.ask("MULTI");
+    one.ask("SET a 2");
+    assert_eq!(one.says("EXEC"), "*1\r\n+OK\r\n");
+    one.ask("WATCH a");
+    one.ask("SET a 3");
+    one.ask("MULTI");
+    assert_eq!(one.says("EXEC"), "*-1\r\n");
+    one.ask("WATCH a");
+    one.ask("SET a 4");
+    one.ask("UNWATCH");
+    one.ask("MULTI");
+    assert_eq!(one.says("EXEC"), "*0\r\n");
+    one.ask("SET a 1 PX 30");
+    one.ask("WATCH a");
+    while two.says("EXISTS a") != ":0\r\n" {}
+    one.ask("MULTI");
+    assert_eq!(one.says("EXEC"), "*-1\r\n");
+}
+
+#[test]
+fn expired_keys_are_gone() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    client.ask("SET a 1 PX 20");
+    client.ask("SET b 1");
+    client.ask("PEXPIRE b 20");
+    client.ask("SET c 1");
+    client.ask("EXPIREAT c 1");
+    assert_eq!(client.says("GET c"), "$-1\r\n");
+    while client.says("EXISTS a b") != ":0\r\n" {}
+    assert_eq!(client.says("TTL a"), ":-2\r\n");
+    assert_eq!(client.says("DBSIZE"), ":0\r\n");
+    assert_eq!(client.says("SET a 1 NX"), "+OK\r\n");
+    assert_eq!(client.says("TTL a"), ":-1\r\n");
+}
+
+#[test]
+fn a_scan_returns_each_key_once() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    for number in 0..1000 {
+        client.send(format!("SET key:{number} x\r\n").as_bytes());
+    }
+    (0..1000).for_each(|_| assert_eq!(client.reply(), b"+OK\r\n"));
+    let (mut cursor, mut found) = ("0".to_string(), Vec::new());
+    loop {
+        let reply = client.says(&format!("SCAN {cursor} COUNT 7 MATCH key:*5"));
+        let lines: Vec<&str> = reply.split("\r\n").collect();
+        cursor = lines[2].into();
+        found.extend(lines[5..].iter().step_by(2).map(|it| it.to_string()));
+        found.retain(|it| !it.is_empty());
+        if cursor == "0" {
+            break;
+        }
+    }
+    found.sort();
+    let mut expected: Vec<_> = (0..1000)
+        .filter(|it| it % 10 == 5)
+        .map(|it| format!("key:{it}"))
+        .collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(client.says("SCAN 123456"), "-ERR invalid cursor\r\n");
+}
+
+#[test]
+fn subscribers_get_messages_in_order() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut one, mut two) = (server.client(), server.client());
+    assert_eq!(
+        one.says("SUBSCRIBE a"),
+        "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+    );
+    assert_eq!(
+        one.says("PSUBSCRIBE b*"),
+        "*3\r\n$10\r\npsubscribe\r\n$2\r\nb*\r\n:2\r\n"
+    );
+    assert_eq!(two.says("PUBLISH a 1"), ":1\r\n");
+    assert_eq!(two.says("PUBLISH bc 2"), ":1\r\n");
+    assert_eq!(two.says("PUBLISH c 3"), ":0\r\n");
+    assert_eq!(
+        one.reply(),
+        b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n"
+    );
+    assert_eq!(
+        one.reply(),
+        b"*4\r\n$8\r\npmessage\r\n$2\r\nb*\r\n$2\r\nbc\r\n$1\r\n2\r\n"
+    );
+    assert!(one.says("GET a").starts_with("-ERR Can't execute 'get'"));
+    drop(one);
+    while two.says("PUBSUB NUMPAT") != ":0\r\n" {}
+    assert_eq!(two.says("PUBLISH a 1"), ":0\r\n");
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.password = Some("secret".into()));
+    let mut client = server.client();
+    assert_eq!(client.says("GET a"), "-NOAUTH Authentication required.\r\n");
+    assert!(client.says("AUTH wrong").starts_with("-WRONGPASS"));
+    assert_eq!(client.says("AUTH secret"), "+OK\r\n");
+    assert_eq!(client.says("GET a"), "$-1\r\n");
+    let mut other = server.client();
+    assert!(
+        other
+            .says("HELLO 3 AUTH default secret")
+            .starts_with("%7\r\n")
+    );
+    assert_eq!(other.says("GET a"), "_\r\n");
+    let mut stranger = server.client();
+    stranger.send(b"*11\r\n");
+    assert_eq!(
+        stranger.rest(),
+        b"-ERR Protocol error: invalid multibulk length\r\n"
+    );
+}
+
+#[test]
+fn more_clients_than_may_be_are_refused() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| it.max_clients = 3);
+    let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.says("PING"), "+PONG\r\n");
+    }
+    assert_eq!(
+        server.client().rest(),
+        b"-ERR max number of clients reached\r\n"
+    );
+    drop(clients.pop());
+    while server.client().says("PING") != "+PONG\r\n" {}
+}
+
+#[test]
+fn a_client_can_be_killed_and_the_server_shut_down() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let (mut one, mut two) = (server.client(), server.client());
+    let id = one.says("CLIENT ID");
+    let id = id.trim_start_matches(':').trim();
+    assert_eq!(two.says(&format!("CLIENT KILL ID {id}")), ":1\r\n");
+    assert_eq!(one.rest(), b"");
+    two.send(b"SHUTDOWN\r\n");
+    assert_eq!(two.rest(), b"");
+    server.stop();
+}
+
+#[test]
+fn replies_can_be_switched_off() {
+    let folder = Folder::new();
+    let server = Running::new(&folder);
+    let mut client = server.client();
+    client
+        .send(b"CLIENT REPLY OFF\r\nSET a 1\r\nGET a\r\nCLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\n");
+    client.send(b"GET a\r\nGET b\r\n");
+    assert_eq!(client.reply(), b"+OK\r\n");
+    assert_eq!(client.reply(), b"$-1\r\n");
+}
