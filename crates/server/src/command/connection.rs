@@ -39,7 +39,7 @@ pub(super) fn quit(call: &mut Call) -> Done {
 pub(super) fn select(call: &mut Call) -> Done {
     let index = crate::resp::integer(call.arg(1));
     match index {
-        None => Err(Failure::fixed("ERR invalid DB index")),
+        None => Err(Failure::NOT_INTEGER),
         // There is one.
         Some(0) => {
             call.out.ok();

@@ -1,7 +1,7 @@
 //! Keys of any type.
 
 use super::{Call, Done, Failure};
-use crate::keyspace::{Entry, Kind};
+use crate::keyspace::{ELEMENT_NAME, Entry, Kind};
 
 pub(super) async fn exists(call: &mut Call<'_>) -> Done {
     let mut count = 0;
@@ -201,7 +201,16 @@ pub(super) async fn copy(call: &mut Call<'_>) -> Done {
         return Ok(());
     }
     if entry.kind != Kind::String {
-        return Err(Failure::fixed("ERR COPY is for strings only here"));
+        let mut edit = call.keyspace().replace(to, entry.kind, call.now).await?;
+        edit.expires = entry.expires;
+        let mut elements = call.keyspace().elements(&entry);
+        while let Some(element) = elements.next().await {
+            let (key, value) = element?;
+            edit.put(&key[ELEMENT_NAME..], &value).await?;
+        }
+        edit.commit().await?;
+        call.out.integer(1);
+        return Ok(());
     }
     let mut changes = call.keyspace().changes();
     if let Some(old) = &old {

@@ -2,12 +2,16 @@
 
 mod connection;
 mod failure;
+mod hashes;
 mod keys;
 mod number;
 mod pattern;
 mod pubsub;
+mod ranges;
 mod scan;
 mod server;
+mod sets;
+mod sorted;
 mod strings;
 mod table;
 mod transaction;
@@ -23,6 +27,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 
 pub(crate) use failure::Failure;
+pub(crate) use number::decimal;
 pub(crate) use pattern::matches;
 pub(crate) use pubsub::leave;
 pub(crate) use scan::Cursors;
@@ -191,10 +196,7 @@ fn admitted(
         return None;
     }
     if session.transaction.is_some() && command.flags.has(Flags::NOT_IN_MULTI) {
-        out.error(&format!(
-            "ERR {} inside MULTI is not allowed",
-            command.name.to_uppercase()
-        ));
+        out.error("ERR Command not allowed inside a transaction");
         return None;
     }
     if command.flags.has(Flags::GROWS) && shared.is_over_memory() {

@@ -61,6 +61,25 @@ fn trimmed(text: &str) -> String {
     }
 }
 
+/// A number as C's `%.17g` prints it: how replies show scores.
+pub(crate) fn decimal(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf" } else { "-inf" }.into();
+    }
+    if number == 0.0 {
+        return if number.is_sign_negative() { "-0" } else { "0" }.into();
+    }
+    let scientific = format!("{number:.16e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..17).contains(&exponent) {
+        let behind = (16 - exponent).max(0) as usize;
+        return trimmed(&format!("{number:.behind$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +98,22 @@ mod tests {
         }
         assert_eq!(sum(b"inf", b"1"), None);
         assert_eq!(sum(b"1", b"x"), None);
+    }
+
+    #[test]
+    fn scores_are_shown_as_c_shows_them() {
+        for (number, expected) in [
+            (1.0, "1"),
+            (0.1, "0.10000000000000001"),
+            (-2.5, "-2.5"),
+            (1e17, "1e+17"),
+            (12345678901234567.0, "12345678901234568"),
+            (1e-5, "1.0000000000000001e-05"),
+            (0.0001, "0.0001"),
+            (f64::INFINITY, "inf"),
+            (-0.0, "-0"),
+        ] {
+            assert_eq!(decimal(number), expected);
+        }
     }
 }

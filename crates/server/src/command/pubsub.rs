@@ -144,7 +144,7 @@ pub(super) fn pubsub(call: &mut Call) -> Done {
             }
         }
         (b"numsub", _) => {
-            call.out.map(call.args.len() - 2);
+            call.out.array(2 * (call.args.len() - 2));
             for channel in call.args.iter().skip(2) {
                 call.out.bulk(channel);
                 call.out.count(pubsub.subscribers(channel).count());

@@ -38,9 +38,6 @@ impl Cursors {
 
     /// Where a cursor stands. It can be used again.
     pub fn get(&self, cursor: u64) -> Option<Vec<u8>> {
-        if cursor == 0 {
-            return Some(Vec::new());
-        }
         let state = self.lock();
         let at = state.places.binary_search_by_key(&cursor, |it| it.0).ok()?;
         Some(state.places[at].1.clone())
@@ -94,12 +91,7 @@ pub(super) fn options<'a>(
 }
 
 pub(super) async fn scan(call: &mut Call<'_>) -> Done {
-    let invalid = Failure::fixed("ERR invalid cursor");
-    let digits = std::str::from_utf8(call.arg(1)).ok();
-    let cursor: Option<u64> = digits.and_then(|it| it.parse().ok());
-    let Some(place) = cursor.and_then(|it| call.shared.cursors.get(it)) else {
-        return Err(invalid);
-    };
+    let place = place(call, 1)?.unwrap_or_default();
     let options = options(call, 2, true)?;
     let mut listed = Vec::new();
     let mut last = None;
@@ -117,13 +109,7 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Done {
         (Some(_), Some(last)) => call.shared.cursors.put(last),
         _ => 0,
     };
-    call.out.array(2);
-    call.out.bulk(next.to_string().as_bytes());
-    call.out.array(listed.len());
-    for key in &listed {
-        call.out.bulk(key);
-    }
-    Ok(())
+    reply(call, next, &listed)
 }
 
 fn is_kind(entry: &Entry, name: &[u8]) -> bool {
@@ -169,4 +155,67 @@ pub(super) async fn randomkey(call: &mut Call<'_>) -> Done {
     }
     call.out.null();
     Ok(())
+}
+
+/// Where a scan of elements goes on: behind a name, or at the start.
+pub(super) fn place(call: &Call, at: usize) -> Result<Option<Vec<u8>>, Failure> {
+    let digits = std::str::from_utf8(call.arg(at)).ok();
+    let cursor: Option<u64> = digits.and_then(|it| it.parse().ok());
+    let place = match cursor {
+        Some(0) => return Ok(None),
+        Some(cursor) => call.shared.cursors.get(cursor),
+        None => None,
+    };
+    place.map(Some).ok_or(Failure::fixed("ERR invalid cursor"))
+}
+
+/// The next names of a scan, and its cursor after them.
+pub(super) fn page(
+    call: &Call,
+    mut names: impl Iterator<Item = Vec<u8>>,
+    options: &Options,
+) -> (Vec<Vec<u8>>, u64) {
+    let listed: Vec<Vec<u8>> = names.by_ref().take(options.count).collect();
+    let next = match (names.next(), listed.last()) {
+        (Some(_), Some(last)) => call.shared.cursors.put(last.clone()),
+        _ => 0,
+    };
+    (listed, next)
+}
+
+/// The reply of a scan.
+pub(super) fn reply(call: &mut Call, next: u64, values: &[Vec<u8>]) -> Done {
+    call.out.array(2);
+    call.out.bulk(next.to_string().as_bytes());
+    call.out.array(values.len());
+    for value in values {
+        call.out.bulk(value);
+    }
+    Ok(())
+}
+
+/// The reply of a scan over a key that is not there.
+pub(super) fn nothing(call: &mut Call) -> Done {
+    reply(call, 0, &[])
+}
+
+/// The most elements that are drawn with repetition, so that a few bytes can't ask for all memory.
+const MOST_DRAWN: i64 = 1 << 20;
+
+/// Elements at random: this many different ones, or with repetition if it is negative.
+pub(super) fn chosen<T>(all: &[T], count: i64) -> Result<Vec<&T>, Failure> {
+    if count < -MOST_DRAWN {
+        return Err(Failure::fixed("ERR value is out of range"));
+    }
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    if count < 0 {
+        let draw = |_| &all[fastrand::usize(..all.len())];
+        return Ok((0..-count).map(draw).collect());
+    }
+    let mut order: Vec<&T> = all.iter().collect();
+    fastrand::shuffle(&mut order);
+    order.truncate(count as usize);
+    Ok(order)
 }

@@ -145,7 +145,7 @@ pub(super) fn command(call: &mut Call) -> Done {
                 call.out.bulk(command.group.as_bytes());
             }
         }
-        (b"getkeys", 3..) => {
+        (b"getkeys", 4..) => {
             let args = call.args.from(2);
             let command = find(&args[0]).ok_or(Failure::fixed("ERR Invalid command specified"))?;
             if !command.takes(args.len()) {
@@ -162,6 +162,7 @@ pub(super) fn command(call: &mut Call) -> Done {
                 call.out.bulk(key);
             }
         }
+        (b"getkeys", _) => return Err(call.wrong_arity("getkeys")),
         _ => return Err(call.unknown_subcommand()),
     }
     Ok(())

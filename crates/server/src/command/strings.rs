@@ -152,16 +152,24 @@ pub(super) async fn getdel(call: &mut Call<'_>) -> Done {
 
 pub(super) async fn getex(call: &mut Call<'_>) -> Done {
     let option = call.arg(2).to_ascii_lowercase();
-    let expires = match (&option[..], call.args.len()) {
-        (_, 2) => Expiry::Keep,
-        (b"persist", 3) => Expiry::None,
-        (unit @ (b"ex" | b"px" | b"exat" | b"pxat"), 4) => {
-            Expiry::At(expiry(call, unit, call.arg(3))?)
-        }
-        _ => return Err(Failure::SYNTAX),
+    let units: [&[u8]; 4] = [b"ex", b"px", b"exat", b"pxat"];
+    let is_known = match call.args.len() {
+        2 => true,
+        3 => option == b"persist",
+        4 => units.contains(&&option[..]),
+        _ => false,
     };
+    if !is_known {
+        return Err(Failure::SYNTAX);
+    }
     let key = call.arg(1);
     let found = call.keyspace().string(key, call.now).await?;
+    let expires = match call.args.len() {
+        _ if found.is_none() => Expiry::Keep,
+        2 => Expiry::Keep,
+        3 => Expiry::None,
+        _ => Expiry::At(expiry(call, &option, call.arg(3))?),
+    };
     if let Some(found) = &found {
         match expires {
             Expiry::Keep => {}

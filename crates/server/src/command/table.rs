@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Call, Running};
-use super::{connection, keys, pubsub, scan, server, strings, transaction};
+use super::{connection, hashes, keys, pubsub, scan, server, sets, sorted, strings, transaction};
 use crate::resp::Args;
 
 /// A command that the server knows.
@@ -202,19 +202,88 @@ pub(crate) static TABLE: &[Command] = rows! {
     "strlen" 2 R, ONE, later!(strings::strlen), "Returns the length of a string";
     "substr" 4 R, ONE, later!(strings::getrange), "Returns a part of a string";
     ]
+    "hash" => [
+    "hdel" -3 W, ONE, later!(hashes::hdel), "Removes fields";
+    "hexists" 3 R, ONE, later!(hashes::hexists), "Says whether a field exists";
+    "hget" 3 R, ONE, later!(hashes::hget), "Returns a field";
+    "hgetall" 2 R, ONE, later!(hashes::hgetall), "Returns all fields with their values";
+    "hincrby" 4 G, ONE, later!(hashes::hincrby), "Adds to an integer";
+    "hincrbyfloat" 4 G, ONE, later!(hashes::hincrbyfloat), "Adds to a floating-point number";
+    "hkeys" 2 R, ONE, later!(hashes::hkeys), "Returns all fields";
+    "hlen" 2 R, ONE, later!(hashes::hlen), "Counts fields";
+    "hmget" -3 R, ONE, later!(hashes::hmget), "Returns fields";
+    "hmset" -4 G, ONE, later!(hashes::hmset), "Sets fields";
+    "hrandfield" -2 R, ONE, later!(hashes::hrandfield), "Returns fields at random";
+    "hscan" -3 R, ONE, later!(hashes::hscan), "Lists fields in steps";
+    "hset" -4 G, ONE, later!(hashes::hset), "Sets fields";
+    "hsetnx" 4 G, ONE, later!(hashes::hsetnx), "Sets a field if it does not exist";
+    "hstrlen" 3 R, ONE, later!(hashes::hstrlen), "Returns the length of a field";
+    "hvals" 2 R, ONE, later!(hashes::hvals), "Returns all values";
+    ]
+    "set" => [
+    "sadd" -3 G, ONE, later!(sets::sadd), "Adds members";
+    "scard" 2 R, ONE, later!(sets::scard), "Counts members";
+    "sdiff" -2 R, ALL, later!(sets::sdiff), "Returns the difference of sets";
+    "sdiffstore" -3 G, ALL, later!(sets::sdiffstore), "Stores the difference of sets";
+    "sinter" -2 R, ALL, later!(sets::sinter), "Returns the intersection of sets";
+    "sinterstore" -3 G, ALL, later!(sets::sinterstore), "Stores the intersection of sets";
+    "sismember" 3 R, ONE, later!(sets::sismember), "Says whether a member exists";
+    "smembers" 2 R, ONE, later!(sets::smembers), "Returns all members";
+    "smismember" -3 R, ONE, later!(sets::smismember), "Says which members exist";
+    "smove" 4 W, TWO, later!(sets::smove), "Moves a member to another set";
+    "spop" -2 W, ONE, later!(sets::spop), "Removes members at random and returns them";
+    "srandmember" -2 R, ONE, later!(sets::srandmember), "Returns members at random";
+    "srem" -3 W, ONE, later!(sets::srem), "Removes members";
+    "sscan" -3 R, ONE, later!(sets::sscan), "Lists members in steps";
+    "sunion" -2 R, ALL, later!(sets::sunion), "Returns the union of sets";
+    "sunionstore" -3 G, ALL, later!(sets::sunionstore), "Stores the union of sets";
+    ]
+    "sorted-set" => [
+    "zadd" -4 G, ONE, later!(sorted::zadd), "Sets scores of members";
+    "zcard" 2 R, ONE, later!(sorted::zcard), "Counts members";
+    "zcount" 4 R, ONE, later!(sorted::zcount), "Counts members in a range of scores";
+    "zincrby" 4 G, ONE, later!(sorted::zincrby), "Adds to a score";
+    "zlexcount" 4 R, ONE, later!(sorted::zlexcount), "Counts members in a range of their bytes";
+    "zmscore" -3 R, ONE, later!(sorted::zmscore), "Returns scores";
+    "zpopmax" -2 W, ONE, later!(sorted::zpop), "Removes members with the highest scores";
+    "zpopmin" -2 W, ONE, later!(sorted::zpop), "Removes members with the lowest scores";
+    "zrandmember" -2 R, ONE, later!(sorted::zrandmember), "Returns members at random";
+    "zrange" -4 R, ONE, later!(sorted::zrange), "Returns a range of members";
+    "zrangebylex" -4 R, ONE, later!(sorted::zrangebylex),
+        "Returns members in a range of their bytes";
+    "zrangebyscore" -4 R, ONE, later!(sorted::zrangebyscore),
+        "Returns members in a range of scores";
+    "zrangestore" -5 G, TWO, later!(sorted::zrangestore), "Stores a range of members";
+    "zrank" 3 R, ONE, later!(sorted::zrank), "Returns the rank of a member";
+    "zrem" -3 W, ONE, later!(sorted::zrem), "Removes members";
+    "zremrangebylex" 4 W, ONE, later!(sorted::zremrange),
+        "Removes members in a range of their bytes";
+    "zremrangebyrank" 4 W, ONE, later!(sorted::zremrange), "Removes members in a range of ranks";
+    "zremrangebyscore" 4 W, ONE, later!(sorted::zremrange), "Removes members in a range of scores";
+    "zrevrange" -4 R, ONE, later!(sorted::zrevrange), "Returns a range of ranks, highest first";
+    "zrevrangebylex" -4 R, ONE, later!(sorted::zrevrangebylex),
+        "Returns a range of bytes, last first";
+    "zrevrangebyscore" -4 R, ONE, later!(sorted::zrevrangebyscore),
+        "Returns a range of scores, highest first";
+    "zrevrank" 3 R, ONE, later!(sorted::zrank), "Returns the rank of a member, highest first";
+    "zscan" -3 R, ONE, later!(sorted::zscan), "Lists members in steps";
+    "zscore" 3 R, ONE, later!(sorted::zscore), "Returns a score";
+    ]
     "generic" => [
     "copy" -3 G, TWO, later!(keys::copy), "Copies a key";
     "del" -2 W, ALL, later!(keys::del), "Removes keys";
     "exists" -2 R, ALL, later!(keys::exists), "Counts keys that exist";
     "expire" -3 W, ONE, later!(keys::expire), "Sets when a key expires, in seconds from now";
-    "expireat" -3 W, ONE, later!(keys::expireat), "Sets when a key expires, in seconds of Unix time";
+    "expireat" -3 W, ONE, later!(keys::expireat),
+        "Sets when a key expires, in seconds of Unix time";
     "expiretime" 2 R, ONE, later!(keys::expiretime), "Returns when a key expires, in seconds";
     "keys" 2 R, NO, later!(scan::keys), "Returns all keys that match a pattern";
     "persist" 2 W, ONE, later!(keys::persist), "Has a key not expire";
     "pexpire" -3 W, ONE, later!(keys::pexpire), "Sets when a key expires, in milliseconds from now";
     "pexpireat" -3 W, ONE, later!(keys::pexpireat),
         "Sets when a key expires, in milliseconds of Unix time";
-    "pexpiretime" 2 R, ONE, later!(keys::pexpiretime), "Returns when a key expires, in milliseconds";
+    "pexpiretime" 2 R, ONE, later!(keys::pexpiretime),
+        "Returns when a key expires, in milliseconds";
     "pttl" 2 R, ONE, later!(keys::pttl), "Returns the time until a key expires, in milliseconds";
     "randomkey" 1 R, NO, later!(scan::randomkey), "Returns a key at random";
     "rename" 3 W, TWO, later!(keys::rename), "Gives a key another name";
@@ -230,7 +299,7 @@ pub(crate) static TABLE: &[Command] = rows! {
     "exec" 1 Flags::NOT_QUEUED, NO, later!(transaction::exec), "Executes a transaction";
     "multi" 1 Flags::NOT_QUEUED, NO, now!(transaction::multi), "Begins a transaction";
     "unwatch" 1 N, NO, now!(transaction::unwatch_all), "Ends all watches";
-    "watch" -2 Flags::NOT_QUEUED.and(Flags::NOT_IN_MULTI), ALL, later!(transaction::watch),
+    "watch" -2 Flags::NOT_QUEUED, ALL, later!(transaction::watch),
         "Has EXEC do nothing if a key changes";
     ]
     "pubsub" => [

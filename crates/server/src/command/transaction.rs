@@ -109,6 +109,9 @@ async fn is_unchanged(call: &mut Call<'_>) -> Result<bool, Failure> {
 }
 
 pub(super) async fn watch(call: &mut Call<'_>) -> Done {
+    if call.session.transaction.is_some() {
+        return Err(Failure::fixed("ERR WATCH inside MULTI is not allowed"));
+    }
     for key in call.keys() {
         if call.session.watched.iter().all(|it| *it.key != *key) {
             let existed = call.keyspace().find(key, call.now).await?.is_some();

@@ -90,6 +90,11 @@ impl Entry {
         self.number(0)
     }
 
+    /// Elements of a hash, set or sorted set.
+    pub fn elements(&self) -> u64 {
+        self.number(8)
+    }
+
     fn number(&self, at: usize) -> u64 {
         let bytes = self.value().get(at..at + 8);
         bytes.map_or(0, |it| {

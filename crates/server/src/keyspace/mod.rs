@@ -19,6 +19,7 @@
 //! Whoever reads and then writes keys holds their locks ([`Keyspace::lock`]), so commands are
 //! atomic. An expired key is removed by the next command that looks at it.
 
+mod aggregate;
 mod entry;
 mod watch;
 
@@ -28,6 +29,7 @@ use smallvec::SmallVec;
 use timberline_store::{Batch, Error, Store};
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
+pub use aggregate::{ELEMENT_NAME, score_of, sortable};
 pub use entry::{Entry, Kind};
 pub use watch::{Watched, Watches};
 
@@ -53,6 +55,9 @@ pub struct Keyspace {
     others: AtomicUsize,
     /// Keys that are hashes, sets or sorted sets.
     aggregates: AtomicUsize,
+    next_id: AtomicU64,
+    /// Held while elements are removed whose keys nobody has locked.
+    removing: Mutex<()>,
     /// Elements wait for their removal.
     orphans: Notify,
     /// Keys that were found expired.
@@ -86,6 +91,8 @@ impl Keyspace {
             watches: Watches::default(),
             others: AtomicUsize::new(others.iter().sum()),
             aggregates: AtomicUsize::new(aggregates),
+            next_id: AtomicU64::new(next),
+            removing: Mutex::default(),
             orphans: Notify::new(),
             expired: AtomicU64::new(0),
             store,
@@ -221,6 +228,7 @@ impl Keyspace {
             keyspace: self,
             batch: Batch::new(),
             touched: SmallVec::new(),
+            removed: SmallVec::new(),
             others: 0,
             aggregates: 0,
             orphans: false,
@@ -244,6 +252,7 @@ impl Keyspace {
 
     /// Removes all keys, whose locks the caller holds.
     pub async fn clear(&self) -> Result<(), Error> {
+        let _removing = self.removing.lock().await;
         self.watches.touch_all();
         let keep = store_key(b'i', &[]);
         let mut keys = self.store.keys(..).filter(|key| key[..] != keep[..]);
@@ -264,6 +273,11 @@ impl Keyspace {
         Ok(())
     }
 
+    /// An id that no key has had.
+    fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+
     /// Removes elements of keys that are gone, for ever.
     pub async fn reap(&self) -> Result<(), Error> {
         loop {
@@ -280,6 +294,7 @@ impl Keyspace {
                 for letter in [b'f', b'm', b'z'] {
                     self.reap_elements(store_key(letter, &[&mark[1..]])).await?;
                 }
+                let _removing = self.removing.lock().await;
                 if self.store.delete(&mark).await? {
                     self.others.fetch_sub(1, Relaxed);
                 }
@@ -295,12 +310,14 @@ impl Keyspace {
             if keys.is_empty() {
                 return Ok(());
             }
-            let mut removed = 0;
-            // One by one, as the keys may be cleared at the same time.
-            for key in &keys {
-                removed += usize::from(self.store.delete(key).await?);
+            {
+                let _removing = self.removing.lock().await;
+                for key in &keys {
+                    // All keys may have been cleared meanwhile.
+                    let removed = usize::from(self.store.delete(key).await?);
+                    self.others.fetch_sub(removed, Relaxed);
+                }
             }
-            self.others.fetch_sub(removed, Relaxed);
             tokio::task::yield_now().await;
         }
     }
@@ -352,6 +369,8 @@ pub struct Changes<'a> {
     keyspace: &'a Keyspace,
     batch: Batch,
     touched: SmallVec<[Box<[u8]>; 2]>,
+    /// Ids of the keys that are removed.
+    removed: SmallVec<[u64; 2]>,
     others: isize,
     aggregates: isize,
     orphans: bool,
@@ -384,7 +403,8 @@ impl Changes<'_> {
     pub fn remove_entry(&mut self, key: &[u8], entry: &Entry) {
         if entry.kind == Kind::String {
             self.batch.delete(&store_key(b's', &[key]));
-        } else {
+        } else if !self.removed.contains(&entry.id()) {
+            self.removed.push(entry.id());
             self.batch.delete(&store_key(b'a', &[key]));
             self.batch
                 .put(&store_key(b'd', &[&entry.id().to_be_bytes()]), &[]);

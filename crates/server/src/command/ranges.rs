@@ -1,0 +1,215 @@
+//! Ranges of sorted sets: by rank, by score, and by the bytes of members.
+
+use std::ops::Bound;
+
+use super::{Call, Failure, number};
+use crate::keyspace::{Entry, score_of, sortable};
+use crate::resp::integer;
+
+/// What a range's ends are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+/// A range, parsed.
+enum Range {
+    Rank(i64, i64),
+    /// From this key of the order of scores on, up to that one.
+    Score([u8; 8], [u8; 8]),
+    Lex(Lexical),
+}
+
+/// A request for a range of a sorted set.
+pub(super) struct Request {
+    range: Range,
+    reverse: bool,
+    offset: usize,
+    count: usize,
+    pub with_scores: bool,
+}
+
+/// A range of members by their bytes.
+pub(super) struct Lexical(Bound<Vec<u8>>, Bound<Vec<u8>>, bool);
+
+impl Lexical {
+    pub fn contains(&self, member: &[u8]) -> bool {
+        let above = match &self.0 {
+            Bound::Included(low) => member >= &low[..],
+            Bound::Excluded(low) => member > &low[..],
+            Bound::Unbounded => true,
+        };
+        let below = match &self.1 {
+            Bound::Included(high) => member <= &high[..],
+            Bound::Excluded(high) => member < &high[..],
+            Bound::Unbounded => true,
+        };
+        above && below && !self.2
+    }
+}
+
+/// A range of members by their bytes, from its ends as they are written.
+pub(super) fn lexical(low: &[u8], high: &[u8]) -> Result<Lexical, Failure> {
+    let bound = |text: &[u8]| match text {
+        b"-" | b"+" => Some(Bound::Unbounded),
+        [b'[', rest @ ..] => Some(Bound::Included(rest.to_vec())),
+        [b'(', rest @ ..] => Some(Bound::Excluded(rest.to_vec())),
+        _ => None,
+    };
+    let invalid = Failure::fixed("ERR min or max not valid string range item");
+    match (bound(low), bound(high)) {
+        // From the end, or to the start: nothing.
+        (Some(from), Some(to)) => Ok(Lexical(from, to, low == b"+" || high == b"-")),
+        _ => Err(invalid),
+    }
+}
+
+/// A range of scores, from its ends as they are written, as keys of their order.
+pub(super) fn scored(low: &[u8], high: &[u8]) -> Result<([u8; 8], [u8; 8]), Failure> {
+    let end = |text: &[u8], is_high: bool| {
+        let (text, excluded) = match text {
+            [b'(', rest @ ..] => (rest, true),
+            _ => (text, false),
+        };
+        let score = number::float(text)?;
+        // What lies behind all members of this score, if that is the range's end.
+        let behind = u64::from(is_high != excluded);
+        Some((u64::from_be_bytes(sortable(score)) + behind).to_be_bytes())
+    };
+    match (end(low, false), end(high, true)) {
+        (Some(low), Some(high)) => Ok((low, high)),
+        _ => Err(Failure::fixed("ERR min or max is not a float")),
+    }
+}
+
+impl Request {
+    /// Parses a range whose ends are at this argument and the next one. Where the command's name
+    /// says by what the range is, options don't.
+    pub fn parse(
+        call: &Call,
+        at: usize,
+        by: Option<By>,
+        reverse: bool,
+    ) -> Result<Request, Failure> {
+        let is_general = by.is_none();
+        let (mut by, mut reverse, mut limit, mut with_scores) = (by, reverse, None, false);
+        let mut option = at + 2;
+        while option < call.args.len() {
+            let more = call.args.len() - 1 - option;
+            if call.is(option, "withscores") {
+                with_scores = true;
+            } else if call.is(option, "limit") && more >= 2 {
+                limit = Some((call.integer(option + 1)?, call.integer(option + 2)?));
+                option += 2;
+            } else if is_general && call.is(option, "byscore") {
+                by = Some(By::Score);
+            } else if is_general && call.is(option, "bylex") {
+                by = Some(By::Lex);
+            } else if is_general && call.is(option, "rev") {
+                reverse = true;
+            } else {
+                return Err(Failure::SYNTAX);
+            }
+            option += 1;
+        }
+        let by = by.unwrap_or(By::Rank);
+        if limit.is_some() && by == By::Rank {
+            return Err(Failure::fixed(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or \
+                 BYLEX",
+            ));
+        }
+        if with_scores && by == By::Lex {
+            return Err(Failure::fixed(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        let (first, second) = (call.arg(at), call.arg(at + 1));
+        let (low, high) = if reverse {
+            (second, first)
+        } else {
+            (first, second)
+        };
+        let range = match by {
+            By::Rank => {
+                let ranks = (integer(first), integer(second));
+                let (Some(start), Some(end)) = ranks else {
+                    return Err(Failure::NOT_INTEGER);
+                };
+                Range::Rank(start, end)
+            }
+            By::Score => {
+                let (low, high) = scored(low, high)?;
+                Range::Score(low, high)
+            }
+            By::Lex => Range::Lex(lexical(low, high)?),
+        };
+        let (offset, count) = limit.unwrap_or((0, -1));
+        Ok(Request {
+            range,
+            reverse,
+            offset: usize::try_from(offset).unwrap_or(usize::MAX),
+            count: usize::try_from(count).unwrap_or(usize::MAX),
+            with_scores,
+        })
+    }
+}
+
+/// The members of a range in the order that is asked for, with their scores.
+pub(super) async fn fetch(
+    call: &Call<'_>,
+    entry: &Entry,
+    request: &Request,
+) -> Result<Vec<(f64, Vec<u8>)>, Failure> {
+    let keyspace = call.keyspace();
+    let cut = |members: &mut dyn Iterator<Item = (f64, Vec<u8>)>| {
+        members.skip(request.offset).take(request.count).collect()
+    };
+    Ok(match &request.range {
+        Range::Rank(start, end) => {
+            let len = entry.elements() as i64;
+            let absolute = |rank: i64| if rank < 0 { (len + rank).max(0) } else { rank };
+            let last = if *end < 0 {
+                len + end
+            } else {
+                (*end).min(len - 1)
+            };
+            let start = absolute(*start);
+            let count = usize::try_from(last - start + 1).unwrap_or(0);
+            let members = keyspace.by_score(entry, &[], None);
+            match request.reverse {
+                true => members.rev().skip(start as usize).take(count).collect(),
+                false => members.skip(start as usize).take(count).collect(),
+            }
+        }
+        Range::Score(low, high) => {
+            let mut members = keyspace.by_score(entry, low, Some(high));
+            match request.reverse {
+                true => cut(&mut members.rev()),
+                false => cut(&mut members),
+            }
+        }
+        Range::Lex(range) => {
+            let names = keyspace
+                .element_names(entry, None)
+                .filter(|it| range.contains(it));
+            let names: Vec<Vec<u8>> = match request.reverse {
+                true => names
+                    .rev()
+                    .skip(request.offset)
+                    .take(request.count)
+                    .collect(),
+                false => names.skip(request.offset).take(request.count).collect(),
+            };
+            let mut members = Vec::with_capacity(names.len());
+            for name in names {
+                if let Some(score) = keyspace.element(entry, &name).await? {
+                    members.push((score_of(&score), name));
+                }
+            }
+            members
+        }
+    })
+}

@@ -1,0 +1,246 @@
+//! Sets.
+
+use std::collections::BTreeSet;
+
+use super::{Call, Done, Failure, matches, scan};
+use crate::keyspace::{Entry, Kind};
+use crate::resp::integer;
+
+async fn set_at(call: &Call<'_>, key: &[u8]) -> Result<Option<Entry>, Failure> {
+    Ok(call.keyspace().aggregate(key, Kind::Set, call.now).await?)
+}
+
+async fn members(call: &Call<'_>, key: &[u8]) -> Result<BTreeSet<Vec<u8>>, Failure> {
+    Ok(match set_at(call, key).await? {
+        Some(entry) => call.keyspace().element_names(&entry, None).collect(),
+        None => BTreeSet::new(),
+    })
+}
+
+pub(super) async fn sadd(call: &mut Call<'_>) -> Done {
+    let mut edit = call
+        .keyspace()
+        .edit(call.arg(1), Kind::Set, call.now)
+        .await?;
+    let mut added = 0;
+    for member in call.args.iter().skip(2) {
+        added += i64::from(edit.put(member, &[]).await?);
+    }
+    edit.commit().await?;
+    call.out.integer(added);
+    Ok(())
+}
+
+pub(super) async fn srem(call: &mut Call<'_>) -> Done {
+    let mut edit = call
+        .keyspace()
+        .edit(call.arg(1), Kind::Set, call.now)
+        .await?;
+    let mut removed = 0;
+    for member in call.args.iter().skip(2) {
+        removed += i64::from(edit.remove(member).await?);
+    }
+    edit.commit().await?;
+    call.out.integer(removed);
+    Ok(())
+}
+
+pub(super) async fn sismember(call: &mut Call<'_>) -> Done {
+    let found = set_at(call, call.arg(1)).await?;
+    let is_member = found.is_some_and(|it| call.keyspace().has_element(&it, call.arg(2)));
+    call.out.integer(i64::from(is_member));
+    Ok(())
+}
+
+pub(super) async fn smismember(call: &mut Call<'_>) -> Done {
+    let found = set_at(call, call.arg(1)).await?;
+    call.out.array(call.args.len() - 2);
+    for member in call.args.iter().skip(2) {
+        let is_member = found
+            .as_ref()
+            .is_some_and(|it| call.keyspace().has_element(it, member));
+        call.out.integer(i64::from(is_member));
+    }
+    Ok(())
+}
+
+pub(super) async fn scard(call: &mut Call<'_>) -> Done {
+    let found = set_at(call, call.arg(1)).await?;
+    call.out.count(found.map_or(0, |it| it.elements() as usize));
+    Ok(())
+}
+
+pub(super) async fn smove(call: &mut Call<'_>) -> Done {
+    let (from, to, member) = (call.arg(1), call.arg(2), call.arg(3));
+    let mut source = call.keyspace().edit(from, Kind::Set, call.now).await?;
+    if source.entry.is_none() {
+        call.out.integer(0);
+        return Ok(());
+    }
+    let mut target = call.keyspace().edit(to, Kind::Set, call.now).await?;
+    let moved = source.remove(member).await?;
+    if moved && from != to {
+        target.put(member, &[]).await?;
+        target.commit().await?;
+        source.commit().await?;
+    }
+    call.out.integer(i64::from(moved));
+    Ok(())
+}
+
+pub(super) async fn smembers(call: &mut Call<'_>) -> Done {
+    let members = members(call, call.arg(1)).await?;
+    reply(call, &members);
+    Ok(())
+}
+
+fn reply(call: &mut Call, members: &BTreeSet<Vec<u8>>) {
+    call.out.set(members.len());
+    for member in members {
+        call.out.bulk(member);
+    }
+}
+
+pub(super) async fn spop(call: &mut Call<'_>) -> Done {
+    if call.args.len() > 3 {
+        return Err(Failure::SYNTAX);
+    }
+    let count = match call.args.get(2) {
+        Some(count) => Some(integer(count).filter(|it| *it >= 0).ok_or(Failure::fixed(
+            "ERR value is out of range, must be positive",
+        ))?),
+        None => None,
+    };
+    let all: Vec<Vec<u8>> = members(call, call.arg(1)).await?.into_iter().collect();
+    let chosen = scan::chosen(&all, count.unwrap_or(1))?;
+    let mut edit = call
+        .keyspace()
+        .edit(call.arg(1), Kind::Set, call.now)
+        .await?;
+    for member in &chosen {
+        edit.remove(member).await?;
+    }
+    edit.commit().await?;
+    match count {
+        None => call.out.bulk_or_null(chosen.first().map(|it| &it[..])),
+        Some(_) => {
+            call.out.set(chosen.len());
+            chosen.iter().for_each(|it| call.out.bulk(it));
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn srandmember(call: &mut Call<'_>) -> Done {
+    if call.args.len() > 3 {
+        return Err(Failure::SYNTAX);
+    }
+    let count = if call.args.len() == 3 {
+        Some(call.integer(2)?)
+    } else {
+        None
+    };
+    let all: Vec<Vec<u8>> = members(call, call.arg(1)).await?.into_iter().collect();
+    match count {
+        None => call
+            .out
+            .bulk_or_null(fastrand::choice(&all).map(|it| &it[..])),
+        Some(count) => {
+            let chosen = scan::chosen(&all, count)?;
+            call.out.array(chosen.len());
+            chosen.iter().for_each(|it| call.out.bulk(it));
+        }
+    }
+    Ok(())
+}
+
+/// How sets are combined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Combination {
+    Union,
+    Intersection,
+    Difference,
+}
+
+async fn combined<'k>(
+    call: &Call<'_>,
+    keys: impl Iterator<Item = &'k [u8]>,
+    how: Combination,
+) -> Result<BTreeSet<Vec<u8>>, Failure> {
+    let mut result: Option<BTreeSet<Vec<u8>>> = None;
+    for key in keys {
+        let members = members(call, key).await?;
+        result = Some(match (result, how) {
+            (None, _) => members,
+            (Some(mut result), Combination::Union) => {
+                result.extend(members);
+                result
+            }
+            (Some(mut result), Combination::Intersection) => {
+                result.retain(|it| members.contains(it));
+                result
+            }
+            (Some(mut result), Combination::Difference) => {
+                result.retain(|it| !members.contains(it));
+                result
+            }
+        });
+    }
+    Ok(result.unwrap_or_default())
+}
+
+async fn combine(call: &mut Call<'_>, how: Combination) -> Done {
+    let result = combined(call, call.args.iter().skip(1), how).await?;
+    reply(call, &result);
+    Ok(())
+}
+
+async fn combine_store(call: &mut Call<'_>, how: Combination) -> Done {
+    let result = combined(call, call.args.iter().skip(2), how).await?;
+    let mut edit = call
+        .keyspace()
+        .replace(call.arg(1), Kind::Set, call.now)
+        .await?;
+    for member in &result {
+        edit.put(member, &[]).await?;
+    }
+    edit.commit().await?;
+    call.out.count(result.len());
+    Ok(())
+}
+
+pub(super) async fn sunion(call: &mut Call<'_>) -> Done {
+    combine(call, Combination::Union).await
+}
+
+pub(super) async fn sinter(call: &mut Call<'_>) -> Done {
+    combine(call, Combination::Intersection).await
+}
+
+pub(super) async fn sdiff(call: &mut Call<'_>) -> Done {
+    combine(call, Combination::Difference).await
+}
+
+pub(super) async fn sunionstore(call: &mut Call<'_>) -> Done {
+    combine_store(call, Combination::Union).await
+}
+
+pub(super) async fn sinterstore(call: &mut Call<'_>) -> Done {
+    combine_store(call, Combination::Intersection).await
+}
+
+pub(super) async fn sdiffstore(call: &mut Call<'_>) -> Done {
+    combine_store(call, Combination::Difference).await
+}
+
+pub(super) async fn sscan(call: &mut Call<'_>) -> Done {
+    let place = scan::place(call, 2)?;
+    let options = scan::options(call, 3, false)?;
+    let Some(entry) = set_at(call, call.arg(1)).await? else {
+        return scan::nothing(call);
+    };
+    let names = call.keyspace().element_names(&entry, place.as_deref());
+    let (mut listed, next) = scan::page(call, names, &options);
+    listed.retain(|it| options.pattern.is_none_or(|pattern| matches(pattern, it)));
+    scan::reply(call, next, &listed)
+}
