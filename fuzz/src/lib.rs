@@ -17,6 +17,7 @@ pub mod byte_strings;
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../../crates/tree/tests/suite/bytes.rs"]
 pub mod bytes;
+pub mod commands;
 pub mod decode;
 #[allow(dead_code)]
 #[path = "../../crates/tier/tests/topologies/manifest.rs"]
@@ -27,6 +28,9 @@ pub mod masstree_of_bytes;
 pub mod masstree_of_strings;
 #[path = "../../crates/tree/tests/suite/masstree_of_words.rs"]
 pub mod masstree_of_words;
+#[allow(dead_code)]
+#[path = "../../crates/server/src/resp/mod.rs"]
+pub mod resp;
 pub mod suite;
 pub mod texts;
 #[allow(dead_code, unused_imports, unused_macros)]
