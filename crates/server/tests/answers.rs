@@ -128,3 +128,8 @@ fn sets() {
 fn sorted_sets() {
     compare(include_str!("answers/sorted.txt"));
 }
+
+#[test]
+fn combinations_of_sorted_sets() {
+    compare(include_str!("answers/combinations.txt"));
+}

@@ -1,5 +1,6 @@
 //! Commands: one table, and a file for each family.
 
+mod combinations;
 mod connection;
 mod failure;
 mod hashes;

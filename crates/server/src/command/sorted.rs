@@ -198,7 +198,7 @@ pub(super) async fn zlexcount(call: &mut Call<'_>) -> Done {
 }
 
 /// Replies with members, and their scores if they are asked for.
-fn reply(call: &mut Call, members: &[(f64, Vec<u8>)], with_scores: bool) {
+pub(super) fn reply(call: &mut Call, members: &[(f64, Vec<u8>)], with_scores: bool) {
     let nested = with_scores && call.out.protocol == Protocol::Three;
     call.out
         .array(members.len() * if with_scores && !nested { 2 } else { 1 });

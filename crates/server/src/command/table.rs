@@ -3,8 +3,11 @@
 use smallvec::SmallVec;
 
 use super::{Call, Running};
-use super::{connection, hashes, keys, pubsub, scan, server, sets, sorted, strings, transaction};
-use crate::resp::Args;
+use super::{
+    combinations, connection, hashes, keys, pubsub, scan, server, sets, sorted, strings,
+    transaction,
+};
+use crate::resp::{Args, integer};
 
 /// A command that the server knows.
 pub(crate) struct Command {
@@ -91,6 +94,8 @@ pub(crate) enum Keys {
     None,
     /// From this argument to that one, counted from the end if negative, in these steps.
     At(i8, i8, i8),
+    /// As many as this argument says, behind it; and one in front of it, unless that is the name.
+    Counted(usize),
 }
 
 impl Keys {
@@ -100,7 +105,8 @@ impl Keys {
 
     pub fn positions(self) -> (i64, i64, i64) {
         match self {
-            Keys::None => (0, 0, 0),
+            Keys::None | Keys::Counted(1) => (0, 0, 0),
+            Keys::Counted(_) => (1, 1, 1),
             Keys::At(first, last, step) => (first.into(), last.into(), step.into()),
         }
     }
@@ -109,6 +115,12 @@ impl Keys {
     pub fn of(self, args: Args<'_>) -> SmallVec<[&[u8]; 4]> {
         match self {
             Keys::None => SmallVec::new(),
+            Keys::Counted(at) => {
+                let count = args.get(at).and_then(integer).unwrap_or(0);
+                let count = usize::try_from(count).unwrap_or(0);
+                let keys = args.from(at + 1).iter().take(count);
+                (1..at).filter_map(|it| args.get(it)).chain(keys).collect()
+            }
             Keys::At(first, last, step) => {
                 let last = match last {
                     from_end if from_end < 0 => {
@@ -127,6 +139,8 @@ const ONE: Keys = Keys::At(1, 1, 1);
 const TWO: Keys = Keys::At(1, 2, 1);
 const ALL: Keys = Keys::At(1, -1, 1);
 const PAIRS: Keys = Keys::At(1, -1, 2);
+const COUNTED: Keys = Keys::Counted(1);
+const STORED: Keys = Keys::Counted(2);
 const NO: Keys = Keys::None;
 
 const R: Flags = Flags::READ;
@@ -226,6 +240,7 @@ pub(crate) static TABLE: &[Command] = rows! {
     "sdiff" -2 R, ALL, later!(sets::sdiff), "Returns the difference of sets";
     "sdiffstore" -3 G, ALL, later!(sets::sdiffstore), "Stores the difference of sets";
     "sinter" -2 R, ALL, later!(sets::sinter), "Returns the intersection of sets";
+    "sintercard" -3 R, COUNTED, later!(combinations::intercard), "Counts the intersection of sets";
     "sinterstore" -3 G, ALL, later!(sets::sinterstore), "Stores the intersection of sets";
     "sismember" 3 R, ONE, later!(sets::sismember), "Says whether a member exists";
     "smembers" 2 R, ONE, later!(sets::smembers), "Returns all members";
@@ -241,6 +256,13 @@ pub(crate) static TABLE: &[Command] = rows! {
     "sorted-set" => [
     "zadd" -4 G, ONE, later!(sorted::zadd), "Sets scores of members";
     "zcard" 2 R, ONE, later!(sorted::zcard), "Counts members";
+    "zdiff" -3 R, COUNTED, later!(combinations::zdiff), "Returns the difference of sorted sets";
+    "zdiffstore" -4 G, STORED, later!(combinations::zdiffstore), "Stores the difference";
+    "zinter" -3 R, COUNTED, later!(combinations::zinter), "Returns the intersection of sorted sets";
+    "zintercard" -3 R, COUNTED, later!(combinations::intercard), "Counts the intersection";
+    "zinterstore" -4 G, STORED, later!(combinations::zinterstore), "Stores the intersection";
+    "zunion" -3 R, COUNTED, later!(combinations::zunion), "Returns the union of sorted sets";
+    "zunionstore" -4 G, STORED, later!(combinations::zunionstore), "Stores the union";
     "zcount" 4 R, ONE, later!(sorted::zcount), "Counts members in a range of scores";
     "zincrby" 4 G, ONE, later!(sorted::zincrby), "Adds to a score";
     "zlexcount" 4 R, ONE, later!(sorted::zlexcount), "Counts members in a range of their bytes";
