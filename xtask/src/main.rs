@@ -5,6 +5,7 @@
 //! malformed command line, or a machine that lacks a needed program.
 
 mod args;
+mod binaries;
 mod browser;
 mod callgrind;
 mod exec;

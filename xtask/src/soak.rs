@@ -15,10 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::args::Args;
-use crate::test::TESTS;
+use crate::binaries::{self, Binary};
 use crate::{Failure, exec};
 
 /// A run that takes longer has hung.
@@ -61,13 +59,6 @@ const SETTINGS: [Setting; 5] = [
     setting("with AVX2 search", false, false, Some("avx2")),
 ];
 
-/// A compiled test binary and the folder of its package.
-#[derive(Debug, PartialEq)]
-struct Binary {
-    program: PathBuf,
-    folder: PathBuf,
-}
-
 pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
     let (seeds, first) = (args.value("--seeds", 10)?, args.value("--first", 1u64)?);
     let [only_binary, only_test] =
@@ -78,7 +69,7 @@ pub fn run(root: &Path, args: &Args) -> Result<(), Failure> {
         return Err(Failure::Lacking(why.into()));
     }
     let log = exec::folder(root, "soak").map_err(Failure::Lacking)?;
-    let mut binaries = build(root).map_err(Failure::Check)?;
+    let mut binaries = binaries::build(root).map_err(Failure::Check)?;
     binaries.retain(|binary| binary.name().contains(&only_binary));
     let soak = Soak {
         log: log.join("output.log"),
@@ -119,7 +110,7 @@ struct Soak {
 impl Soak {
     /// Runs one test alone, or all together; prints a failure and how to repeat it.
     fn passes(&self, binary: &Binary, alone: Option<&str>, setting: Setting, seed: u64) -> bool {
-        let mut command = binary.command(setting, seed);
+        let mut command = command(binary, setting, seed);
         match alone {
             Some(test) => command.args(["--exact", test]),
             None if self.test.is_empty() => &mut command,
@@ -196,66 +187,21 @@ fn complaints(output: &str) -> Vec<&str> {
     found
 }
 
-impl Binary {
-    fn name(&self) -> String {
-        let [program, folder] = [&self.program, &self.folder]
-            .map(|path| path.file_name().unwrap_or_default().to_string_lossy());
-        let name = program.rsplit_once('-').map_or(&*program, |(name, _)| name);
-        format!("{folder}/{name}")
-    }
-
-    fn command(&self, setting: Setting, seed: u64) -> Command {
-        let mut command = match setting.one_core {
-            true => {
-                let mut taskset = Command::new("taskset");
-                taskset.args(["--cpu-list", "0"]).arg(&self.program);
-                taskset
-            }
-            false => Command::new(&self.program),
-        };
-        command
-            .current_dir(&self.folder)
-            .env("TIMBERLINE_SEED", seed.to_string());
-        // Cargo set it for this program, whose folder is another.
-        command.env_remove("CARGO_MANIFEST_DIR");
-        if let Some(simd) = setting.simd {
-            command.env("TIMBERLINE_SIMD", simd);
+/// Runs a binary in a setting, with a seed.
+fn command(binary: &Binary, setting: Setting, seed: u64) -> Command {
+    let mut command = match setting.one_core {
+        true => {
+            let mut taskset = binary.command_by("taskset");
+            taskset.args(["--cpu-list", "0"]).arg(&binary.program);
+            taskset
         }
-        command
+        false => binary.command(),
+    };
+    command.env("TIMBERLINE_SEED", seed.to_string());
+    if let Some(simd) = setting.simd {
+        command.env("TIMBERLINE_SIMD", simd);
     }
-
-    /// The paths of its tests that contain `part`.
-    fn tests(&self, part: &str) -> Result<Vec<String>, String> {
-        let mut list = Command::new(&self.program);
-        list.args(["--list", "--format", "terse"])
-            .current_dir(&self.folder);
-        let output = exec::ended(&mut list)?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
-        Ok(tests
-            .filter(|test| test.contains(part))
-            .map(String::from)
-            .collect())
-    }
-}
-
-/// Builds all tests and finds the binaries in what cargo says about them.
-fn build(root: &Path) -> Result<Vec<Binary>, String> {
-    let build = format!("test --workspace --exclude bench-peers {TESTS} --no-run");
-    let mut build = exec::cargo(root, &build);
-    build.args(["--message-format", "json"]);
-    let messages = exec::output(build)?;
-    Ok(messages.lines().filter_map(binary_of).collect())
-}
-
-/// The test binary that a message of cargo announces, if it does.
-fn binary_of(message: &str) -> Option<Binary> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    let path = |key: &str| Some(PathBuf::from(message[key].as_str()?));
-    Some(Binary {
-        program: path("executable").filter(|_| message["profile"]["test"] == true)?,
-        folder: path("manifest_path")?.parent()?.to_path_buf(),
-    })
+    command
 }
 
 #[cfg(test)]
@@ -263,28 +209,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_binaries_are_found_among_the_messages() {
-        let message = |test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/r/crates/tree/Cargo.toml","profile":{{"opt_level":"1","test":{test}}},"features":[],"executable":{executable}}}"#
-            )
-        };
-        let binary = binary_of(&message(true, "\"/r/target/debug/deps/art-0a1b\"")).unwrap();
-        assert_eq!(binary.name(), "tree/art");
-        assert_eq!(binary.folder, Path::new("/r/crates/tree"));
-        assert_eq!(
-            binary_of(&message(false, "\"/r/target/debug/timberline\"")),
-            None
-        );
-        assert_eq!(binary_of(&message(true, "null")), None);
-        assert_eq!(binary_of(r#"{"reason":"build-finished"}"#), None);
-    }
-
-    #[test]
     fn settings_are_in_the_command_that_repeats_a_failure() {
         let (program, folder) = ("/t/art-0a1b".into(), "/r/crates/tree".into());
         let binary = Binary { program, folder };
-        let shown = SETTINGS.map(|setting| exec::show(&binary.command(setting, 7)));
+        let shown = SETTINGS.map(|setting| exec::show(&command(&binary, setting, 7)));
         let expected = [
             "TIMBERLINE_SEED=\"7\" /t/art-0a1b",
             "TIMBERLINE_SEED=\"7\" taskset --cpu-list 0 /t/art-0a1b",
