@@ -1,8 +1,8 @@
-//! What memory costs on this machine, before anything is emulated: ratios are taken of this.
+//! The cost of memory on this machine before emulation, which a profile's ratios multiply.
 //!
-//! Costs grow with the footprint (TLB, page tables, the real cache), and a visit to emulated memory
-//! also takes the emulator's own time, fast or slow. A profile's ratio holds for what a visit takes
-//! in all, so tier 0 is measured through the emulator, at the footprint of what runs on it.
+//! Costs grow with the footprint (TLB, page tables, the real cache). A visit to emulated memory
+//! also takes the emulator's own time, fast or slow. A profile's ratio is about the whole time of a
+//! visit, so tier 0 is measured through the emulator, at the footprint of the map that will run.
 
 use std::fmt;
 
@@ -14,16 +14,16 @@ use crate::{Arenas, ArenasConfig, ArenasError, OutOfMemory, TierId};
 /// The costs of tier 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Base {
-    /// From asking for a line of memory to having it, in nanoseconds.
+    /// Latency of a dependent load, in nanoseconds.
     pub latency_ns: f64,
-    /// For each further line loaded at the same time, in nanoseconds.
+    /// Time of each further line loaded at the same time, in nanoseconds.
     pub line_ns: f64,
-    /// A line where all cores read as fast as they can, all of them together, in nanoseconds: the
-    /// inverse of the machine's bandwidth. 0 for no limit.
+    /// Time of a line when all cores read at full speed, for all of them together, in nanoseconds:
+    /// the inverse of the machine's bandwidth. 0 for no limit.
     pub shared_line_ns: f64,
 }
 
-/// A present-day server's, for tests and where nothing must depend on this machine.
+/// The costs of a current server, for tests and where results must not depend on this machine.
 impl Default for Base {
     fn default() -> Self {
         Base {
@@ -34,12 +34,12 @@ impl Default for Base {
     }
 }
 
-/// Why the memory of this machine could not be measured.
+/// Why this machine's memory could not be measured.
 #[derive(Debug)]
 pub enum MeasureError {
-    /// There are no addresses for it.
+    /// The address range could not be reserved.
     Arenas(ArenasError),
-    /// There is no memory for it.
+    /// There is not enough memory.
     Full(OutOfMemory),
 }
 
@@ -61,21 +61,22 @@ impl From<OutOfMemory> for MeasureError {
     }
 }
 
-/// The footprint of [`Base::measure`]: several times any last-level cache a thread has to itself.
+/// The footprint of [`Base::measure`]: several times the last-level cache that one thread can use.
 const BYTES: usize = 256 << 20;
 
-/// The footprint from which the cost of further lines is measured at most; it hardly grows.
+/// The largest footprint for measuring the cost of further lines, which hardly grows beyond it.
 const LINES_BYTES: usize = 64 << 20;
 
-/// Lines of a visit from which the cost of further lines is measured: those of a 1 KiB node.
+/// Lines of a visit that measures the cost of further lines: those of a 1 KiB node.
 const LINES: usize = 16;
 
-/// Many short rounds rather than few long ones: each is a pair of figures under equal disturbance.
+/// Many short rounds instead of few long ones: each gives a pair of figures under equal
+/// disturbance.
 const ROUNDS: usize = 25;
 const TURNS: usize = 7;
 
-/// The base is corrected until the ratio is this close to the profile's, at most so often. Two
-/// corrections find it wherever they begin; a busy machine takes some more.
+/// The base is corrected until the ratio is this close to the profile's, and this many times at
+/// most. Two corrections usually suffice; a busy machine needs some more.
 const CLOSE: f64 = 0.01;
 const MOST_CORRECTIONS: usize = 8;
 
@@ -98,7 +99,7 @@ impl Base {
     }
 }
 
-/// What each further line of a visit to tier 0 takes, in nanoseconds.
+/// The time of each further line of a visit to tier 0, in nanoseconds.
 fn line_ns(memory: &Emulated, bytes: usize) -> Result<f64, MeasureError> {
     let chase = |lines| Chase::new(memory, TierId::FAST, bytes.min(LINES_BYTES), lines, 1);
     let raced = chase::race(&mut [chase(1)?, chase(LINES)?], ROUNDS, TURNS);
@@ -126,34 +127,34 @@ impl Profile {
     }
 }
 
-/// The costs of tier 0 at a footprint, and the ratio that is achieved with them.
+/// The costs of tier 0 at a footprint, and the ratio achieved with them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Calibration {
-    /// Bytes that were chased through in each of two tiers.
+    /// Bytes of the chase in each of two tiers.
     pub bytes: usize,
-    /// The costs of tier 0 that the profile's are multiples of. Its latency is within a few
-    /// percent of the time of a step in tier 0: it makes up for what spinning adds or leaves out.
+    /// The costs of tier 0, which the profile multiplies. The latency is within a few percent of
+    /// the time of a step in tier 0: it compensates for errors of spinning.
     pub base: Base,
     /// The time of a step in tier 0, through the emulator, in nanoseconds.
     pub fast: Spread,
     /// The time of a step in tier 1.
     pub slow: Spread,
-    /// The latter over the former, round by round.
+    /// The ratio of these times, computed round by round.
     pub ratio: Spread,
-    /// Tier 1's latency over tier 0's, as the profile has it.
+    /// The ratio of the latencies in the profile.
     pub ratio_of_profile: f64,
 }
 
 impl Calibration {
-    /// Measures tier 0 by chasing pointers, one line a step and sixteen lines a step; then finds
-    /// the latency on which the profile's charge makes a step in tier 1 take its multiple of one
-    /// in tier 0; and then measures what that achieves. Costs that are `given` are taken as they
-    /// are, and only the last is done. Medians of several rounds, on the same pages. Takes a tenth
-    /// of a second for a footprint of 1 MiB, and some seconds for one of 1 GiB. Leaves this thread
-    /// with an empty modelled cache of the usual size.
+    /// Measures tier 0 by chasing pointers, one line a step and sixteen lines a step. Then finds
+    /// the latency with which a step in tier 1 takes the profile's multiple of a step in tier 0,
+    /// and measures the ratio that it achieves. If costs are `given`, only the last is done.
+    /// Results are medians of several rounds on the same pages. Takes a tenth of a second for a
+    /// footprint of 1 MiB, and some seconds for 1 GiB. Leaves this thread with an empty modelled
+    /// cache of the default size.
     ///
     /// # Errors
-    /// There is not twice as much memory.
+    /// There is less memory than twice the footprint.
     pub fn measure(
         profile: &Profile,
         bytes: usize,
@@ -194,7 +195,7 @@ impl Calibration {
             base.latency_ns = corrected.median.max(1.0);
             memory.set_base(base);
         }
-        // What is reported is measured afresh: the race that ended the corrections was chosen.
+        // The reported ratio is measured again: the round that ended the corrections was selected.
         let raced = race(&memory);
         set_thread_cache(CacheSize::default());
         let fast = raced.of(0);

@@ -1,12 +1,12 @@
-//! The channel to a tier: bandwidth that all threads share.
+//! The channel to a tier: the bandwidth that all threads share.
 //!
-//! A channel is free again at a virtual time, one word. A thread counts the lines that it reads and
-//! accounts for them a batch at a time: the word moves on by the batch's transfer, and where it is
-//! ahead of the clock then, the thread waits for it. A thread alone that is no faster than the
-//! channel never waits. Threads that are faster take turns by batches, so each gets an equal part.
-//! A channel that nobody uses saves up no more than a batch.
+//! One word holds the virtual time when the channel is free again. A thread counts the lines that
+//! it reads, and accounts for them a batch at a time: it adds the batch's transfer time to the
+//! word. If the word is then ahead of the clock, the thread waits until that time. A single thread
+//! that is no faster than the channel never waits. Faster threads take turns, a batch each, so each
+//! gets an equal part. An idle channel saves up one batch at most.
 //!
-//! One write to a shared line for [`BATCH`] lines read: threads don't meet at every access.
+//! A thread writes to the shared line once for [`BATCH`] lines read, so threads rarely contend.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,9 +17,9 @@ pub const BATCH: u32 = 64;
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Channel {
-    /// Ticks that a batch takes; 0 for a channel that no one has to wait for.
+    /// Ticks of a batch; 0 for unlimited bandwidth.
     batch: u64,
-    /// When all that was accounted for has been transferred; 0 before there is any.
+    /// When all accounted batches have been transferred; 0 before the first.
     free: AtomicU64,
 }
 
@@ -32,18 +32,18 @@ impl Channel {
         }
     }
 
-    /// Accounts for a batch that a thread has read by `now`. Returns when its transfer ends: the
-    /// thread goes on no earlier.
+    /// Accounts for a batch that a thread has read by `now`. Returns when its transfer ends; the
+    /// thread waits until then.
     pub fn transfer(&self, now: u64) -> u64 {
         if self.batch == 0 {
             return now;
         }
-        // The lines came while they were read, so an idle channel ends with the reading.
+        // The lines arrived while they were read, so on an idle channel the transfer has ended.
         let end = |free: u64| match free {
             0 => now,
             free => now.max(free + self.batch),
         };
-        // It orders nothing else: threads only agree on this word.
+        // Relaxed: threads share only this word.
         let before = self
             .free
             .fetch_update(Relaxed, Relaxed, |free| Some(end(free)));
@@ -55,12 +55,12 @@ impl Channel {
 mod tests {
     use super::*;
 
-    /// Threads that stream, on a virtual clock: each takes its ticks to read a batch where nothing
-    /// holds it up. Returns batches of each by `until`.
+    /// Threads that stream, on a virtual clock: each takes its own ticks to read a batch without
+    /// contention. Returns the batches of each by `until`.
     fn stream(channel: &Channel, ticks: &[u64], until: u64) -> Vec<u64> {
         let mut clocks: Vec<u64> = ticks.iter().map(|_| 1_000_000).collect();
         let mut batches = vec![0; ticks.len()];
-        // Always the one whose clock is behind, when its batch is read.
+        // Always the thread whose clock is behind, when it has read its batch.
         loop {
             let next = (0..ticks.len())
                 .min_by_key(|&it| clocks[it] + ticks[it])

@@ -1,13 +1,13 @@
-//! Requests of one thread that overlap: each is a chain of accesses that wait for one another, and
-//! chains wait for none of each other.
+//! Overlapping requests of one thread. A request is a chain of accesses, each of which waits for
+//! the one before. Chains do not wait for one another.
 //!
-//! Without overlap a charge is spun at once. With it, a charge only moves the end of the current
-//! request's chain, and the thread goes on; it waits when as many requests are under way as may be,
-//! for the oldest. A core retires its instructions in order, so a younger request that is finished
-//! makes no room before the oldest is.
+//! Without overlap the thread spins for a charge at once. With overlap a charge only moves the end
+//! of the current request's chain, and the thread continues. When the limit of requests in flight
+//! is reached, it waits for the oldest. A core retires its instructions in order, so a younger
+//! request that has finished makes no room before the oldest.
 //!
-//! This is the most that overlap can give: a real core holds a few hundred instructions, so it
-//! looks ahead one request or two, and only where it predicts their branches.
+//! This is an upper bound: a real core holds a few hundred instructions, so it looks ahead one or
+//! two requests, and only where it predicts their branches.
 //!
 //! All times are ticks of one clock, which the caller reads.
 
@@ -16,16 +16,16 @@ use std::collections::VecDeque;
 /// The requests of one thread.
 #[derive(Default)]
 pub struct Overlap {
-    /// Requests that may be under way, the current one included; 0 for no overlap at all.
+    /// The limit of requests in flight, the current one included; 0 for no overlap.
     limit: usize,
-    /// When the current request has all lines that it asked for so far.
+    /// When all lines that the current request has read so far have arrived.
     at: u64,
-    /// The same for requests before it, in order; the last of each is its end.
+    /// The same for earlier requests, in order, at their ends.
     ends: VecDeque<u64>,
 }
 
 impl Overlap {
-    /// Overlap of up to `limit` requests; none at 0. Nothing is under way.
+    /// Overlap of up to `limit` requests; none at 0. No request is in flight.
     pub fn new(limit: usize) -> Overlap {
         Overlap {
             limit,
@@ -39,12 +39,12 @@ impl Overlap {
         self.limit > 0
     }
 
-    /// When the current request's next access can begin: it needs what the one before it read.
+    /// When the current request's next access can begin: after its previous one.
     pub fn begin(&self, now: u64) -> u64 {
         self.at.max(now)
     }
 
-    /// An access of the current request waits until `ready`, if that is not before.
+    /// An access of the current request waits until `ready`, unless that is past.
     pub fn wait(&mut self, ready: u64) {
         self.at = self.at.max(ready);
     }
@@ -54,8 +54,8 @@ impl Overlap {
         self.at = self.begin(now) + ticks;
     }
 
-    /// Ends the current request. Returns when it has all its lines, and when the next one may
-    /// begin: both `now` if that is not later.
+    /// Ends the current request. Returns when all its lines have arrived, and when the next request
+    /// may begin. Neither is before `now`.
     pub fn end(&mut self, now: u64) -> (u64, u64) {
         let end = self.begin(now);
         self.at = 0;

@@ -6,7 +6,7 @@ use timberline_tier::{Memory, OutOfMemory, Slot, TierId};
 use super::node::{Kind, Parent, Reach, StoredLink, Terminal};
 use super::tree::Tree;
 
-/// What a placement is told of a leaf that comes to hang below a node in this tier.
+/// The placement's view of a new leaf whose parent is in this tier.
 pub(super) fn leaf_below(tier: TierId, level: u8) -> NewNode {
     NewNode {
         height: 0,
@@ -17,8 +17,8 @@ pub(super) fn leaf_below(tier: TierId, level: u8) -> NewNode {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// What a placement is told of an inner node that takes the place of an old node, or comes
-    /// between that and its parent.
+    /// The placement's view of an inner node that replaces an old node, or comes between that and
+    /// its parent.
     fn in_place_of(&self, old: StoredLink, parent: &Parent<'_, R>, level: u8) -> NewNode {
         NewNode {
             height: 1,
@@ -28,7 +28,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Memory for a terminal node in the place of another.
+    /// Memory for a terminal node that replaces another.
     pub(super) fn slot_for_terminal(
         &self,
         bytes: usize,
@@ -43,7 +43,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.allocate(new, bytes)
     }
 
-    /// Memory for an inner node in the place of an old node, or between that and its parent.
+    /// Memory for an inner node that replaces an old node, or comes between that and its parent.
     pub(super) fn slot_for_inner(
         &self,
         kind: Kind,

@@ -1,8 +1,8 @@
-//! The first and the last record: taking them out, and taking out all.
+//! Removing the first record, the last record, or all records.
 //!
-//! The first record is what a path of first entries leads to. It is removed as any other, but only
-//! if all nodes of the path are as they were once what holds the record is locked: so at the moment
-//! of the lock no record is less.
+//! The path of first entries leads to the first record. `pop` removes it as any other record, but
+//! only if no node of the path has changed when the record's node is locked. So at the moment of
+//! the lock no smaller record exists.
 
 use std::ops::ControlFlow;
 
@@ -18,16 +18,17 @@ use crate::range::Way;
 use crate::seeded::{self, Bug};
 use crate::value::{Loan, dispose_of_all};
 
-/// Which records may be removed: any one, one of a value, or only the first or the last of all.
+/// The condition for removing a record: none, its value, or that it is the first or the last of
+/// all.
 pub(super) struct Ends<'g, R> {
     way: Option<Way>,
     only: Option<u64>,
-    /// Where the path to that went, from the root on.
+    /// The path to the record, from the root on.
     path: Vec<Parent<'g, R>>,
 }
 
 impl<'g, R: Reach> Ends<'g, R> {
-    /// Any one, if its value is `only` or that is `None`.
+    /// Any record, if its value is `only` or `only` is `None`.
     pub fn any(only: Option<u64>) -> Self {
         let (way, path) = (None, Vec::new());
         Ends { way, only, path }
@@ -45,7 +46,7 @@ impl<'g, R: Reach> Ends<'g, R> {
         self.only.is_none_or(|only| only == value)
     }
 
-    /// Whether the path may go on from here.
+    /// Whether this node is on the path to the first or the last record.
     pub fn pass(&mut self, parent: Parent<'g, R>) -> Result<bool, Restart> {
         let Some(way) = self.way else {
             return Ok(true);
@@ -81,7 +82,7 @@ impl<'g, R: Reach> Ends<'g, R> {
         end.is_some_and(|&(end, _)| end == key)
     }
 
-    /// Whether the record at a place of a dense leaf may be removed.
+    /// Whether the record at this position of a dense leaf may be removed.
     pub fn is_at_end_of_dense(&self, records: &Records, at: u8) -> bool {
         let Some(way) = self.way else { return true };
         let mut ends = None;
@@ -92,11 +93,11 @@ impl<'g, R: Reach> Ends<'g, R> {
         })
     }
 
-    /// Called when all is locked that is about to change, with the last nodes of the path, this
-    /// many.
+    /// Validates the path after the nodes that are about to change are locked: the last `locked`
+    /// nodes of the path.
     ///
     /// # Errors
-    /// The rest of the path has changed.
+    /// Another node of the path has changed.
     pub fn hold(&self, locked: usize) -> Result<(), Restart> {
         let rest = self.path.len().saturating_sub(locked);
         self.path[..rest].iter().try_for_each(Parent::validate)
@@ -104,7 +105,7 @@ impl<'g, R: Reach> Ends<'g, R> {
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Removes the first or the last record. Returns what `out` makes of its key and its value.
+    /// Removes the first or the last record. Returns the result of `out` for its key and value.
     pub fn pop<T>(&self, way: Way, out: impl FnOnce(&[u8], Loan<'_>) -> T) -> Option<T> {
         let mut key = Vec::new();
         for tries in 0.. {
@@ -113,7 +114,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                 key.extend_from_slice(first);
                 ControlFlow::Break(())
             });
-            // No link hung below the root.
+            // The map is empty.
             if found == 0 {
                 return None;
             }
@@ -125,7 +126,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             if let Some(value) = value {
                 return Some(out(&key, value));
             }
-            // Another record is at that end by now.
+            // Another record is the first or the last one by now.
             pause(tries);
         }
         None

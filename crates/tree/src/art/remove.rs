@@ -1,9 +1,9 @@
-//! Removing records, and the structure modifications that follow: a smaller node, or none where one
-//! child is left; where few records are left, a smaller dense leaf, a pack instead of a dense leaf,
-//! a leaf instead of a pack.
+//! Removing records, and the structure modifications that follow: an inner node with one child left
+//! is removed, one with few children becomes smaller. A dense leaf with few records becomes a
+//! smaller one or a pack, a pack of one record becomes a leaf.
 //!
-//! One step removes the record and makes its node fit, so no reader ever meets an inner node with
-//! fewer than two entries. Where there is no memory for a smaller node, the large one stays.
+//! One step removes the record and shrinks its node, so no reader meets an inner node with fewer
+//! than two entries. If there is no memory for a smaller node, the large one stays.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,8 @@ use super::pop::Ends;
 use super::tree::Tree;
 use crate::value::Loan;
 
-/// The location of a record: the node that holds it and no other, with its parent and grandparent.
+/// The location of a record that is the only one in its terminal node: that node, its parent and
+/// its grandparent.
 #[derive(Clone, Copy)]
 struct Location<'k, 'g, R> {
     key: &'k [u8],
@@ -34,22 +35,22 @@ struct Location<'k, 'g, R> {
     terminal: Terminal<'g>,
 }
 
-/// Where a terminal node hangs, below this many inner nodes.
+/// The parent of a terminal node, and the number of inner nodes above it.
 struct Hanging<'g, R> {
     parent: Parent<'g, R>,
     level: u8,
 }
 
-/// What became of a record that should be removed from a pack or a dense leaf.
+/// The outcome of removing a record from a pack or a dense leaf.
 enum Within<'g> {
     NotThere,
-    /// It is the only one: what holds it goes with it.
+    /// It is the only record: its node has to be unlinked.
     Last,
-    /// Its value, and how many are left.
+    /// Its value, and the number of records left.
     Removed(Loan<'g>, usize),
 }
 
-/// Locks what holds a record and no other, if `ends` allow its value. Returns the value too.
+/// Locks a terminal node with one record, if `ends` allow its value. Also returns the value.
 fn lock_last<'g, R: Reach>(
     terminal: Terminal<'g>,
     key: &[u8],
@@ -61,8 +62,8 @@ fn lock_last<'g, R: Reach>(
     Ok((locked, value.ok_or(Restart)?))
 }
 
-/// Removes a record from what holds several, which stays if another is left. `find` tells the
-/// record's value, if it is there and may be removed, and how many records there are.
+/// Removes a record from a pack or a dense leaf, unless it is the last one there. `find` returns
+/// the record's value, if it is present and may be removed, and the number of records.
 fn remove_in<'g, T, R: Reach>(
     shared: Shared<'g, T>,
     parent: &Parent<'_, R>,
@@ -86,8 +87,8 @@ fn remove_in<'g, T, R: Reach>(
 }
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Removes a record, if its value is `only` or that is `None`. Returns what `out` makes of its
-    /// value.
+    /// Removes a record, if its value is `only` or `only` is `None`. Returns the result of `out`
+    /// for its value.
     pub fn remove<T>(
         &self,
         key: &[u8],
@@ -99,7 +100,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Some(out(value))
     }
 
-    /// Removes a record, if `ends` allow. Returns its value.
+    /// Removes a record, if `ends` allow it. Returns its value.
     pub(super) fn try_remove<'g>(
         &'g self,
         key: &[u8],
@@ -160,8 +161,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// Removes a record where it is, if what holds it can stay without it. `None`: it cannot.
-    /// `Some(None)`: the record is not there.
+    /// Removes a record from its node, if the node can stay without it. `None`: the node cannot.
+    /// `Some(None)`: the record is absent.
     fn remove_within<'g>(
         &self,
         terminal: Terminal<'g>,
@@ -205,7 +206,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             Within::Removed(value, left) => {
                 self.store.count(-1);
                 self.note(terminal, Access::Reuse, guard);
-                // The thread that changes the parent just now may do it, or the next removal.
+                // The thread that changes the parent now may do it, or the next removal.
                 let _ = match terminal {
                     Terminal::Pack(pack) if left == 1 => {
                         self.single_out(pack, parent, level, guard)
@@ -220,7 +221,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
-    /// Puts a leaf in the place of a pack of one record. Where there is no memory, the pack stays.
+    /// Replaces a pack of one record by a leaf. If there is no memory, the pack stays.
     fn single_out(
         &self,
         pack: Pack<'_>,
@@ -246,8 +247,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(())
     }
 
-    /// Puts a smaller dense leaf in the place of one, or a pack in that of the smallest. Where
-    /// there is no memory, the dense leaf stays.
+    /// Replaces a dense leaf by a smaller one, or the smallest by a pack. If there is no memory,
+    /// the dense leaf stays.
     fn narrow(
         &self,
         dense: DenseLeaf<'_>,
@@ -284,7 +285,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(())
     }
 
-    /// Takes a leaf from its node, which fits what is left afterwards.
+    /// Removes a terminal node from its inner node, which shrinks to the entries that are left.
     fn take<'g>(
         &self,
         location: Location<'_, 'g, R>,
@@ -323,7 +324,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.unlink(Parent::Node(inner, at), terminal, key, ends, guard)
     }
 
-    /// Takes what holds a record, and no other, from where it hangs.
+    /// Unlinks a terminal node whose only record is removed.
     fn unlink<'g>(
         &self,
         parent: Parent<'g, R>,
@@ -339,7 +340,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(self.removed(terminal, value, last, guard))
     }
 
-    /// Takes one of two entries from a node, and puts the other in the node's place.
+    /// Removes one of two entries from an inner node, and replaces the node by the other entry.
     fn collapse<'g>(
         &self,
         location: Location<'_, 'g, R>,
@@ -352,7 +353,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let (last, value) = lock_last(location.terminal, location.key, ends)?;
         ends.hold(2)?;
         if let Some(below) = other.inner() {
-            // The thread that holds it waits for nothing that is locked here.
+            // The thread that holds the lock waits for nothing that is locked here.
             let below = below.lock(self.base)?;
             let own = &location.key[location.branch - old.prefix_len()..location.branch];
             let byte = at.saturating_sub(1) as u8;
@@ -370,8 +371,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(self.removed(location.terminal, value, last, guard))
     }
 
-    /// What held a record, and no other, is unlinked. Returns the value, which is there as long as
-    /// the thread stays pinned.
+    /// Retires an unlinked terminal node. Returns the value, which is readable as long as the
+    /// thread stays pinned.
     fn removed<'g>(
         &self,
         terminal: Terminal<'_>,

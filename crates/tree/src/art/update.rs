@@ -1,5 +1,5 @@
-//! Changing the value of a record that is there, wherever it is stored; in a dense leaf, also of
-//! one that is not there.
+//! Changes a record's value, in a leaf, a pack or a dense leaf. In a dense leaf it can also insert
+//! a record.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,8 +16,8 @@ use crate::error::Refused;
 use crate::value::{Change, Loan};
 
 impl<M: Memory, R: Reach> Tree<M, R> {
-    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
-    /// the value before.
+    /// Replaces the value of a present record by the result of `change`, atomically. Returns the
+    /// result of `out` for the previous value.
     #[inline(always)]
     pub fn modify<T>(
         &self,
@@ -44,8 +44,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         })
     }
 
-    /// Replaces a leaf's value by what `change` makes of it. Returns the value before, which is
-    /// there as long as the thread stays pinned.
+    /// Replaces a leaf's value by the result of `change`. Returns the previous value, which is
+    /// readable as long as the thread stays pinned.
     #[inline(always)]
     pub fn change<'g, C: Change>(
         &self,
@@ -74,7 +74,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(before)
     }
 
-    /// The same for a record in a pack, which was there just now.
+    /// The same for a record that was just found in a pack.
     #[inline(always)]
     pub fn change_in_pack<'g, C: Change>(
         &self,
@@ -96,8 +96,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(before)
     }
 
-    /// The same at a place of a dense leaf; a record that is not there is made only if it
-    /// `may_insert`.
+    /// The same for a position in a dense leaf. An absent record is inserted only if `may_insert`.
     #[inline(always)]
     pub fn change_in_dense<'g, C: Change>(
         &self,
@@ -119,7 +118,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(Some(before))
     }
 
-    /// Inserts a record in a locked dense leaf, if there is one to insert, and room.
+    /// Inserts a record into a locked dense leaf, if `change` returns a value and there is room.
     fn insert_in_dense<'g, C: Change>(
         &self,
         held: LockedDense<'g>,
@@ -146,8 +145,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     }
 }
 
-/// Replaces a word of a node, which no other thread may change meanwhile, by what `change` makes of
-/// it, if anything. Returns the one before, and whether it was replaced.
+/// Replaces a word of a locked node by the result of `change`, if that returns one. Returns the
+/// previous word, and whether it was replaced.
 #[inline(always)]
 fn replace<'g, T>(
     node: Shared<'g, T>,

@@ -1,4 +1,4 @@
-//! The start of a walk, and the order of positions in its direction.
+//! The start of a walk, and the order of positions in each direction.
 
 use std::cmp::Ordering::{Greater, Less};
 use std::ops::Bound;
@@ -41,7 +41,7 @@ impl Way {
     }
 }
 
-/// Where to begin: at a key, or next to it in the walker's direction.
+/// The start of a walk: at a key, or next to it in the walk's direction.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'k> {
     Everything,
@@ -74,7 +74,7 @@ impl<'k> Start<'k> {
         }
     }
 
-    /// Whether a walk from here leaves out a record with this key.
+    /// Whether a walk from here skips a record with this key.
     #[inline(always)]
     pub fn leaves_out(&self, way: Way, key: &[u8]) -> bool {
         let order = match self.key() {
@@ -88,7 +88,7 @@ impl<'k> Start<'k> {
         }
     }
 
-    /// Which of 64 places of a dense leaf a walk from here passes, a bit each.
+    /// A bit for each of 64 positions of a dense leaf: whether a walk from here visits it.
     pub fn places_in(&self, dense: DenseLeaf<'_>, way: Way, group: u8) -> u64 {
         let Some(at) = self.key().and_then(|key| dense.place_of(key)) else {
             return !0;
