@@ -30,6 +30,10 @@ pub struct Args {
         value_name = "ADDRESS:PORT"
     )]
     listen: Vec<SocketAddr>,
+    /// Serve figures for Prometheus (/metrics) and /health over HTTP at this address; whoever
+    /// reaches it may read them
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Folder of the store; it is made if it is not there
     #[arg(long, value_name = "FOLDER")]
     dir: PathBuf,
@@ -71,6 +75,7 @@ impl Args {
     fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::new(&self.dir);
         options.listen.clone_from(&self.listen);
+        options.metrics = self.metrics;
         options.memory = self.memory;
         options.capacity = self.capacity.unwrap_or(u64::MAX);
         options.durability = match self.durability {
@@ -134,6 +139,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let reason = disk.reason().map_or(String::new(), |it| format!(" ({it})"));
     tell(format_args!("files by {}{reason}", disk.kind()));
     report(server.report());
+    if let Some(address) = server.metrics_address() {
+        tell(format_args!("metrics at http://{address}/metrics"));
+    }
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     tell(format_args!(
         "{} keys; ready at {}",

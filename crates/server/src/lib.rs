@@ -13,6 +13,7 @@ mod config;
 mod connection;
 mod info;
 mod keyspace;
+mod metrics;
 mod options;
 pub mod resp;
 mod server;

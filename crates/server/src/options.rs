@@ -31,6 +31,9 @@ impl Durability {
 pub struct Options {
     /// Addresses to listen at. Port 0 is a free one.
     pub listen: Vec<SocketAddr>,
+    /// Where figures for Prometheus (`/metrics`) and `/health` are served over HTTP, without a
+    /// password.
+    pub metrics: Option<SocketAddr>,
     /// The folder of the store.
     pub dir: PathBuf,
     /// Bytes of memory for all of the process. Beyond them, commands that can take memory are
@@ -56,6 +59,7 @@ impl Options {
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         Options {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 6379))],
+            metrics: None,
             dir: dir.into(),
             memory: 1 << 30,
             capacity: u64::MAX,

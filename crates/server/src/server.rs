@@ -16,6 +16,7 @@ use tokio::task::LocalSet;
 use crate::config::Config;
 use crate::connection;
 use crate::keyspace::Keyspace;
+use crate::metrics;
 use crate::shared::Shared;
 use crate::slowlog::Slowlog;
 use crate::{Durability, Options};
@@ -62,6 +63,7 @@ impl From<timberline_store::Error> for Error {
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<StdListener>,
+    metrics: Option<StdListener>,
     addresses: Vec<SocketAddr>,
     maintenance: JoinHandle<Result<(), timberline_store::Error>>,
     report: Report,
@@ -92,13 +94,9 @@ impl Server {
             .max(1);
         let mut listeners = Vec::new();
         for address in &mut options.listen {
-            let listener = StdListener::bind(*address).and_then(|it| {
-                it.set_nonblocking(true)?;
-                *address = it.local_addr()?;
-                Ok(it)
-            });
-            listeners.push(listener.map_err(|error| Error::Listen(*address, error))?);
+            listeners.push(listen(address)?);
         }
+        let metrics = options.metrics.as_mut().map(listen).transpose()?;
         let (disk, driver) = Disk::open(DEPTH);
         let driver = driver.spawn().map_err(Error::System)?;
         let store_options = timberline_store::Options {
@@ -120,6 +118,7 @@ impl Server {
         Ok(Server {
             shared: Arc::new(Shared::new(keyspace, config, slowlog)),
             listeners,
+            metrics,
             addresses,
             maintenance,
             report,
@@ -131,6 +130,11 @@ impl Server {
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where its metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.shared.config.options.metrics
     }
 
     /// What opening the store found.
@@ -166,7 +170,12 @@ impl Server {
             workers.push(worker.map_err(Error::System)?);
             others.push(sender);
         }
-        let first = lead(Arc::clone(&self.shared), self.listeners, others);
+        let first = lead(
+            Arc::clone(&self.shared),
+            self.listeners,
+            self.metrics,
+            others,
+        );
         let served = on_this_thread(&self.shared, first);
         // A worker is not to wait for ever where the first one failed.
         self.shared.shutdown();
@@ -226,6 +235,7 @@ async fn serve_all(
 async fn lead(
     shared: Arc<Shared>,
     listeners: Vec<StdListener>,
+    metrics: Option<StdListener>,
     others: Vec<UnboundedSender<StdStream>>,
 ) -> io::Result<()> {
     let others = Arc::new(others);
@@ -234,6 +244,10 @@ async fn lead(
         let listener = TcpListener::from_std(listener)?;
         let task = accept(Arc::clone(&shared), listener, Arc::clone(&others));
         accepting.push(tokio::task::spawn_local(task));
+    }
+    if let Some(listener) = metrics {
+        let serving = metrics::serve(Arc::clone(&shared), TcpListener::from_std(listener)?);
+        accepting.push(tokio::task::spawn_local(serving));
     }
     let ticking = tokio::task::spawn_local(tick(Arc::clone(&shared)));
     let reaped = Arc::clone(&shared);
@@ -325,6 +339,16 @@ async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
         }
     })
     .await;
+}
+
+/// Listens at an address, and replaces it by the real one where its port was 0.
+fn listen(address: &mut SocketAddr) -> Result<StdListener, Error> {
+    let listener = StdListener::bind(*address).and_then(|it| {
+        it.set_nonblocking(true)?;
+        *address = it.local_addr()?;
+        Ok(it)
+    });
+    listener.map_err(|error| Error::Listen(*address, error))
 }
 
 /// Raises the limit of open files to this many, if it is lower and that is allowed. Returns it.

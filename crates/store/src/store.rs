@@ -229,6 +229,11 @@ impl Store {
         }
     }
 
+    /// Why the store takes no more writes, if it doesn't: [`Error::ReadOnly`].
+    pub fn failure(&self) -> Option<Error> {
+        self.0.log.lock().failed.clone().map(Error::ReadOnly)
+    }
+
     /// Waits until all writes that were acknowledged are on the disk.
     pub async fn sync(&self) -> Result<(), Error> {
         let sequence = self.0.log.lock().sequence;

@@ -473,7 +473,12 @@ fn the_nth_request_fails_for_every_n() {
                     last = Some((key, value.clone()));
                     match store.put(&key, &value).await {
                         Ok(()) => drop(acknowledged.insert(key, value)),
-                        Err(_) => all = false,
+                        Err(error) => {
+                            if matches!(error, Error::ReadOnly(_)) {
+                                assert!(store.failure().is_some(), "{error}");
+                            }
+                            all = false;
+                        }
                     }
                     let read = store.get(&key).await;
                     assert!(!all || read.is_err() || read.expect("it is read").is_some());

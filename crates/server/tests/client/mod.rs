@@ -34,6 +34,7 @@ impl Drop for Folder {
 /// A server on a thread of its own, which stops with this.
 pub struct Running {
     pub address: SocketAddr,
+    pub metrics: Option<SocketAddr>,
     handle: Handle,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -49,10 +50,12 @@ impl Running {
         options.threads = 2;
         change(&mut options);
         let server = Server::open(options).unwrap();
+        let metrics = server.metrics_address();
         let (address, handle) = (server.addresses()[0], server.handle());
         let thread = std::thread::spawn(move || server.run());
         Running {
             address,
+            metrics,
             handle,
             thread: Some(thread),
         }
