@@ -1,29 +1,28 @@
-//! The asymmetric barrier: next to nothing on the side that is crossed by every operation, a system
-//! call on the side that is crossed once for many nodes given back.
+//! The asymmetric barrier: nearly free on the side of every operation, a system call on the side
+//! that runs once for many freed nodes.
 //!
-//! Between them, [`light`] and [`heavy`] do what two `fence(SeqCst)` would: of a light one and a
-//! heavy one, one comes first, and the thread that comes second sees everything that was written
-//! before the first. (Two light ones order nothing.) On Linux, `light` keeps only the compiler from
-//! reordering, and `heavy` has the kernel run a full barrier on every CPU that runs a thread of
-//! this process, [`membarrier(2)`](https://man7.org/linux/man-pages/man2/membarrier.2.html):
-//! wherever a thread was interrupted, what came before in its program is then visible, and what
-//! comes after is yet to be read. A thread that isn't running has gone through a barrier to stop,
-//! and goes through one to run again.
+//! A [`light`] and a [`heavy`] barrier order accesses like two `fence(SeqCst)`: one of them comes
+//! first, and the thread that comes second sees everything that was written before the first. (Two
+//! light ones order nothing.) On Linux, `light` only keeps the compiler from reordering. `heavy`
+//! has the kernel run a full barrier on every CPU that runs a thread of this process,
+//! [`membarrier(2)`](https://man7.org/linux/man-pages/man2/membarrier.2.html): wherever a thread is
+//! interrupted, its earlier writes are then visible, and its later reads are yet to come. A thread
+//! that isn't running crossed a barrier when it stopped, and crosses one to run again.
 //!
-//! Where the kernel refuses (older than 4.14, or a sandbox), both are `fence(SeqCst)`. Which it is,
-//! is decided once.
+//! If the kernel refuses (older than 4.14, or a sandbox), both are `fence(SeqCst)`. This is decided
+//! once.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::shim::fence;
 
-/// Whether readers may do with [`light`]; if not, they cross [`full`].
+/// Whether readers may use [`light`]; otherwise they cross [`full`].
 pub fn is_asymmetric() -> bool {
     kernel::offers()
 }
 
-/// A reader's side, if [`is_asymmetric`].
+/// The reader's side, if [`is_asymmetric`].
 #[inline(always)]
 pub fn light() {
     #[cfg(not(loom))]
@@ -32,16 +31,16 @@ pub fn light() {
     full();
 }
 
-/// A reader's side anywhere.
+/// The reader's side on any kernel.
 #[inline]
 pub fn full() {
     fence(SeqCst);
 }
 
-/// The reclaimer's side. Whether it took effect; if not, the epoch must stay where it is.
+/// The reclaimer's side. Returns whether it took effect; if not, the epoch must not advance.
 #[must_use]
 pub fn heavy() -> bool {
-    // Pairs with `full`, and is what a reader's `light` gets turned into.
+    // Pairs with `full`, and with the barrier that the kernel runs in place of a `light`.
     fence(SeqCst);
     !is_asymmetric() || kernel::run_on_all()
 }
@@ -52,13 +51,13 @@ mod kernel {
 
     use libc::{MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED};
 
-    /// Whether the kernel offers the barrier: asked once, and the answer stands.
+    /// Whether the kernel offers the barrier. It is asked once.
     pub fn offers() -> bool {
         static OFFERS: OnceLock<bool> = OnceLock::new();
         *OFFERS.get_or_init(|| membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
     }
 
-    /// False only where a sandbox closed over a running process and left readers without a barrier.
+    /// False only if a sandbox closed over a running process and left readers without a barrier.
     pub fn run_on_all() -> bool {
         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     }
@@ -89,12 +88,12 @@ mod tests {
 
     use super::*;
 
-    /// Each side writes its own word and then reads the other's, in the same moment and over and
-    /// over: with a barrier in between, at least one sees what the other wrote. Without, stores
-    /// that wait in a CPU's buffer let both see nothing.
+    /// Both sides write their own word and then read the other's, at the same moment, again and
+    /// again. With a barrier in between, at least one sees the other's write. Without it, stores
+    /// that wait in a CPU's buffer let both miss it.
     ///
-    /// Before that, each takes the other's word into its own cache: so the store has to wait for
-    /// it, and the load doesn't.
+    /// Before that, each loads the other's word into its own cache: so the store has to wait for
+    /// the line, and the load doesn't.
     fn one_side_sees_the_other(light: impl Fn() + Sync) {
         const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
         #[derive(Default)]

@@ -1,11 +1,9 @@
-//! The shared state of a domain: its epoch, a slot for each thread, and the garbage that
-//! waits.
+//! The shared state of a domain: its epoch, a slot for each thread, and the garbage.
 //!
 //! Invariants:
 //! - The epoch only grows, by one at a time, and only under the lock of the garbage. It never
-//!   passes a slot's epoch by more than one as long as that slot is visibly pinned.
-//! - A bag carries the epoch that the domain was in when it was sealed, and bags lie in the order
-//!   of their epochs.
+//!   passes a slot's epoch by more than one while that slot is visibly pinned.
+//! - A bag carries the domain's epoch at its sealing, and bags are in the order of their epochs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,14 +21,14 @@ use crate::shim::{AtomicU64, Mutex, MutexGuard};
 /// Epochs from sealing to freeing.
 const GRACE: u64 = 2;
 
-/// A bag that nothing is added to any more.
+/// A sealed bag: no call is added any more.
 struct Sealed {
-    /// The domain's epoch when it was sealed, which was after the last of it was unlinked.
+    /// The domain's epoch at the sealing, which came after all its nodes were unlinked.
     epoch: u64,
     bag: Bag,
 }
 
-/// Garbage that waits, and the right to move the epoch.
+/// The garbage, and the right to advance the epoch.
 pub struct Garbage<'a> {
     core: &'a Core,
     sealed: MutexGuard<'a, VecDeque<Sealed>>,
@@ -57,14 +55,14 @@ impl Core {
         }
     }
 
-    /// Says that the slot's thread is pinned. A barrier must follow before anything shared is read.
+    /// Marks the slot as pinned. A barrier must follow before anything shared is read.
     #[inline(always)]
     pub fn enter(&self, slot: &Slot) {
-        // Relaxed, for a stale epoch holds the others back, which is never wrong.
+        // Relaxed: a stale epoch only holds the others back, which is always safe.
         slot.enter(self.epoch.load(Relaxed));
     }
 
-    /// Locks the garbage. No call is made under this lock, so it is held briefly.
+    /// Locks the garbage. No call runs under this lock, so it is held briefly.
     pub fn garbage(&self) -> Garbage<'_> {
         Garbage {
             core: self,
@@ -72,7 +70,7 @@ impl Core {
         }
     }
 
-    /// Locks the garbage unless another thread is at it.
+    /// Locks the garbage, unless another thread holds the lock.
     pub fn try_garbage(&self) -> Option<Garbage<'_>> {
         let sealed = self.sealed.try_lock().ok()?;
         Some(Garbage { core: self, sealed })
@@ -80,7 +78,7 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Makes the calls that are left: nobody can pin any more, nor hold a guard.
+    /// Runs the remaining calls: no thread can pin any more, and no guard is left.
     fn drop(&mut self) {
         let sealed = std::mem::take(&mut *self.garbage().sealed);
         let bags = self.slots.iter().map(|slot| slot.take_bag());
@@ -113,21 +111,20 @@ impl Garbage<'_> {
         }
     }
 
-    /// Moves the epoch on by one, if something waits for that and no pinned thread is behind.
+    /// Advances the epoch by one, if garbage waits for that and no pinned thread is behind.
     pub fn advance(&mut self) {
         let epoch = self.epoch();
         let awaited = self
             .sealed
             .back()
             .is_some_and(|newest| newest.epoch + GRACE > epoch);
-        // The first look saves the barrier where it would be for nothing; only the second proves
-        // anything.
+        // The first check saves a useless barrier; only the second proves that no thread is behind.
         if awaited && !self.is_held_back(epoch) && barrier::heavy() && !self.is_held_back(epoch) {
             self.core.epoch.store(epoch + 1, Release);
         }
     }
 
-    /// Takes the oldest bag, if nobody can see anything of it any more.
+    /// Takes the oldest bag, if no thread can still have a pointer to its nodes.
     pub fn take_free(&mut self) -> Option<Bag> {
         let oldest = self.sealed.front()?.epoch;
         (oldest + GRACE <= self.epoch())

@@ -1,10 +1,10 @@
-//! A call to be made later, kept in place if what it captured is small.
+//! A deferred call, stored in place if its captures are small.
 #![allow(unsafe_code)]
 
 use std::mem::{MaybeUninit, align_of, size_of};
 
-/// Words that a closure may capture without an allocation: the nodes' ones capture the store, an
-/// address, and a word or two.
+/// Words that a closure may capture without an allocation: those that free nodes capture the store,
+/// an address, and one or two words.
 const WORDS: usize = 4;
 
 type Storage = MaybeUninit<[usize; WORDS]>;
@@ -21,7 +21,7 @@ unsafe impl Send for Deferred {}
 
 impl Deferred {
     pub fn new<F: FnOnce() + Send + 'static>(closure: F) -> Self {
-        /// Calls the closure that lies in the storage.
+        /// Calls the closure in the storage.
         ///
         /// # Safety
         /// An `F` was written there, and nobody reads it again.

@@ -25,13 +25,13 @@ use crate::goal::Goal;
 use crate::seeded::{self, Bug};
 use crate::value::{ValueBlock, ValueCopy};
 
-/// A node that a name led to.
+/// A node found by its name.
 pub(super) enum Found<'g, R> {
     Terminal(Parent<'g, R>, Terminal<'g>),
     Inner(Parent<'g, R>, Inner<'g, R>),
 }
 
-/// What lies on the way to a node.
+/// An inner node on the path to a node.
 struct OnPath<'g, R> {
     inner: Inner<'g, R>,
     /// The depth at which it branches.
@@ -105,7 +105,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }))
     }
 
-    /// Why a node below this parent stays where it is, if it does.
+    /// The reason why a node below this parent cannot move, if there is one.
     fn stays(&self, parent: &Parent<'_, R>, link: StoredLink, goal: Goal<'_>) -> Option<Move> {
         if goal.has(self.store.arenas(), link.address(self.base)) {
             return Some(Move::AlreadyThere);
@@ -224,7 +224,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         self.store.placement.leaf_moved(old, new);
     }
 
-    /// What covers a key, if anything does.
+    /// The terminal node that covers a key, if there is one.
     pub fn terminal_of<'g>(&'g self, key: &[u8], guard: &'g Guard<'g>) -> Option<Terminal<'g>> {
         let name = NodeKey::leaf(key.into());
         match self.retry(|| self.follow(&name, guard, |_| true))? {
@@ -285,7 +285,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         }
     }
 
-    /// The nodes on the path to a node, itself included, that are wanted; topmost first.
+    /// The `wanted` nodes on the path to a node, itself included, topmost first.
     fn on_path(
         &self,
         name: &NodeKey,
