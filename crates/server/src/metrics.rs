@@ -115,6 +115,11 @@ fn metrics(shared: &Shared) -> String {
         "Part of their records that still count.",
         store.live,
     );
+    gauge(
+        "store_cached_bytes",
+        "Values that are cached in memory.",
+        store.cached_bytes as f64,
+    );
     let mut counter = |name, help, value: u64| figure(&mut text, name, "counter", help, value);
     counter(
         "commands_total",

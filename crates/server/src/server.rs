@@ -103,6 +103,8 @@ impl Server {
             // Replies wait for a sync where they have to, a batch of them at a time.
             durability: timberline_store::Durability::None,
             capacity: options.capacity,
+            // The rest is for the index, for what is written, and for clients.
+            cache_bytes: options.memory / 4,
             ..Default::default()
         };
         let (store, report) = wait_for(Store::open(&disk, &options.dir, store_options))?;

@@ -24,6 +24,7 @@
 //! # Ok::<(), timberline_store::Error>(())
 //! ```
 
+mod cache;
 mod check;
 mod checkpoint;
 mod cleaning;

@@ -23,17 +23,22 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The most bytes of all segments together; at least eight segments.
     pub capacity: u64,
+    /// Bytes of memory for values that were read from the disk and may be wanted again; 0 keeps
+    /// none.
+    pub cache_bytes: u64,
     /// Whether files are read and written past the page cache.
     pub direct: bool,
 }
 
 impl Default for Options {
-    /// Durable each, segments of 64 MiB, as much space as the disk has, past the page cache.
+    /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, past the
+    /// page cache.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
             segment_bytes: 64 << 20,
             capacity: u64::MAX,
+            cache_bytes: 64 << 20,
             direct: true,
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use timberline_io::{Buffer, Disk, Lock};
 use timberline_tree::Art;
 
+use crate::cache::Values;
 use crate::location::Location;
 use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{HEADER, Kind, Record, bytes_of};
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
+    values: Values,
     /// Keeps others out of the folder.
     _lock: Lock,
 }
@@ -77,6 +79,8 @@ pub struct Stats {
     pub cleaned: u64,
     /// Records that cleaning moved.
     pub moved: u64,
+    /// Bytes of values that are cached in memory.
+    pub cached_bytes: u64,
 }
 
 impl Store {
@@ -100,6 +104,7 @@ impl Store {
             log: recovered.log,
             index: recovered.index,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            values: Values::new(options.cache_bytes),
             _lock: recovered.lock,
         };
         Ok((Store(Arc::new(inner)), recovered.report))
@@ -226,6 +231,7 @@ impl Store {
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
+            cached_bytes: self.0.values.bytes(),
         }
     }
 
@@ -435,6 +441,9 @@ impl Inner {
             }
             // It was flushed meanwhile.
         }
+        if let Some(value) = self.values.get(location) {
+            return Ok(Some(value));
+        }
         let mut range = location.sectors();
         if range.is_empty() {
             // Too long for the index to know: its header says it.
@@ -450,8 +459,9 @@ impl Inner {
         }
         let buffer = read(&segment, range.clone()).await?;
         let at = (location.offset() - range.start) as usize;
-        let value = value_in(&buffer[at..], key).map(<[u8]>::to_vec);
-        value.map(Some).ok_or_else(|| damaged(&segment, location))
+        let value = value_in(&buffer[at..], key).ok_or_else(|| damaged(&segment, location))?;
+        self.values.insert(location, value);
+        Ok(Some(value.to_vec()))
     }
 }
 

@@ -16,6 +16,8 @@ type Change = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
 fn options(durability: Durability) -> Options {
     Options {
+        // So much that nothing is evicted: a run is to repeat.
+        cache_bytes: 1 << 20,
         durability,
         segment_bytes: 64 << 10,
         capacity: 40 * (64 << 10),

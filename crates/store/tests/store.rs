@@ -361,7 +361,12 @@ fn a_damaged_record_costs_that_record() {
         .flip_bit(path, 8 * (4096 + 10 * 728 + 400))
         .expect("it is there");
     driver.block_on(async {
-        let (store, report) = Store::open(&disk, Path::new("store"), options())
+        // Without a cache, each get reads the disk.
+        let options = Options {
+            cache_bytes: 0,
+            ..options()
+        };
+        let (store, report) = Store::open(&disk, Path::new("store"), options)
             .await
             .expect("it opens");
         assert_eq!(report.damaged, [(path.to_path_buf(), 4096 + 10 * 728)]);

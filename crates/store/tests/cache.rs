@@ -1,0 +1,112 @@
+//! The cache of values: it spares reads, keeps to its bound, and is never stale.
+
+use std::path::Path;
+
+use timberline_io::{Disk, Simulation};
+use timberline_store::{Options, Store, join};
+
+const RECORDS: u32 = 200;
+
+fn key(nth: u32) -> [u8; 4] {
+    nth.to_be_bytes()
+}
+
+/// Runs work on a store, which is opened before and closed after it.
+async fn with_store(disk: &Disk, cache_bytes: u64, work: impl AsyncFnOnce(&Store)) {
+    let options = Options {
+        segment_bytes: 64 << 10,
+        direct: false,
+        cache_bytes,
+        ..Options::default()
+    };
+    let opened = Store::open(disk, Path::new("store"), options).await;
+    let (store, _) = opened.expect("it opens");
+    let work = async {
+        work(&store).await;
+        store.close();
+    };
+    join(work, store.maintain()).await.1.expect("nothing fails");
+}
+
+async fn load(store: &Store, round: u8) {
+    for nth in 0..RECORDS {
+        let value = [nth as u8 ^ round; 700];
+        store.put(&key(nth), &value).await.expect("there is space");
+    }
+}
+
+/// Reads all records, and says how many requests to the disk that took.
+async fn read_all(simulation: &Simulation, store: &Store, round: u8) -> u64 {
+    let before = simulation.requests();
+    for nth in 0..RECORDS {
+        let value = store.get(&key(nth)).await.expect("it is read");
+        assert_eq!(value, Some(vec![nth as u8 ^ round; 700]), "{nth}");
+    }
+    simulation.requests() - before
+}
+
+#[test]
+fn a_value_is_read_from_the_disk_once() {
+    let simulation = Simulation::new(3);
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    driver.block_on(async {
+        with_store(&disk, 0, async |store| load(store, 0).await).await;
+        with_store(&disk, 1 << 20, async |store| {
+            assert!(read_all(&simulation, store, 0).await >= RECORDS.into());
+            assert_eq!(read_all(&simulation, store, 0).await, 0);
+            assert!(store.stats().cached_bytes >= 700 * u64::from(RECORDS));
+        })
+        .await;
+        with_store(&disk, 0, async |store| {
+            for _ in 0..2 {
+                assert!(read_all(&simulation, store, 0).await >= RECORDS.into());
+            }
+            assert_eq!(store.stats().cached_bytes, 0);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_small_cache_keeps_to_its_bound() {
+    let simulation = Simulation::new(3);
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    driver.block_on(async {
+        with_store(&disk, 0, async |store| load(store, 0).await).await;
+        let bound = 40 << 10;
+        with_store(&disk, bound, async |store| {
+            for _ in 0..3 {
+                assert!(read_all(&simulation, store, 0).await > 0);
+                let cached = store.stats().cached_bytes;
+                assert!(0 < cached && cached <= bound, "{cached}");
+            }
+        })
+        .await;
+    });
+}
+
+/// Overwritten, deleted and put again, and moved by cleaning.
+#[test]
+fn no_value_is_stale() {
+    let simulation = Simulation::new(3);
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    driver.block_on(async {
+        with_store(&disk, 1 << 20, async |store| {
+            for round in 0..20 {
+                load(store, round).await;
+                read_all(&simulation, store, round).await;
+                for nth in (0..RECORDS).step_by(3) {
+                    assert!(store.delete(&key(nth)).await.expect("it is deleted"));
+                    assert_eq!(store.get(&key(nth)).await.expect("it is read"), None);
+                }
+                for nth in (0..RECORDS).step_by(3) {
+                    let value = [nth as u8 ^ round; 700];
+                    store.put(&key(nth), &value).await.expect("there is space");
+                }
+                read_all(&simulation, store, round).await;
+            }
+            assert!(store.stats().moved > 0, "cleaning moved some");
+        })
+        .await;
+    });
+}
