@@ -4,6 +4,7 @@
 //! and works when everything else does not. Exit status 0 is success, 1 a check that failed, 2 a
 //! malformed command line, or a machine that lacks a needed program.
 
+mod answers;
 mod args;
 mod binaries;
 mod browser;
@@ -29,7 +30,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   test [--all]         the gate: fmt, clippy, tidy, every test, docs
-      --all            also `seeded`, the loom models, `browser`, `model` and `vm`
+      --all            also `seeded`, the loom models, `answers`, `browser`, `model` and `vm`
       --callgrind      also `callgrind`, with a bar
   soak [flags]         every test over many seeds: together, alone, on one core, beside a load, with each SIMD search
       --seeds N        how many, default 10
@@ -59,6 +60,8 @@ usage: cargo xtask <command>
   sanitize [flags] [NAME] the tests under `address`, `thread` (sanitizers of the compiler) and `miri`, and a planted bug for
                        each; all, or those that are named
       --seeded-bugs-only  only that planted bugs are found
+  answers              what the server answers beside what Debian's redis-server does, byte for byte (apt fetches it; nothing is
+                       installed)
   browser              the live view of `bench` in Chromium (apt fetches it; nothing is installed): what it shows, and that it changes
   vm [flag or NAME]    Linux on machines with two kinds of memory, emulated by QEMU (apt fetches it; nothing is installed):
                        discovery, placement and the kernel agree; or one machine: hmat, soft-reserved, damon, cxl, old-kernel
@@ -66,8 +69,7 @@ usage: cargo xtask <command>
       --count          which share of accesses goes to fast memory, by placement, counted by a plugin of QEMU
       --seeded-bugs    only that a program whose arenas aren't bound is found out";
 
-const COMMANDS: &str =
-    "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, browser and vm";
+const COMMANDS: &str = "test, soak, seeded, peers, tidy, package, callgrind, model, fuzz, sanitize, answers, browser and vm";
 /// For commands that take flags only.
 const NO_NAMES: &[&str] = &[];
 
@@ -121,6 +123,7 @@ fn dispatch(args: &[String]) -> Result<(), Failure> {
         "model" => model::run(root, flags),
         "fuzz" => fuzz::run(root, flags),
         "sanitize" => sanitize::run(root, flags),
+        "answers" => parse(&[]).and_then(|_| answers::run(root)),
         "browser" => parse(&[]).and_then(|_| browser::run(root)),
         "vm" => vm::run(root, flags),
         "help" | "--help" | "-h" => {

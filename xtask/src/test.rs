@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::args::Args;
 use crate::step::{Step, run_all};
-use crate::{Failure, binaries, browser, callgrind, exec, model, package, tidy, vm};
+use crate::{Failure, answers, binaries, browser, callgrind, exec, model, package, tidy, vm};
 
 /// The package that the gate never compiles: it depends on many other maps.
 pub const PEERS: &str = "bench-peers";
@@ -71,6 +71,7 @@ fn steps(root: &Path, all: bool, callgrind: bool) -> Vec<Step<'_>> {
             callgrind,
             "runs with --callgrind, or as `cargo xtask callgrind`",
         ),
+        Step::new("answers", move || answers::run(root)).only_if(all, ON_REQUEST),
         Step::new("browser", move || browser::run(root)).only_if(all, ON_REQUEST),
         Step::new("model", move || model::run(root, &[])).only_if(all, ON_REQUEST),
         Step::new("vm", move || vm::run(root, &[])).only_if(all, ON_REQUEST),
@@ -107,7 +108,15 @@ mod tests {
         assert_eq!(plain, expected);
         assert_eq!(
             on_request,
-            ["seeded", "loom", "callgrind", "browser", "model", "vm"]
+            [
+                "seeded",
+                "loom",
+                "callgrind",
+                "answers",
+                "browser",
+                "model",
+                "vm"
+            ]
         );
         for step in steps(false).skip(7) {
             assert!(

@@ -1,4 +1,5 @@
-//! Answers beside those of `redis-server`, byte for byte, where that is installed.
+//! Answers beside those of `redis-server`, byte for byte, where that is installed;
+//! `cargo xtask answers` fetches it.
 
 #![cfg(unix)]
 
@@ -17,20 +18,23 @@ struct Redis {
 }
 
 impl Redis {
-    /// `None` if it is not installed.
+    /// The one that a variable names, or the installed one; `None` if there is none.
     fn new(folder: &Folder) -> Option<Redis> {
         // The names of sockets are short: relative to the folder they are.
         let path = folder.0.join("redis");
-        let mut command = Command::new("redis-server");
+        let named = std::env::var_os("TIMBERLINE_REDIS_SERVER");
+        let mut command = Command::new(named.clone().unwrap_or("redis-server".into()));
         command
             .current_dir(&folder.0)
             .args(["--port", "0", "--save", "", "--unixsocket", "redis"]);
-        let child = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        Some(Redis { child, path })
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        match child {
+            Ok(child) => Some(Redis { child, path }),
+            Err(error) => match named {
+                Some(named) => panic!("{}: {error}", named.display()),
+                None => None,
+            },
+        }
     }
 
     fn client(&self) -> Client<UnixStream> {
