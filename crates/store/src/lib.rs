@@ -29,6 +29,7 @@ mod check;
 mod checkpoint;
 mod cleaning;
 mod error;
+mod first_bytes;
 mod flush;
 mod head;
 mod join;

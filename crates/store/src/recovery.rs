@@ -16,6 +16,7 @@ use timberline_tree::Art;
 
 use crate::checkpoint::{self, Loaded};
 use crate::cleaning::Records;
+use crate::first_bytes::FirstBytes;
 use crate::location::{Location, SegmentId};
 use crate::log::{Log, State};
 use crate::record::Kind;
@@ -47,6 +48,7 @@ pub(crate) struct Recovered {
     pub lock: Lock,
     pub log: Log,
     pub index: Art<[u8], u64>,
+    pub first_bytes: FirstBytes,
     pub report: Report,
 }
 
@@ -82,7 +84,8 @@ pub(crate) async fn recover(
     for segment in segments.values() {
         recovery.read(segment).await?;
     }
-    let (index, last) = (recovery.loaded.index, recovery.last);
+    let (loaded, last) = (recovery.loaded, recovery.last);
+    let (index, first_bytes) = (loaded.index, loaded.first_bytes);
     let report = Report {
         keys: index.len(),
         segments: segments.len(),
@@ -109,6 +112,7 @@ pub(crate) async fn recover(
         lock,
         log,
         index,
+        first_bytes,
         report,
     })
 }
@@ -321,9 +325,16 @@ impl<'a> Recovery<'a> {
             self.deleted.remove(&key);
             segment.revive(location);
             let inserted = self.loaded.index.insert(&key, location.to_word());
-            inserted.map_err(|_| Error::OutOfMemory)?
+            let old = inserted.map_err(|_| Error::OutOfMemory)?;
+            if old.is_none() {
+                self.loaded.first_bytes.add(&key);
+            }
+            old
         } else {
             let removed = self.loaded.index.remove(&key);
+            if removed.is_some() {
+                self.loaded.first_bytes.remove(&key);
+            }
             self.deleted.insert(key, sequence);
             removed
         };

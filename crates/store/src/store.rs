@@ -8,6 +8,7 @@ use timberline_io::{Buffer, Disk, Lock};
 use timberline_tree::Art;
 
 use crate::cache::Values;
+use crate::first_bytes::FirstBytes;
 use crate::location::Location;
 use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{HEADER, Kind, Record, bytes_of};
@@ -36,6 +37,7 @@ pub(crate) struct Inner {
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
     values: Values,
+    first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
 }
@@ -105,6 +107,7 @@ impl Store {
             index: recovered.index,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             values: Values::new(options.cache_bytes),
+            first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
         };
         Ok((Store(Arc::new(inner)), recovered.report))
@@ -122,6 +125,12 @@ impl Store {
     /// Keys in the store.
     pub fn len(&self) -> usize {
         self.0.index.len()
+    }
+
+    /// Keys that begin with this byte, at a time at which a batch may have changed a part of its
+    /// keys. O(1).
+    pub fn starting_with(&self, first: u8) -> usize {
+        self.0.first_bytes.get(first)
     }
 
     /// Whether there are none.
@@ -334,6 +343,11 @@ impl Inner {
             };
             if entry.kind == Kind::Put {
                 self.revive(location);
+                if old.is_none_or(|word| word == PENDING) {
+                    self.first_bytes.add(entry.key);
+                }
+            } else if old.is_some() {
+                self.first_bytes.remove(entry.key);
             }
             if let Some(old) = old.filter(|&word| word != PENDING) {
                 self.kill(Location::from_word(old));

@@ -653,3 +653,42 @@ fn a_folder_is_open_once_at_a_time() {
     });
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
+
+/// Puts, overwrites, deletes and batches; also after opening with a checkpoint, and without one.
+#[test]
+fn keys_are_counted_by_their_first_byte() {
+    let (_, disk, mut driver) = simulated(5);
+    let counts = |store: &Store| [0, b'a', b'b', 255].map(|first| store.starting_with(first));
+    driver.block_on(async {
+        with_store(&disk, options(), async |store| {
+            for key in ["a", "ab", "b", "", "a"] {
+                store.put(key.as_bytes(), b"1").await.expect("it is put");
+            }
+            assert_eq!(counts(store), [0, 2, 1, 0]);
+            let mut batch = Batch::new();
+            batch.put(b"b2", b"1");
+            batch.put(b"b2", b"2");
+            batch.put(&[255], b"1");
+            batch.delete(b"a");
+            batch.delete(b"none");
+            store.write(&batch).await.expect("it is written");
+            assert_eq!(counts(store), [0, 1, 2, 1]);
+            assert!(!store.delete(b"a").await.expect("it is not there"));
+            assert_eq!(counts(store), [0, 1, 2, 1]);
+        })
+        .await;
+        with_store(&disk, options(), async |store| {
+            assert_eq!(counts(store), [0, 1, 2, 1]);
+        })
+        .await;
+        for path in disk.list(Path::new("store")).expect("it is there") {
+            if path.extension() != Some("segment".as_ref()) {
+                disk.remove(&path).expect("it is there");
+            }
+        }
+        with_store(&disk, options(), async |store| {
+            assert_eq!(counts(store), [0, 1, 2, 1]);
+        })
+        .await;
+    });
+}

@@ -233,14 +233,12 @@ impl Edit<'_> {
                 None => changes.batch.delete(&key),
             }
             let by = isize::from(is.is_some()) - isize::from(was.is_some());
-            changes.others += by;
             count = count.saturating_add_signed(by as i64);
             if self.kind == Kind::SortedSet {
                 let place = |value: &[u8]| {
                     let score = sortable(score_of(value));
                     store_key(b'z', &[&self.id.to_be_bytes(), &score, name])
                 };
-                changes.others += by;
                 let (was, is) = (was.as_deref().map(place), is.as_deref().map(place));
                 if was != is {
                     if let Some(was) = was {
@@ -257,13 +255,11 @@ impl Edit<'_> {
             match count {
                 0 => {
                     changes.batch.delete(&record);
-                    changes.aggregates -= 1;
                 }
                 _ => {
                     let (id, count) = (self.id.to_le_bytes(), count.to_le_bytes());
                     let value = Entry::encode(self.kind, self.expires, &[&id, &count]);
                     changes.batch.put(&record, &value);
-                    changes.aggregates += isize::from(self.entry.is_none());
                 }
             }
         }

@@ -23,7 +23,7 @@ mod aggregate;
 mod entry;
 mod watch;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use timberline_store::{Batch, Error, Store};
@@ -51,10 +51,6 @@ pub struct Keyspace {
     stripes: Box<[Mutex<()>]>,
     /// Who wants to know of changes.
     pub watches: Watches,
-    /// Records of the store that are no client's key.
-    others: AtomicUsize,
-    /// Keys that are hashes, sets or sorted sets.
-    aggregates: AtomicUsize,
     next_id: AtomicU64,
     /// Held while elements are removed whose keys nobody has locked.
     removing: Mutex<()>,
@@ -75,7 +71,7 @@ fn store_key(letter: u8, parts: &[&[u8]]) -> StoreKey {
 }
 
 impl Keyspace {
-    /// The keys in a store. Lists those that are no strings.
+    /// The keys in a store.
     pub async fn open(store: Store) -> Result<Keyspace, Error> {
         let ids = store_key(b'i', &[]);
         let next = store.get(&ids).await?;
@@ -83,14 +79,9 @@ impl Keyspace {
             .and_then(|it| it.try_into().ok())
             .map_or(1, u64::from_le_bytes);
         store.put(&ids, &(next + IDS).to_le_bytes()).await?;
-        let others = [(b'a' + 1, b's'), (b's' + 1, u8::MAX)]
-            .map(|(from, to)| store.keys(&[from][..]..&[to][..]).count());
-        let aggregates = store.keys(&b"a"[..]..&b"b"[..]).count();
         Ok(Keyspace {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             watches: Watches::default(),
-            others: AtomicUsize::new(others.iter().sum()),
-            aggregates: AtomicUsize::new(aggregates),
             next_id: AtomicU64::new(next),
             removing: Mutex::default(),
             orphans: Notify::new(),
@@ -106,7 +97,12 @@ impl Keyspace {
 
     /// Keys, those included that expired and that nobody has looked at since.
     pub fn len(&self) -> usize {
-        self.store.len().saturating_sub(self.others.load(Relaxed))
+        self.store.starting_with(b's') + self.aggregates()
+    }
+
+    /// Keys that are hashes, sets or sorted sets.
+    fn aggregates(&self) -> usize {
+        self.store.starting_with(b'a')
     }
 
     /// Whether there are none.
@@ -157,7 +153,7 @@ impl Keyspace {
     }
 
     async fn aggregate_record(&self, key: &[u8], now: i64) -> Result<Option<Entry>, Error> {
-        if self.aggregates.load(Relaxed) == 0 {
+        if self.aggregates() == 0 {
             return Ok(None);
         }
         self.record(b'a', key, now).await
@@ -180,7 +176,7 @@ impl Keyspace {
 
     /// Sets a string, in place of anything that the key was.
     pub async fn set(&self, key: &[u8], value: &[u8], expires: Option<i64>) -> Result<(), Error> {
-        if self.aggregates.load(Relaxed) > 0 {
+        if self.aggregates() > 0 {
             let mut changes = self.changes();
             changes.overwrite(key, value, expires).await?;
             return changes.commit().await;
@@ -202,7 +198,7 @@ impl Keyspace {
     /// first and the last.
     pub fn random_key(&self) -> Option<Vec<u8>> {
         let strings = || self.store.keys(&b"s"[..]..&b"t"[..]);
-        let aggregates = self.aggregates.load(Relaxed);
+        let aggregates = self.aggregates();
         let all = self.len();
         if aggregates > 0 && fastrand::usize(..all.max(aggregates)) < aggregates {
             return random_of(|from| self.store.keys(from..&b"b"[..]), b"a");
@@ -229,8 +225,6 @@ impl Keyspace {
             batch: Batch::new(),
             touched: SmallVec::new(),
             removed: SmallVec::new(),
-            others: 0,
-            aggregates: 0,
             orphans: false,
         }
     }
@@ -268,8 +262,6 @@ impl Keyspace {
             }
             self.store.write(&batch).await?;
         }
-        self.others.store(1, Relaxed);
-        self.aggregates.store(0, Relaxed);
         Ok(())
     }
 
@@ -295,9 +287,7 @@ impl Keyspace {
                     self.reap_elements(store_key(letter, &[&mark[1..]])).await?;
                 }
                 let _removing = self.removing.lock().await;
-                if self.store.delete(&mark).await? {
-                    self.others.fetch_sub(1, Relaxed);
-                }
+                self.store.delete(&mark).await?;
                 tokio::task::yield_now().await;
             }
         }
@@ -313,9 +303,7 @@ impl Keyspace {
             {
                 let _removing = self.removing.lock().await;
                 for key in &keys {
-                    // All keys may have been cleared meanwhile.
-                    let removed = usize::from(self.store.delete(key).await?);
-                    self.others.fetch_sub(removed, Relaxed);
+                    self.store.delete(key).await?;
                 }
             }
             tokio::task::yield_now().await;
@@ -371,8 +359,6 @@ pub struct Changes<'a> {
     touched: SmallVec<[Box<[u8]>; 2]>,
     /// Ids of the keys that are removed.
     removed: SmallVec<[u64; 2]>,
-    others: isize,
-    aggregates: isize,
     orphans: bool,
 }
 
@@ -390,7 +376,7 @@ impl Changes<'_> {
         value: &[u8],
         expires: Option<i64>,
     ) -> Result<(), Error> {
-        if self.keyspace.aggregates.load(Relaxed) > 0
+        if self.keyspace.aggregates() > 0
             && let Some(old) = self.keyspace.store.get(&store_key(b'a', &[key])).await?
         {
             self.remove_entry(key, &Entry::new(old));
@@ -408,8 +394,6 @@ impl Changes<'_> {
             self.batch.delete(&store_key(b'a', &[key]));
             self.batch
                 .put(&store_key(b'd', &[&entry.id().to_be_bytes()]), &[]);
-            self.others += 1;
-            self.aggregates -= 1;
             self.orphans = true;
         }
         self.touch(key);
@@ -449,13 +433,6 @@ impl Changes<'_> {
     pub async fn commit(self) -> Result<(), Error> {
         let keyspace = self.keyspace;
         keyspace.store.write(&self.batch).await?;
-        let add = |count: &AtomicUsize, by: isize| count.fetch_add(by as usize, Relaxed);
-        if self.others != 0 {
-            add(&keyspace.others, self.others);
-        }
-        if self.aggregates != 0 {
-            add(&keyspace.aggregates, self.aggregates);
-        }
         for key in &self.touched {
             keyspace.watches.touch(key);
         }

@@ -8,6 +8,7 @@ use timberline_tree::Art;
 
 use super::page::{Kind, Origin, PAGE, Page, u64_at};
 use super::{Covered, number_of, path};
+use crate::first_bytes::FirstBytes;
 use crate::location::{Location, SegmentId};
 use crate::segment::Segment;
 use crate::{Error, Options};
@@ -16,6 +17,7 @@ use crate::{Error, Options};
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub index: Art<[u8], u64>,
+    pub first_bytes: FirstBytes,
     /// Ascending by number.
     pub covered: Vec<Covered>,
     pub sequence: u64,
@@ -180,7 +182,9 @@ impl<'a, F: Fn(SegmentId) -> Option<&'a Arc<Segment>>> Loading<F> {
             // Where the segment is gone, the record was moved or replaced behind the checkpoint.
             if let Some(segment) = (self.segment)(location.segment()) {
                 let inserted = self.loaded.index.insert(&key, word);
-                inserted.map_err(|_| Reason::OutOfMemory)?;
+                if inserted.map_err(|_| Reason::OutOfMemory)?.is_none() {
+                    self.loaded.first_bytes.add(&key);
+                }
                 segment.revive(location);
             }
             payload = rest;
