@@ -11,6 +11,7 @@ mod spin;
 mod tasks;
 
 use std::io;
+use std::ops::RangeFrom;
 use std::time::Duration;
 
 use timberline_model::overlap::{Machine, limited_operation_s};
@@ -113,6 +114,7 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
     let spinner = Spinner::calibrate();
     let costs = costs(setting, &mut device, &spinner)?;
     let mut points = Vec::new();
+    let mut seeds = 1..;
     for latency_s in setting.grid.latencies_s() {
         let memory = memory(setting.memory_bytes, latency_s)?;
         let chain = chain(&memory, setting.memory_bytes)?;
@@ -125,7 +127,7 @@ pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> io::Result<Outc
                 added: added_s.map(|seconds| spinner.turns(seconds)),
                 is_io: true,
             };
-            let (tasks, per_s) = best(setting, &chain, &mut device, work)?;
+            let (tasks, per_s) = best(setting, &chain, &mut device, work, &mut seeds)?;
             let [predicted_s, masking_s] = predicted(&costs, accesses, added_s, latency_s);
             points.push(Point {
                 accesses,
@@ -180,11 +182,13 @@ fn best(
     chain: &Chase<'_, Emulated>,
     device: &mut Device,
     work: Work,
+    seeds: &mut RangeFrom<u64>,
 ) -> io::Result<(usize, [f64; 3])> {
     let mut of_tasks = vec![Vec::new(); setting.tasks.len()];
     for _ in 0..setting.rounds {
         for (&tasks, rounds) in setting.tasks.iter().zip(&mut of_tasks) {
-            rounds.push(run(chain, device, work, tasks, setting.slice)?.per_s());
+            let seed = seeds.next().unwrap_or_default();
+            rounds.push(run(chain, device, work, tasks, setting.slice, seed)?.per_s());
         }
     }
     let figures = of_tasks.into_iter().map(|mut rounds| {
@@ -218,8 +222,8 @@ fn costs(setting: &Setting, device: &mut Device, spinner: &Spinner) -> io::Resul
         };
         let tasks = if is_io { io_tasks } else { 4 * PREFETCHES };
         let mut runs = Vec::new();
-        for _ in 0..setting.rounds.max(3) {
-            runs.push(run(&chain, device, work, tasks, setting.slice)?);
+        for seed in 0..setting.rounds.max(3) as u64 {
+            runs.push(run(&chain, device, work, tasks, setting.slice, seed)?);
         }
         runs.sort_by(|a, b| a.core_s().total_cmp(&b.core_s()));
         Ok(runs[runs.len() / 2])

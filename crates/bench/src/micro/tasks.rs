@@ -60,15 +60,17 @@ struct Task {
 /// Operations of a run, at least: another process may have the core for the whole slice.
 const LEAST: u64 = 32;
 
-/// Runs operations for so long, `tasks` of them in flight.
+/// Runs operations for so long, `tasks` of them in flight. Runs of one seed walk through the same
+/// lines: after a short one, the modelled cache still has them.
 pub fn run(
     chain: &Chase<'_, Emulated>,
     device: &mut Device,
     work: Work,
     tasks: usize,
     slice: Duration,
+    seed: u64,
 ) -> io::Result<Run> {
-    let (mut random, mut places) = (Rng::new(1, 0), Rng::new(1, 1));
+    let (mut random, mut places) = (Rng::new(seed, 0), Rng::new(seed, 1));
     let mut next = || Task {
         walker: chain.walker(random.below(chain.cycle() as u64) as usize),
         left: work.accesses,

@@ -96,7 +96,7 @@ fn at_most_ten_prefetches_are_in_flight() {
     };
     let before = timberline_tier::emulator::thread_counts();
     let start = std::time::Instant::now();
-    run(&chain, &mut device, work, 40, Duration::ZERO).unwrap();
+    run(&chain, &mut device, work, 40, Duration::ZERO, 1).unwrap();
     let elapsed_s = start.elapsed().as_secs_f64();
     let slow = (timberline_tier::emulator::thread_counts() - before).slow;
     assert!(slow > 40, "{slow}");
@@ -105,4 +105,24 @@ fn at_most_ten_prefetches_are_in_flight() {
         elapsed_s >= 0.95 * arrived / PREFETCHES as f64 * latency_s,
         "{slow} {elapsed_s}"
     );
+}
+
+/// Short runs with equal walks once found their lines in the modelled cache, and were faster than
+/// ten prefetches in flight allow.
+#[test]
+fn no_round_walks_where_another_did() {
+    let memory = memory(4 << 20, 1e-6).unwrap();
+    let chain = chain(&memory, 4 << 20).unwrap();
+    let mut device = Device::open(&Io::Timer(Duration::ZERO)).unwrap();
+    let work = Work {
+        accesses: 10,
+        added: [0; 3],
+        is_io: false,
+    };
+    let before = timberline_tier::emulator::thread_counts();
+    for seed in 0..20 {
+        run(&chain, &mut device, work, 4, Duration::ZERO, seed).unwrap();
+    }
+    let counts = timberline_tier::emulator::thread_counts() - before;
+    assert!(counts.slow > 2 * counts.cached, "{counts:?}");
 }
