@@ -9,9 +9,10 @@ use crate::location::Location;
 
 /// Values in memory, by the location of their record.
 ///
-/// A location is the place of one record, and never used again for another: the index decides which
-/// record a key has, so no value here can be stale. One that was replaced or moved is not looked up
-/// any more, and goes as the least used do (S3-FIFO, in the crate's variant).
+/// A location is the place of one record, and never used again for another. The index decides which
+/// record a key has, so no value here can be stale, whatever a reader inserts late. One that
+/// cleaning moved is not looked up any more, and goes as the least used do (S3-FIFO, in the crate's
+/// variant).
 pub(crate) struct Values(Option<Cache<u64, Arc<[u8]>, Bytes>>);
 
 /// Bytes of an entry beside the value: its place in the tables, two counters, the allocator's.
@@ -43,6 +44,23 @@ impl Values {
     pub fn insert(&self, location: Location, value: &[u8]) {
         if let Some(cache) = &self.0 {
             cache.insert(location.to_word(), value.into());
+        }
+    }
+
+    /// A record with this value takes the place of an old one. It is kept if the old one was: a key
+    /// that is read and written again and again is not read from the disk each time.
+    pub fn replace(&self, old: Location, new: Location, value: &[u8]) {
+        if let Some(cache) = &self.0
+            && cache.remove(&old.to_word()).is_some()
+        {
+            self.insert(new, value);
+        }
+    }
+
+    /// A record is gone.
+    pub fn remove(&self, location: Location) {
+        if let Some(cache) = &self.0 {
+            cache.remove(&location.to_word());
         }
     }
 

@@ -350,7 +350,12 @@ impl Inner {
                 self.first_bytes.remove(entry.key);
             }
             if let Some(old) = old.filter(|&word| word != PENDING) {
-                self.kill(Location::from_word(old));
+                let old = Location::from_word(old);
+                self.kill(old);
+                match entry.kind {
+                    Kind::Put => self.values.replace(old, location, entry.value),
+                    _ => self.values.remove(old),
+                }
             }
         });
         if !matches!(appended, Ok(Appended::At(_))) {

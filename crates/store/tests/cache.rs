@@ -110,3 +110,27 @@ fn no_value_is_stale() {
         .await;
     });
 }
+
+/// A counter would be read from the disk at each change otherwise.
+#[test]
+fn a_cached_value_stays_cached_when_it_is_overwritten() {
+    let simulation = Simulation::new(3);
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    driver.block_on(async {
+        with_store(&disk, 0, async |store| load(store, 0).await).await;
+        with_store(&disk, 1 << 20, async |store| {
+            read_all(&simulation, store, 0).await;
+            let cached = store.stats().cached_bytes;
+            load(store, 1).await;
+            assert_eq!(store.stats().cached_bytes, cached);
+            store.sync().await.expect("it is on the disk");
+            // Other requests are those of maintenance.
+            assert!(read_all(&simulation, store, 1).await < u64::from(RECORDS) / 4);
+            for nth in 0..RECORDS {
+                store.delete(&key(nth)).await.expect("it is deleted");
+            }
+            assert_eq!(store.stats().cached_bytes, 0);
+        })
+        .await;
+    });
+}
