@@ -1,4 +1,4 @@
-//! Values that were read from the disk and may be wanted again.
+//! Values that were read or written and may be wanted again.
 
 use std::sync::Arc;
 
@@ -10,9 +10,8 @@ use crate::location::Location;
 /// Values in memory, by the location of their record.
 ///
 /// A location is the place of one record, and never used again for another. The index decides which
-/// record a key has, so no value here can be stale, whatever a reader inserts late. One that
-/// cleaning moved is not looked up any more, and goes as the least used do (S3-FIFO, in the crate's
-/// variant).
+/// record a key has, so no value here can be stale, whatever a reader inserts late. The least used
+/// goes first (S3-FIFO, in the crate's variant).
 pub(crate) struct Values(Option<Cache<u64, Arc<[u8]>, Bytes>>);
 
 /// Bytes of an entry beside the value: its place in the tables, two counters, the allocator's.
@@ -47,13 +46,12 @@ impl Values {
         }
     }
 
-    /// A record with this value takes the place of an old one. It is kept if the old one was: a key
-    /// that is read and written again and again is not read from the disk each time.
-    pub fn replace(&self, old: Location, new: Location, value: &[u8]) {
+    /// Cleaning moved a record.
+    pub fn relocate(&self, old: Location, new: Location) {
         if let Some(cache) = &self.0
-            && cache.remove(&old.to_word()).is_some()
+            && let Some((_, value)) = cache.remove(&old.to_word())
         {
-            self.insert(new, value);
+            cache.insert(new.to_word(), value);
         }
     }
 

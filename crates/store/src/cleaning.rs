@@ -147,6 +147,7 @@ impl Inner {
                             .expect("a word is changed in place");
                         self.revive(moved);
                         victim.kill(location);
+                        self.values.relocate(location, moved);
                     }
                 };
                 match self.log.append_moved(&record, placed)? {

@@ -23,8 +23,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The most bytes of all segments together; at least eight segments.
     pub capacity: u64,
-    /// Bytes of memory for values that were read from the disk and may be wanted again; 0 keeps
-    /// none.
+    /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
     pub cache_bytes: u64,
     /// Whether files are read and written past the page cache.
     pub direct: bool,

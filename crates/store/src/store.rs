@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     /// Whoever changes a key's record in the index and in the log holds its lock, so that both
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
-    values: Values,
+    pub values: Values,
     first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
@@ -352,10 +352,10 @@ impl Inner {
             if let Some(old) = old.filter(|&word| word != PENDING) {
                 let old = Location::from_word(old);
                 self.kill(old);
-                match entry.kind {
-                    Kind::Put => self.values.replace(old, location, entry.value),
-                    _ => self.values.remove(old),
-                }
+                self.values.remove(old);
+            }
+            if entry.kind == Kind::Put {
+                self.values.insert(location, entry.value);
             }
         });
         if !matches!(appended, Ok(Appended::At(_))) {
@@ -446,6 +446,9 @@ impl Inner {
 
     /// The value in a record with this key; `None` if its segment was erased.
     pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(value) = self.values.get(location) {
+            return Ok(Some(value));
+        }
         let Some(segment) = self.log.segment(location.segment()) else {
             return Ok(None);
         };
@@ -459,9 +462,6 @@ impl Inner {
                 return value.map(Some).ok_or_else(|| damaged(&segment, location));
             }
             // It was flushed meanwhile.
-        }
-        if let Some(value) = self.values.get(location) {
-            return Ok(Some(value));
         }
         let mut range = location.sectors();
         if range.is_empty() {

@@ -8,6 +8,7 @@ use timberline_tier::{Arenas, ArenasConfig, ArenasError, Limit, TierId};
 const CHILD: &str = "TIMBERLINE_SHORT_OF_ADDRESSES";
 
 #[test]
+#[cfg_attr(any(asan, tsan), ignore = "sanitizers need terabytes of addresses")]
 fn arenas_without_a_limit_share_what_there_is() {
     if std::env::var_os(CHILD).is_some() {
         return share();

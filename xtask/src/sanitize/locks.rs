@@ -49,7 +49,10 @@ pub fn flags(root: &Path, toolchain: &Toolchain) -> Result<String, String> {
         .args(["-O1", "-c", "-o"])
         .arg(&object)
         .arg(root.join("xtask/src/sanitize/std_locks.c"));
-    let mut flags = format!("-Clink-arg={}", object.display());
+    let mut flags = format!(
+        "-Clink-arg={} -Clink-arg=-Wl,--wrap=__tsan_atomic64_fetch_sub",
+        object.display()
+    );
     for (name, parts) in FUNCTIONS {
         let symbol = find(&symbols, parts)
             .ok_or_else(|| format!("this standard library has no function for {name}"))?;

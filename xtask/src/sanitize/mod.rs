@@ -166,7 +166,8 @@ impl Sanitizer {
                 rooms(&ROOMS)
             )),
             Sanitizer::Thread => {
-                test(&format!("test {} --lib --tests", rooms(&ROOMS[..3])))?;
+                let below = rooms(&ROOMS[..3]);
+                test(&format!("test {below} --lib --tests --no-fail-fast"))?;
                 let threaded = THREADED.join(" ");
                 test(&format!(
                     "test -p timberline-tree --test btree --test art --test masstree -- {threaded} {SMALL}"

@@ -1,4 +1,4 @@
-/* What ThreadSanitizer cannot see of the standard library.
+/* What ThreadSanitizer cannot see of the standard library: its locks, and the ends of counts.
  *
  * It knows what orders two accesses from the atomics that it was compiled into. The standard library comes compiled without it, and
  * what is inlined from there into our crates is all it sees: a mutex taken at the first attempt, but not one that was waited for. So
@@ -66,4 +66,14 @@ void WRAP(SCOPE_DECREMENT)(void *data, bool panicked) {
   uint64_t *words = data;
   for (int word = 0; word < 3; word++) __tsan_release(&words[word]);
   REAL(SCOPE_DECREMENT)(data, panicked);
+}
+
+/* The last `Arc` or `Weak` counts down to nothing by `Release` and then has a fence, which ThreadSanitizer does not know. Whoever
+ * counts down to nothing so acquires what the others released at this count. */
+uint64_t REAL(__tsan_atomic64_fetch_sub)(volatile uint64_t *count, uint64_t by, int order);
+uint64_t WRAP(__tsan_atomic64_fetch_sub)(volatile uint64_t *count, uint64_t by, int order) {
+  enum { RELEASE = 3 };
+  uint64_t before = REAL(__tsan_atomic64_fetch_sub)(count, by, order);
+  if (order == RELEASE && before == by) __tsan_acquire((void *)count);
+  return before;
 }
