@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn checked(disk: &Disk, driver: &mut Driver, args: &Args) -> Result<(Report, Check), Error> {
     driver.block_on(async {
-        let (store, report) = Store::open(disk, &args.folder, Options::default()).await?;
+        let (store, report) = Store::open_on(disk, &args.folder, Options::default()).await?;
         let work = async {
             let check = store.check().await;
             store.close();

@@ -26,7 +26,7 @@ fn made(folder: &Path) {
             segment_bytes: 64 << 10,
             ..Options::default()
         };
-        let (store, _) = Store::open(&disk, folder, options).await.unwrap();
+        let (store, _) = Store::open_on(&disk, folder, options).await.unwrap();
         let work = async {
             for nth in 0..2000 {
                 let key = format!("key {nth:04}\n");
@@ -100,7 +100,7 @@ fn a_store_that_is_open_is_refused() {
     made(&folder);
     let (disk, mut driver) = Disk::threads(2);
     let open = driver
-        .block_on(Store::open(&disk, &folder, Options::default()))
+        .block_on(Store::open_on(&disk, &folder, Options::default()))
         .unwrap();
     let line = refused(check(&folder, &[]));
     assert!(line.contains("open elsewhere"), "{line}");

@@ -48,4 +48,4 @@ pub use disk::{Disk, Kind, Lock};
 pub use driver::{Driver, Spawned, Unparker};
 pub use file::{File, Mode};
 pub use simulation::{Faults, SECTOR, Simulation};
-pub use wait::wait_for;
+pub use wait::{wait_for, wait_for_beside};

@@ -4,10 +4,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use timberline_io::{Disk, Spawned, wait_for};
+use timberline_io::{Disk, wait_for};
 use timberline_store::{Report, Store};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,8 +20,8 @@ use crate::shared::Shared;
 use crate::slowlog::Slowlog;
 use crate::{Durability, Options};
 
-/// Requests to the disk at a time.
-const DEPTH: usize = 256;
+/// The time that a crash of the machine costs by default.
+const SECOND: Duration = Duration::from_secs(1);
 /// What clients of other machines are told in protected mode.
 const DENIED: &str = "DENIED Timberline runs in protected mode: without a password it serves only \
     clients of its own machine. Set one with --password-file or CONFIG SET requirepass, or start \
@@ -65,11 +64,7 @@ pub struct Server {
     listeners: Vec<StdListener>,
     metrics: Option<StdListener>,
     addresses: Vec<SocketAddr>,
-    maintenance: JoinHandle<Result<(), timberline_store::Error>>,
     report: Report,
-    disk: Disk,
-    /// Ends last.
-    driver: Spawned,
 }
 
 /// Stops a server, from any thread.
@@ -97,22 +92,18 @@ impl Server {
             listeners.push(listen(address)?);
         }
         let metrics = options.metrics.as_mut().map(listen).transpose()?;
-        let (disk, driver) = Disk::open(DEPTH);
-        let driver = driver.spawn().map_err(Error::System)?;
         let store_options = timberline_store::Options {
-            // Replies wait for a sync where they have to, a batch of them at a time.
-            durability: timberline_store::Durability::None,
+            durability: match options.durability {
+                Durability::Interval => timberline_store::Durability::Interval(SECOND),
+                // Replies wait for a sync where they have to, a batch of them at a time.
+                Durability::None | Durability::Each => timberline_store::Durability::None,
+            },
             capacity: options.capacity,
             // The rest is for the index, for what is written, and for clients.
             cache_bytes: options.memory / 4,
             ..Default::default()
         };
-        let (store, report) = wait_for(Store::open(&disk, &options.dir, store_options))?;
-        let maintained = store.clone();
-        let maintenance = std::thread::Builder::new()
-            .name("timberline-maintenance".into())
-            .spawn(move || wait_for(maintained.maintain()))
-            .map_err(Error::System)?;
+        let (store, report) = Store::open(&options.dir, store_options)?;
         let keyspace = wait_for(Keyspace::open(store))?;
         let slowlog = Arc::new(Slowlog::default());
         let addresses = options.listen.clone();
@@ -122,10 +113,7 @@ impl Server {
             listeners,
             metrics,
             addresses,
-            maintenance,
             report,
-            disk,
-            driver,
         })
     }
 
@@ -146,7 +134,7 @@ impl Server {
 
     /// How it reads and writes files.
     pub fn disk(&self) -> &Disk {
-        &self.disk
+        self.shared.keyspace.store().disk()
     }
 
     /// Keys in the store.
@@ -184,16 +172,9 @@ impl Server {
         for worker in workers {
             let _ = worker.join();
         }
-        self.shared.keyspace.store().close();
-        let maintained = self.maintenance.join();
-        drop(self.driver);
+        let stopped = self.shared.keyspace.store().stop();
         served.map_err(Error::System)?;
-        match maintained {
-            Ok(done) => Ok(done?),
-            Err(_) => Err(Error::System(io::Error::other(
-                "maintenance of the store panicked",
-            ))),
-        }
+        Ok(stopped?)
     }
 }
 
@@ -318,15 +299,10 @@ fn refuse(mut socket: &StdStream, why: &str) {
     let _ = socket.write(format!("-{why}\r\n").as_bytes());
 }
 
-/// Commits each second if that was promised, and looks at the memory.
+/// Looks at the memory.
 async fn tick(shared: Arc<Shared>) {
-    let mut ticks = 0;
     loop {
         shared.measure_memory();
-        if ticks % 10 == 0 && shared.config.options.durability == Durability::Interval {
-            shared.keyspace.store().begin_commit();
-        }
-        ticks += 1;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..Options::default()
     };
     let start = Instant::now();
-    let (store, report) = driver.block_on(Store::open(&disk, folder, options))?;
+    let (store, report) = driver.block_on(Store::open_on(&disk, folder, options))?;
     println!("opened {} keys in {:.1?}", report.keys, start.elapsed());
     let load = async {
         let start = Instant::now();

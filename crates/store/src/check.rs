@@ -40,7 +40,7 @@ impl Store {
         let mut count = 0;
         // Ascending by segment and place.
         let mut found: Vec<(SegmentId, Damage)> = Vec::new();
-        for segment in self.0.log.segments() {
+        for segment in self.inner.log.segments() {
             let mut records = Records::new(&segment, START);
             loop {
                 let next = records.next().await?;
@@ -60,7 +60,7 @@ impl Store {
             }
         }
         if !found.is_empty() {
-            for (key, word) in self.0.index.iter().filter(|it| it.1 != PENDING) {
+            for (key, word) in self.inner.index.iter().filter(|it| it.1 != PENDING) {
                 let location = Location::from_word(word);
                 let (id, offset) = (location.segment(), location.offset());
                 let behind = found.partition_point(|it| (it.0, it.1.place.start) <= (id, offset));

@@ -34,6 +34,8 @@ pub enum Error {
     InUse(PathBuf),
     /// An option has a value that it can't have; the reason in one line.
     Configuration(String),
+    /// The system gives no thread.
+    Thread(Arc<io::Error>),
     /// The store was closed.
     Closed,
 }
@@ -78,6 +80,7 @@ impl fmt::Display for Error {
                     folder.display()
                 )
             }
+            Error::Thread(error) => write!(f, "the system gives no thread: {error}"),
             Error::Configuration(reason) => f.write_str(reason),
             Error::Closed => f.write_str("the store is closed"),
         }
@@ -87,6 +90,10 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
+    pub(crate) fn thread(error: io::Error) -> Error {
+        Error::Thread(Arc::new(error))
+    }
+
     /// A disk's error at a file.
     pub(crate) fn disk(path: &std::path::Path) -> impl FnOnce(io::Error) -> Error + '_ {
         |error| match error.kind() {

@@ -28,8 +28,8 @@ impl Store {
     /// [`close`](Self::close) or a write fails. Writers wait for it, so it has to run beside them,
     /// once for a store.
     pub async fn maintain(&self) -> Result<(), Error> {
-        let others = join(self.0.clean_all(), self.0.checkpoint_all());
-        let (mut flushes, mut others) = (pin!(self.0.flush_all()), pin!(others));
+        let others = join(self.inner.clean_all(), self.inner.checkpoint_all());
+        let (mut flushes, mut others) = (pin!(self.inner.flush_all()), pin!(others));
         let mut are_others = true;
         // It is over when the flushes are: the others need them.
         std::future::poll_fn(|context| {
@@ -39,13 +39,13 @@ impl Store {
             flushes.as_mut().poll(context)
         })
         .await?;
-        self.0.write_checkpoint(true).await;
+        self.inner.write_checkpoint(true).await;
         Ok(())
     }
 
     /// Has no more writes begin. [`maintain`](Self::maintain) ends when all are on the disk.
     pub fn close(&self) {
-        let mut state = self.0.log.lock();
+        let mut state = self.inner.log.lock();
         state.closing = true;
         state.changed();
     }
@@ -53,7 +53,7 @@ impl Store {
     /// Begins a commit of all that was written, without waiting. Called by a timer, it bounds what
     /// a crash loses under [`Durability::None`](crate::Durability::None).
     pub fn begin_commit(&self) {
-        let mut state = self.0.log.lock();
+        let mut state = self.inner.log.lock();
         if state.durable < state.sequence && !state.commit_wanted {
             state.commit_wanted = true;
             state.changed();

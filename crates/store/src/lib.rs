@@ -5,13 +5,17 @@
 //! and to the index at once; flushes bring it to its file, and a commit makes it durable
 //! ([`Durability`]). Cleaning moves records out of segments of which most is obsolete.
 //!
+//! [`Store::open`] starts a store with threads of its own; its operations are futures for any
+//! executor, and [`Store::blocking`] has them for threads that wait. [`Store::open_on`] is for
+//! programs that drive the disk themselves, and for simulated disks:
+//!
 //! ```
 //! use timberline_io::{Disk, Simulation};
 //! use timberline_store::{Options, Store};
 //!
 //! let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
 //! driver.block_on(async {
-//!     let (store, _) = Store::open(&disk, "store".as_ref(), Options::default()).await?;
+//!     let (store, _) = Store::open_on(&disk, "store".as_ref(), Options::default()).await?;
 //!     let work = async {
 //!         store.put(b"key", b"value").await?;
 //!         assert_eq!(store.get(b"key").await?.as_deref(), Some(&b"value"[..]));
@@ -24,6 +28,8 @@
 //! # Ok::<(), timberline_store::Error>(())
 //! ```
 
+mod batch;
+mod blocking;
 mod cache;
 mod check;
 mod checkpoint;
@@ -41,7 +47,10 @@ mod recovery;
 mod scan;
 mod segment;
 mod store;
+mod threads;
 
+pub use batch::Batch;
+pub use blocking::{Blocking, Records};
 pub use check::{Check, Damage};
 pub use error::Error;
 pub use join::join;
@@ -49,4 +58,4 @@ pub use options::{Durability, Options};
 pub use record::MAX_KEY;
 pub use recovery::Report;
 pub use scan::{KeyValue, Scan};
-pub use store::{Batch, Stats, Store};
+pub use store::{Stats, Store};

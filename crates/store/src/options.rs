@@ -1,5 +1,7 @@
 //! How a store is set up.
 
+use std::time::Duration;
+
 use crate::Error;
 use crate::location::MAX_SEGMENT;
 
@@ -8,6 +10,8 @@ use crate::location::MAX_SEGMENT;
 pub enum Durability {
     /// At once. A crash loses what was not on the disk yet: up to some megabytes.
     None,
+    /// At once. A crash loses the writes of this much time, and of one sync.
+    Interval(Duration),
     /// When it is on the disk. A crash loses nothing that was acknowledged. Writes that wait at the
     /// same time share one sync.
     Each,
@@ -21,7 +25,8 @@ pub struct Options {
     /// Bytes of a segment, the file that is written and cleaned as a whole: 64 KiB to 128 MiB, in
     /// multiples of 4 KiB. A record takes at most an eighth of one.
     pub segment_bytes: u64,
-    /// The most bytes of all segments together; at least eight segments.
+    /// The most bytes of all segments together; at least eight segments. Checkpoints of the index
+    /// come on top: 12 bytes a key and its own, twice while one is written.
     pub capacity: u64,
     /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
     pub cache_bytes: u64,

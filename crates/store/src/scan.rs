@@ -34,12 +34,12 @@ pub struct Scan {
 impl Store {
     /// The records whose keys lie within bounds. It reads up to 16 records ahead.
     pub fn range(&self, bounds: impl KeyRange<[u8]>) -> Scan {
-        self.scan(self.0.index.range(bounds))
+        self.scan(self.inner.index.range(bounds))
     }
 
     /// The records whose keys begin so.
     pub fn prefix(&self, prefix: &[u8]) -> Scan {
-        self.scan(self.0.index.prefix(prefix))
+        self.scan(self.inner.index.prefix(prefix))
     }
 
     /// The keys that lie within bounds, in order. Reads no record; otherwise as [`Scan`].
@@ -47,12 +47,12 @@ impl Store {
         &self,
         bounds: impl KeyRange<[u8]>,
     ) -> Box<dyn DoubleEndedIterator<Item = Vec<u8>> + Send> {
-        let keys = self.0.index.range(bounds);
+        let keys = self.inner.index.range(bounds);
         Box::new(keys.filter_map(|(key, word)| (word != PENDING).then_some(key)))
     }
 
     fn scan(&self, keys: impl DoubleEndedIterator<Item = (Vec<u8>, u64)> + Send + 'static) -> Scan {
-        let (store, keys) = (Arc::clone(&self.0), Box::new(keys));
+        let (store, keys) = (Arc::clone(&self.inner), Box::new(keys));
         Scan {
             store,
             keys,

@@ -13,17 +13,22 @@ use crate::location::Location;
 use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{HEADER, Kind, Record, bytes_of};
 use crate::segment::Segment;
-use crate::{Durability, Error, MAX_KEY, Options, Report};
+use crate::threads::Threads;
+use crate::{Batch, Durability, Error, MAX_KEY, Options, Report};
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 256;
 
 /// An ordered map of byte strings on disk. Clones are the same store.
 ///
-/// All operations take `&self`, on any thread. They are futures; the disk's
-/// [`Driver`](timberline_io::Driver) and [`maintain`](Self::maintain) have to run beside them.
+/// All operations take `&self`, on any thread. They are futures, which any executor can run;
+/// [`blocking`](Self::blocking) has them for threads that wait.
 #[derive(Clone)]
-pub struct Store(pub(crate) Arc<Inner>);
+pub struct Store {
+    pub(crate) inner: Arc<Inner>,
+    /// Its own threads, if it has some. They end with the last clone.
+    pub(crate) threads: Option<Arc<Threads>>,
+}
 
 pub(crate) struct Inner {
     pub disk: Disk,
@@ -45,27 +50,6 @@ pub(crate) struct Inner {
 /// In the index, a key whose first record is about to be appended. No record lies there.
 pub(crate) const PENDING: u64 = 0;
 
-/// Writes that take effect together, or not at all, also across a crash.
-#[derive(Clone, Default, Debug)]
-pub struct Batch(Vec<(Vec<u8>, Option<Vec<u8>>)>);
-
-impl Batch {
-    /// An empty batch.
-    pub fn new() -> Batch {
-        Batch::default()
-    }
-
-    /// Adds a put.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.0.push((key.into(), Some(value.into())));
-    }
-
-    /// Adds a delete.
-    pub fn delete(&mut self, key: &[u8]) {
-        self.0.push((key.into(), None));
-    }
-}
-
 /// What a store holds and has done since it was opened.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stats {
@@ -86,13 +70,14 @@ pub struct Stats {
 }
 
 impl Store {
-    /// Opens the store in a folder, or makes one there. Loads its checkpoint, and reads the records
-    /// that came behind it, or all where there is none; the report says what was found. A folder is
-    /// open once at a time, among all processes; a file named `lock` there sees to it.
+    /// As [`open`](Self::open), on a disk that the caller drives: with an executor of its own, or
+    /// on a simulated one. [`maintain`](Self::maintain) has to run beside all other operations, and
+    /// [`begin_commit`](Self::begin_commit) is called by the clock if
+    /// [`Durability::Interval`] was promised.
     ///
     /// # Errors
-    /// [`Error::InUse`] where it is open; an option or a file that can't be; a disk that fails.
-    pub async fn open(
+    /// As there.
+    pub async fn open_on(
         disk: &Disk,
         folder: &Path,
         options: Options,
@@ -110,7 +95,11 @@ impl Store {
             first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
         };
-        Ok((Store(Arc::new(inner)), recovered.report))
+        let store = Store {
+            inner: Arc::new(inner),
+            threads: None,
+        };
+        Ok((store, recovered.report))
     }
 
     /// Whether a folder has a store, which [`open`](Self::open) would make otherwise.
@@ -122,15 +111,20 @@ impl Store {
         Ok(files.iter().any(|file| crate::segment::is_segment(file)))
     }
 
+    /// The disk that it is on.
+    pub fn disk(&self) -> &Disk {
+        &self.inner.disk
+    }
+
     /// Keys in the store.
     pub fn len(&self) -> usize {
-        self.0.index.len()
+        self.inner.index.len()
     }
 
     /// Keys that begin with this byte, at a time at which a batch may have changed a part of its
     /// keys. O(1).
     pub fn starting_with(&self, first: u8) -> usize {
-        self.0.first_bytes.get(first)
+        self.inner.first_bytes.get(first)
     }
 
     /// Whether there are none.
@@ -140,12 +134,12 @@ impl Store {
 
     /// The value of a key.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        Ok(self.0.find(key).await?.map(|found| found.1))
+        Ok(self.inner.find(key).await?.map(|found| found.1))
     }
 
     /// Whether a key has a value. Reads no record.
     pub fn contains_key(&self, key: &[u8]) -> bool {
-        self.0.locate(key).is_some()
+        self.inner.locate(key).is_some()
     }
 
     /// Sets the value of a key.
@@ -155,7 +149,7 @@ impl Store {
             key,
             value,
         };
-        self.0.write(&[entry], |_| true).await.map(|_| ())
+        self.inner.write(&[entry], |_| true).await.map(|_| ())
     }
 
     /// Removes a key. Says whether it was there.
@@ -166,7 +160,7 @@ impl Store {
             value: &[],
         };
         // A delete of what is not there writes nothing.
-        self.0
+        self.inner
             .write(&[entry], |inner| inner.locate(key).is_some())
             .await
     }
@@ -184,7 +178,7 @@ impl Store {
             None => (Kind::Delete, &[][..]),
         };
         loop {
-            let found = self.0.find(key).await?;
+            let found = self.inner.find(key).await?;
             if found.as_ref().map(|it| &it.1[..]) != expected {
                 return Ok(Err(found.map(|it| it.1)));
             }
@@ -195,7 +189,7 @@ impl Store {
             let entry = NewRecord { kind, key, value };
             // The same location is the same record: the log does not use a place twice.
             if self
-                .0
+                .inner
                 .write(&[entry], |inner| inner.locate(key) == location)
                 .await?
             {
@@ -225,14 +219,14 @@ impl Store {
         if entries.is_empty() {
             return Ok(());
         }
-        self.0.write(&entries, |_| true).await.map(|_| ())
+        self.inner.write(&entries, |_| true).await.map(|_| ())
     }
 
     /// What the store holds and has done.
     pub fn stats(&self) -> Stats {
-        let segments = self.0.log.segments();
+        let segments = self.inner.log.segments();
         let live: f64 = segments.iter().map(|it| it.utilization()).sum();
-        let state = self.0.log.lock();
+        let state = self.inner.log.lock();
         Stats {
             keys: self.len(),
             segments: segments.len() + state.spares.len(),
@@ -240,19 +234,19 @@ impl Store {
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
-            cached_bytes: self.0.values.bytes(),
+            cached_bytes: self.inner.values.bytes(),
         }
     }
 
     /// Why the store takes no more writes, if it doesn't: [`Error::ReadOnly`].
     pub fn failure(&self) -> Option<Error> {
-        self.0.log.lock().failed.clone().map(Error::ReadOnly)
+        self.inner.log.lock().failed.clone().map(Error::ReadOnly)
     }
 
     /// Waits until all writes that were acknowledged are on the disk.
     pub async fn sync(&self) -> Result<(), Error> {
-        let sequence = self.0.log.lock().sequence;
-        self.0.commit(sequence).await
+        let sequence = self.inner.log.lock().sequence;
+        self.inner.commit(sequence).await
     }
 }
 

@@ -19,7 +19,7 @@ async fn with_store(disk: &Disk, cache_bytes: u64, work: impl AsyncFnOnce(&Store
         cache_bytes,
         ..Options::default()
     };
-    let opened = Store::open(disk, Path::new("store"), options).await;
+    let opened = Store::open_on(disk, Path::new("store"), options).await;
     let (store, _) = opened.expect("it opens");
     let work = async {
         work(&store).await;

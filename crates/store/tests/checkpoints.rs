@@ -28,7 +28,7 @@ fn value(number: u32, version: u8) -> Vec<u8> {
 }
 
 async fn open(disk: &Disk) -> (Store, Report) {
-    let opened = Store::open(disk, Path::new("store"), options()).await;
+    let opened = Store::open_on(disk, Path::new("store"), options()).await;
     opened.expect("it opens")
 }
 
@@ -349,7 +349,7 @@ fn the_longest_keys_fit_into_a_checkpoint() {
     };
     let long = |number: u8| vec![number; timberline_store::MAX_KEY];
     driver.block_on(async {
-        let open = || Store::open(&disk, Path::new("store"), options.clone());
+        let open = || Store::open_on(&disk, Path::new("store"), options.clone());
         let (store, _) = open().await.expect("it opens");
         let work = async {
             for number in 0..20 {

@@ -104,7 +104,7 @@ fn generation(
     let mut states = Vec::new();
     let (durable, is_closed) = (Cell::new(0), Cell::new(false));
     driver.block_on(async {
-        let (store, report) = Store::open(&disk, Path::new("store"), options(durability))
+        let (store, report) = Store::open_on(&disk, Path::new("store"), options(durability))
             .await
             .expect("it opens");
         assert_eq!(report.damaged, []);

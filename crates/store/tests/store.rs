@@ -18,7 +18,7 @@ fn options() -> Options {
 
 /// Runs work on a store that is opened before and closed after it.
 async fn with_store<T>(disk: &Disk, options: Options, work: impl AsyncFnOnce(&Store) -> T) -> T {
-    let (store, _) = Store::open(disk, Path::new("store"), options)
+    let (store, _) = Store::open_on(disk, Path::new("store"), options)
         .await
         .expect("it opens");
     let work = async {
@@ -277,7 +277,8 @@ fn overwriting_for_ever_needs_no_more_space() {
         let stats = store.stats();
         println!("{stats:?}, {} bytes on the disk", simulation.used());
         assert!(stats.cleaned > 100 && stats.segments <= 20);
-        assert!(simulation.used() <= 20 * SEGMENT);
+        // A checkpoint, and the next one under way, take 16 bytes a key and whole blocks.
+        assert!(simulation.used() <= 20 * SEGMENT + 2 * (600 * 16 + 3 * 4096));
     }));
 }
 
@@ -366,7 +367,7 @@ fn a_damaged_record_costs_that_record() {
             cache_bytes: 0,
             ..options()
         };
-        let (store, report) = Store::open(&disk, Path::new("store"), options)
+        let (store, report) = Store::open_on(&disk, Path::new("store"), options)
             .await
             .expect("it opens");
         assert_eq!(report.damaged, [(path.to_path_buf(), 4096 + 10 * 728)]);
@@ -467,7 +468,7 @@ fn the_nth_request_fails_for_every_n() {
         let mut acknowledged = BTreeMap::new();
         let mut last = None;
         let reached_the_end = driver.block_on(async {
-            let opened = Store::open(&disk, Path::new("store"), options()).await;
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
             let Ok((store, _)) = opened else {
                 return false;
             };
@@ -496,7 +497,7 @@ fn the_nth_request_fails_for_every_n() {
         });
         simulation.set_faults(Faults::default());
         driver.block_on(async {
-            let (store, _) = Store::open(&disk, Path::new("store"), options())
+            let (store, _) = Store::open_on(&disk, Path::new("store"), options())
                 .await
                 .expect("it opens again");
             for (key, value) in &acknowledged {
@@ -544,7 +545,7 @@ fn another_stores_file_is_refused() {
             .await
             .1
             .expect("it is written");
-        let opened = Store::open(&disk, Path::new("other"), options()).await;
+        let opened = Store::open_on(&disk, Path::new("other"), options()).await;
         opened.err().expect("it is refused").to_string()
     };
     driver.block_on(async {
@@ -580,7 +581,7 @@ fn options_that_cannot_be_are_named() {
             "a capacity of 327680 bytes: with segments of 65536 it is at least 524288",
         ),
     ] {
-        let opened = driver.block_on(Store::open(&disk, Path::new("store"), options));
+        let opened = driver.block_on(Store::open_on(&disk, Path::new("store"), options));
         assert_eq!(opened.err().expect("it is refused").to_string(), message);
     }
 }
@@ -596,7 +597,7 @@ fn threads_share_a_store() {
         ..Options::default()
     };
     let (store, _) = driver
-        .block_on(Store::open(&disk, &folder, options))
+        .block_on(Store::open_on(&disk, &folder, options))
         .expect("it opens");
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4u8)
@@ -636,7 +637,7 @@ fn a_folder_is_open_once_at_a_time() {
     let folder = std::env::temp_dir().join(format!("timberline-in-use-{}", std::process::id()));
     let (disk, mut driver) = Disk::threads(2);
     driver.block_on(async {
-        let open = async || Store::open(&disk, &folder, options()).await;
+        let open = async || Store::open_on(&disk, &folder, options()).await;
         disk.create_folder(&folder).expect("it is made");
         assert!(!Store::is_in(&disk, &folder).expect("it is read"));
         let (first, _) = open().await.expect("nobody has it");

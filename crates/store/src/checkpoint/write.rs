@@ -16,7 +16,7 @@ impl Store {
     /// Begins a checkpoint of the index, without waiting. [`maintain`](Self::maintain) writes one
     /// whenever the log has grown by half, and when the store closes.
     pub fn begin_checkpoint(&self) {
-        let mut state = self.0.log.lock();
+        let mut state = self.inner.log.lock();
         state.checkpoint_wanted = true;
         state.changed();
     }
@@ -24,7 +24,7 @@ impl Store {
     /// Why the last checkpoint could not be written. The store works without it, but opening it
     /// takes longer.
     pub fn checkpoint_failure(&self) -> Option<Error> {
-        self.0.log.lock().checkpoint_failure.clone()
+        self.inner.log.lock().checkpoint_failure.clone()
     }
 }
 

@@ -1,0 +1,98 @@
+//! The store for threads that wait.
+
+use timberline_io::wait_for;
+use timberline_tree::KeyRange;
+
+use crate::{Batch, Error, KeyValue, Scan, Store};
+
+/// A store's operations for threads that wait for them ([`Store::blocking`]).
+///
+/// ```
+/// use timberline_store::{Options, Store};
+///
+/// # let folder = std::env::temp_dir().join(format!("timberline-blocking-{}", std::process::id()));
+/// let (store, _) = Store::open(&folder, Options::default())?;
+/// let blocking = store.blocking();
+/// blocking.put(b"apple", b"red")?;
+/// blocking.put(b"banana", b"yellow")?;
+/// assert_eq!(blocking.get(b"apple")?.as_deref(), Some(&b"red"[..]));
+/// let last = blocking.range(..).next_back().transpose()?;
+/// assert_eq!(last, Some((b"banana".to_vec(), b"yellow".to_vec())));
+/// store.stop()?;
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), timberline_store::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Blocking<'a>(&'a Store);
+
+impl Store {
+    /// The same operations for threads that wait. Other threads have to drive the disk and maintain
+    /// the store, as those of [`open`](Self::open) do.
+    pub fn blocking(&self) -> Blocking<'_> {
+        Blocking(self)
+    }
+}
+
+impl Blocking<'_> {
+    /// As [`Store::get`].
+    pub fn get(self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        wait_for(self.0.get(key))
+    }
+
+    /// As [`Store::put`].
+    pub fn put(self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        wait_for(self.0.put(key, value))
+    }
+
+    /// As [`Store::delete`].
+    pub fn delete(self, key: &[u8]) -> Result<bool, Error> {
+        wait_for(self.0.delete(key))
+    }
+
+    /// As [`Store::compare_and_set`].
+    pub fn compare_and_set(
+        self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Result<(), Option<Vec<u8>>>, Error> {
+        wait_for(self.0.compare_and_set(key, expected, new))
+    }
+
+    /// As [`Store::write`].
+    pub fn write(self, batch: &Batch) -> Result<(), Error> {
+        wait_for(self.0.write(batch))
+    }
+
+    /// As [`Store::sync`].
+    pub fn sync(self) -> Result<(), Error> {
+        wait_for(self.0.sync())
+    }
+
+    /// As [`Store::range`].
+    pub fn range(self, bounds: impl KeyRange<[u8]>) -> Records {
+        Records(self.0.range(bounds))
+    }
+
+    /// As [`Store::prefix`].
+    pub fn prefix(self, prefix: &[u8]) -> Records {
+        Records(self.0.prefix(prefix))
+    }
+}
+
+/// Records in key order, as [`Scan`] has them.
+pub struct Records(Scan);
+
+impl Iterator for Records {
+    type Item = Result<KeyValue, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        wait_for(self.0.next())
+    }
+}
+
+impl DoubleEndedIterator for Records {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        wait_for(self.0.next_back())
+    }
+}
