@@ -110,7 +110,7 @@ impl Arenas {
         let span = range.span();
         // A huge page commits all of its addresses at once: only whole chunks may have any.
         range.use_huge_pages(0, span.len(), false);
-        poison::hide(span.clone());
+        poison::hide(span.start..span.end.min(span.start + poison::FRESH));
 
         let mut tiers = Vec::new();
         for (index, (tier, part)) in config.tiers.iter().zip(&range.parts).enumerate() {

@@ -10,6 +10,10 @@ use std::ops::Range;
 #[cfg(asan)]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Bytes of new arenas that are hidden. Hiding writes an eighth as much, and arenas without a limit
+/// reserve a gibibyte and more; what lies behind is hidden once it was given back.
+pub const FRESH: usize = 16 << 20;
+
 /// Bytes that AddressSanitizer tells apart. Slots are multiples of this, and aligned to it.
 #[cfg(asan)]
 const GRAIN: usize = 8;
