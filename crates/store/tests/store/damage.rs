@@ -1,0 +1,192 @@
+//! Damaged records and failed requests: each costs no more than it has to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use timberline_io::Faults;
+use timberline_store::{Error, Options, Store, join};
+
+use crate::{options, simulated, with_store};
+
+#[test]
+fn a_damaged_record_costs_that_record() {
+    let (simulation, disk, mut driver) = simulated(7);
+    let count = 300u32;
+    driver.block_on(with_store(&disk, options(), async |store| {
+        for key in 0..count {
+            store
+                .put(&key.to_le_bytes(), &[key as u8; 700])
+                .await
+                .expect("there is space");
+        }
+    }));
+    // A checkpoint spares opening the records; without it they are read.
+    let files = disk.list(Path::new("store")).expect("it is there");
+    for path in files
+        .iter()
+        .filter(|it| it.extension() != Some("segment".as_ref()))
+    {
+        disk.remove(path).expect("it is there");
+    }
+    // In the first segment, which was sealed: the middle of some record.
+    let path = Path::new("store/000000.segment");
+    simulation
+        .flip_bit(path, 8 * (4096 + 10 * 728 + 400))
+        .expect("it is there");
+    driver.block_on(async {
+        // Without a cache, each get reads the disk.
+        let options = Options {
+            cache_bytes: 0,
+            ..options()
+        };
+        let (store, report) = Store::open_on(&disk, Path::new("store"), options)
+            .await
+            .expect("it opens");
+        assert_eq!(report.damaged, [(path.to_path_buf(), 4096 + 10 * 728)]);
+        assert_eq!(
+            (report.keys, store.len()),
+            (count as usize - 1, count as usize - 1)
+        );
+        assert_eq!(
+            store
+                .get(&10u32.to_le_bytes())
+                .await
+                .expect("it is not there"),
+            None
+        );
+        for key in (0..count).filter(|&key| key != 10) {
+            let value = store.get(&key.to_le_bytes()).await.expect("it is read");
+            assert_eq!(value, Some(vec![key as u8; 700]));
+        }
+        // While the store is open, it is found when it is read.
+        simulation
+            .flip_bit(path, 8 * (4096 + 20 * 728 + 400))
+            .expect("it is there");
+        let error = store
+            .get(&20u32.to_le_bytes())
+            .await
+            .expect_err("it is damaged");
+        assert_eq!(
+            error.to_string(),
+            "store/000000.segment: the record at byte 18656 is damaged"
+        );
+    });
+}
+
+/// Whether the damage is there when the store is opened, or comes while it is open.
+#[test]
+fn a_check_finds_each_damaged_record_and_its_key() {
+    for reopened in [false, true] {
+        let (simulation, disk, mut driver) = simulated(13);
+        // Records of 728 bytes, 84 in a segment.
+        let place = |number: u64| 4096 + number * 728..4096 + (number + 1) * 728;
+        let load = async |store: &Store| {
+            for key in 0..300u32 {
+                let put = store.put(&key.to_le_bytes(), &[key as u8; 700]).await;
+                put.expect("there is space");
+            }
+            // The record of this key in the first segment is obsolete.
+            let put = store.put(&30u32.to_le_bytes(), b"new").await;
+            put.expect("there is space");
+        };
+        let damage = async |store: &Store| {
+            let check = store.check().await.expect("it is read");
+            assert_eq!((check.records, check.damaged), (301, Vec::new()));
+            let path = Path::new("store/000000.segment");
+            for number in [10, 20, 21, 30] {
+                let bit = 8 * (place(number).start + 400);
+                simulation.flip_bit(path, bit).expect("it is there");
+            }
+            let after = store.check().await.expect("it is read");
+            assert_eq!(after.records, 301 - 4);
+            let expected = [
+                (place(10), vec![10u32.to_le_bytes().to_vec()]),
+                (
+                    place(20).start..place(21).end,
+                    [20u32, 21].map(|it| it.to_le_bytes().to_vec()).to_vec(),
+                ),
+                (place(30), vec![]),
+            ];
+            let found = after.damaged.into_iter().map(|it| {
+                assert_eq!(it.path, path);
+                (it.place, it.keys)
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        };
+        driver.block_on(async {
+            with_store(&disk, options(), async |store| {
+                load(store).await;
+                if !reopened {
+                    damage(store).await;
+                }
+            })
+            .await;
+            if reopened {
+                with_store(&disk, options(), damage).await;
+            }
+        });
+    }
+}
+
+#[test]
+fn the_nth_request_fails_for_every_n() {
+    let mut n = 0;
+    loop {
+        let (simulation, disk, mut driver) = simulated(8);
+        simulation.set_faults(Faults {
+            failed_request: Some(n),
+            ..Faults::default()
+        });
+        let mut acknowledged = BTreeMap::new();
+        let mut last = None;
+        let reached_the_end = driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), options()).await;
+            let Ok((store, _)) = opened else {
+                return false;
+            };
+            let work = async {
+                let mut all = true;
+                for write in 0..150u32 {
+                    let (key, value) = ((write % 40).to_le_bytes(), vec![write as u8; 900]);
+                    last = Some((key, value.clone()));
+                    match store.put(&key, &value).await {
+                        Ok(()) => drop(acknowledged.insert(key, value)),
+                        Err(error) => {
+                            if matches!(error, Error::ReadOnly(_)) {
+                                assert!(store.failure().is_some(), "{error}");
+                            }
+                            all = false;
+                        }
+                    }
+                    let read = store.get(&key).await;
+                    assert!(!all || read.is_err() || read.expect("it is read").is_some());
+                }
+                store.close();
+                all
+            };
+            let (all, maintained) = join(work, store.maintain()).await;
+            all && maintained.is_ok() && simulation.requests() <= n
+        });
+        simulation.set_faults(Faults::default());
+        driver.block_on(async {
+            let (store, _) = Store::open_on(&disk, Path::new("store"), options())
+                .await
+                .expect("it opens again");
+            for (key, value) in &acknowledged {
+                let read = store
+                    .get(key)
+                    .await
+                    .expect("it is read")
+                    .expect("it is there");
+                // A write that failed may have been done all the same.
+                assert!(read == *value || read[0] > value[0], "request {n}: {key:?}");
+            }
+        });
+        if reached_the_end {
+            break;
+        }
+        n += 1;
+    }
+    println!("{n} requests failed, one at a time");
+    assert!(n > 100);
+}

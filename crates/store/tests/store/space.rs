@@ -1,0 +1,94 @@
+//! Space on the disk: cleaning bounds it, and a full store recovers.
+
+use std::collections::BTreeMap;
+
+use timberline_io::Faults;
+use timberline_store::{Durability, Error, Options};
+
+use crate::{SEGMENT, options, simulated, with_store};
+
+#[test]
+fn overwriting_for_ever_needs_no_more_space() {
+    let (simulation, disk, mut driver) = simulated(5);
+    let options = Options {
+        capacity: 20 * SEGMENT,
+        durability: Durability::None,
+        ..options()
+    };
+    driver.block_on(with_store(&disk, options, async |store| {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut model = BTreeMap::new();
+        // Ten segments' worth of keys, each overwritten twenty times.
+        for write in 0..12_000u32 {
+            let key = rng.u32(0..600).to_le_bytes();
+            let value = vec![write as u8; 1000];
+            store.put(&key, &value).await.expect("there is space");
+            model.insert(key, value);
+        }
+        for (key, value) in &model {
+            assert_eq!(
+                store.get(key).await.expect("it is read").as_ref(),
+                Some(value)
+            );
+        }
+        let stats = store.stats();
+        println!("{stats:?}, {} bytes on the disk", simulation.used());
+        assert!(stats.cleaned > 100 && stats.segments <= 20);
+        // A checkpoint, and the next one under way, take 16 bytes a key and whole blocks.
+        assert!(simulation.used() <= 20 * SEGMENT + 2 * (600 * 16 + 3 * 4096));
+    }));
+}
+
+#[test]
+fn a_full_store_reads_deletes_and_takes_writes_again() {
+    for disk_is_full in [false, true] {
+        let (simulation, disk, mut driver) = simulated(6);
+        let bytes = 10 * SEGMENT;
+        let capacity = if disk_is_full { u64::MAX } else { bytes };
+        if disk_is_full {
+            simulation.set_faults(Faults {
+                capacity: bytes,
+                ..Faults::default()
+            });
+        }
+        let options = Options {
+            capacity,
+            ..options()
+        };
+        driver.block_on(with_store(&disk, options, async |store| {
+            let mut put = 0u32;
+            let error = loop {
+                match store.put(&put.to_le_bytes(), &[7; 900]).await {
+                    Ok(()) => put += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, Error::Full), "{error}");
+            assert!(put > 250, "{put}");
+            for key in 0..put {
+                let value = store.get(&key.to_le_bytes()).await.expect("it is read");
+                assert_eq!(value, Some(vec![7; 900]));
+            }
+            for key in 0..put / 2 {
+                assert!(
+                    store
+                        .delete(&key.to_le_bytes())
+                        .await
+                        .expect("deletes go on")
+                );
+            }
+            let mut again = 0;
+            for _ in 0..10_000 {
+                match store.put(&(put + again).to_le_bytes(), &[8; 900]).await {
+                    Ok(()) => again += 1,
+                    Err(Error::Full) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                if again == put / 4 {
+                    break;
+                }
+            }
+            assert_eq!(again, put / 4, "space came back");
+        }));
+    }
+}
