@@ -34,7 +34,7 @@ pub mod resp;
 pub mod suite;
 pub mod texts;
 #[allow(dead_code, unused_imports, unused_macros)]
-#[path = "../../crates/tree/tests/suite/values.rs"]
+#[path = "../../crates/tree/tests/suite/values/mod.rs"]
 pub mod values;
 pub mod words;
 

@@ -10,7 +10,7 @@ mod art_of_strings;
 mod art_of_words;
 #[path = "suite/bytes.rs"]
 mod bytes;
-#[path = "suite/values.rs"]
+#[path = "suite/values/mod.rs"]
 mod values;
 
 use std::ops::ControlFlow;

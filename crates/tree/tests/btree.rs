@@ -6,7 +6,7 @@ mod suite;
 mod btree_of_strings;
 #[path = "suite/btree_of_words.rs"]
 mod btree_of_words;
-#[path = "suite/values.rs"]
+#[path = "suite/values/mod.rs"]
 mod values;
 
 use std::ops::Bound;

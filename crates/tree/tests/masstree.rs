@@ -10,7 +10,7 @@ mod masstree_of_bytes;
 mod masstree_of_strings;
 #[path = "suite/masstree_of_words.rs"]
 mod masstree_of_words;
-#[path = "suite/values.rs"]
+#[path = "suite/values/mod.rs"]
 mod values;
 
 use std::ops::ControlFlow;
