@@ -43,6 +43,7 @@ mod config;
 mod faults;
 mod poison;
 mod slot;
+mod supply;
 mod tables;
 mod thread_caches;
 mod vacant;
@@ -56,9 +57,6 @@ const BLOCK: usize = {
         HUGE_PAGE
     }
 };
-
-/// A tier with less slack than this keeps it: [`Tier::slack`].
-const MIN_SLACK: usize = 256 << 10;
 
 struct Tier {
     span: Range<usize>,
@@ -333,166 +331,12 @@ impl Arenas {
             limit,
         }
     }
-
-    /// A slot from the chunks, and more for later.
-    #[cold]
-    #[inline(never)]
-    fn fetch(&self, id: TierId, class: usize) -> Result<usize, OutOfMemory> {
-        let slot = self.refill(id, class).or_else(|_| {
-            // Slots in other threads' caches are needed now.
-            self.flush(id);
-            self.refill(id, class)
-        });
-        slot.map_err(|limit| self.out_of(id, limit))
-    }
-
-    fn refill(&self, id: TierId, class: usize) -> Result<usize, Limit> {
-        let tier = &self.tiers[id.index()];
-        let mut chunks = lock(&tier.chunks);
-        let mut slots = chunks.take(class, thread_caches::batch(class));
-        if slots.is_empty() {
-            self.commit(id, &mut chunks, class)?;
-            slots = chunks.take(class, thread_caches::batch(class));
-        }
-        if tier.bypass.load(Relaxed) && tier.slack() < MIN_SLACK {
-            chunks.end_drain();
-            tier.bypass.store(chunks.any_bypass(), Relaxed);
-        }
-        drop(chunks);
-        for slot in &mut slots {
-            *slot += tier.span.start;
-        }
-        slots.reverse();
-        Ok(tier.caches.stock(class, &slots).expect("a chunk has slots"))
-    }
-
-    /// Makes a new chunk: the largest that is wanted, affordable, and has addresses.
-    fn commit(&self, id: TierId, chunks: &mut Chunks, class: usize) -> Result<(), Limit> {
-        let tier = &self.tiers[id.index()];
-        let mut met = Limit::Budget;
-        for bytes in chunks.sizes(class) {
-            if !tier.budget.charge(bytes) {
-                continue;
-            }
-            match self.back(id, chunks, bytes) {
-                Ok(offset) => {
-                    chunks.add(class, offset, bytes);
-                    tier.bypass.store(chunks.any_bypass(), Relaxed);
-                    return Ok(());
-                }
-                Err(limit) => {
-                    tier.budget.release(bytes);
-                    met = limit;
-                }
-            }
-            if met == Limit::Machine {
-                break;
-            }
-        }
-        Err(met)
-    }
-
-    /// Finds addresses for a chunk that is charged, and commits memory behind them and for its part
-    /// of the side table. Returns its offset in the tier.
-    fn back(&self, id: TierId, chunks: &mut Chunks, bytes: usize) -> Result<usize, Limit> {
-        let tier = &self.tiers[id.index()];
-        let offset = chunks.reserve(bytes).ok_or(Limit::Addresses)?;
-        let covered = self
-            .side
-            .get()
-            .map_or(Ok(()), |side| side.cover(self, id, offset, bytes));
-        if let Err(limit) = covered {
-            chunks.vacate(offset, bytes);
-            return Err(limit);
-        }
-        let start = tier.span.start - self.span.start + offset;
-        if self.huge_chunk == Some(bytes) {
-            self.range.use_huge_pages(start, bytes, true);
-        }
-        let committed = tier.commit(&self.range, start, bytes);
-        committed.inspect_err(|_| {
-            chunks.vacate(offset, bytes);
-            self.decommit(id, offset, bytes);
-        })?;
-        Ok(offset)
-    }
-
-    /// Returns the memory of a chunk that is gone, and what only it needs of the side table. Its
-    /// addresses are vacant, but its tier's chunks still locked.
-    #[allow(unsafe_code)]
-    fn decommit(&self, id: TierId, offset: usize, bytes: usize) {
-        let start = self.tiers[id.index()].span.start - self.span.start + offset;
-        // SAFETY: a chunk goes when all of its slots were given back, which says that they are not
-        // used any more; what late readers still look at there are atomics.
-        unsafe { self.range.decommit(start, bytes) };
-        if self.huge_chunk == Some(bytes) {
-            self.range.use_huge_pages(start, bytes, false);
-        }
-        if let Some(side) = self.side.get() {
-            side.uncover(self, id, offset, bytes);
-        }
-    }
-
-    fn put(&self, id: TierId, chunks: &mut Chunks, class: usize, slots: &[usize]) {
-        let tier = &self.tiers[id.index()];
-        for slot in slots {
-            if let Some((offset, bytes)) = chunks.put(class, slot - tier.span.start) {
-                self.decommit(id, offset, bytes);
-                tier.budget.release(bytes);
-            }
-        }
-        tier.bypass.store(chunks.any_bypass(), Relaxed);
-    }
-
-    /// If most committed memory is free, empties the thread caches and lets slots bypass
-    /// them: a cached slot keeps its whole chunk committed. That lasts until one more chunk is
-    /// needed, or most of the memory is used again.
-    #[cold]
-    fn drain_if_slack(&self, id: TierId) {
-        let tier = &self.tiers[id.index()];
-        if tier.slack() < MIN_SLACK {
-            return;
-        }
-        let mut chunks = lock(&tier.chunks);
-        if !chunks.begin_drain() {
-            return;
-        }
-        tier.bypass.store(true, Relaxed);
-        drop(chunks);
-        self.flush(id);
-    }
-
-    fn flush(&self, id: TierId) {
-        for (class, slots) in self.tiers[id.index()].caches.drain() {
-            if !slots.is_empty() {
-                let chunks = &self.tiers[id.index()].chunks;
-                self.put(id, &mut lock(chunks), class, &slots);
-            }
-        }
-    }
 }
 
 impl Drop for Arenas {
     fn drop(&mut self) {
         // The next mapping at these addresses knows nothing of slots.
         poison::show(self.span.start, self.span.len());
-    }
-}
-
-impl Tier {
-    /// Bytes of free memory that it has committed, beyond as much again as is used. Takes a look at
-    /// each thread's count.
-    fn slack(&self) -> usize {
-        let used = self.caches.used();
-        self.budget.used().saturating_sub(2 * used)
-    }
-
-    /// Commits what is charged.
-    fn commit(&self, range: &Reservation, offset: usize, bytes: usize) -> Result<(), Limit> {
-        match self.commit_faults.is_due() || range.commit(offset, bytes).is_err() {
-            true => Err(Limit::Machine),
-            false => Ok(()),
-        }
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::Emulated;
+use super::charging::Bill;
 use super::page_map::PageMap;
 use super::thread::{self, Thread};
 use super::tsc::Tsc;
-use super::{Bill, Emulated};
 use crate::TierId;
 use crate::hint::LINE;
 

@@ -1,5 +1,6 @@
 //! Memory that comes back: compaction candidates, and thread caches that are drained.
 
+use super::super::supply::MIN_SLACK;
 use super::*;
 
 /// No thread caches a slot of a compaction candidate, and none is allocated while other chunks
