@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use timberline_tier::TierId;
-use timberline_tier::emulator::{PageWatch, Touch};
+use timberline_tier::emulator::{PageEvent, PageWatch};
 
 use crate::table::{Kind, Make, Row, Style, Tiers};
 
@@ -59,8 +59,8 @@ impl PageCounts {
 }
 
 impl PageWatch for PageCounts {
-    fn touched(&self, page: usize, why: Touch, _: Duration) -> u64 {
-        if why == Touch::Sampled {
+    fn on_event(&self, page: usize, event: PageEvent, _: Duration) -> u64 {
+        if event == PageEvent::Sample {
             self.0[page].fetch_add(1, Relaxed);
         }
         0
@@ -94,9 +94,9 @@ mod tests {
         assert_eq!(counts.arrange(&rig.paged), None);
         for page in 0..10 {
             for _ in 0..page {
-                counts.touched(page, Touch::Sampled, Duration::ZERO);
+                counts.on_event(page, PageEvent::Sample, Duration::ZERO);
             }
-            counts.touched(page, Touch::Armed, Duration::ZERO);
+            counts.on_event(page, PageEvent::Fault, Duration::ZERO);
         }
         assert_eq!(counts.arrange(&rig.paged), Some(24.0 / 45.0));
         assert_eq!(rig.fast(), [7, 8, 9]);
@@ -107,8 +107,8 @@ mod tests {
     fn pages_that_nobody_uses_get_nothing() {
         let rig = Rig::with_unused(10, 4, 8, |_| Box::new(PageOracle));
         let counts = PageCounts::new(10);
-        counts.touched(9, Touch::Sampled, Duration::ZERO);
-        counts.touched(2, Touch::Sampled, Duration::ZERO);
+        counts.on_event(9, PageEvent::Sample, Duration::ZERO);
+        counts.on_event(2, PageEvent::Sample, Duration::ZERO);
         assert_eq!(counts.arrange(&rig.paged), Some(1.0));
         assert_eq!(rig.fast(), [0, 1, 2, 3]);
     }

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use timberline_tier::emulator::{PageWatch, Touch};
+use timberline_tier::emulator::{PageEvent, PageWatch};
 
 use super::{Moment, PageScheme, PageTable};
 use timberline_placement::View;
@@ -110,19 +110,19 @@ impl Paged {
 }
 
 impl PageWatch for Paged {
-    fn touched(&self, page: usize, why: Touch, now: Duration) -> u64 {
+    fn on_event(&self, page: usize, event: PageEvent, now: Duration) -> u64 {
         let State { scheme, table } = &mut *lock(&self.state);
-        match why {
+        match event {
             // Any page's first access faults, also without a scheme, so it costs nothing here.
-            Touch::Armed if !table.is_in_use(page) => {
+            PageEvent::Fault if !table.is_in_use(page) => {
                 scheme.place(table, page);
                 table.take_bill();
             }
-            Touch::Armed => {
+            PageEvent::Fault => {
                 table.charge(table.costs().fault_ns);
                 scheme.faulted(table, page, now);
             }
-            Touch::Sampled => {
+            PageEvent::Sample => {
                 table.charge(table.costs().sample_ns);
                 scheme.sampled(table, page);
             }

@@ -41,7 +41,7 @@ impl Emulated {
     pub(super) fn with_thread(&self, work: impl FnOnce(&mut Thread)) {
         let noted = thread::with(|thread| {
             work(thread);
-            !thread.touches.is_empty()
+            !thread.events.is_empty()
         });
         if noted == Some(true) {
             self.report();

@@ -57,7 +57,7 @@ pub use chase::{Chase, Race, Spread, Walker, race};
 pub use counts::LineCounts;
 pub use page_map::{PAGE, PageMap};
 pub use profile::{Cost, Extra, Profile, Slowness, UnknownProfile};
-pub use watch::{PageWatch, Touch, spend};
+pub use watch::{PageEvent, PageWatch, spend};
 
 use crate::hint::{self, LINE};
 use crate::{Arenas, Memory, TierId};

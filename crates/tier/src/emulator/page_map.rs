@@ -100,7 +100,7 @@ impl PageMap {
 
     /// Records that a line of this page missed: marks the page as seen and disarms it. Returns
     /// whether it was armed.
-    pub(super) fn touch(&self, page: usize) -> bool {
+    pub(super) fn set_accessed(&self, page: usize) -> bool {
         let before = self.pages[page].fetch_and(!(UNSEEN | ARMED), Relaxed);
         before & ARMED != 0
     }
@@ -152,7 +152,6 @@ impl PageMap {
     }
 
     /// The time for which accesses to this memory have been charged. This clock stops while
-    /// charging is off.
     /// charging is off.
     pub fn now(&self) -> Duration {
         self.clock.now()

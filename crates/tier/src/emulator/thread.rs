@@ -1,10 +1,10 @@
 //! The emulator's state for each thread: its modelled cache, its prefetches in flight, its counts.
 //!
 //! A thread has one of these for all emulated memories, as it has one CPU cache. It is made at the
-//! thread's first visit and freed at its end; between, finding it costs one read of a thread-local
-//! pointer and one branch. The pointer has no destructor, so it can be read at any moment of a
-//! thread's end; the owner beside it has one, and clears the pointer first. Visits after that
-//! (another thread-local's destructor may make some) are not charged.
+//! thread's first access and freed when the thread ends. Finding it costs one read of a
+//! thread-local pointer and one branch. The pointer has no destructor, so it can be read at any
+//! moment of a thread's end; the owner beside it has one, and clears the pointer first. Accesses
+//! after that (by another thread-local's destructor) are not charged.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -14,12 +14,12 @@ use super::cache::{CacheSize, LineCache};
 use super::counts::LineCounts;
 use super::in_flight::InFlight;
 use super::overlap::Overlap;
-use super::watch::Touch;
+use super::watch::PageEvent;
 
-/// Tiers whose bandwidth is accounted for apart: all that a page's byte can name.
+/// Tiers with a bandwidth account each: all that a page's byte can name.
 pub const TIERS: usize = 32;
 
-/// One thread's part of the emulator. Every charge writes here, so it shares no cache line.
+/// One thread's state. Every charge writes here, so it shares no cache line.
 #[repr(align(128))]
 pub struct Thread {
     pub cache: LineCache,
@@ -28,12 +28,12 @@ pub struct Thread {
     pub overlap: Overlap,
     /// By tier: missing lines that are not yet accounted for.
     pub read: [u32; TIERS],
-    /// The current visit has not yet been charged for a missing line of a slower tier.
+    /// The current access has not been charged for a missing line of a slower tier yet.
     pub latency_due: bool,
     /// Charged and not yet spun, in picoseconds; negative after a spin that ended late.
     pub debt_ps: i64,
-    /// Marked pages of the current access, which are reported after it.
-    pub touches: Vec<(usize, Touch)>,
+    /// Events of marked pages during the current access, which are reported after it.
+    pub events: Vec<(usize, PageEvent)>,
     /// Missing lines of counted pages until the next sample.
     pub until_sample: u32,
 }
@@ -57,7 +57,7 @@ impl Drop for Owner {
     }
 }
 
-/// Lets `work` use this thread's part. `None` if the thread has given it up at its end.
+/// Runs `work` on this thread's state. `None` if the thread is ending and has freed it.
 ///
 /// `work` must not call this again: it would hold a second exclusive reference. It is private to
 /// the emulator, whose work calls nothing outside it.
@@ -84,7 +84,7 @@ fn make() -> Option<*mut Thread> {
                 read: Default::default(),
                 latency_due: false,
                 debt_ps: 0,
-                touches: Vec::new(),
+                events: Vec::new(),
                 until_sample: u32::MAX,
             }));
             owner.0.set(thread);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn visits_of_a_dying_thread_are_let_pass() {
+    fn accesses_of_an_ending_thread_are_not_charged() {
         struct Late;
         impl Drop for Late {
             fn drop(&mut self) {

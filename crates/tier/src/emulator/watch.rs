@@ -12,24 +12,24 @@ use super::tsc::Tsc;
 use crate::TierId;
 use crate::hint::LINE;
 
-/// Why a touched page is reported.
+/// Why a page is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Touch {
-    /// It was armed.
-    Armed,
-    /// Its line was sampled.
-    Sampled,
+pub enum PageEvent {
+    /// An armed page was accessed.
+    Fault,
+    /// One of its missing lines was sampled.
+    Sample,
 }
 
-/// Hears of touched pages, as a kernel does of faults and of samples that its processor takes.
+/// Receives the events of marked pages, as a kernel receives faults and its processor's samples.
 pub trait PageWatch: Send + Sync {
-    /// A line of `page` had to come from memory, at `now` (as [`PageMap::now`]). Returns for how
-    /// long this holds up the thread that read it, in nanoseconds; it is charged for that. Called
-    /// by that thread, after the visit: what moves now is in its new tier for the next visit.
-    fn touched(&self, page: usize, why: Touch, now: Duration) -> u64;
+    /// A line of `page` missed at `now` (as [`PageMap::now`]). Returns the delay of the thread that
+    /// read it, in nanoseconds, which is charged to that thread. It makes this call after its
+    /// access, so a page that moves now is in its new tier from the next access on.
+    fn on_event(&self, page: usize, event: PageEvent, now: Duration) -> u64;
 }
 
-/// The time for which visits were charged.
+/// The time for which accesses were charged. It stops while charging is off.
 #[derive(Clone)]
 pub(super) struct ChargingClock {
     tsc: Tsc,
@@ -37,14 +37,14 @@ pub(super) struct ChargingClock {
 }
 
 struct Times {
-    /// Ticks in turns that are over.
+    /// Ticks in the periods of charging that are over.
     before: AtomicU64,
-    /// When this turn began; 0 between turns.
+    /// The start of the current period; 0 while charging is off.
     since: AtomicU64,
 }
 
 impl ChargingClock {
-    /// A clock that runs.
+    /// Starts a clock.
     pub fn new(tsc: Tsc) -> ChargingClock {
         let times = Times {
             before: AtomicU64::new(0),
@@ -56,7 +56,7 @@ impl ChargingClock {
         }
     }
 
-    /// Lets it run, or stops it. One thread at a time may.
+    /// Starts or stops the clock. One thread at a time may call this.
     pub fn run(&self, on: bool) {
         let Times { before, since } = &*self.times;
         let start = since.swap(if on { self.tsc.now() } else { 0 }, Relaxed);
@@ -75,7 +75,7 @@ impl ChargingClock {
     }
 }
 
-/// Uses up this thread's time on its CPU: what it does has taken so long.
+/// Spins for `time`, as if this thread's work had taken that long.
 pub fn spend(time: Duration) {
     let tsc = Tsc::get();
     tsc.spin(tsc.now(), time.as_nanos() as u64 * 1000);
@@ -87,7 +87,7 @@ impl Emulated {
         self.pages.clone()
     }
 
-    /// From now on tells `watch` of marked pages that are touched. Only the first one is heard.
+    /// Reports events of marked pages to `watch` from now on. Only the first call has an effect.
     pub fn watch_pages(&self, watch: Arc<dyn PageWatch>) {
         let _ = self.watch.set(watch);
     }
@@ -127,30 +127,30 @@ impl Emulated {
     #[inline(never)]
     pub(super) fn note(&self, thread: &mut Thread, page: usize) {
         let is_counted = self.pages.state(page).is_counted();
-        if self.pages.touch(page) {
-            thread.touches.push((page, Touch::Armed));
+        if self.pages.set_accessed(page) {
+            thread.events.push((page, PageEvent::Fault));
         }
         if is_counted {
             let interval = self.pages.sample_interval();
             thread.until_sample = thread.until_sample.min(interval).saturating_sub(1);
             if thread.until_sample == 0 {
                 thread.until_sample = interval;
-                thread.touches.push((page, Touch::Sampled));
+                thread.events.push((page, PageEvent::Sample));
             }
         }
     }
 
-    /// Tells of the pages that were noted, and charges what comes of it. The thread's part is not
-    /// held meanwhile, so the thread that watches may read this memory.
+    /// Reports the noted events and charges the delays. It does not borrow the thread's state
+    /// during a report, so the watch may read this memory.
     #[cold]
     #[inline(never)]
     pub(super) fn report(&self) {
         let now = self.pages.now();
-        while let Some((page, why)) = thread::with(|thread| thread.touches.pop()).flatten() {
+        while let Some((page, event)) = thread::with(|thread| thread.events.pop()).flatten() {
             let held_up = self
                 .watch
                 .get()
-                .map_or(0, |watch| watch.touched(page, why, now));
+                .map_or(0, |watch| watch.on_event(page, event, now));
             if held_up > 0 {
                 let bill = Bill {
                     extra_ps: held_up * 1000,
@@ -170,18 +170,18 @@ mod tests {
     use super::*;
     use crate::{Arenas, ArenasConfig, Memory};
 
-    /// Remembers the reports, and holds up each thread for this many nanoseconds.
-    struct Told(Mutex<Vec<(usize, Touch)>>, u64);
+    /// Records the events, and delays each thread by this many nanoseconds.
+    struct Recorder(Mutex<Vec<(usize, PageEvent)>>, u64);
 
-    impl PageWatch for Told {
-        fn touched(&self, page: usize, why: Touch, _: Duration) -> u64 {
-            self.0.lock().unwrap().push((page, why));
+    impl PageWatch for Recorder {
+        fn on_event(&self, page: usize, event: PageEvent, _: Duration) -> u64 {
+            self.0.lock().unwrap().push((page, event));
             self.1
         }
     }
 
-    impl Told {
-        fn take(&self) -> Vec<(usize, Touch)> {
+    impl Recorder {
+        fn take(&self) -> Vec<(usize, PageEvent)> {
             std::mem::take(&mut self.0.lock().unwrap())
         }
     }
@@ -191,13 +191,13 @@ mod tests {
         Emulated::new(arenas, Profile::parse("cxl").unwrap(), Base::default())
     }
 
-    fn watched(held_up_ns: u64) -> (Emulated, Arc<Told>, usize) {
+    fn watched(held_up_ns: u64) -> (Emulated, Arc<Recorder>, usize) {
         let memory = memory();
-        let told = Arc::new(Told(Mutex::default(), held_up_ns));
-        memory.watch_pages(told.clone());
+        let recorder = Arc::new(Recorder(Mutex::default(), held_up_ns));
+        memory.watch_pages(recorder.clone());
         set_thread_cache(Default::default());
         let slow = memory.arenas().range_of(TierId::SLOW).start;
-        (memory, told, slow)
+        (memory, recorder, slow)
     }
 
     fn counted(work: impl FnOnce()) -> LineCounts {
@@ -208,38 +208,38 @@ mod tests {
 
     #[test]
     fn an_armed_page_is_reported_once_and_its_reader_held_up() {
-        let (memory, told, slow) = watched(1_000);
+        let (memory, recorder, slow) = watched(1_000);
         let page = memory.page_of(slow);
         memory.pages().arm(page, true);
         let first = counted(|| memory.charge_access(slow, 2 * LINE));
-        assert_eq!(told.take(), [(page, Touch::Armed)]);
+        assert_eq!(recorder.take(), [(page, PageEvent::Fault)]);
         assert_eq!(first.charged_ps, 110_000 + 4_000 + 1_000_000);
         let second = counted(|| memory.charge_access(slow + 2 * LINE, LINE));
-        assert_eq!((told.take(), second.charged_ps), (vec![], 110_000));
+        assert_eq!((recorder.take(), second.charged_ps), (vec![], 110_000));
         memory.pages().arm(page, true);
         memory.charge_access(slow, LINE);
-        assert_eq!(told.take(), [], "it was in the cache");
+        assert_eq!(recorder.take(), [], "it was in the cache");
         memory.prefetch(slow + 8 * LINE, LINE);
-        assert_eq!(told.take(), [(page, Touch::Armed)]);
+        assert_eq!(recorder.take(), [(page, PageEvent::Fault)]);
     }
 
     #[test]
     fn marks_stay_where_the_page_goes() {
-        let (memory, told, slow) = watched(0);
+        let (memory, recorder, slow) = watched(0);
         let (pages, page) = (memory.pages(), memory.page_of(slow));
         pages.arm(page, true);
         pages.set_tier(page, TierId::FAST);
         let lines = counted(|| memory.charge_access(slow, LINE));
         assert_eq!((lines.fast, lines.slow, lines.charged_ps), (1, 0, 0));
-        assert_eq!(told.take(), [(page, Touch::Armed)]);
+        assert_eq!(recorder.take(), [(page, PageEvent::Fault)]);
         pages.arm(page, true);
         pages.arm(page, false);
         memory.charge_access(slow + LINE, LINE);
-        assert_eq!(told.take(), []);
+        assert_eq!(recorder.take(), []);
     }
 
     #[test]
-    fn an_access_is_seen_once_it_was_asked_for() {
+    fn an_access_is_seen_once_the_bit_was_cleared() {
         let (memory, _, slow) = watched(0);
         let (pages, page) = (memory.pages(), memory.page_of(slow) + 1);
         assert!(pages.take_accessed(page), "not accessed yet");
@@ -253,29 +253,28 @@ mod tests {
     }
 
     #[test]
-    fn one_missing_line_in_so_many_is_a_sample() {
-        let (memory, told, slow) = watched(0);
+    fn one_missing_line_of_each_interval_is_a_sample() {
+        let (memory, recorder, slow) = watched(0);
         let (pages, page) = (memory.pages(), memory.page_of(slow));
         pages.count(page, true);
         pages.sample_every(5);
         memory.charge_access(slow, 12 * LINE);
-        assert_eq!(told.take(), [(page, Touch::Sampled); 2]);
+        assert_eq!(recorder.take(), [(page, PageEvent::Sample); 2]);
         memory.charge_access(slow + super::super::PAGE, 12 * LINE);
-        assert_eq!(told.take(), [], "it is not counted");
+        assert_eq!(recorder.take(), [], "it is not counted");
         memory.charge_access(slow + 12 * LINE, 3 * LINE);
-        assert_eq!(told.take(), [(page, Touch::Sampled)]);
+        assert_eq!(recorder.take(), [(page, PageEvent::Sample)]);
         pages.sample_every(2);
         memory.charge_access(slow + 15 * LINE, 4 * LINE);
-        assert_eq!(told.take(), [(page, Touch::Sampled); 2]);
+        assert_eq!(recorder.take(), [(page, PageEvent::Sample); 2]);
     }
 
-    /// A thread that watches may read the memory that it watches.
     #[test]
     fn a_watch_may_read() {
-        // Weak, as the memory holds the thread that watches it.
+        // Weak, as the memory owns its watch.
         struct Reads(std::sync::OnceLock<(std::sync::Weak<Emulated>, usize)>);
         impl PageWatch for Reads {
-            fn touched(&self, page: usize, _: Touch, _: Duration) -> u64 {
+            fn on_event(&self, page: usize, _: PageEvent, _: Duration) -> u64 {
                 let (memory, address) = self.0.get().unwrap();
                 let memory = memory.upgrade().unwrap();
                 assert_eq!(memory.page_of(*address), page);

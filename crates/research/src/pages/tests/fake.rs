@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use timberline_tier::TierId;
-use timberline_tier::emulator::{PageWatch, Touch};
+use timberline_tier::emulator::{PageEvent, PageWatch};
 
 use crate::pages::{Moment, PageCosts, PageScheme, PageTable, Paged, Pages, Tally};
 use timberline_placement::workers::Waker;
@@ -39,24 +39,24 @@ impl FakePages {
     }
 
     /// What an access to a page brings about.
-    fn access(&self, page: usize) -> Vec<Touch> {
+    fn access(&self, page: usize) -> Vec<PageEvent> {
         let before = self.pages[page].load(Relaxed);
         self.mark(page, ARMED, false);
         self.mark(page, ACCESSED, true);
-        let mut touches = Vec::new();
+        let mut events = Vec::new();
         if before & ARMED != 0 {
-            touches.push(Touch::Armed);
+            events.push(PageEvent::Fault);
         }
         if before & COUNTED != 0 {
             let interval = self.interval.load(Relaxed);
             let left = self.until_sample.load(Relaxed).min(interval) - 1;
             if left == 0 {
-                touches.push(Touch::Sampled);
+                events.push(PageEvent::Sample);
             }
             self.until_sample
                 .store(if left == 0 { interval } else { left }, Relaxed);
         }
-        touches
+        events
     }
 }
 
@@ -145,9 +145,9 @@ impl Rig {
 
     /// One access. Returns the delay of the accessing thread, ns.
     pub fn access(&mut self, page: usize) -> u64 {
-        let touches = self.pages.access(page);
-        let touched = |why| self.paged.touched(page, why, self.now);
-        let held_up = touches.into_iter().map(touched).sum();
+        let events = self.pages.access(page);
+        let delay = |event| self.paged.on_event(page, event, self.now);
+        let held_up = events.into_iter().map(delay).sum();
         self.check();
         held_up
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use timberline_tier::emulator::{PageWatch, Touch};
+use timberline_tier::emulator::{PageEvent, PageWatch};
 
 use super::fake::{FakePages, Rig};
 use crate::pages::*;
@@ -99,8 +99,8 @@ fn threads_that_fault_and_the_worker_do_not_break_it() {
                     while !stop.load(Relaxed) {
                         let page = random(&mut state) % 64;
                         let now = Duration::from_millis(random(&mut state) as u64 % 500);
-                        paged.touched(page, Touch::Armed, now);
-                        paged.touched(page, Touch::Sampled, now);
+                        paged.on_event(page, PageEvent::Fault, now);
+                        paged.on_event(page, PageEvent::Sample, now);
                     }
                 });
             }
