@@ -4,7 +4,7 @@ use arbitrary::{Result, Unstructured};
 
 use crate::bytes::{ByteMap, Model, Op, apply, ends_well};
 use crate::decode::{bound, some, turns};
-use crate::suite::{placing, rooms};
+use crate::suite::{placing, arenas};
 
 /// Common prefixes of keys: none; longer than an inner node of the radix tree stores; whole slices
 /// of a Masstree (seven bytes), one byte less and one more; zeros, which end no string.
@@ -68,8 +68,8 @@ pub fn play<T: ByteMap>(u: &mut Unstructured<'_>) -> Result<()> {
         false => placing::fast_first(1),
     };
     // Nodes of many sizes do not share chunks.
-    let fast = u.int_in_range(0..=24)? * rooms::CHUNK;
-    let arenas = rooms::two(fast, rooms::AMPLE / 4);
+    let fast = u.int_in_range(0..=24)? * arenas::CHUNK;
+    let arenas = arenas::two(fast, arenas::AMPLE / 4);
     let map = T::make(arenas, placing.placement.clone()).expect("an empty map");
     let mut model = Model::new();
     while let Ok(op) = op(u) {

@@ -24,8 +24,8 @@ pub mod names;
 pub mod ops;
 #[path = "../../crates/tree/tests/suite/placing.rs"]
 pub mod placing;
-#[path = "../../crates/tree/tests/suite/rooms.rs"]
-pub mod rooms;
+#[path = "../../crates/tree/tests/suite/arenas.rs"]
+pub mod arenas;
 #[path = "../../crates/tree/tests/suite/threads.rs"]
 pub mod threads;
 

@@ -7,10 +7,10 @@ use arbitrary::{Result, Unstructured};
 use crate::decode::{bound, some, turns};
 use crate::suite::any_bits::AnyBits;
 use crate::suite::ops::{Op, apply};
-use crate::suite::{TestMap, check, placing, rooms};
+use crate::suite::{TestMap, check, placing, arenas};
 
 /// More than a list of operations fills, yet little, since some placements scan all of it.
-const SLOW: usize = rooms::AMPLE / 4;
+const SLOW: usize = arenas::AMPLE / 4;
 
 /// Most keys are near others, so that they share nodes; some differ in only one byte, at any place.
 fn key(u: &mut Unstructured<'_>) -> Result<u64> {
@@ -49,7 +49,7 @@ fn op(u: &mut Unstructured<'_>) -> Result<Op> {
 /// Runs a list on a map that hardly fits into fast memory, and checks everything once it is idle.
 pub fn play<T: TestMap>(u: &mut Unstructured<'_>) -> Result<()> {
     let placing = *u.choose(placing::ALL)?;
-    let (map, placing) = placing::map::<AnyBits<T>>(placing, 1, 2 * rooms::CHUNK, SLOW);
+    let (map, placing) = placing::map::<AnyBits<T>>(placing, 1, 2 * arenas::CHUNK, SLOW);
     let mut model = BTreeMap::new();
     while let Ok(op) = op(u) {
         apply(&map, &mut model, &op);

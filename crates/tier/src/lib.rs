@@ -1,5 +1,5 @@
 //! Which memory this machine has, arenas in it, budgets over it, and an emulator of slower memory.
-//! Knows no nodes and no trees. The only room that maps memory.
+//! Knows no nodes and no trees. The only crate that maps memory.
 
 mod arenas;
 mod budget;

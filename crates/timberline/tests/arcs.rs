@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use suite::draw::{Draw, seed};
-use suite::{effort, names, placing, rooms};
+use suite::{arenas, effort, names, placing};
 use timberline_placement::{NodeKey, Placed};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native, TierId};
@@ -120,7 +120,7 @@ macro_rules! arcs_in {
             }
 
             fn map_in(domain: Domain) -> $map {
-                let arenas = rooms::two(16 << 10, rooms::AMPLE);
+                let arenas = arenas::two(16 << 10, arenas::AMPLE);
                 let placement = placing::shuffle(seed()).placement;
                 <$map>::in_domain(domain, Native(arenas), placement).unwrap()
             }

@@ -11,8 +11,8 @@ mod suite;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use suite::arenas;
 use suite::check::reclaim_until;
-use suite::rooms;
 use timberline_placement::{Access, LeafRef, Move, NewNode, NodeKey, Placed, Placement};
 use timberline_tier::{Memory, Native, TierId};
 use timberline_tree::BTree;
@@ -59,7 +59,7 @@ const RECORDS: u64 = 2_000;
 
 /// A map of records whose keys and values are known, and room for pages, none of which is there.
 fn loaded() -> (Map, Arc<Watching>) {
-    let arenas = rooms::two(16 * rooms::CHUNK, rooms::AMPLE);
+    let arenas = arenas::two(16 * arenas::CHUNK, arenas::AMPLE);
     let watching = Arc::new(Watching::default());
     let map = Map::in_memory(Native(arenas), watching.clone()).unwrap();
     for key in 0..RECORDS {
@@ -296,7 +296,7 @@ fn pages_come_and_go() {
 #[test]
 fn copies_of_the_least_and_greatest_keys_are_kept_in_any_node_size_and_tier() {
     let watching = Arc::new(Watching::default());
-    let arenas = rooms::three([4 << 20, 64 << 10, rooms::AMPLE]);
+    let arenas = arenas::three([4 << 20, 64 << 10, arenas::AMPLE]);
     let map =
         BTree::<u64, u64, Native, NODE_128>::in_memory(Native(arenas), watching.clone()).unwrap();
     // More than the middle tier holds, but little beside the pages.

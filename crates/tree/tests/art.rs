@@ -22,7 +22,7 @@ use art_of_words::Map;
 use bytes::byte_suite_for;
 use suite::clockwork::Clockwork;
 use suite::draw::{self, Draw};
-use suite::{check, placing, rooms};
+use suite::{arenas, check, placing};
 use timberline_placement::{HeatIn, Timberline, TimberlineConfig};
 use timberline_tier::{Arenas, ArenasConfig, Memory, Native, TierId};
 use timberline_tree::art::{Far, Near, Range, Reach};
@@ -126,7 +126,7 @@ fn scans_that_begin_behind_a_node_show_none_of_it() {
 }
 
 fn slow<K: Key + ?Sized>(bytes: usize) -> Art<K, u64> {
-    let arenas = rooms::two(0, bytes);
+    let arenas = arenas::two(0, bytes);
     Art::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap()
 }
 
@@ -255,7 +255,7 @@ fn a_scan_stays_in_order_when_a_pack_moves_up() {
 
 #[test]
 fn a_dense_that_cannot_shrink_stays() {
-    let map: Art<u64, u64> = slow(16 * rooms::CHUNK);
+    let map: Art<u64, u64> = slow(16 * arenas::CHUNK);
     for key in 0..256 {
         map.insert(&key, key).unwrap();
     }
@@ -366,7 +366,7 @@ fn fast_memory_is_of_use_to_nodes_of_any_size() {
 
 fn fast_memory_is_of_use(seed: u64) {
     let (records, fast) = (40_000, 400 << 10);
-    let arenas = rooms::two(fast, rooms::AMPLE);
+    let arenas = arenas::two(fast, arenas::AMPLE);
     let home = HeatIn::Leaf { leaf_bytes: 40 };
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let map: Art<u64, u64, Native> = Art::in_memory(Native(arenas), policy.clone()).unwrap();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use btree_of_words::{Map, NODE_128};
 use suite::draw::{Draw, seed};
 use suite::map::as_model;
-use suite::{check, effort, placing, rooms};
+use suite::{arenas, check, effort, placing};
 use timberline_placement::Placed;
 use timberline_research::Interleave;
 use timberline_tier::Native;
@@ -33,7 +33,7 @@ value_suite_for!(strings_usual: BTree<u64, Vec<u8>, Native, NODE_1K>);
 
 fn typed<K: timberline_tree::WordKey, V: timberline_tree::Value>() -> BTree<K, V, Native, NODE_128>
 {
-    let arenas = rooms::two(2 * rooms::CHUNK, rooms::AMPLE);
+    let arenas = arenas::two(2 * arenas::CHUNK, arenas::AMPLE);
     BTree::in_memory(Native(arenas), placing::shuffle(1).placement).unwrap()
 }
 
@@ -152,7 +152,7 @@ fn every_byte_is_a_key() {
 fn ascending_loads_leave_full_leaves() {
     const RECORDS: usize = 62 * 100;
     for by_insert in [false, true] {
-        let arenas = rooms::two(0, rooms::AMPLE);
+        let arenas = arenas::two(0, arenas::AMPLE);
         let map: Map<NODE_1K> =
             BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
         let records = (0..RECORDS as u64).map(|key| (key, key));
@@ -175,7 +175,7 @@ fn ascending_loads_leave_full_leaves() {
 fn a_map_in_two_tiers_has_no_more_leaves_than_in_one() {
     let leaves = |fast: f64| {
         let placement = Arc::new(Interleave::new(fast));
-        let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+        let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
         let map: Map<NODE_1K> = BTree::in_memory(Native(arenas), placement).unwrap();
         for n in 0..40_000u64 {
             map.insert(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n)
@@ -223,7 +223,7 @@ fn keys_that_are_not_where_they_are_expected_are_found() {
         },
     ];
     for (number, key) in sets.into_iter().enumerate() {
-        let arenas = rooms::two(0, rooms::AMPLE);
+        let arenas = arenas::two(0, arenas::AMPLE);
         let map: Map<NODE_1K> =
             BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
         const RECORDS: u64 = 4_000;

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use suite::clockwork::Clockwork;
-use suite::{names, placing, rooms};
+use suite::{arenas, names, placing};
 use timberline_placement::{HeatIn, Move, Timberline, TimberlineConfig};
 use timberline_tier::{Native, TierId};
 use timberline_tree::Masstree;
@@ -24,7 +24,7 @@ use timberline_tree::Masstree;
 fn a_removed_value_is_no_layer() {
     // Its low bits are those of a link to a layer.
     const VALUE: u64 = 0x26_0000_f175;
-    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
     let placement = placing::fast_first(0).placement;
     let map: Masstree<str, u64> = Masstree::in_memory(Native(arenas), placement).unwrap();
     map.insert("a", VALUE).unwrap();
@@ -39,7 +39,7 @@ fn a_removed_value_is_no_layer() {
 #[test]
 fn workers_make_room_in_a_map_that_is_cleared_beside_a_scan() {
     const KEYS: u64 = 20_000;
-    let arenas = rooms::two(256 << 10, rooms::AMPLE);
+    let arenas = arenas::two(256 << 10, arenas::AMPLE);
     let home = HeatIn::Leaf { leaf_bytes: 256 };
     let policy = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();
     let map: Masstree<str, u64> = Masstree::in_memory(Native(arenas), policy.clone()).unwrap();

@@ -6,7 +6,7 @@
 #[allow(dead_code, unused_macros)]
 mod suite;
 
-use suite::{placing, rooms};
+use suite::{arenas, placing};
 use timberline_tier::Native;
 use timberline_tree::BTree;
 use timberline_tree::seeded::{Bug, plant};
@@ -15,7 +15,7 @@ use timberline_tree::seeded::{Bug, plant};
 #[ignore = "it reads freed memory: for a sanitizer to find"]
 fn strings_are_freed_while_they_are_read() {
     const ROUNDS: u64 = 20_000;
-    let arenas = rooms::two(0, rooms::AMPLE);
+    let arenas = arenas::two(0, arenas::AMPLE);
     let map: BTree<u64, Vec<u8>> =
         BTree::in_memory(Native(arenas), placing::all_slow(0).placement).unwrap();
     map.insert(&1, &[0; 500]).unwrap();

@@ -26,7 +26,7 @@ use suite::linear::call::perform;
 use suite::linear::group::Group;
 use suite::linear::history::History;
 use suite::linear::keys::Keys;
-use suite::{TestMap, migrator, placing, rooms};
+use suite::{TestMap, arenas, migrator, placing};
 use timberline_sync::shim::shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use timberline_sync::shim::shuttle::{Config, Runner, thread};
 use timberline_tree::art::Near;
@@ -49,7 +49,7 @@ fn play<T: TestMap>(seed: u64, number: u64) -> Result<(), String> {
         _ => (number / 4, placing::ALL),
     };
     let make = of[pair as usize % of.len()];
-    let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+    let (map, _) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
     let keys = Keys::of::<T>(number);
     let group = Group::new(&keys, seed, number, true);
     group.fill(&map);

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use bytes::byte_suite_for;
 use masstree_of_words::{Map, NODE_128, leaf_of};
 use suite::draw::{Draw, seed};
-use suite::{check, placing, rooms};
+use suite::{arenas, check, placing};
 use timberline_placement::{LeafRef, Move, NodeKey};
 use timberline_tier::{Memory, Native};
 use timberline_tree::btree::NODE_256;
@@ -39,7 +39,7 @@ type Strings = Masstree<[u8], u64>;
 
 fn strings() -> (Strings, placing::Placing) {
     let placing = placing::all_slow(0);
-    let arenas = rooms::two(rooms::AMPLE, 4 * rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, 4 * arenas::AMPLE);
     let map = Masstree::in_memory(Native(arenas), placing.placement.clone());
     (map.unwrap(), placing)
 }

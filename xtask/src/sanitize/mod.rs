@@ -22,7 +22,7 @@ const THREAD: &str =
     "-Zsanitizer=thread --cfg tsan -Cunsafe-allow-abi-mismatch=sanitizer -Zshare-generics=no";
 
 /// The crates of the maps, and those below them.
-const ROOMS: [&str; 4] = ["sync", "tier", "placement", "tree"];
+const CRATES: [&str; 4] = ["sync", "tier", "placement", "tree"];
 /// Of the maps' tests, those with threads, by parts of their names: ThreadSanitizer sees nothing in
 /// others.
 const THREADED: [&str; 16] = [
@@ -153,20 +153,20 @@ impl Sanitizer {
 
     fn check(self, root: &Path, toolchain: &Toolchain) -> Result<(), String> {
         let test = |args: &str| exec::succeed(self.cargo(root, toolchain, args)?);
-        let rooms = |rooms: &[&str]| {
-            let named: Vec<_> = rooms
+        let packages = |names: &[&str]| {
+            let named: Vec<_> = names
                 .iter()
-                .map(|room| format!("-p timberline-{room}"))
+                .map(|name| format!("-p timberline-{name}"))
                 .collect();
             named.join(" ")
         };
         match self {
             Sanitizer::Address => test(&format!(
                 "test {} -p timberline -p timberline-bench --lib --tests --no-fail-fast -- {SMALL}",
-                rooms(&ROOMS)
+                packages(&CRATES)
             )),
             Sanitizer::Thread => {
-                let below = rooms(&ROOMS[..3]);
+                let below = packages(&CRATES[..3]);
                 test(&format!("test {below} --lib --tests --no-fail-fast"))?;
                 let threaded = THREADED.join(" ");
                 test(&format!(

@@ -37,8 +37,8 @@ pub struct Addresses {
 impl Addresses {
     /// Reserves addresses for these tiers, in blocks of this many bytes.
     pub fn reserve(config: &ArenasConfig, block: usize) -> Result<Self, ArenasError> {
-        let room = HALF.saturating_sub(RESERVED.load(Relaxed)) / 4;
-        let unlimited = room.clamp(MIN_TIER, MIN_TIER.max(2 * os::memory_bytes()));
+        let left = HALF.saturating_sub(RESERVED.load(Relaxed)) / 4;
+        let unlimited = left.clamp(MIN_TIER, MIN_TIER.max(2 * os::memory_bytes()));
         let (mut blocks, mut is_scarce) = ((unlimited / block).max(1), false);
         loop {
             let reserved = Self::in_blocks(&share_out(config, block, blocks), block);

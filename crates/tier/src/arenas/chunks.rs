@@ -235,14 +235,14 @@ impl Chunks {
             let mut partly: Vec<usize> = partial.iter().map(|&(_, it)| chunk_at(it)).collect();
             let chunk = |index: usize| self.chunks[index].as_ref().expect("it has pages");
             partly.sort_by_key(|&index| chunk(index).used());
-            let mut room: usize = partly.iter().map(|&index| chunk(index).free).sum();
-            room = room.saturating_sub(2 * batch(class));
+            let mut free: usize = partly.iter().map(|&index| chunk(index).free).sum();
+            free = free.saturating_sub(2 * batch(class));
             partial.clear();
             for index in partly {
                 let chunk = self.chunks[index].as_mut().expect("it has pages");
-                chunk.leaves = chunk.used() <= chunk.free && chunk.used() + chunk.free <= room;
+                chunk.leaves = chunk.used() <= chunk.free && chunk.used() + chunk.free <= free;
                 if chunk.leaves {
-                    room -= chunk.used() + chunk.free;
+                    free -= chunk.used() + chunk.free;
                     chosen.push(chunk.range());
                 }
                 partial.insert(chunk.place());
@@ -330,8 +330,8 @@ mod tests {
         chunks
     }
 
-    fn grow(chunks: &mut Chunks, class: usize, room: usize) -> usize {
-        let bytes = chunks.sizes(class).find(|&bytes| bytes <= room).unwrap();
+    fn grow(chunks: &mut Chunks, class: usize, most: usize) -> usize {
+        let bytes = chunks.sizes(class).find(|&bytes| bytes <= most).unwrap();
         let offset = chunks.reserve(bytes).unwrap();
         chunks.add(class, offset, bytes);
         bytes

@@ -91,10 +91,10 @@ impl Reservation {
     /// # Panics
     /// If the range is not within the reservation.
     pub unsafe fn decommit(&self, offset: usize, bytes: usize) {
-        let room = self.mapped.end - self.base;
+        let mapped = self.mapped.end - self.base;
         assert!(
-            offset <= room && bytes <= room - offset,
-            "{bytes} bytes from {offset} on of {room}"
+            offset <= mapped && bytes <= mapped - offset,
+            "{bytes} bytes from {offset} on of {mapped}"
         );
         // SAFETY: a range of ours, and as the caller says.
         unsafe { system::decommit(self.base + offset, bytes) };

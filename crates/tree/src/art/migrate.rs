@@ -205,7 +205,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
             LockedTerminal::Pack(old) => Fresh::pack(slot, base, old.depth(), &old.all(), heat),
             LockedTerminal::DenseLeaf(old) => {
                 let dense = old.node();
-                Fresh::dense(slot, base, dense.least(), dense.room(), heat, |copy| {
+                Fresh::dense(slot, base, dense.least(), dense.capacity(), heat, |copy| {
                     copy.take_over(old);
                 })
             }

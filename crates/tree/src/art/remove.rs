@@ -211,7 +211,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
                     Terminal::Pack(pack) if left == 1 => {
                         self.single_out(pack, parent, level, guard)
                     }
-                    Terminal::DenseLeaf(dense) if dense.room().is_too_much_for(left) => {
+                    Terminal::DenseLeaf(dense) if dense.capacity().is_too_much_for(left) => {
                         self.narrow(dense, parent, level, guard)
                     }
                     _ => Ok(()),
@@ -259,19 +259,19 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         let seen = dense.read()?;
         parent.validate()?;
         let left = seen.get(|records| records.count())?;
-        if !dense.room().is_too_much_for(left) {
+        if !dense.capacity().is_too_much_for(left) {
             return Ok(());
         }
-        let (old, room) = (Terminal::DenseLeaf(dense), dense.room().smaller());
-        let bytes = room.map_or(PACK_BYTES, DenseCapacity::bytes);
+        let (old, capacity) = (Terminal::DenseLeaf(dense), dense.capacity().smaller());
+        let bytes = capacity.map_or(PACK_BYTES, DenseCapacity::bytes);
         let Ok(slot) = self.slot_for_terminal(bytes, old, &parent, level) else {
             return Ok(());
         };
         let parent = parent.upgrade()?;
         let held = LockedShared::upgrade(seen)?;
         let (least, heat) = (dense.least(), dense.heat().load(Relaxed));
-        let new = match room {
-            Some(room) => Fresh::dense(slot, self.base, least, room, heat, |smaller| {
+        let new = match capacity {
+            Some(capacity) => Fresh::dense(slot, self.base, least, capacity, heat, |smaller| {
                 smaller.take_over(&held);
             }),
             None => {

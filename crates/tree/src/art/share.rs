@@ -86,7 +86,7 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         Ok(None)
     }
 
-    /// Replaces a pack that has room by one that can take a key with a shorter common prefix.
+    /// Replaces a pack that is not full by one that can take a key with a shorter common prefix.
     #[cold]
     fn take_in<'g, C: Change>(
         &self,
@@ -184,17 +184,24 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         site: Site<'g, R>,
         full: Full<'g>,
     ) -> Put<'g> {
-        let (old, room) = (Terminal::Pack(full.pack), DenseCapacity::LEAST);
-        let slot = self.slot_for_terminal(room.bytes(), old, &site.parent, site.level)?;
+        let (old, capacity) = (Terminal::Pack(full.pack), DenseCapacity::LEAST);
+        let slot = self.slot_for_terminal(capacity.bytes(), old, &site.parent, site.level)?;
         let parent = site.parent.upgrade()?;
         let locked = LockedShared::upgrade(full.seen)?;
         let (key, heat) = (number(insert.key), full.pack.heat().load(Relaxed));
         let new = (key, insert.made());
-        let dense = Fresh::dense(slot, self.base, &key.to_be_bytes(), room, heat, |dense| {
-            for &(key, value) in full.held.iter().chain([&new]) {
-                dense.set(key as u8, value);
-            }
-        });
+        let dense = Fresh::dense(
+            slot,
+            self.base,
+            &key.to_be_bytes(),
+            capacity,
+            heat,
+            |dense| {
+                for &(key, value) in full.held.iter().chain([&new]) {
+                    dense.set(key as u8, value);
+                }
+            },
+        );
         self.swap(parent, LockedTerminal::Pack(locked), dense, site.guard);
         Ok(None)
     }
@@ -207,13 +214,13 @@ impl<M: Memory, R: Reach> Tree<M, R> {
         (dense, seen): (DenseLeaf<'g>, Snapshot<'g, Records>),
         at: u8,
     ) -> Put<'g> {
-        let room = dense.room().larger();
+        let capacity = dense.capacity().larger();
         let old = Terminal::DenseLeaf(dense);
-        let slot = self.slot_for_terminal(room.bytes(), old, &site.parent, site.level)?;
+        let slot = self.slot_for_terminal(capacity.bytes(), old, &site.parent, site.level)?;
         let parent = site.parent.upgrade()?;
         let locked = LockedShared::upgrade(seen)?;
         let (heat, value) = (dense.heat().load(Relaxed), insert.made());
-        let larger = Fresh::dense(slot, self.base, dense.least(), room, heat, |larger| {
+        let larger = Fresh::dense(slot, self.base, dense.least(), capacity, heat, |larger| {
             larger.take_over(&locked);
             larger.set(at, value);
         });

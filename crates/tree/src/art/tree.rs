@@ -181,8 +181,8 @@ impl<M: Memory, R: Reach> Tree<M, R> {
     #[cold]
     #[inline(never)]
     fn report(&self, terminal: Terminal<'_>, access: Access, guard: &Guard) {
-        self.store.report(access, guard, |touched| {
-            Ok(touched(self.leaf_ref(terminal)))
+        self.store.report(access, guard, |on_access| {
+            Ok(on_access(self.leaf_ref(terminal)))
         });
     }
 

@@ -159,10 +159,10 @@ impl<'g, M: Memory, R: Reach> Walker<'g, M, R> {
                 walked += 1;
             } else if let Some(next) = frame.next {
                 let at = walked % N;
-                let room = (until - walked).min(N - at).min(TAKEN);
+                let count = (until - walked).min(N - at).min(TAKEN);
                 let taken = match frame.is_upper {
                     true => self.take(next, most - walked).map(|()| 0),
-                    false => self.take_records(next, &mut ring[at..at + room]),
+                    false => self.take_records(next, &mut ring[at..at + count]),
                 };
                 let Ok(taken) = taken else {
                     return (walked, Filled::Lost);

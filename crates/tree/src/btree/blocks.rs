@@ -139,8 +139,8 @@ impl<'t, M: Memory> Blocks<'t, M> {
 }
 
 impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
-    /// Copies blocks, under the lock of the leaf that room was taken for, and has the entries of
-    /// `leaf` lead to the copies: these are the entries that room was taken for from `from` on.
+    /// Copies blocks into the slots allocated for them, under the lock of the leaf that had them,
+    /// and links the copies from `leaf`, whose entries are those from `from` on.
     pub(super) fn move_blocks(
         &self,
         blocks: Blocks<'_, M>,

@@ -42,15 +42,15 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
 
     /// Moves one node, if the single boundary allows it.
     fn relocate(&self, at: NodeName<'_>, to: Goal<'_>, guard: &Guard) -> Move {
-        let mut room = None;
-        self.retry(|| self.try_relocate(at, to, &mut room, guard))
+        let mut spare = None;
+        self.retry(|| self.try_relocate(at, to, &mut spare, guard))
     }
 
     fn try_relocate<'t>(
         &'t self,
         at: NodeName<'_>,
         goal: Goal<'_>,
-        room: &mut Option<Slot<'t>>,
+        spare: &mut Option<Slot<'t>>,
         guard: &Guard,
     ) -> Result<Move, Restart> {
         let Some(Location { parent, node, .. }) = self.find(at, guard)? else {
@@ -73,7 +73,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         if blocked {
             return Ok(Move::Blocked);
         }
-        let slot = match room
+        let slot = match spare
             .take()
             .map_or_else(|| self.store.allocate_in(to, Self::BYTES), Ok)
         {
@@ -91,7 +91,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         let (parent, mut old) = match (parent.upgrade(), node.upgrade()) {
             (Ok(parent), Ok(old)) => (parent, old),
             _ => {
-                *room = Some(slot);
+                *spare = Some(slot);
                 return Err(Restart);
             }
         };

@@ -146,8 +146,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     #[inline(never)]
     fn report(&self, leaf: Snapshot<'_, Body<WORDS>>, access: Access, guard: &Guard) {
         let link = address(leaf.of());
-        self.store.report(access, guard, |touched| {
-            leaf.get(|body| touched(self.leaf_ref(link, body)))
+        self.store.report(access, guard, |on_access| {
+            leaf.get(|body| on_access(self.leaf_ref(link, body)))
         });
     }
 

@@ -88,7 +88,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         }
     }
 
-    /// Inserts an entry for a key into a leaf with room.
+    /// Inserts an entry for a key into a leaf that is not full.
     fn add<R, C: Change>(
         &self,
         key: &[u8],
@@ -97,14 +97,14 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         change: &mut C,
         guard: &Guard,
     ) -> Result<Put<R>, Abort> {
-        let mut room = None;
+        let mut suffix = None;
         let tier = self.tier_of(*cursor.leaf);
         if has_more(cursor.word) {
             let rest = &key[cursor.depth + SLICE..];
             let slot = self
                 .store
                 .allocate_from(tier, Block::slot_for(rest.len()))?;
-            room = Some((slot, rest));
+            suffix = Some((slot, rest));
         }
         if C::PREPARES {
             change.prepare(None, tier)?;
@@ -115,7 +115,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             held.unchanged();
             return Ok(Put::Done(None));
         };
-        match room {
+        match suffix {
             Some((slot, rest)) => {
                 Body::insert_record(&held, index, cursor.word, slot, rest, value);
             }

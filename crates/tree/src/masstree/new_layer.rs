@@ -71,15 +71,15 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         let path = path(&key[..cursor.depth + SLICE + skipped.len()]);
         let value = value.filter(|_| H::IN_BLOCKS);
         cursor.leaf.validate()?;
-        let rooms = self.rooms(cursor, &path, skipped, &rest, value)?;
+        let new = self.allocate_layer(cursor, &path, skipped, &rest, value)?;
 
         let held = cursor.leaf.upgrade()?;
-        let copied = rooms.value.zip(value);
-        let leaf = Fresh::first_of_layer(rooms.root, rooms.name, &path);
-        let skip = rooms.skip.map(|slot| (slot, skipped));
+        let copied = new.value.zip(value);
+        let leaf = Fresh::first_of_layer(new.root, new.name, &path);
+        let skip = new.skip.map(|slot| (slot, skipped));
         let below = Below {
             slice: rest.slice,
-            block: rooms.entry.zip(rest.in_block),
+            block: new.entry.zip(rest.in_block),
             value: copied.map(|(copy, value)| copy.make(value)),
         };
         let (leaf, old, copied) = Body::insert_layer(&held, index, leaf, skip, below);
@@ -94,7 +94,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         Ok(())
     }
 
-    fn rooms(
+    fn allocate_layer(
         &self,
         cursor: &Cursor<'_, WORDS>,
         path: &[u8],
@@ -119,12 +119,12 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             of: Limit::Addresses,
             limit: Name::FARTHEST,
         })?;
-        let room = |tier, bytes: &[u8]| store.allocate_from(tier, Block::slot_for(bytes.len()));
+        let block = |tier, bytes: &[u8]| store.allocate_from(tier, Block::slot_for(bytes.len()));
         let skip = match skipped {
             [] => None,
-            _ => Some(room(above, skipped)?),
+            _ => Some(block(above, skipped)?),
         };
-        let entry = rest.in_block.map(|bytes| room(tier, bytes)).transpose()?;
+        let entry = rest.in_block.map(|bytes| block(tier, bytes)).transpose()?;
         let value = match value {
             Some(value) => ValueCopy::new_or_fall(store, value, tier)?,
             None => None,

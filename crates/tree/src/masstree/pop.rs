@@ -75,7 +75,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                     skip.root()
                 }
                 record => {
-                    let mut slot = ValueSlot::Entry(index);
+                    let mut slot = ValueSlot::Payload(index);
                     if let Some(Lead::Record(record)) = record {
                         key.extend_from_slice(record.bytes());
                         slot = ValueSlot::Record(index, record);

@@ -72,7 +72,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         slot: ValueSlot<'g>,
         guard: &Guard,
     ) -> (Loan<'g>, usize) {
-        let (ValueSlot::Entry(index) | ValueSlot::Record(index, _)) = slot;
+        let (ValueSlot::Payload(index) | ValueSlot::Record(index, _)) = slot;
         let (removed, block) = Body::remove_record(&held, index);
         let value = removed.loan();
         if let Some(block) = block {

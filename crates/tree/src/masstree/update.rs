@@ -21,14 +21,16 @@ use crate::value::{Change, Loan, Represent, RetiredValue};
 /// Where a value is.
 #[derive(Clone, Copy)]
 pub(super) enum ValueSlot<'g> {
-    Entry(usize),
+    /// The payload of the entry at this index.
+    Payload(usize),
+    /// In the record of the entry at this index.
     Record(usize, Record<'g>),
 }
 
 impl<'g> ValueSlot<'g> {
     pub fn value<const WORDS: usize>(self, leaf: &LockedNode<'g, WORDS>) -> Loan<'g> {
         match self {
-            ValueSlot::Entry(index) => Body::value(leaf, index),
+            ValueSlot::Payload(index) => Body::value(leaf, index),
             ValueSlot::Record(_, record) => record.value(),
         }
     }
@@ -39,7 +41,7 @@ impl<'g> ValueSlot<'g> {
         value: u64,
     ) -> RetiredValue<'g> {
         match self {
-            ValueSlot::Entry(index) => Body::replace_value(leaf, index, value),
+            ValueSlot::Payload(index) => Body::replace_value(leaf, index, value),
             ValueSlot::Record(_, record) => record.replace(leaf, value),
         }
     }
@@ -57,7 +59,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// Where the value of a present record is.
     pub(super) fn slot<'g>(&self, key: &[u8], cursor: &Cursor<'g, WORDS>) -> Option<ValueSlot<'g>> {
         match cursor.end {
-            End::Value { index, .. } => Some(ValueSlot::Entry(index)),
+            End::Value { index, .. } => Some(ValueSlot::Payload(index)),
             End::Record { index, record } => {
                 self.memory().charge_access(record.address(), record.used());
                 let is_it = record.bytes() == &key[cursor.depth + SLICE..];
@@ -70,7 +72,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     /// The value of a record that is not locked.
     fn seen<'g>(slot: ValueSlot<'g>, cursor: &Cursor<'g, WORDS>) -> Result<Loan<'g>, Restart> {
         let value = match slot {
-            ValueSlot::Entry(index) => cursor.leaf.entry(index)?.value(),
+            ValueSlot::Payload(index) => cursor.leaf.entry(index)?.value(),
             ValueSlot::Record(_, record) => record.value(),
         };
         cursor.leaf.validate().map(|()| value)

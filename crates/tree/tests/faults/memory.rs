@@ -6,7 +6,7 @@ use timberline_tier::TierId;
 use crate::map::Map;
 use crate::model::{Model, Op, ends_well, same};
 use crate::suite::draw::{Draw, seed};
-use crate::suite::{placing, rooms};
+use crate::suite::{arenas, placing};
 
 /// Operations of a run.
 const STEPS: u64 = 250;
@@ -77,7 +77,7 @@ pub fn an_operation_fails_as_a_whole_or_does_without<T: Map>() {
 fn run<T: Map>(seed: u64, ends: Ends, first: u64) -> (u64, u64) {
     // Nodes are elsewhere each time.
     let placing = placing::shuffle(seed ^ first);
-    let arenas = rooms::two(rooms::AMPLE, 2 * rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, 2 * arenas::AMPLE);
     let map = T::make(arenas, placing.placement.clone());
     let (mut draw, mut model) = (Draw::new(seed, 0), Model::new());
     let (mut refused, mut failed) = (0, 0);

@@ -14,7 +14,7 @@ use crate::map::Map;
 use crate::model::{KEYS, Model, Op, ask_both, ends_well, look_at_all, same};
 use crate::starved::{loaded, policies, warm};
 use crate::suite::draw::{Draw, seed};
-use crate::suite::{check, placing, rooms};
+use crate::suite::{arenas, check, placing};
 
 /// Operations of a run.
 const STEPS: u64 = 250;
@@ -100,7 +100,7 @@ impl Placement for Shaky {
 
 /// Room for a few dozen fast nodes: some inner nodes are slow above fast ones.
 fn make<T: Map>(placement: Arc<dyn Placement>) -> T {
-    T::make(rooms::two(4 * rooms::CHUNK, 2 * rooms::AMPLE), placement)
+    T::make(arenas::two(4 * arenas::CHUNK, 2 * arenas::AMPLE), placement)
 }
 
 /// Whichever call of its placement panics in an operation, for the first, the second, and on until

@@ -18,7 +18,7 @@ use crate::suite::clockwork::Clockwork;
 use crate::suite::draw::{Draw, seed};
 use crate::suite::moving::{self, Policy};
 use crate::suite::placing::Setup;
-use crate::suite::{check, rooms};
+use crate::suite::{arenas, check};
 
 /// Records of a map, and those of them that are hot at a time.
 const RECORDS: u64 = 2_000;
@@ -36,8 +36,8 @@ pub fn policies<T: Map>() -> [fn() -> (Arenas, Policy); 2] {
 fn setup() -> Setup {
     Setup {
         seed: seed(),
-        fast: 8 * rooms::CHUNK,
-        slow: 2 * rooms::AMPLE,
+        fast: 8 * arenas::CHUNK,
+        slow: 2 * arenas::AMPLE,
         node_bytes: 0,
     }
 }
@@ -223,7 +223,7 @@ impl Worker for Sleepy {
 /// No memory comes back meanwhile, so an insert may be refused in the end; nothing else is, and
 /// afterwards all is well.
 pub fn a_worker_that_stands_still_holds_up_memory_only<T: Map>() {
-    let (arenas, policy) = (rooms::two(0, 64 * rooms::CHUNK), moving::sidle());
+    let (arenas, policy) = (arenas::two(0, 64 * arenas::CHUNK), moving::sidle());
     let map = T::make(arenas, policy.placement.clone());
     let (mut model, mut draw) = (Model::new(), Draw::new(seed(), 6));
     ask_both(&Op::Insert(T::key(0), 1), &map, &mut model);

@@ -5,7 +5,7 @@ use timberline_tier::{Arenas, ArenasConfig, TierConfig};
 /// The smallest chunk.
 pub const CHUNK: usize = 4 << 10;
 
-/// Room for everything that a test does not want to be full.
+/// More than a test fills.
 pub const AMPLE: usize = 8 << 20;
 
 /// Fast and slow memory of this many bytes.

@@ -10,7 +10,7 @@ use timberline_tree::art::Reach;
 use timberline_tree::{Art, Error, OutOfMemory, Stats};
 
 use crate::suite::map::{Bounds, full};
-use crate::suite::{TestMap, rooms};
+use crate::suite::{TestMap, arenas};
 
 pub struct Map<R: Reach>(pub Art<u64, u64, Native, R>);
 
@@ -19,7 +19,7 @@ impl<R: Reach> TestMap for Map<R> {
     const APART: usize = 8;
     // Neighbours: 256 in a row.
     const MANY: u64 = 64_000;
-    const QUARTER: usize = 42 * rooms::CHUNK;
+    const QUARTER: usize = 42 * arenas::CHUNK;
     const SIZES: usize = 8;
     const EMPTY_NODES: usize = 0;
 

@@ -6,11 +6,11 @@ use timberline_tree::Error;
 
 use super::draw::{Draw, seed};
 use super::map::as_model;
-use super::{TestMap, check, placing, rooms};
+use super::{TestMap, arenas, check, placing};
 
 fn make<T: TestMap>() -> (T, placing::Placing) {
     let placing = placing::shuffle(seed());
-    let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
+    let arenas = arenas::two(8 * arenas::CHUNK, arenas::AMPLE);
     (T::make(arenas, placing.placement.clone()).unwrap(), placing)
 }
 

@@ -151,6 +151,6 @@ pub fn comes_back<T: TestMap>(map: &T) {
         let tables: usize = (0..arenas.tiers())
             .map(|tier| tables(TierId(tier as u8)))
             .sum();
-        stats.fast_bytes + stats.slow_bytes - tables <= super::rooms::CHUNK
+        stats.fast_bytes + stats.slow_bytes - tables <= super::arenas::CHUNK
     });
 }

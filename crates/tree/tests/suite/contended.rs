@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::draw::{Draw, seed};
 use super::map::as_model;
-use super::{TestMap, check, effort, migrator, placing, rooms, threads};
+use super::{TestMap, arenas, check, effort, migrator, placing, threads};
 
 const THREADS: u64 = 3;
 
@@ -16,7 +16,7 @@ pub fn no_increment_is_lost<T: TestMap>() {
     const ROUNDS: u64 = effort::times(300);
     let seed = seed();
     for &make in placing::ALL {
-        let (map, placing) = placing::map::<T>(make, seed, 2 * rooms::CHUNK, rooms::AMPLE);
+        let (map, placing) = placing::map::<T>(make, seed, 2 * arenas::CHUNK, arenas::AMPLE);
         for counter in 0..COUNTERS {
             map.insert(counter * APART, 0).unwrap();
         }
@@ -103,7 +103,7 @@ fn exchange(map: &impl TestMap, thread: u64) -> Ledger {
 pub fn every_value_comes_out_once<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
-        let (map, placing) = placing::map::<T>(make, seed, rooms::CHUNK, rooms::AMPLE);
+        let (map, placing) = placing::map::<T>(make, seed, arenas::CHUNK, arenas::AMPLE);
         let moving = Draw::new(seed, 99);
         let ledgers = migrator::beside(&map, moving, SHARED, || {
             threads::each(THREADS, &|thread| exchange(&map, thread))

@@ -17,7 +17,7 @@ use super::draw::{Draw, seed};
 use super::linear::THREADS;
 use super::linear::gate::Gate;
 use super::map::as_model;
-use super::{TestMap, check, effort, migrator, placing, rooms};
+use super::{TestMap, arenas, check, effort, migrator, placing};
 
 /// Calls of a thread in a round.
 const CALLS: u64 = 4;
@@ -130,7 +130,7 @@ fn is_linearizable(
 /// Plays rounds on one map. The error is a round that no order explains.
 fn play<T: TestMap>(number: u64, seed: u64, first: fn()) -> Result<(), String> {
     let make = placing::ALL[number as usize % placing::ALL.len()];
-    let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+    let (map, _) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
     // None, or several leaves of them; all of these are gone after some rounds.
     let standing = number % 3 * 4;
     let above = EDGE + 40 * standing;
@@ -211,7 +211,7 @@ pub fn a_map_is_cleared_beside_inserters<T: TestMap>() {
     const RECORDS: u64 = 400;
     let seed = seed();
     let placing = placing::shuffle(seed);
-    let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
+    let arenas = arenas::two(8 * arenas::CHUNK, arenas::AMPLE);
     let map = T::make(arenas, placing.placement.clone()).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use timberline_tree::Error;
 use super::draw::{Draw, seed};
 use super::map::{as_model, full};
 use super::placing::{self, Placing};
-use super::{TestMap, check, names, rooms};
+use super::{TestMap, arenas, check, names};
 
 /// More than a run below allocates in a tier.
 const LAST: u64 = 100;
@@ -20,7 +20,7 @@ fn records(map: &impl TestMap) -> u64 {
 }
 
 fn make<T: TestMap>(placing: &Placing) -> T {
-    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
     T::make(arenas, placing.placement.clone()).unwrap()
 }
 

@@ -9,7 +9,7 @@ use timberline_tree::OutOfMemory;
 
 use super::draw::{Draw, seed};
 use super::placing::{self, Placing};
-use super::{TestMap, check, effort, migrator, names, rooms, threads};
+use super::{TestMap, arenas, check, effort, migrator, names, threads};
 
 fn make<T: TestMap>(arenas: Arenas, placing: &Placing) -> T {
     T::make(arenas, placing.placement.clone()).unwrap()
@@ -29,9 +29,9 @@ fn fill(map: &impl TestMap, model: &mut BTreeMap<u64, u64>, draw: &mut Draw) -> 
 
 pub fn a_full_fast_tier_sends_new_nodes_to_the_slow_one<T: TestMap>() {
     let seed = seed();
-    let limit = 4 * rooms::CHUNK;
+    let limit = 4 * arenas::CHUNK;
     let placing = placing::fast_first(seed);
-    let map: T = make(rooms::two(limit, rooms::AMPLE), &placing);
+    let map: T = make(arenas::two(limit, arenas::AMPLE), &placing);
     let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
     for _ in 0..3_000 {
         let (key, value) = (draw.word(), draw.word());
@@ -50,7 +50,7 @@ pub fn a_full_fast_tier_sends_new_nodes_to_the_slow_one<T: TestMap>() {
 pub fn a_full_tier_has_room_when_nodes_left_it_and_not_before<T: TestMap>() {
     let seed = seed();
     let placing = placing::fast_first(seed);
-    let map: T = make(rooms::two(T::QUARTER, rooms::AMPLE), &placing);
+    let map: T = make(arenas::two(T::QUARTER, arenas::AMPLE), &placing);
     let (placed, mut draw) = (map.placed(), Draw::new(seed, 0));
     for _ in 0..T::MANY {
         map.insert(draw.word(), draw.word()).unwrap();
@@ -80,7 +80,7 @@ pub fn a_full_tier_has_room_when_nodes_left_it_and_not_before<T: TestMap>() {
 pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
     let seed = seed();
     let placing = placing::fast_first(seed);
-    let map: T = make(rooms::two(4 * rooms::CHUNK, 8 * rooms::CHUNK), &placing);
+    let map: T = make(arenas::two(4 * arenas::CHUNK, 8 * arenas::CHUNK), &placing);
     let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
     for round in 0..3 {
         let (refused, full) = fill(&map, &mut model, &mut draw);
@@ -138,7 +138,7 @@ pub fn a_full_slow_tier_refuses_inserts_only<T: TestMap>() {
 pub fn room_of_removed_records_comes_back<T: TestMap>() {
     let seed = seed();
     let placing = placing::all_slow(seed);
-    let map: T = make(rooms::two(0, 64 * rooms::CHUNK), &placing);
+    let map: T = make(arenas::two(0, 64 * arenas::CHUNK), &placing);
     let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
     fill(&map, &mut model, &mut draw);
     let most = model.len();
@@ -222,7 +222,7 @@ pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
     const THREADS: u64 = 3;
     let seed = seed();
     let placing = placing::shuffle(seed);
-    let map: T = make(rooms::two(4 * rooms::CHUNK, 16 * rooms::CHUNK), &placing);
+    let map: T = make(arenas::two(4 * arenas::CHUNK, 16 * arenas::CHUNK), &placing);
     let work = |thread: u64| {
         let (mut draw, mut model, mut refused) = (Draw::new(seed, thread), BTreeMap::new(), 0);
         for _ in 0..effort::times(30_000) {
@@ -260,20 +260,20 @@ pub fn threads_meet_a_full_tier_and_lose_nothing<T: TestMap>() {
 
 pub fn any_budget_down_to_nothing_is_kept<T: TestMap>() {
     let seed = seed();
-    let none = T::make(rooms::two(0, 0), placing::fast_first(seed).placement);
+    let none = T::make(arenas::two(0, 0), placing::fast_first(seed).placement);
     let none = none.and_then(|map| Ok(map.insert(1, 1)?));
     let line = none.expect_err("no node fits into nothing").to_string();
     assert!(line.contains("is full") && !line.contains('\n'), "{line}");
 
-    let page = rooms::CHUNK;
+    let page = arenas::CHUNK;
     let few = [0, 1, page - 1, page, page + 1, 3 * page];
     for fast in few {
         for slow in few {
-            let arenas = || rooms::two(fast, slow);
+            let arenas = || arenas::two(fast, slow);
             exhaust::<T>(arenas, placing::fast_first(seed), seed);
             exhaust::<T>(arenas, placing::all_slow(seed), seed);
         }
-        exhaust::<T>(|| rooms::one(fast), placing::fast_first(seed), seed);
+        exhaust::<T>(|| arenas::one(fast), placing::fast_first(seed), seed);
     }
 }
 

@@ -9,7 +9,7 @@ use timberline_sync::epoch::Domain;
 use timberline_tier::Arenas;
 use timberline_tree::{Error, OutOfMemory, Stats};
 
-use super::rooms::CHUNK;
+use super::arenas::CHUNK;
 
 /// Inclusive, exclusive or no bounds at either end.
 pub type Bounds = (Bound<u64>, Bound<u64>);

@@ -8,6 +8,7 @@
 //! Every test draws from one seed, which it prints; `TIMBERLINE_SEED=n` repeats a run.
 
 pub mod any_bits;
+pub mod arenas;
 pub mod asks;
 pub mod bulk;
 pub mod check;
@@ -29,7 +30,6 @@ pub mod ops;
 pub mod own_keys;
 pub mod placing;
 pub mod reclaim;
-pub mod rooms;
 pub mod scans;
 pub mod threads;
 pub mod tiers;

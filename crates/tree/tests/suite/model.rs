@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::draw::{Draw, seed};
 use super::ops::{Op, apply};
 use super::placing::{self, Placing};
-use super::{TestMap, check, migrator, rooms};
+use super::{TestMap, arenas, check, migrator};
 
 fn keys() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -54,7 +54,7 @@ fn ops() -> impl Strategy<Value = Op> {
 
 /// Fast memory for about a third of the nodes that a list of operations makes.
 fn make<T: TestMap>(make: placing::Make, seed: u64) -> (T, Placing) {
-    placing::map(make, seed, 2 * rooms::CHUNK, rooms::AMPLE)
+    placing::map(make, seed, 2 * arenas::CHUNK, arenas::AMPLE)
 }
 
 pub fn agrees_with_a_sorted_map<T: TestMap>() {

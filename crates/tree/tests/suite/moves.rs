@@ -9,7 +9,7 @@ use timberline_tier::TierId;
 
 use super::draw::seed;
 use super::map::as_model;
-use super::{TestMap, check, placing, rooms};
+use super::{TestMap, arenas, check, placing};
 
 /// Address and heat of each leaf, by its fence.
 fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, (usize, u16)> {
@@ -26,7 +26,7 @@ fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, (usize, u16)> {
 
 pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
     let placing = placing::all_slow(seed());
-    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
     let map = T::make(arenas, placing.placement.clone()).unwrap();
     let model = as_model((0..1_000).map(|key| (key, !key)));
     map.bulk_load(model.clone()).unwrap();
@@ -59,7 +59,7 @@ pub fn heat_goes_along_and_the_old_address_is_dead<T: TestMap>() {
 /// What is left of many nodes holds back memory from those of other sizes, until it moves together.
 pub fn scattered_nodes_move_together<T: TestMap>() {
     let placing = placing::all_slow(seed());
-    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
     let map = T::make(arenas, placing.placement.clone()).unwrap();
     let model = as_model((0..6_000).map(|key| (key * 259, key)));
     map.bulk_load(model.clone()).unwrap();

@@ -9,9 +9,9 @@ use timberline_research::sidle::Technique;
 use timberline_research::{Random, Sidle, SidleConfig};
 use timberline_tier::Arenas;
 
+use super::arenas;
 use super::clockwork::Clockwork;
 use super::placing::{Placing, Setup};
-use super::rooms;
 
 /// A placement and how to make its workers.
 pub struct Policy {
@@ -75,7 +75,7 @@ pub fn timberline(setup: &Setup) -> (Arenas, Policy) {
 /// Ours, with fast memory for its table, if it has one, on top of the nodes'.
 pub fn timberline_in(setup: &Setup, home: HeatIn) -> (Arenas, Policy) {
     let arenas = match home {
-        HeatIn::Table { node_bytes } => rooms::two_and_table(setup.fast, setup.slow, node_bytes),
+        HeatIn::Table { node_bytes } => arenas::two_and_table(setup.fast, setup.slow, node_bytes),
         HeatIn::Leaf { .. } => setup.arenas(),
     };
     let ours = Timberline::new(&arenas, home, TimberlineConfig::default()).unwrap();

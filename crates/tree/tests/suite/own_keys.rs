@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::draw::{Draw, seed};
 use super::map::as_model;
-use super::{TestMap, check, effort, migrator, placing, rooms, threads};
+use super::{TestMap, arenas, check, effort, migrator, placing, threads};
 
 const THREADS: u64 = 3;
 const KEYS: u64 = 2_000;
@@ -39,7 +39,7 @@ fn work(map: &impl TestMap, thread: u64, mut draw: Draw) -> BTreeMap<u64, u64> {
 pub fn threads_with_their_own_keys_lose_nothing<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
-        let (map, placing) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+        let (map, placing) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
         let moving = Draw::new(seed, 99);
         let model = migrator::beside(&map, moving, KEYS, || {
             let work = |thread| work(&map, thread, Draw::new(seed, thread));

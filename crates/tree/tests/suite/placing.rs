@@ -8,7 +8,7 @@ use timberline_research::{InnerFast, Interleave};
 use timberline_tier::{Arenas, TierId};
 
 use super::draw::Draw;
-use super::{TestMap, moving, rooms};
+use super::{TestMap, arenas, moving};
 
 /// A placement, and how it treats the single boundary.
 pub struct Placing {
@@ -79,7 +79,7 @@ pub fn map<T: TestMap>(make: Make, seed: u64, fast: usize, slow: usize) -> (T, P
 
 impl Setup {
     pub fn arenas(&self) -> Arenas {
-        rooms::two(self.fast, self.slow)
+        arenas::two(self.fast, self.slow)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, effort, migrator, placing, rooms, threads};
+use super::{TestMap, arenas, check, effort, migrator, placing, threads};
 
 /// Threads fill and empty the map while its nodes move; then nothing but a leaf is left, although
 /// nobody called `clear` on the way.
@@ -12,7 +12,7 @@ pub fn churn_gives_everything_back<T: TestMap>() {
     const KEYS: u64 = 1_500;
     let seed = seed();
     for &make in placing::ALL {
-        let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+        let (map, _) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
         migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
             threads::each(2, &|thread| {
                 let mut draw = Draw::new(seed, thread);
@@ -40,7 +40,7 @@ pub fn memory_stays_bounded_under_churn<T: TestMap>() {
     const SLIDES: u64 = 2 + effort::times(38);
     let seed = seed();
     let placing = placing::shuffle(seed);
-    let arenas = rooms::two(4 * rooms::CHUNK, rooms::AMPLE);
+    let arenas = arenas::two(4 * arenas::CHUNK, arenas::AMPLE);
     let map = T::make(arenas, placing.placement.clone()).unwrap();
     let mut draw = Draw::new(seed, 0);
     let mut needed = 0;
@@ -71,7 +71,7 @@ pub fn memory_stays_bounded_under_churn<T: TestMap>() {
 pub fn calls_may_use_the_map_when_memory_is_short<T: TestMap + 'static>() {
     const RUN: u64 = 200;
     let placing = placing::all_slow(seed());
-    let arenas = rooms::two(rooms::CHUNK, 8 * rooms::CHUNK);
+    let arenas = arenas::two(arenas::CHUNK, 8 * arenas::CHUNK);
     let map = Arc::new(T::make(arenas, placing.placement.clone()).unwrap());
     let filled = (0..).take_while(|&key| map.insert(key, key).is_ok());
     let filled = filled.count() as u64;

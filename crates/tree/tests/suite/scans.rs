@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use timberline_placement::KeyBytes;
 
 use super::draw::{Draw, seed};
-use super::{TestMap, check, effort, migrator, names, placing, rooms};
+use super::{TestMap, arenas, check, effort, migrator, names, placing};
 
 /// One record in `APART` stands; those between come and go.
 const APART: u64 = 4;
@@ -88,7 +88,7 @@ fn churn(map: &impl TestMap, mut draw: Draw, stop: &AtomicBool) {
 pub fn standing_records_are_seen_once_in_order<T: TestMap>() {
     let seed = seed();
     for &make in placing::ALL {
-        let (map, placing) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+        let (map, placing) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
         for key in (0..KEYS).step_by(APART as usize) {
             map.insert(key, value(key)).unwrap();
         }
@@ -123,7 +123,7 @@ pub fn standing_records_are_seen_once_in_order<T: TestMap>() {
 /// A placement's sweep over the leaves misses none because it just moved.
 pub fn each_leaf_that_only_moves_is_seen<T: TestMap>() {
     let seed = seed();
-    let arenas = rooms::two(8 * rooms::CHUNK, rooms::AMPLE);
+    let arenas = arenas::two(8 * arenas::CHUNK, arenas::AMPLE);
     let map = T::make(arenas, placing::shuffle(seed).placement).unwrap();
     map.bulk_load((0..KEYS).map(|key| (key, key))).unwrap();
     let placed = map.placed();

@@ -8,7 +8,7 @@ use timberline_tier::TierId;
 
 use super::draw::{Draw, seed};
 use super::map::as_model;
-use super::{TestMap, check, names, placing, rooms};
+use super::{TestMap, arenas, check, names, placing};
 
 const TIERS: [TierId; 3] = [TierId(0), TierId(1), TierId(2)];
 
@@ -25,7 +25,7 @@ fn leaves(placed: &dyn Placed) -> BTreeMap<KeyBytes, TierId> {
 /// A map of these records, all of whose nodes are in the second tier.
 fn loaded<T: TestMap>(bytes: [usize; 3], records: u64) -> (T, BTreeMap<u64, u64>) {
     let placing = placing::all_slow(seed());
-    let map = T::make(rooms::three(bytes), placing.placement).unwrap();
+    let map = T::make(arenas::three(bytes), placing.placement).unwrap();
     let model = as_model((0..records).map(|key| (key * 259, key)));
     map.bulk_load(model.clone()).unwrap();
     (map, model)
@@ -45,7 +45,7 @@ fn step<T: TestMap>(map: &T, draw: &mut Draw, keys: u64) -> Move {
 pub fn nodes_move_between_any_two_tiers<T: TestMap>() {
     // All leaves are walked after each move.
     const RECORDS: u64 = 300;
-    let (map, model) = loaded::<T>([rooms::AMPLE; 3], RECORDS);
+    let (map, model) = loaded::<T>([arenas::AMPLE; 3], RECORDS);
     let placed = map.placed();
     let root = names::root(&*placed);
     let fences = names::fences(&*placed);
@@ -92,7 +92,7 @@ pub fn nodes_move_between_any_two_tiers<T: TestMap>() {
 /// Nodes move while two threads write: each its own keys, so that it knows what it must find.
 pub fn threads_lose_nothing_while_nodes_move_among_three_tiers<T: TestMap>() {
     let room = T::QUARTER * T::SIZES;
-    let (map, mut model) = loaded::<T>([room, room, rooms::AMPLE], 500);
+    let (map, mut model) = loaded::<T>([room, room, arenas::AMPLE], 500);
     const KEYS: u64 = 1_000;
     let written = std::thread::scope(|scope| {
         let writers = [0, 1].map(|nth| {
@@ -127,7 +127,7 @@ pub fn threads_lose_nothing_while_nodes_move_among_three_tiers<T: TestMap>() {
 }
 
 pub fn a_victim_goes_to_the_third_tier_when_the_second_is_full<T: TestMap>() {
-    let (map, model) = loaded::<T>([rooms::AMPLE, 4 * rooms::CHUNK, rooms::AMPLE], T::MANY);
+    let (map, model) = loaded::<T>([arenas::AMPLE, 4 * arenas::CHUNK, arenas::AMPLE], T::MANY);
     let placed = map.placed();
     let fences = names::fences(&*placed);
     for fence in &fences {

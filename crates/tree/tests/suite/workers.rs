@@ -14,13 +14,13 @@ use super::draw::{Draw, seed};
 use super::map::as_model;
 use super::moving::{self, Policy};
 use super::placing::Setup;
-use super::{TestMap, check, effort, names, rooms, threads};
+use super::{TestMap, arenas, check, effort, names, threads};
 
 fn setup<T: TestMap>(seed: u64) -> Setup {
     Setup {
         seed,
         fast: T::QUARTER,
-        slow: rooms::AMPLE,
+        slow: arenas::AMPLE,
         node_bytes: T::APART,
     }
 }
@@ -109,7 +109,7 @@ pub fn growth_beyond_the_budget_keeps_it<T: TestMap>() {
     let seed = seed();
     for &make in moving::ALL {
         let (arenas, policy) = make(&Setup {
-            fast: 4 * rooms::CHUNK,
+            fast: 4 * arenas::CHUNK,
             ..setup::<T>(seed)
         });
         let map = T::make(arenas, policy.placement.clone()).unwrap();
@@ -212,7 +212,7 @@ pub fn restless_workers_lose_nothing_and_keep_the_budget<T: TestMap>() {
     let seed = seed();
     for make in RESTLESS {
         let (arenas, policy) = make(&Setup {
-            fast: 8 * rooms::CHUNK,
+            fast: 8 * arenas::CHUNK,
             ..setup::<T>(seed)
         });
         let map = T::make(arenas, policy.placement.clone()).unwrap();

@@ -28,13 +28,13 @@ fn what_lies_in_compaction_candidates_can_leave_them() {
         }
     }
     assert!(!moved.iter().any(inside));
-    let room = fill(&arenas, TierId::FAST, 512);
+    let others = fill(&arenas, TierId::FAST, 512);
     assert!(
-        room.len() * 512 >= candidates.bytes(),
+        others.len() * 512 >= candidates.bytes(),
         "{} slots",
-        room.len()
+        others.len()
     );
-    for slot in room {
+    for slot in others {
         free(&arenas, slot, 512);
     }
     for slot in moved {

@@ -25,8 +25,8 @@ fn what_is_charged_is_what_the_kernel_committed() {
     let mut held: Vec<(NonNull<u8>, usize)> = Vec::new();
     for sizes in [[1024, 24], [24, 70_000], [480, 5000], [9000, 1024]] {
         for size in sizes {
-            let room = 6 << 20;
-            while arenas.used(TierId::FAST) < room
+            let half_full = 6 << 20;
+            while arenas.used(TierId::FAST) < half_full
                 && let Ok(slot) = arenas.allocate(TierId::FAST, size)
             {
                 held.push((slot, size));

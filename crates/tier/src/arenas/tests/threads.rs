@@ -41,12 +41,16 @@ fn slots_travel_between_threads() {
             }
         });
         for nth in 0..20_000 {
-            // At most a hundred slots are held: there is room for these and for what lanes keep.
+            // At most a hundred slots are held; the tier has those and what threads cache.
             let size = [24, 96, 480][nth % 3];
             let slot = arenas.allocate(TierId::FAST, size).unwrap();
             sender.send((slot.as_ptr() as usize, size)).unwrap();
         }
         drop(sender);
     });
-    assert_eq!(arenas.used(TierId::FAST), 0, "though no lane's count is 0");
+    assert_eq!(
+        arenas.used(TierId::FAST),
+        0,
+        "though no thread's count is 0"
+    );
 }

@@ -1,8 +1,8 @@
 //! A dense leaf: records of neighbouring keys, which differ only in their last byte, in one leaf.
 //!
 //! ```text
-//!  0  version             8  least key     16  greatest key   24  heat u16 · count u16 · room u16
-//! 32  which of 256 are there                64  values[room]              192, 448 or 2112 bytes
+//!  0  version          8  least key    16  greatest key   24  heat u16 · count u16 · capacity u16
+//! 32  which of 256 are there            64  values[capacity]          192, 448 or 2112 bytes
 //! ```
 //!
 //! Where neighbours are dense, a leaf for each costs a miss, and up to three times the memory. A
@@ -83,7 +83,7 @@ struct Head {
     greatest: [u8; 8],
     heat: AtomicU16,
     _count: AtomicU16,
-    room: u16,
+    capacity: u16,
 }
 
 /// The data that a dense leaf's version guards. The values follow.
@@ -94,7 +94,7 @@ pub struct Records {
     greatest: AtomicU64,
     heat: AtomicU16,
     count: AtomicU16,
-    room: AtomicU16,
+    capacity: AtomicU16,
     _pad: AtomicU16,
     there: [AtomicU64; KEYS / 64],
 }
@@ -120,7 +120,7 @@ impl<'g> DenseLeaf<'g> {
     pub(super) unsafe fn write(
         self,
         key: &[u8; 8],
-        room: DenseCapacity,
+        capacity: DenseCapacity,
         heat: u16,
     ) -> LockedDense<'g> {
         // SAFETY: as the caller promises.
@@ -134,7 +134,7 @@ impl<'g> DenseLeaf<'g> {
         held.greatest.store(ending_in(u8::MAX), Relaxed);
         held.heat.store(heat, Relaxed);
         held.count.store(0, Relaxed);
-        held.room.store(room.0, Relaxed);
+        held.capacity.store(capacity.0, Relaxed);
         held.there.iter().for_each(|bits| bits.store(0, Relaxed));
         held
     }
@@ -184,8 +184,8 @@ impl<'g> DenseLeaf<'g> {
 
     /// Its capacity in records.
     #[inline(always)]
-    pub fn room(self) -> DenseCapacity {
-        DenseCapacity(self.head().room)
+    pub fn capacity(self) -> DenseCapacity {
+        DenseCapacity(self.head().capacity)
     }
 }
 
@@ -198,16 +198,16 @@ impl Records {
 
     /// Whether it is full.
     pub fn is_full(&self) -> bool {
-        self.count.load(Relaxed) >= self.room.load(Relaxed)
+        self.count.load(Relaxed) >= self.capacity.load(Relaxed)
     }
 
     #[inline(always)]
     fn values(&self) -> &[AtomicU64] {
         let address = std::ptr::from_ref(self).addr() - size_of::<u64>() + DENSE_HEAD;
         let values = std::ptr::with_exposed_provenance::<AtomicU64>(address);
-        // SAFETY: a dense leaf's slot has this many values behind its header, and its room does not
-        // change as long as it is alive.
-        unsafe { std::slice::from_raw_parts(values, usize::from(self.room.load(Relaxed))) }
+        // SAFETY: a dense leaf's slot has this many values behind its header, and its capacity does
+        // not change as long as it is alive.
+        unsafe { std::slice::from_raw_parts(values, usize::from(self.capacity.load(Relaxed))) }
     }
 
     /// The number of records before a place.
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_dense_holds_what_was_set_whatever_its_room() {
-        for room in [
+        for capacity in [
             DenseCapacity::LEAST,
             DenseCapacity::MIDDLE,
             DenseCapacity::ALL,
@@ -354,7 +354,7 @@ mod tests {
             let slot = Box::new(Slot([0; DenseCapacity::ALL.bytes() / 8]));
             let dense = dense_of(&slot);
             // SAFETY: the test has it alone.
-            let locked = unsafe { dense.write(b"timber\0x", room, 3) };
+            let locked = unsafe { dense.write(b"timber\0x", capacity, 3) };
             for at in [255, 64, 0, 63, 7] {
                 locked.set(at, u64::from(at) + 1);
                 locked.set(at, u64::from(at) + 2);
@@ -362,7 +362,10 @@ mod tests {
             assert_eq!(locked.count(), 5);
             locked.remove(63);
             drop(locked);
-            assert_eq!((dense.room(), dense.heat().load(Relaxed)), (room, 3));
+            assert_eq!(
+                (dense.capacity(), dense.heat().load(Relaxed)),
+                (capacity, 3)
+            );
             assert_eq!(
                 (dense.least(), dense.greatest()),
                 (b"timber\0\0", b"timber\0\xff")
@@ -400,11 +403,11 @@ mod tests {
             locked.set(16 * at, u64::from(at));
         }
         assert!(locked.is_full());
-        let room = DenseCapacity::LEAST.larger();
-        assert_eq!(room.smaller(), Some(DenseCapacity::LEAST));
-        assert!(!room.is_too_much_for(17) && room.is_too_much_for(10));
+        let capacity = DenseCapacity::LEAST.larger();
+        assert_eq!(capacity.smaller(), Some(DenseCapacity::LEAST));
+        assert!(!capacity.is_too_much_for(17) && capacity.is_too_much_for(10));
         // SAFETY: as above.
-        let larger = unsafe { dense_of(&large).write(&[0; 8], room, 0) };
+        let larger = unsafe { dense_of(&large).write(&[0; 8], capacity, 0) };
         larger.take_over(&locked);
         let mut all = Vec::new();
         larger.each(|at, value| all.push((at, value)));
@@ -413,7 +416,7 @@ mod tests {
                 .eq((0..16).map(|at| (16 * at, u64::from(at))))
         );
         assert_eq!(
-            (DenseCapacity::LEAST.smaller(), room.larger().larger()),
+            (DenseCapacity::LEAST.smaller(), capacity.larger().larger()),
             (None, DenseCapacity::ALL)
         );
     }

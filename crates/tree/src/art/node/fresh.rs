@@ -52,15 +52,15 @@ impl<'t> Fresh<'t> {
         slot: Slot<'t>,
         base: Base<R>,
         key: &[u8; 8],
-        room: DenseCapacity,
+        capacity: DenseCapacity,
         heat: u16,
         fill: impl FnOnce(&LockedDense<'_>),
     ) -> Self {
         let (link, address) = (StoredLink::to_dense(base, slot.address()), slot.address());
-        assert!(slot.bytes() >= room.bytes(), "a slot for a dense leaf");
+        assert!(slot.bytes() >= capacity.bytes(), "a slot for a dense leaf");
         forget_versions(&slot);
         // SAFETY: as for a pack.
-        fill(&unsafe { DenseLeaf::at(address).write(key, room, heat) });
+        fill(&unsafe { DenseLeaf::at(address).write(key, capacity, heat) });
         Fresh { slot, link }
     }
 

@@ -116,7 +116,7 @@ impl<'g> Terminal<'g> {
         match self {
             Terminal::Leaf(leaf) => leaf.bytes(),
             Terminal::Pack(_) => PACK_BYTES,
-            Terminal::DenseLeaf(dense) => dense.room().bytes(),
+            Terminal::DenseLeaf(dense) => dense.capacity().bytes(),
         }
     }
 

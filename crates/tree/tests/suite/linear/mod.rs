@@ -40,7 +40,7 @@ use history::Log;
 use keys::Keys;
 
 use super::draw::{Draw, seed};
-use super::{TestMap, effort, migrator, placing, rooms};
+use super::{TestMap, arenas, effort, migrator, placing};
 
 pub const THREADS: usize = 3;
 /// Maps for one test: each placement four times, with either kind of keys.
@@ -74,7 +74,7 @@ pub fn judge<T: TestMap>(
 ) -> Result<Seen, String> {
     let _playing = PLAYING.lock().unwrap_or_else(PoisonError::into_inner);
     let make = placing::ALL[number as usize % placing::ALL.len()];
-    let (map, _) = placing::map::<T>(make, seed, 8 * rooms::CHUNK, rooms::AMPLE);
+    let (map, _) = placing::map::<T>(make, seed, 8 * arenas::CHUNK, arenas::AMPLE);
     let keys = Keys::of::<T>(number);
     let group = Group::new(&keys, seed, number, moving.is_some());
     group.fill(&map);

@@ -5,13 +5,13 @@ use timberline_tier::TierId;
 use super::encoded::encode;
 use super::{ValueMap, make};
 use crate::suite::map::{as_model, full};
-use crate::suite::{TestMap, check, rooms};
+use crate::suite::{TestMap, arenas, check};
 
 /// Whichever allocation of an operation fails: it fails, or does what it does, and the map is as it
 /// was before, or as it should be afterwards.
 pub fn a_failed_allocation_changes_nothing<T: ValueMap>() {
     const RECORDS: u64 = 120;
-    let (map, placing) = make::<T>(rooms::AMPLE, rooms::AMPLE);
+    let (map, placing) = make::<T>(arenas::AMPLE, arenas::AMPLE);
     let strings = &map.0;
     let mut model = as_model((0..RECORDS).map(|key| (key * 8, key)));
     for (&key, &value) in &model {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use crate::suite::draw::seed;
-use crate::suite::{TestMap, placing, rooms};
+use crate::suite::{TestMap, arenas, placing};
 
 pub use encoded::Encoded;
 pub use failures::*;
@@ -77,7 +77,7 @@ pub(crate) use value_suite_for;
 
 fn make<T: ValueMap>(fast: usize, slow: usize) -> (Encoded<T>, placing::Placing) {
     let placing = placing::shuffle(seed());
-    let map = Encoded::make(rooms::two(fast, slow), placing.placement.clone());
+    let map = Encoded::make(arenas::two(fast, slow), placing.placement.clone());
     (map.unwrap(), placing)
 }
 

@@ -6,7 +6,7 @@ use timberline_tier::TierId;
 use super::{Encoded, ValueMap, same, string};
 use crate::suite::draw::seed;
 use crate::suite::map::as_model;
-use crate::suite::{TestMap, check, names, placing, rooms};
+use crate::suite::{TestMap, arenas, check, names, placing};
 
 /// Bytes of nodes and strings in fast memory.
 fn fast(map: &impl TestMap) -> usize {
@@ -22,7 +22,7 @@ pub fn strings_move_with_their_leaf_or_neither_does<T: ValueMap>() {
     const RECORDS: u64 = 40;
     const LEN: usize = 600;
     let placing = placing::all_slow(seed());
-    let arenas = rooms::two(rooms::AMPLE, rooms::AMPLE);
+    let arenas = arenas::two(arenas::AMPLE, arenas::AMPLE);
     let map: Encoded<T> = TestMap::make(arenas, placing.placement.clone()).unwrap();
     let strings = &map.0;
     let model = as_model((0..RECORDS).map(|key| (key, string(LEN))));

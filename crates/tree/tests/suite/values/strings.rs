@@ -9,12 +9,12 @@ use super::encoded::encode;
 use super::{ValueMap, is_of_one_piece, make, same, string};
 use crate::suite::draw::{Draw, seed};
 use crate::suite::map::as_model;
-use crate::suite::{TestMap, check, effort, migrator, rooms};
+use crate::suite::{TestMap, arenas, check, effort, migrator};
 
 const LENGTHS: [usize; 9] = [0, 1, 7, 8, 9, 1_000, 1_024, 65_535, 65_536];
 
 pub fn strings_of_any_length_come_back<T: ValueMap>() {
-    let (map, _) = make::<T>(64 * rooms::CHUNK, rooms::AMPLE);
+    let (map, _) = make::<T>(64 * arenas::CHUNK, arenas::AMPLE);
     let strings = &map.0;
     for (key, len) in (0..).zip(LENGTHS) {
         assert_eq!(strings.insert(key, &string(len)), Ok(None));
@@ -69,7 +69,7 @@ pub fn strings_of_any_length_come_back<T: ValueMap>() {
 }
 
 pub fn too_long_is_an_error_that_names_the_limit<T: ValueMap>() {
-    let (map, placing) = make::<T>(64 * rooms::CHUNK, rooms::AMPLE);
+    let (map, placing) = make::<T>(64 * arenas::CHUNK, arenas::AMPLE);
     let strings = &map.0;
     let long = string(MAX_VALUE + 1);
     for key in 0..100 {
@@ -103,7 +103,7 @@ pub fn long_strings_agree_with_a_sorted_map_while_they_move<T: ValueMap>() {
     let seed = seed();
     // Free slots of one size are no room for another, and there are many sizes; and where other
     // tests hold the epoch back, what left fast memory stays there for long.
-    let (map, _) = make::<T>(512 * rooms::CHUNK, 16 * rooms::AMPLE);
+    let (map, _) = make::<T>(512 * arenas::CHUNK, 16 * arenas::AMPLE);
     let strings = &map.0;
     let model = migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
         let (mut draw, mut model) = (Draw::new(seed, 0), BTreeMap::new());
@@ -140,7 +140,7 @@ pub fn long_strings_agree_with_a_sorted_map_while_they_move<T: ValueMap>() {
 
 /// Strings that look like locked nodes, or like leaves, lie where placements may ask for leaves.
 pub fn a_string_is_not_taken_for_a_leaf<T: ValueMap>() {
-    let (map, _) = make::<T>(32 * rooms::CHUNK, rooms::AMPLE / 4);
+    let (map, _) = make::<T>(32 * arenas::CHUNK, arenas::AMPLE / 4);
     let strings = &map.0;
     for key in 0..200 {
         let byte = [0, 1, 3, 4, 255][key as usize % 5];

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::{ValueMap, is_of_one_piece, make, string};
 use crate::suite::draw::{Draw, seed};
-use crate::suite::{check, effort, migrator, rooms};
+use crate::suite::{arenas, check, effort, migrator};
 
 /// Writers replace strings by those of other lengths, while they move: the thread that reads one
 /// reads all of it.
@@ -13,7 +13,7 @@ pub fn no_reader_sees_half_a_string<T: ValueMap>() {
     const KEYS: u64 = 40;
     let seed = seed();
     // Other tests hold the epoch back, so there is room for everything that is ever written.
-    let (map, _) = make::<T>(32 * rooms::CHUNK, 8 * rooms::AMPLE);
+    let (map, _) = make::<T>(32 * arenas::CHUNK, 8 * arenas::AMPLE);
     let strings = &map.0;
     for key in 0..KEYS {
         strings.insert(key, &string(key as usize)).unwrap();
@@ -78,7 +78,7 @@ pub fn a_closure_sees_what_it_replaces<T: ValueMap>() {
     const KEYS: u64 = 10;
     const ROUNDS: u64 = effort::times(300);
     let seed = seed();
-    let (map, _) = make::<T>(32 * rooms::CHUNK, rooms::AMPLE);
+    let (map, _) = make::<T>(32 * arenas::CHUNK, arenas::AMPLE);
     let strings = &map.0;
     migrator::beside(&map, Draw::new(seed, 99), KEYS, || {
         std::thread::scope(|scope| {
