@@ -1,13 +1,14 @@
 //! The memory of one tree: an arena for each tier, side by side in one reserved address range.
 //!
 //! The tier of a node is a range check on its address. Memory is committed in chunks of slots of
-//! one size, each charged to its tier's [`Budget`] before it is there and given back when its last
-//! slot is; slots are cached per thread. Freed memory stays mapped (and reads as old content or
-//! zero), so a reader that lost a race never faults. Budgets count committed bytes, not
-//! requested ones. What is kept of chunks grows with the addresses that were ever in use.
+//! one size class. A chunk is charged to its tier's [`Budget`] before it is committed, and
+//! decommitted when its last slot is freed. Threads cache free slots. Freed memory stays mapped
+//! (and reads as old content or zero), so a reader that lost a race never faults. Budgets count
+//! committed bytes, not requested ones. Metadata of chunks grows with the highest address ever
+//! used.
 //!
-//! A class of slots that has run out of them needs a new chunk: free slots of other classes do not
-//! help it, but the memory of empty chunks does: it is given back at once.
+//! A size class without free slots needs a new chunk. Free slots of other classes do not help it,
+//! but empty chunks do, as they are decommitted at once.
 
 use std::io;
 use std::ops::Range;
@@ -48,7 +49,8 @@ mod tables;
 mod thread_caches;
 mod vacant;
 
-/// The least bytes of addresses that a tier has. A page of a side table covers no more.
+/// The least bytes of addresses of a tier: at least what a page of a side table covers, so that
+/// tiers share none.
 const BLOCK: usize = {
     let covered = PAGE / size_of::<u16>() * COARSEST;
     if covered > HUGE_PAGE {
@@ -65,13 +67,13 @@ struct Tier {
     budget: Budget,
     chunks: Mutex<Chunks>,
     caches: ThreadCaches,
-    /// Whether some slots go straight back to their chunks, because no thread may cache them.
+    /// Whether some slots bypass the thread caches.
     bypass: AtomicBool,
-    /// Bytes in tables beside the arenas.
+    /// Bytes of side tables charged to this tier.
     tables: AtomicUsize,
-    /// Of allocations.
+    /// Injected failures of allocations.
     faults: Faults,
-    /// Of commits, as if the machine had no memory.
+    /// Injected failures of commits, as if the machine were out of memory.
     commit_faults: Faults,
 }
 
@@ -81,11 +83,11 @@ struct Tier {
 pub struct Arenas {
     range: Addresses,
     span: Range<usize>,
-    /// The bytes that a chunk must have to be in huge pages; none: no chunk is.
+    /// The size of the chunks that use huge pages, if any do.
     huge_chunk: Option<usize>,
     tiers: Vec<Tier>,
     slowest: TierId,
-    /// The table with an entry for each slot, if there is one.
+    /// The side table, with an entry for each slot, if there is one.
     side: OnceLock<Arc<Cover>>,
 }
 
@@ -93,7 +95,7 @@ impl Arenas {
     /// Reserves the address ranges and binds them. Commits nothing.
     ///
     /// # Errors
-    /// Too few addresses, or a NUMA node that is not there.
+    /// Too few addresses, or a NUMA node that does not exist.
     pub fn new(config: &ArenasConfig) -> Result<Arenas, ArenasError> {
         assert!(!config.tiers.is_empty(), "a tree needs a tier");
         let chunk = config.chunk_bytes;
@@ -101,12 +103,12 @@ impl Arenas {
             chunk.is_power_of_two() && (PAGE..=1 << 30).contains(&chunk),
             "chunks of {chunk} bytes"
         );
-        // Blocks of addresses that fit any slot, so that slots of a power of two are aligned to
-        // their size within the whole range, and that tiers share no page of a side table.
+        // A block holds any slot, so slots of a power of two are aligned to their size within the
+        // whole range, and tiers share no page of a side table.
         let block = chunk.max(BLOCK);
         let range = Addresses::reserve(config, block)?;
         let span = range.span();
-        // A huge page commits all of its addresses at once: only whole chunks may have any.
+        // A huge page commits all of its addresses at once, so only whole chunks may use them.
         range.use_huge_pages(0, span.len(), false);
         poison::hide(span.start..span.end.min(span.start + poison::FRESH));
 
@@ -141,10 +143,10 @@ impl Arenas {
         })
     }
 
-    /// A slot of at least `size` bytes, from 1 to [`MAX_SLOT`]: of [`slot_size`]`(size)`. Aligned
-    /// to the largest power of two that divides the slot size, at most a page; one whose slot size
-    /// is a power of two is aligned to all of it within [`Arenas::range`]. Its content is
-    /// initialised but undefined: zero, or what lay in any slot of this size before.
+    /// Allocates a slot of [`slot_size`]`(size)` bytes, for a `size` from 1 to [`MAX_SLOT`]. It is
+    /// aligned to the largest power of two that divides the slot size, at most a page. If the slot
+    /// size is a power of two, the slot is aligned to it within [`Arenas::range`]. Its content is
+    /// initialised but arbitrary: zero, or the old content of a slot of this size.
     ///
     /// # Errors
     /// The tier is full.
@@ -165,7 +167,7 @@ impl Arenas {
         Ok(NonNull::new(slot as *mut u8).expect("no slot lies at 0"))
     }
 
-    /// The same, as a slot that is given back unless it is [kept](Slot::keep).
+    /// As [`Arenas::allocate`]; the slot is freed when dropped, unless it is [kept](Slot::keep).
     ///
     /// # Errors
     /// The tier is full.
@@ -175,17 +177,17 @@ impl Arenas {
     #[inline(always)]
     pub fn slot(&self, tier: TierId, size: usize) -> Result<Slot<'_>, OutOfMemory> {
         let start = self.allocate(tier, size)?;
-        // SAFETY: it was just handed out, for this size, to nobody else.
+        // SAFETY: it was just allocated for this size, and nothing else knows it.
         #[allow(unsafe_code)]
         let slot = unsafe { Slot::new(self, start, size) };
         Ok(slot)
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     ///
     /// # Safety
-    /// The slot was handed out by these arenas, for this size (or another of the same
-    /// [`slot_size`]), was not given back since, and is no longer used.
+    /// These arenas allocated the slot for this size (or another of the same [`slot_size`]), it was
+    /// not freed since, and it is no longer used.
     #[allow(unsafe_code)]
     pub unsafe fn free(&self, slot: NonNull<u8>, size: usize) {
         let address = slot.as_ptr() as usize;
@@ -231,15 +233,15 @@ impl Arenas {
         self.tiers[tier.index()].span.clone()
     }
 
-    /// Permission to read up to [`MAX_SLOT`] bytes from `address` on without knowing whether a slot
-    /// is allocated there, or of which size: up to the end of the arenas. (Under AddressSanitizer,
-    /// up to the first slot that is not allocated.)
+    /// Permits reads of up to [`MAX_SLOT`] bytes from `address`, at most to the end of the arenas,
+    /// by a caller that does not know whether a slot is allocated there. (Under AddressSanitizer,
+    /// up to the first byte that is not allocated.)
     #[inline(always)]
     pub fn look(&self, address: usize) -> Look {
         Look::at(address..self.span.end.min(address + MAX_SLOT))
     }
 
-    /// How many tiers there are.
+    /// The number of tiers.
     pub fn tiers(&self) -> usize {
         self.tiers.len()
     }
@@ -254,26 +256,25 @@ impl Arenas {
         &self.tiers[tier.index()].budget
     }
 
-    /// Bytes of a tier in slots that are handed out, by their [`slot_size`]. Exact while no thread
-    /// allocates or frees; otherwise near, and never more than is committed. Takes a look at each
-    /// thread's count.
+    /// Bytes of a tier in allocated slots, by their [`slot_size`]. Exact while no thread allocates
+    /// or frees; otherwise approximate, and at most the committed bytes. Sums the counts of all
+    /// thread caches.
     pub fn used(&self, tier: TierId) -> usize {
         let this = &self.tiers[tier.index()];
         this.caches.used().min(this.budget.used())
     }
 
-    /// Bytes of a tier that slots can use: its limit without the tables that it has now.
+    /// Bytes of a tier that slots can use: its limit without its current side tables.
     pub fn usable(&self, tier: TierId) -> usize {
         let tables = self.tiers[tier.index()].tables.load(Relaxed);
         self.budget(tier).limit().saturating_sub(tables)
     }
 
-    /// Sets the limit of a tier. While more than that is committed, no more is committed, and
+    /// Sets the limit of a tier. While more than that is committed, nothing is committed, and
     /// [`Arenas::evacuate`] chooses the chunks to empty.
     ///
     /// # Errors
-    /// There are too few addresses for it: those for [`TierConfig::most`] bytes were reserved, or
-    /// as many as there were.
+    /// Too few addresses are reserved: those for [`TierConfig::most`] bytes, or all there were.
     pub fn set_limit(&self, tier: TierId, bytes: usize) -> Result<(), OutOfMemory> {
         let this = &self.tiers[tier.index()];
         if bytes > this.span.len() {
@@ -290,8 +291,8 @@ impl Arenas {
         }
     }
 
-    /// Leaves the memory of all tiers to the kernel: pages stay where they are until the kernel
-    /// moves them.
+    /// Removes the NUMA binding of all tiers. Pages stay where they are until the kernel moves
+    /// them.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -299,7 +300,7 @@ impl Arenas {
         self.range.unbind(0, self.span.len())
     }
 
-    /// Locks the committed pages of a tier in memory, where they are.
+    /// Locks the committed pages of a tier in memory (`mlock`).
     ///
     /// # Errors
     /// It is more than this process may lock.
@@ -308,8 +309,7 @@ impl Arenas {
         chunks.try_for_each(|chunk| self.range.lock(chunk.start - self.span.start, chunk.len()))
     }
 
-    /// The committed addresses of a tier: chunks, the first to be committed first unless some were
-    /// given back meanwhile.
+    /// The committed chunks of a tier, in the order of commits unless some were decommitted since.
     pub fn committed(&self, tier: TierId) -> Vec<Range<usize>> {
         let this = &self.tiers[tier.index()];
         let chunks = lock(&this.chunks);
@@ -335,7 +335,7 @@ impl Arenas {
 
 impl Drop for Arenas {
     fn drop(&mut self) {
-        // The next mapping at these addresses knows nothing of slots.
+        // Another mapping may get these addresses.
         poison::show(self.span.start, self.span.len());
     }
 }
@@ -355,7 +355,7 @@ fn bind(
     bound.map_err(|error| ArenasError::Bind(tier, nodes.to_vec(), error))
 }
 
-/// A panic while holding one of these locks leaves slots lost at worst, never given out twice.
+/// A panic while one of these locks is held can lose slots, but never allocates one twice.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

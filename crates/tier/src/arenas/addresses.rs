@@ -1,10 +1,9 @@
 //! The addresses of a tree: one reserved range, with a part for each tier.
 //!
-//! A tier with a limit has addresses for all of it. A tier without one, or whose limit may be
-//! raised without bounds, has twice as many as the machine has memory, while the arenas of this
-//! process leave half of its addresses free. Beyond that, and where the system refuses
-//! (`ulimit -v`, 32 bits), it has fewer. Reserved addresses cost no memory, but no other mapping
-//! can have them.
+//! A tier with a limit has addresses for all of it. A tier without a limit, or whose limit may be
+//! raised without bounds, has twice the machine's memory in addresses. It has fewer where the
+//! system refuses (`ulimit -v`, 32 bits), or where the arenas of this process would take more than
+//! half of its addresses. Reserved addresses cost no memory, but no other mapping can use them.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,13 +14,12 @@ use crate::os::{self, PAGE, Reservation};
 /// Half of a process's addresses. The closer all arenas together come to it, the fewer a tier
 /// without a limit gets.
 const HALF: usize = if usize::BITS == 64 { 1 << 46 } else { 1 << 30 };
-/// What such a tier gets in any case, if there are as many: 1 GiB on 64 bits, for as many maps as
-/// Linux lets a process have mappings.
+/// The least that such a tier gets, if there are as many: 1 GiB on 64 bits, enough for as many
+/// maps as Linux lets a process have mappings.
 const MIN_TIER: usize = HALF >> 16;
-/// Spare blocks make up for small chunks that lie apart and leave no room for a large one in
-/// between.
+/// Spare blocks make up for fragmentation: small chunks with gaps too small for a large one.
 const SPARE: usize = 2;
-/// The most of one tree: pages have numbers of 32 bits.
+/// The most bytes of addresses of one tree: page numbers have 32 bits.
 const MAX_TREE: usize = PAGE.saturating_mul(u32::MAX as usize);
 
 /// Bytes that the arenas of this process have reserved.
@@ -30,7 +28,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// The addresses of one tree.
 pub struct Addresses {
     range: Reservation,
-    /// Each tier's part, in order.
+    /// The tiers' parts, in order.
     pub parts: Vec<Range<usize>>,
 }
 
@@ -44,7 +42,7 @@ impl Addresses {
             let reserved = Self::in_blocks(&share_out(config, block, blocks), block);
             match reserved {
                 Err(_) if config.is_unlimited() && blocks > 1 => is_scarce = true,
-                // The rest of the program needs addresses, too.
+                // Halve once more: the rest of the program needs addresses, too.
                 Ok(_) if is_scarce && blocks > 1 => is_scarce = false,
                 other => return other,
             }
@@ -66,7 +64,7 @@ impl Addresses {
         Ok(Addresses { range, parts })
     }
 
-    /// All of them.
+    /// The addresses of all tiers.
     pub fn span(&self) -> Range<usize> {
         let end = self.parts.last().map_or(self.range.base(), |part| part.end);
         self.range.base()..end
@@ -87,8 +85,9 @@ impl Drop for Addresses {
     }
 }
 
-/// How many blocks each tier gets: what its limit needs, or an equal share of what the others
-/// leave; and then, of what is left, what it needs to be raised.
+/// The number of blocks of each tier. First, each tier gets what its limit needs, or an equal share
+/// of the rest if that is less. Then each gets, of the remaining blocks, what raising its limit
+/// needs.
 fn share_out(config: &ArenasConfig, block: usize, unlimited: usize) -> Vec<usize> {
     let blocks = |bytes: usize| match bytes {
         NO_LIMIT => unlimited,

@@ -1,10 +1,10 @@
-//! The free slots of one chunk: one bit each, and one bit more for every 64 of those.
+//! The free slots of one chunk: a bit for each, and a summary bit for each word of 64.
 
-/// A set of the numbers below a bound that gives out its lowest first.
+/// A set of numbers below a bound, whose lowest is taken first.
 ///
 /// Invariants: bit `w` of `summary` is set where `words[w]` is not 0; no word of `summary` before
-/// `hint` has a bit set. A chunk of 2 MiB of the smallest slots has 32 words of summary, so
-/// looking for the lowest number is short even where the hint was set back.
+/// `hint` has a bit set. A chunk of 2 MiB of the smallest slots has 32 words of summary, so a
+/// search is short even after an insert has lowered the hint.
 #[derive(Default)]
 pub struct Bits {
     words: Vec<u64>,
@@ -23,7 +23,7 @@ impl Bits {
         }
     }
 
-    /// Takes out the lowest, up to `most` of them. Returns how many.
+    /// Removes up to `most` numbers, lowest first, and passes them to `take`. Returns their count.
     pub fn pop(&mut self, most: usize, mut take: impl FnMut(usize)) -> usize {
         let mut left = most;
         while left > 0 {
@@ -49,7 +49,7 @@ impl Bits {
         most - left
     }
 
-    /// Puts a number in. Whether it was not there.
+    /// Inserts a number. Returns whether it was absent.
     pub fn insert(&mut self, number: usize) -> bool {
         let (index, bit) = (number / 64, 1 << (number % 64));
         let is_new = self.words[index] & bit == 0;

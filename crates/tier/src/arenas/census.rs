@@ -22,7 +22,7 @@ impl Arenas {
     /// Asks the kernel where a tier's committed pages are.
     ///
     /// # Errors
-    /// The kernel does not say (no `move_pages`).
+    /// The kernel has no `move_pages`, or refuses it.
     pub fn census(&self, tier: TierId) -> io::Result<PageCensus> {
         let this = &self.tiers[tier.index()];
         let mut census = PageCensus::default();
@@ -37,11 +37,11 @@ impl Arenas {
         Ok(census)
     }
 
-    /// Bytes of a tier that the kernel has on one of `nodes` now, estimated from one page in
-    /// `one_in`, at least one of each chunk.
+    /// Estimates the bytes of a tier that lie on one of `nodes` now, from one page in `one_in`, and
+    /// at least one page of each chunk.
     ///
     /// # Errors
-    /// The kernel does not say (no `move_pages`).
+    /// The kernel has no `move_pages`, or refuses it.
     pub fn bytes_on(&self, tier: TierId, nodes: &[u32], one_in: usize) -> io::Result<usize> {
         let is_there = |&&node: &&i32| u32::try_from(node).is_ok_and(|node| nodes.contains(&node));
         let asked = self.nodes_of_chunks(tier, one_in)?.concat();
@@ -50,8 +50,7 @@ impl Arenas {
         Ok(there * (committed / PAGE) / asked.len().max(1) * PAGE)
     }
 
-    /// The NUMA node of one page in `one_in` of each chunk of a tier; a negative number where there
-    /// is none.
+    /// The NUMA nodes of one page in `one_in` of each chunk of a tier; negative for an absent page.
     fn nodes_of_chunks(&self, tier: TierId, one_in: usize) -> io::Result<Vec<Vec<i32>>> {
         let chunks = self.committed(tier).into_iter();
         let nodes = chunks.map(|chunk| {

@@ -1,12 +1,12 @@
-//! Which slots of a tier's committed chunks are free: the allocator's central part.
+//! The central free lists: which slots of a tier's committed chunks are free.
 //!
-//! A chunk is some pages side by side, all committed, cut into slots of one class. A class's next
-//! chunk is as large as all it has, from 16 KiB to the configured size: many classes with a few
-//! slots each take little, and one that grows soon takes whole chunks. Where the budget or the
-//! addresses have no room for that, a smaller one does, down to one that holds a single slot.
+//! A chunk is a run of committed pages, cut into slots of one size class. The next chunk of a class
+//! is as large as all its chunks together, from 16 KiB to the configured size. So many classes with
+//! a few slots each take little, and a growing class soon takes whole chunks. Where the budget or
+//! the addresses do not allow that size, the chunk is smaller, down to a single slot.
 //!
 //! Invariants: a chunk is in `partial` while it has a free slot; a chunk whose slots are all free
-//! is gone at once; offsets are relative to the tier's start.
+//! is removed at once; offsets are relative to the tier's start.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::thread_caches::batch;
 use super::vacant::Vacant;
 use crate::os::PAGE;
 
-/// Bytes of a class's first chunk, if its slots are not larger.
+/// Bytes of the first chunk of a class, if a slot fits.
 const FIRST: usize = 16 << 10;
 
 struct Chunk {
@@ -25,7 +25,7 @@ struct Chunk {
     first: u32,
     pages: u32,
     slots: usize,
-    /// How many of them are free, and which.
+    /// The number of free slots, and which they are.
     free: usize,
     bits: Bits,
     /// Whether it is a compaction candidate: slots come from other chunks first.
@@ -42,7 +42,7 @@ impl Chunk {
         (self.first as usize * PAGE, self.pages as usize * PAGE)
     }
 
-    /// Where it stands among the chunks of its class that have free slots.
+    /// Its place in the order of its class's chunks with free slots.
     fn place(&self) -> (bool, u32) {
         (self.leaves, self.first)
     }
@@ -52,27 +52,26 @@ impl Chunk {
 pub struct Chunks {
     chunk_bytes: usize,
     vacant: Vacant,
-    /// By the number that `chunk_at` has for their pages; gone ones leave a gap.
+    /// By number; a removed chunk leaves a gap.
     chunks: Vec<Option<Chunk>>,
     gaps: Vec<u32>,
-    /// For each page up to the last that was ever in a chunk, 1 more than the number of its chunk;
-    /// 0: it has none.
+    /// By page: 1 + the number of its chunk, or 0 without a chunk.
     chunk_at: Vec<u32>,
-    /// By class, the first pages of chunks with free slots, sorted behind whether they are
-    /// compaction candidates.
+    /// By class, the chunks with free slots as `(is a compaction candidate, first page)`, so that
+    /// candidates come last.
     partial: [BTreeSet<(bool, u32)>; CLASSES],
-    /// By class, the pages of its chunks.
+    /// By class, the number of pages in its chunks.
     pages: [usize; CLASSES],
-    /// How many chunks are compaction candidates.
+    /// The number of compaction candidates.
     leaving: usize,
-    /// Whether no thread caches slots of any chunk.
+    /// Whether slots of all chunks bypass the thread caches.
     draining: bool,
-    /// Whether candidates are there to be emptied for a lower limit: no slot comes from them.
+    /// Whether the candidates are emptied for a lower limit: no slot is taken from them.
     evacuating: bool,
 }
 
 impl Chunks {
-    /// None yet, in `bytes` of addresses, a multiple of `most`: no chunk takes more.
+    /// No chunks yet, in `bytes` of addresses: a multiple of `most`, the most bytes of a chunk.
     pub fn new(chunk_bytes: usize, most: usize, bytes: usize) -> Self {
         Chunks {
             chunk_bytes,
@@ -109,8 +108,7 @@ impl Chunks {
         slots
     }
 
-    /// How many bytes the next chunk for `class` should have, and the smaller sizes that do if
-    /// there are fewer.
+    /// The wanted bytes of the next chunk of `class`, then the smaller sizes to fall back on.
     pub fn sizes(&self, class: usize) -> impl Iterator<Item = usize> + use<> {
         let size = size_of_class(class);
         let least = size.next_power_of_two().max(PAGE);
@@ -119,7 +117,7 @@ impl Chunks {
         let whole = self.chunk_bytes;
         (least.ilog2()..=wanted.ilog2()).rev().map(move |order| {
             let bytes = 1 << order;
-            // What its slots leave is not needed, except to keep a whole chunk in huge pages.
+            // Pages without a slot are left out, except in a whole chunk, for its huge pages.
             if bytes == whole {
                 bytes
             } else {
@@ -128,19 +126,19 @@ impl Chunks {
         })
     }
 
-    /// Addresses for a chunk of `bytes` bytes, as an offset.
+    /// Reserves addresses for a chunk of `bytes` bytes. Returns their offset.
     pub fn reserve(&mut self, bytes: usize) -> Option<usize> {
         let first = self.vacant.take((bytes / PAGE) as u32)?;
         Some(first as usize * PAGE)
     }
 
-    /// Gives up addresses that were reserved.
+    /// Releases reserved addresses.
     pub fn vacate(&mut self, offset: usize, bytes: usize) {
         self.vacant
             .give((offset / PAGE) as u32, (bytes / PAGE) as u32);
     }
 
-    /// Memory is committed at reserved addresses: makes it a chunk for slots of `class`.
+    /// Adds a chunk for slots of `class`, in memory committed at reserved addresses.
     pub fn add(&mut self, class: usize, offset: usize, bytes: usize) {
         self.end_drain();
         let slots = bytes / size_of_class(class);
@@ -173,8 +171,8 @@ impl Chunks {
         self.pages[class] += pages as usize;
     }
 
-    /// Puts a slot back. Returns `(offset, bytes)` of its chunk if that was emptied and is gone
-    /// now, for the caller to give the memory back before it lets go of the chunks.
+    /// Frees a slot. If that empties its chunk, removes the chunk and returns its `(offset,
+    /// bytes)`, which the caller decommits before it unlocks the chunks.
     ///
     /// # Panics
     /// If the slot is not taken.
@@ -188,7 +186,7 @@ impl Chunks {
             "slot {offset:#x} of {} bytes freed as one of {size}",
             size_of_class(chunk.class)
         );
-        // A chunk is smaller than 4 GiB, and a short division takes a third of a long one's time.
+        // A chunk is smaller than 4 GiB, and a 32-bit division is about three times as fast.
         let within = (offset - chunk.first as usize * PAGE) as u32;
         let slot = (within / size) as usize;
         assert!(
@@ -215,11 +213,11 @@ impl Chunks {
         Some((offset, bytes))
     }
 
-    /// Chooses the compaction candidates anew, as `(offset, bytes)`: of each class the chunks with
-    /// the fewest slots in use, if at most half of their slots are, and as long as the other chunks
-    /// have room for these slots and for those that threads cache.
+    /// Chooses the compaction candidates anew, as `(offset, bytes)`: in each class, the chunks with
+    /// the fewest used slots, if at most half of a chunk's slots are used, and as long as the other
+    /// chunks have free slots for these and for the thread caches.
     ///
-    /// During an evacuation these are its candidates.
+    /// During an evacuation, returns its candidates.
     pub fn choose_candidates(&mut self) -> Vec<(usize, usize)> {
         if self.evacuating {
             let chunks = self.chunks.iter().flatten();
@@ -253,19 +251,19 @@ impl Chunks {
     }
 
     /// Chooses the chunks that an evacuation empties, as `(offset, bytes)`: those with the smallest
-    /// fraction of their slots in use, until they have `excess` bytes. With none the evacuation
+    /// fraction of used slots, until these have `excess` bytes. With an excess of 0 the evacuation
     /// ends. O(chunks × log chunks).
     pub fn choose_to_evacuate(&mut self, excess: usize) -> Vec<(usize, usize)> {
         let mut chosen = Vec::new();
         if excess == 0 && !self.evacuating {
             return chosen;
         }
-        // What was begun goes on: otherwise nodes could go to and fro between two chunks.
+        // Earlier choices come first; otherwise nodes could move back and forth between two chunks.
         let goes_on = self.evacuating;
         self.evacuating = excess > 0;
         let mut chunks: Vec<&mut Chunk> = self.chunks.iter_mut().flatten().collect();
         chunks.sort_by_key(|chunk| {
-            // Slots are at least 8 bytes, so that a chunk has fewer than 2^32.
+            // Slots have at least 8 bytes, so a chunk has fewer than 2^32 of them.
             let in_use = ((chunk.used() as u64) << 32) / chunk.slots as u64;
             (!(goes_on && chunk.leaves), in_use)
         });
@@ -285,13 +283,13 @@ impl Chunks {
         chosen
     }
 
-    /// From now on slots of all chunks bypass the thread caches, until the drain ends or one more
-    /// chunk is needed. Returns whether that is new.
+    /// Makes slots of all chunks bypass the thread caches, until the drain ends or another chunk is
+    /// needed. Returns whether no drain was under way.
     pub fn begin_drain(&mut self) -> bool {
         !std::mem::replace(&mut self.draining, true)
     }
 
-    /// Only slots of compaction candidates bypass the thread caches from now on.
+    /// Ends a drain: only slots of compaction candidates bypass the thread caches from now on.
     pub fn end_drain(&mut self) {
         self.draining = false;
     }
@@ -301,8 +299,8 @@ impl Chunks {
         self.leaving > 0 || self.draining
     }
 
-    /// Whether a slot goes straight back to its chunk, because that is a compaction candidate or
-    /// the tier is draining.
+    /// Whether a freed slot bypasses the thread caches: its chunk is a compaction candidate, or the
+    /// tier is draining.
     pub fn bypasses(&self, offset: usize) -> bool {
         let index = self.chunk_at[offset / PAGE].checked_sub(1);
         let chunk = index.and_then(|index| self.chunks[index as usize].as_ref());

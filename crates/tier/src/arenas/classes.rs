@@ -1,13 +1,13 @@
-//! Slot sizes: which size class serves a request, and how many bytes it takes.
+//! Size classes of slots.
 //!
 //! Multiples of 8 from 16 to 128 bytes, then eight steps for each doubling up to 128 KiB: 144,
-//! 160, … 256, 288, … 512, 576 and so on. So at most an eighth is wasted (below 64 bytes, 7
-//! bytes), every power of two is a class of its own, and a class is found by shifts.
+//! 160, … 256, 288, … 512, 576 and so on. So rounding up wastes at most an eighth (below 64 bytes,
+//! 7 bytes), every power of two is a class, and shifts find the class of a size.
 
 /// The largest slot, in bytes.
 pub const MAX_SLOT: usize = 128 << 10;
 
-/// How many classes there are.
+/// The number of classes.
 pub const CLASSES: usize = FINE + COARSE_DOUBLINGS * STEPS;
 
 /// The smallest slot.
@@ -20,7 +20,7 @@ const FINE: usize = FINE_MOST / GRAIN - MIN_SLOT / GRAIN + 1;
 const STEPS: usize = 8;
 const COARSE_DOUBLINGS: usize = (MAX_SLOT / FINE_MOST).ilog2() as usize;
 
-/// The bytes that a slot for `size` bytes takes: `size` rounded up to a slot size. O(1).
+/// The bytes of a slot for `size` bytes: `size` rounded up to a size class. O(1).
 ///
 /// # Panics
 /// If `size` is 0 or above 131,072.
@@ -64,14 +64,14 @@ const SIZES: [usize; CLASSES] = {
     sizes
 };
 
-/// The first class whose slots hold `size` bytes, for a size that some class holds.
+/// The smallest class whose slots hold `size` bytes, at most [`MAX_SLOT`].
 #[inline(always)]
 const fn nearest(size: usize) -> usize {
     if size <= FINE_MOST {
         let size = if size < MIN_SLOT { MIN_SLOT } else { size };
         return size.div_ceil(GRAIN) - MIN_SLOT / GRAIN;
     }
-    // The top bit of the last byte's offset tells the doubling, the three bits below it the step.
+    // The top bit of the last byte's offset gives the doubling, the next three bits the step.
     let last = size - 1;
     let doubling = (last.ilog2() - FINE_MOST.ilog2()) as usize;
     let step = last >> (last.ilog2() - STEPS.ilog2());

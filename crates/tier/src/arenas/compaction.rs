@@ -1,4 +1,4 @@
-//! Compaction candidates: nearly empty chunks, whose memory comes back once their last slots are
+//! Compaction candidates: sparse chunks, which are decommitted once their last used slots have
 //! moved to other chunks.
 
 use std::ops::Range;
@@ -9,8 +9,8 @@ use super::chunks::Chunks;
 use super::{Arenas, Tier, lock};
 use crate::TierId;
 
-/// Addresses of chunks whose slots in use have room in other chunks of their class. As long as
-/// anything stays in them, slots of other sizes cannot have their memory. Chosen by
+/// Addresses of chunks whose used slots fit into other chunks of their class. Until a chunk is
+/// empty, slots of other sizes cannot use its memory. Chosen by
 /// [`Arenas::compaction_candidates`](crate::Arenas::compaction_candidates).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CompactionCandidates {
@@ -40,16 +40,16 @@ impl CompactionCandidates {
         self.ranges.is_empty()
     }
 
-    /// Bytes that come back when nothing is left in them.
+    /// Bytes that are decommitted once the chunks are empty.
     pub fn bytes(&self) -> usize {
         self.ranges.iter().map(Range::len).sum()
     }
 }
 
 impl Arenas {
-    /// Chooses the chunks that a tier above its limit has to give up: those with the fewest slots
-    /// in use. From now on no slot comes from them. Chooses none if the tier is within its limit.
-    /// The choice holds until the next one.
+    /// Chooses the chunks that a tier above its limit must empty: those with the smallest fraction
+    /// of used slots. No slot is allocated in them from now on. Chooses none if the tier is within
+    /// its limit. The choice holds until the next one.
     pub fn evacuate(&self, tier: TierId) -> CompactionCandidates {
         let this = &self.tiers[tier.index()];
         self.flush(tier);
@@ -72,10 +72,10 @@ impl Arenas {
     }
 
     /// Chooses the chunks of a tier to compact: those whose slots in use fit into other chunks.
-    /// From now on, slots come from other chunks first. The choice holds until the next one.
+    /// Slots are taken from other chunks first from now on. The choice holds until the next one.
     pub fn compaction_candidates(&self, tier: TierId) -> CompactionCandidates {
         let this = &self.tiers[tier.index()];
-        // Free slots that threads keep look like used ones.
+        // Slots in thread caches look used.
         self.flush(tier);
         let mut chunks = lock(&this.chunks);
         let chosen = chunks.choose_candidates();

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::TierId;
 
-/// The [limit](TierConfig::limit) of a tier that may have all memory there is.
+/// The [limit](TierConfig::limit) of a tier that may use all memory of the machine.
 pub const NO_LIMIT: usize = usize::MAX;
 
 /// How to make an [`Arenas`](super::Arenas).
@@ -13,31 +13,30 @@ pub const NO_LIMIT: usize = usize::MAX;
 pub struct ArenasConfig {
     /// The tiers, fastest first; at least one.
     pub tiers: Vec<TierConfig>,
-    /// The most bytes committed at once: a power of two from a page to 1 GiB. 2 MiB unless tests
-    /// want less. Slots that are larger than this still get the pages they need.
+    /// The most bytes committed at once: a power of two from a page to 1 GiB. 2 MiB by default.
+    /// A larger slot still gets the pages that it needs.
     pub chunk_bytes: usize,
-    /// Whether to ask the kernel for 2 MiB pages, for chunks of `chunk_bytes` if these are at least
-    /// that large.
+    /// Whether chunks of `chunk_bytes` use 2 MiB pages, if they are that large.
     pub huge_pages: bool,
-    /// The most bytes of addresses, all tiers together: as far as the tree's links reach. Tiers
-    /// whose limits are beyond that share it.
+    /// The most bytes of addresses of all tiers together: the reach of the tree's links. Tiers
+    /// whose limits exceed it share it.
     pub reach: usize,
 }
 
 /// One tier's share of an [`ArenasConfig`].
 #[derive(Clone, Debug)]
 pub struct TierConfig {
-    /// The most bytes to commit, or [`NO_LIMIT`]. None of them is taken before it is needed.
+    /// The most bytes to commit, or [`NO_LIMIT`]. Memory is committed when needed.
     pub limit: usize,
-    /// The most bytes that the limit may be raised to: addresses are reserved for these, as far as
-    /// there are any. Below the limit it means nothing.
+    /// The most bytes that the limit can be raised to. Addresses are reserved for these, if there
+    /// are enough. A value below the limit has no effect.
     pub most: usize,
-    /// The NUMA nodes to take memory from; empty: wherever the kernel likes.
+    /// The NUMA nodes to bind the memory to; empty: not bound.
     pub nodes: Vec<u32>,
 }
 
 impl TierConfig {
-    /// A tier of this limit, which is not raised, on these NUMA nodes.
+    /// A tier of this limit, which can't be raised, on these NUMA nodes.
     pub fn new(limit: usize, nodes: Vec<u32>) -> Self {
         TierConfig {
             limit,
@@ -66,12 +65,12 @@ impl ArenasConfig {
         config
     }
 
-    /// Memory of one kind that grows with what is in it until the machine has no more.
+    /// One tier without a limit.
     pub fn growing() -> Self {
         Self::one_tier(NO_LIMIT)
     }
 
-    /// Whether a tier takes as many addresses as it gets.
+    /// Whether a tier takes all addresses that it can get.
     pub(super) fn is_unlimited(&self) -> bool {
         self.tiers
             .iter()
@@ -86,7 +85,7 @@ pub struct OutOfMemory {
     pub tier: TierId,
     /// The resource that it ran out of.
     pub of: Limit,
-    /// How many bytes it has of that.
+    /// The bytes that it has of that resource.
     pub limit: usize,
 }
 
@@ -95,7 +94,7 @@ pub struct OutOfMemory {
 pub enum Limit {
     /// Its budget.
     Budget,
-    /// The addresses that are reserved for it, or that the tree's links reach.
+    /// The addresses reserved for it, or within reach of the tree's links.
     Addresses,
     /// The machine's memory.
     Machine,

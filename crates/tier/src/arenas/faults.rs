@@ -1,30 +1,31 @@
-//! Allocations that fail on request: tests make a tier full at each step of an operation.
+//! Fault injection: tests make a tier full at each step of an operation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::Arenas;
 use crate::TierId;
 
-/// Which allocations of a tier are to fail.
+/// The failures planned for a tier.
 #[derive(Default)]
 pub struct Faults {
-    /// Allocations until the first one; 0: none.
+    /// The next failure is this many allocations ahead; 0: none is planned.
     first_in: AtomicU64,
-    /// Whether all after it fail, too.
+    /// Whether all allocations after that one fail, too.
     from_then_on: AtomicBool,
-    /// How many did.
+    /// Failures since the last plan.
     made: AtomicU64,
 }
 
 impl Faults {
-    /// Plans anew: the `nth` from now on (1 is the next; 0: none) and perhaps all after it.
+    /// Makes the `nth` allocation from now on fail (1 is the next; 0: none), and all after it with
+    /// `from_then_on`.
     pub fn plan(&self, nth: u64, from_then_on: bool) {
         self.from_then_on.store(from_then_on, Relaxed);
         self.first_in.store(nth, Relaxed);
         self.made.store(0, Relaxed);
     }
 
-    /// How many allocations have failed since the last plan.
+    /// The number of failures since the last plan.
     pub fn made(&self) -> u64 {
         self.made.load(Relaxed)
     }
@@ -51,14 +52,14 @@ impl Faults {
 }
 
 impl Arenas {
-    /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of
-    /// what a full tier does to an operation at every step.
+    /// Makes the `nth` allocation in `tier` from now on fail (1 is the next), once. For tests of an
+    /// operation that meets a full tier at any step.
     pub fn fail_nth(&self, tier: TierId, nth: u64) {
         self.tiers[tier.index()].faults.plan(nth, false);
     }
 
-    /// The same for all allocations from the `nth` on, until [`Arenas::fail_nth`] is called: a map
-    /// that can reclaim memory tries again.
+    /// Makes all allocations from the `nth` on fail, until [`Arenas::fail_nth`] is called: a map
+    /// that can reclaim memory retries.
     pub fn fail_from(&self, tier: TierId, nth: u64) {
         self.tiers[tier.index()].faults.plan(nth, true);
     }
@@ -70,7 +71,8 @@ impl Arenas {
     }
 
     /// Makes the `nth` commit of memory in `tier` from now on fail (1 is the next; 0: none), and
-    /// perhaps all after it, as if the machine had no more: of a chunk, or of a page of a table.
+    /// with `from_then_on` all after it, as if the machine were out of memory. Commits are of
+    /// chunks and of pages of side tables.
     pub fn fail_commits(&self, tier: TierId, nth: u64, from_then_on: bool) {
         self.tiers[tier.index()]
             .commit_faults

@@ -1,9 +1,8 @@
-//! What AddressSanitizer is told of slots. It knows the heap; arenas are mappings of our own, in
-//! which every address may be accessed for as long as they live. So in a build for it (`--cfg
-//! asan`, by `cargo xtask sanitize address`) the arenas' memory is poisoned but for what is handed
-//! out: from a slot that was given back to the end of a slot beyond what was asked for.
+//! Poisoning of free slots for AddressSanitizer, which knows the heap but not the arenas' mappings.
+//! In its build (`--cfg asan`, by `cargo xtask sanitize address`) all memory of the arenas is
+//! poisoned except the requested bytes of allocated slots.
 //!
-//! In any other build nothing here does anything.
+//! In any other build these functions do nothing.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -14,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// reserve a gibibyte and more; what lies behind is hidden once it was given back.
 pub const FRESH: usize = 16 << 20;
 
-/// Bytes that AddressSanitizer tells apart. Slots are multiples of this, and aligned to it.
+/// The granularity of poisoning, in bytes. Slots are multiples of this, and aligned to it.
 #[cfg(asan)]
 const GRAIN: usize = 8;
 
@@ -25,7 +24,7 @@ unsafe extern "C" {
     fn __asan_region_is_poisoned(address: usize, bytes: usize) -> usize;
 }
 
-/// How many threads look at memory of which they know nothing.
+/// The number of live [`Look`]s.
 #[cfg(asan)]
 static LOOKING: Mutex<usize> = Mutex::new(0);
 
@@ -34,22 +33,21 @@ fn looking() -> MutexGuard<'static, usize> {
     LOOKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Accesses to this are errors from now on. (While a [`Look`] is alive nothing changes, as its
-/// reader must not be reported; an access after that is not found.)
+/// Poisons a range, so that accesses are reported. While a [`Look`] is alive this does nothing, as
+/// the look's reader must not be reported; later accesses to the range are then missed.
 #[inline(always)]
 pub fn hide(range: Range<usize>) {
     #[cfg(asan)]
     if let looking = looking()
         && *looking == 0
     {
-        // SAFETY: it notes something about addresses that the caller owns, and reads or writes
-        // none.
+        // SAFETY: it changes shadow memory of addresses that the caller owns.
         unsafe { __asan_poison_memory_region(range.start, range.len()) };
     }
     let _ = range;
 }
 
-/// From now on `bytes` from here on may be accessed, rounded up to words.
+/// Permits accesses to `bytes` from `address` on, rounded up to words.
 #[inline(always)]
 pub fn show(address: usize, bytes: usize) {
     #[cfg(asan)]
@@ -60,16 +58,15 @@ pub fn show(address: usize, bytes: usize) {
     let _ = (address, bytes);
 }
 
-/// Leave to look at memory of which nothing is known, for as long as this lives.
+/// Permission to read memory that may not be allocated, as long as this lives.
 #[derive(Debug)]
 pub struct Look {
-    /// Where what may be read ends.
+    /// The end of the readable range.
     pub end: usize,
 }
 
 impl Look {
-    /// At some of this range, from its start on: all of it, but for what AddressSanitizer knows to
-    /// be hidden.
+    /// Permits reads from the start of this range to its first poisoned byte, or its end.
     #[inline(always)]
     pub fn at(range: Range<usize>) -> Look {
         #[cfg(asan)]

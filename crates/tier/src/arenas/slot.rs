@@ -1,4 +1,4 @@
-//! A slot that its holder owns.
+//! An owned slot.
 
 use std::mem;
 use std::ptr::NonNull;
@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use super::Arenas;
 use crate::TierId;
 
-/// A slot that nobody else knows. Dropping it gives it back to its arena; [`Slot::keep`] makes
-/// something of it that others are going to know.
+/// An allocated slot that no other thread can reach. Dropping it frees it; [`Slot::keep`] turns it
+/// into memory to be shared.
 #[must_use = "the slot is free again when this is dropped"]
 pub struct Slot<'a> {
     arenas: &'a Arenas,
@@ -17,7 +17,7 @@ pub struct Slot<'a> {
 
 impl<'a> Slot<'a> {
     /// # Safety
-    /// These arenas handed it out for this size, and the caller passes it on to nobody else.
+    /// These arenas allocated it for this size, and nothing else owns it.
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(super) unsafe fn new(arenas: &'a Arenas, start: NonNull<u8>, bytes: usize) -> Self {
@@ -28,7 +28,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Its address. What is written there is reached by it: its provenance is exposed.
+    /// Its address. The provenance is exposed, so pointers can be made from it.
     #[inline(always)]
     pub fn address(&self) -> usize {
         self.start.as_ptr().expose_provenance()
@@ -45,8 +45,7 @@ impl<'a> Slot<'a> {
         self.arenas.tier_of(self.address())
     }
 
-    /// The slot, which is not given back when this is dropped: [`Arenas::free`] does that, with
-    /// the same number of bytes.
+    /// The slot, which the caller now frees by [`Arenas::free`] with the same number of bytes.
     #[inline(always)]
     pub fn keep(self) -> NonNull<u8> {
         let start = self.start;
@@ -57,7 +56,7 @@ impl<'a> Slot<'a> {
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // SAFETY: as `new` was promised; nobody else was told of it, and it is dropped once.
+        // SAFETY: as `new` was promised, and it is dropped once.
         #[allow(unsafe_code)]
         unsafe {
             self.arenas.free(self.start, self.bytes);

@@ -1,5 +1,5 @@
-//! Chunks behind the thread caches: slots that come from them and return, and the memory that is
-//! committed for them and given back.
+//! The slow path of the arenas: moves slots between thread caches and chunks, and commits and
+//! decommits chunks.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,16 +8,16 @@ use super::{Arenas, Limit, OutOfMemory, Tier, lock, thread_caches};
 use crate::TierId;
 use crate::os::Reservation;
 
-/// A tier with less slack than this keeps it: [`Tier::slack`].
+/// A tier with less [slack](Tier::slack) than this does not drain its caches.
 pub(super) const MIN_SLACK: usize = 256 << 10;
 
 impl Arenas {
-    /// A slot from the chunks, and more for later.
+    /// Allocates a slot from the chunks, and refills the thread cache.
     #[cold]
     #[inline(never)]
     pub(super) fn fetch(&self, id: TierId, class: usize) -> Result<usize, OutOfMemory> {
         let slot = self.refill(id, class).or_else(|_| {
-            // Slots in other threads' caches are needed now.
+            // Other threads' caches may have free slots.
             self.flush(id);
             self.refill(id, class)
         });
@@ -44,7 +44,7 @@ impl Arenas {
         Ok(tier.caches.stock(class, &slots).expect("a chunk has slots"))
     }
 
-    /// Makes a new chunk: the largest that is wanted, affordable, and has addresses.
+    /// Commits a new chunk: the largest wanted size that fits the budget and has addresses.
     fn commit(&self, id: TierId, chunks: &mut Chunks, class: usize) -> Result<(), Limit> {
         let tier = &self.tiers[id.index()];
         let mut met = Limit::Budget;
@@ -70,8 +70,8 @@ impl Arenas {
         Err(met)
     }
 
-    /// Finds addresses for a chunk that is charged, and commits memory behind them and for its part
-    /// of the side table. Returns its offset in the tier.
+    /// Finds addresses for a charged chunk, and commits its memory and its part of the side table.
+    /// Returns its offset in the tier.
     fn back(&self, id: TierId, chunks: &mut Chunks, bytes: usize) -> Result<usize, Limit> {
         let tier = &self.tiers[id.index()];
         let offset = chunks.reserve(bytes).ok_or(Limit::Addresses)?;
@@ -95,13 +95,13 @@ impl Arenas {
         Ok(offset)
     }
 
-    /// Returns the memory of a chunk that is gone, and what only it needs of the side table. Its
-    /// addresses are vacant, but its tier's chunks still locked.
+    /// Decommits a removed chunk, and the part of the side table that only it needs. The caller
+    /// holds the lock of the tier's chunks, so that no other chunk gets the addresses before.
     #[allow(unsafe_code)]
     fn decommit(&self, id: TierId, offset: usize, bytes: usize) {
         let start = self.tiers[id.index()].span.start - self.span.start + offset;
-        // SAFETY: a chunk goes when all of its slots were given back, which says that they are not
-        // used any more; what late readers still look at there are atomics.
+        // SAFETY: a chunk is removed when all of its slots were freed, so none is in use; late
+        // readers read only atomics there.
         unsafe { self.range.decommit(start, bytes) };
         if self.huge_chunk == Some(bytes) {
             self.range.use_huge_pages(start, bytes, false);
@@ -122,9 +122,9 @@ impl Arenas {
         tier.bypass.store(chunks.any_bypass(), Relaxed);
     }
 
-    /// If most committed memory is free, empties the thread caches and lets slots bypass
-    /// them: a cached slot keeps its whole chunk committed. That lasts until one more chunk is
-    /// needed, or most of the memory is used again.
+    /// If most committed memory is free, empties the thread caches and makes slots bypass them, as
+    /// a cached slot keeps its whole chunk committed. That ends when another chunk is needed, or
+    /// when most of the memory is used again.
     #[cold]
     pub(super) fn drain_if_slack(&self, id: TierId) {
         let tier = &self.tiers[id.index()];
@@ -151,14 +151,13 @@ impl Arenas {
 }
 
 impl Tier {
-    /// Bytes of free memory that it has committed, beyond as much again as is used. Takes a look at
-    /// each thread's count.
+    /// Committed bytes beyond twice the used bytes. Sums the counts of all thread caches.
     pub(super) fn slack(&self) -> usize {
         let used = self.caches.used();
         self.budget.used().saturating_sub(2 * used)
     }
 
-    /// Commits what is charged.
+    /// Commits charged memory.
     pub(super) fn commit(
         &self,
         range: &Reservation,

@@ -1,4 +1,4 @@
-//! Tables beside the arenas, whose pages are charged to a tier.
+//! Side tables, whose pages are charged to a tier.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +9,7 @@ use crate::os::Reservation;
 use crate::side::Cover;
 
 impl Arenas {
-    /// Binds memory beside the arenas to a tier's NUMA nodes.
+    /// Binds memory of a side table to a tier's NUMA nodes.
     pub(crate) fn bind(
         &self,
         tier: TierId,
@@ -20,7 +20,7 @@ impl Arenas {
         bind(tier, &self.tiers[tier.index()].nodes, table, offset, bytes)
     }
 
-    /// Charges a tier for memory of a table beside the arenas, and commits it.
+    /// Charges a tier for memory of a side table, and commits it.
     pub(crate) fn commit_table(
         &self,
         tier: TierId,
@@ -37,7 +37,7 @@ impl Arenas {
         committed.inspect_err(|_| self.decommit_table(tier, table, offset, bytes))
     }
 
-    /// Gives back what [`Arenas::commit_table`] committed.
+    /// Decommits and releases what [`Arenas::commit_table`] committed.
     #[allow(unsafe_code)]
     pub(crate) fn decommit_table(
         &self,
@@ -53,8 +53,8 @@ impl Arenas {
         this.budget.release(bytes);
     }
 
-    /// Has the pages of a side table come and go with the chunks from now on. Returns whether that
-    /// is possible: there is no other, and no chunk yet.
+    /// Attaches a side table, whose pages are committed and decommitted with the chunks from now
+    /// on. Returns `false` if there is another one, or a chunk already.
     pub(crate) fn attach(&self, side: Arc<Cover>) -> bool {
         let is_unused = self
             .tiers

@@ -1,11 +1,11 @@
-//! Free slots that threads keep for themselves, so that most allocations meet no other thread.
+//! Thread caches of free slots, so that most allocations take no shared lock.
 //!
-//! Each thread cache has a stack for every size class and counts the bytes that its threads took
-//! minus those they gave back. One count alone means nothing, as slots travel between threads; the
-//! sum of all does.
+//! A thread cache has a stack for each size class, and counts the bytes that its threads allocated
+//! minus those that they freed. As a slot may be freed by another thread, only the sum of all
+//! counts has a meaning.
 //!
-//! Invariant: stacks are reached only by the thread that has set `locked`. A cache is locked for a
-//! few instructions and hardly ever contended (see [`Striped`]), so a thread that finds it locked
+//! Invariant: only the thread that has set `locked` accesses the stacks. A cache is locked for a
+//! few instructions and rarely contended (see [`Striped`]), so a thread that finds it locked
 //! yields.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{
 use super::classes::{CLASSES, size_of_class};
 use crate::striped::{self, STRIPES, Striped};
 
-/// The most bytes of a class that a cache keeps, unless one slot has more.
+/// The most bytes of a class that a cache keeps, unless a single slot has more.
 const MAX_BYTES: usize = 16 << 10;
 /// The most slots of a class that a cache keeps.
 const MAX_SLOTS: usize = 64;
@@ -36,18 +36,18 @@ const CAPACITY: [u8; CLASSES] = {
     kept
 };
 
-/// Slots that a cache exchanges with the chunks at once: half of its capacity.
+/// The number of slots that a cache exchanges with the chunks at once: half of its capacity.
 pub fn batch(class: usize) -> usize {
     (CAPACITY[class] as usize).div_ceil(2)
 }
 
-/// Addresses of free slots, the next one last, by class.
+/// By class, the addresses of free slots; the last is allocated next.
 type Stacks = Vec<Vec<usize>>;
 
 #[derive(Default)]
 struct ThreadCache {
     locked: AtomicBool,
-    /// Bytes taken minus bytes given back. Written under the lock.
+    /// Bytes allocated minus bytes freed. Written under the lock.
     used: AtomicIsize,
     /// Empty until the cache is used.
     stacks: UnsafeCell<Stacks>,
@@ -72,7 +72,7 @@ impl ThreadCache {
 impl Locked<'_> {
     #[inline(always)]
     fn stacks(&mut self) -> &mut Stacks {
-        // SAFETY: `self` is the only one that has the lock, and is borrowed for as long.
+        // SAFETY: `self` has the lock, and is exclusively borrowed meanwhile.
         unsafe { &mut *self.0.stacks.get() }
     }
 
@@ -101,7 +101,7 @@ pub struct ThreadCaches {
 const _: () = assert!(STRIPES <= u64::BITS as usize);
 
 impl ThreadCaches {
-    /// A slot that this thread keeps.
+    /// Takes a slot from this thread's cache.
     #[inline]
     pub fn pop(&self, class: usize) -> Option<usize> {
         let mut cache = self.caches.assigned().lock();
@@ -110,7 +110,7 @@ impl ThreadCaches {
         Some(slot)
     }
 
-    /// Hands out the last of these slots and keeps the others, to be handed out from the last on.
+    /// Returns the last of these slots and caches the others, of which the last is taken first.
     pub fn stock(&self, class: usize, slots: &[usize]) -> Option<usize> {
         let (&first, rest) = slots.split_last()?;
         let mut cache = self.caches.assigned().lock();
@@ -119,8 +119,8 @@ impl ThreadCaches {
         Some(first)
     }
 
-    /// Keeps a slot that is given back. Returns whether the cache is over its capacity now, which
-    /// [`ThreadCaches::shed`] is for.
+    /// Caches a freed slot. Returns whether the cache now exceeds its capacity, so that the caller
+    /// calls [`ThreadCaches::shed`].
     #[inline]
     pub fn push(&self, class: usize, slot: usize) -> bool {
         let mut cache = self.caches.assigned().lock();
@@ -133,14 +133,14 @@ impl ThreadCaches {
         stack.len() > CAPACITY[class] as usize
     }
 
-    /// Counts a slot that is given back and not kept.
+    /// Counts a freed slot that is not cached.
     pub fn pass(&self, class: usize) {
         let mut cache = self.caches.assigned().lock();
         self.open(&mut cache);
         cache.count(-(size_of_class(class) as isize));
     }
 
-    /// Takes a batch of slots of a class that has too many; the oldest.
+    /// Takes a batch of a class's slots, the oldest ones.
     #[cold]
     #[inline(never)]
     pub fn shed(&self, class: usize) -> Vec<usize> {
@@ -151,7 +151,7 @@ impl ThreadCaches {
         }
     }
 
-    /// Takes all that any thread keeps, by class.
+    /// Takes all slots from all caches, by class.
     pub fn drain(&self) -> impl Iterator<Item = (usize, Vec<usize>)> {
         self.opened().flat_map(|cache| {
             std::mem::take(cache.lock().stacks())
@@ -160,7 +160,7 @@ impl ThreadCaches {
         })
     }
 
-    /// Bytes that all threads together took and did not give back. Exact when none is at it.
+    /// Bytes that all threads together allocated and did not free. Exact while none does either.
     pub fn used(&self) -> usize {
         let sum = self.opened().fold(0, |sum: isize, cache| {
             sum.wrapping_add(cache.used.load(Relaxed))
@@ -168,7 +168,7 @@ impl ThreadCaches {
         sum.max(0) as usize
     }
 
-    /// The stacks of this thread's cache, made if there are none.
+    /// The stacks of this thread's cache, which are made at its first use.
     fn open<'a>(&self, cache: &'a mut Locked<'_>) -> &'a mut Stacks {
         let stacks = cache.stacks();
         if stacks.is_empty() {

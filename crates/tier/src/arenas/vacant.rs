@@ -1,4 +1,4 @@
-//! Which addresses of a tier have no chunk: a buddy allocator of pages.
+//! A buddy allocator of a tier's pages, for chunks.
 //!
 //! Invariants: a vacant block has `1 << order` pages and starts at a multiple of that; two blocks
 //! that would make one of the next order are one, up to the top order. Blocks of the top order
@@ -15,7 +15,7 @@ pub struct Vacant {
 }
 
 impl Vacant {
-    /// `pages` vacant ones, a multiple of `1 << top`, which is the most that is taken at once.
+    /// All of `pages` pages, a multiple of `1 << top`, the most that can be taken at once.
     pub fn new(pages: u32, top: u32) -> Self {
         debug_assert!(pages.is_multiple_of(1 << top));
         Vacant {
@@ -24,9 +24,8 @@ impl Vacant {
         }
     }
 
-    /// Takes this many neighbouring pages; the first is aligned to their number, rounded up to a
-    /// power of two. The lowest of the smallest blocks that have them, so that large ones stay
-    /// whole.
+    /// Takes this many contiguous pages, aligned to their number rounded up to a power of two. They
+    /// come from the lowest of the smallest sufficient blocks, so that large ones stay whole.
     pub fn take(&mut self, pages: u32) -> Option<u32> {
         let order = pages.next_power_of_two().ilog2() as usize;
         let first = self.take_block(order)?;
@@ -52,7 +51,7 @@ impl Vacant {
         Some(block)
     }
 
-    /// Gives pages back, all or a part of what was taken at once.
+    /// Returns contiguous pages, all or a part of those that were taken at once.
     pub fn give(&mut self, mut first: u32, mut pages: u32) {
         let top = self.blocks.len() as u32 - 1;
         while pages > 0 {

@@ -1,32 +1,31 @@
-//! The modelled CPU cache: decides which lines of a visit have to come from memory.
+//! The modelled CPU cache: decides which lines of an access miss.
 //!
-//! Set-associative, [`WAYS`] ways, one cache for each thread. A line is named by its offset in the
-//! arenas' range, never by its address, so that where the kernel maps an arena changes nothing.
-//! The set is that offset folded by exclusive or, as in a hashed last-level cache: taken from the
-//! low bits alone, the headers of 1 KiB nodes would all fall into every sixteenth set. The tag
-//! adds the arenas' own span of line numbers, so that two emulated memories share the cache
-//! without mistaking each other's lines.
+//! Set-associative, with [`WAYS`] ways; each thread has a cache. A line is identified by its offset
+//! in the arenas' range, not by its address, so results do not depend on where the kernel maps an
+//! arena. The set is that offset folded by exclusive or, as in a hashed last-level cache: with the
+//! low bits alone, the headers of 1 KiB nodes would use only every sixteenth set. The tag includes
+//! the memory's span of line numbers, so that two emulated memories can share the cache.
 //!
-//! *Replacement* is CLOCK (second chance): a hit sets the way's bit; the hand passes over set
-//! bits, clearing them, and takes the first way without one. Exact LRU would move 16 entries at
-//! each hit where this sets one bit in a word that stays in the real L1, and hardware has no exact
-//! LRU either. A line comes in without its bit, that is, it earns its second chance by a hit:
-//! a line that is read once leaves first, as under the insertion policies of real caches.
+//! *Replacement* is CLOCK (second chance): a hit sets the way's bit; the hand clears set bits until
+//! it finds a way without one, the victim. Exact LRU would move 16 entries at each hit; CLOCK sets
+//! one bit in a word that stays in the real L1, and hardware has no exact LRU either. A new line
+//! has no bit until its first hit, so lines that are read once are evicted first, as under the
+//! insertion policies of real caches.
 //!
-//! Invariants: a tag is in at most one way of its set; tag 0 is an empty way.
+//! Invariants: a tag is in at most one way of its set; tag 0 marks an empty way.
 
 use std::fmt;
 
 use super::ways::{WAYS, ways_with};
 use crate::hint::LINE;
 
-/// How much a thread's modelled cache holds.
+/// The size of a thread's modelled cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheSize {
     set_bits: u32,
 }
 
-/// A size that the model can't have; its `Display` names the possible ones.
+/// An impossible size; its `Display` names the possible ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadCacheSize(usize);
 
@@ -63,13 +62,13 @@ impl CacheSize {
         })
     }
 
-    /// How many bytes the modelled cache holds.
+    /// The size in bytes.
     pub fn bytes(self) -> usize {
         Self::MIN_BYTES << self.set_bits
     }
 }
 
-/// 1 MiB: a core's own L2.
+/// 1 MiB: a core's private L2.
 impl Default for CacheSize {
     fn default() -> Self {
         CacheSize { set_bits: 10 }
@@ -77,11 +76,11 @@ impl Default for CacheSize {
 }
 
 /// Each emulated memory's span of line numbers starts at a multiple of this, and none at 0, so
-/// that no line has tag 0 in a cache of any size. Numbers run out after 2^32 × sets lines (256 TiB
-/// of arenas for the default size); from then on lines of memories long gone may be mistaken.
+/// that no line has tag 0 in a cache of any size. Tags wrap after 2^32 × sets lines (256 TiB of
+/// arenas for the default size); a line may then match a line of a memory that no longer exists.
 pub const SPAN_LINES: u64 = 1 << CacheSize::MAX_SET_BITS;
 
-/// One set's tags, one line of the real cache.
+/// One set's tags, in one line of the real cache.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Tags([u32; WAYS]);
@@ -89,9 +88,9 @@ struct Tags([u32; WAYS]);
 /// The replacement state of one set, by the CLOCK algorithm.
 #[derive(Clone, Copy, Default)]
 struct Replacement {
-    /// Ways that had a hit since the hand last passed.
+    /// The ways with a hit since the hand last passed.
     second_chance: u16,
-    /// The way that is looked at first.
+    /// The way that the next search for a victim starts at.
     hand: u16,
 }
 
@@ -113,36 +112,36 @@ impl LineCache {
         }
     }
 
-    /// Reads a line of the memory whose lines start at `span`. Whether it was there; it is now.
+    /// Reads a line of the memory whose lines start at `span`. Returns whether it hit.
     #[inline(always)]
     pub fn read(&mut self, span: u64, line: u64) -> bool {
         let (set, tag) = self.place(span, line);
         let found = ways_with(&self.tags[set].0, tag);
         self.replacement[set].second_chance |= found;
         if found == 0 {
-            self.bring(set, tag);
+            self.insert(set, tag);
         }
         found != 0
     }
 
-    /// Whether a line was there, as [`holds`](Self::holds) says; it is now.
+    /// Fetches a line. Returns whether it was cached. Unlike a read, this does not count as a hit.
     #[inline(always)]
     pub fn fetch(&mut self, span: u64, line: u64) -> bool {
         let (set, tag) = self.place(span, line);
         let held = ways_with(&self.tags[set].0, tag) != 0;
         if !held {
-            self.bring(set, tag);
+            self.insert(set, tag);
         }
         held
     }
 
     #[inline(always)]
-    fn bring(&mut self, set: usize, tag: u32) {
+    fn insert(&mut self, set: usize, tag: u32) {
         let way = self.replacement[set].victim();
         self.tags[set].0[way] = tag;
     }
 
-    /// Whether a line is there. Leaves no trace.
+    /// Whether a line is cached. Changes nothing.
     pub fn holds(&self, span: u64, line: u64) -> bool {
         let (set, tag) = self.place(span, line);
         ways_with(&self.tags[set].0, tag) != 0
@@ -151,7 +150,7 @@ impl LineCache {
     #[inline(always)]
     fn place(&self, span: u64, line: u64) -> (usize, u32) {
         let bits = self.size.set_bits;
-        // With one set, every shift is by 0 and the mask leaves nothing.
+        // With one set, every shift is by 0 and the mask is 0.
         let folded = line ^ (line >> bits) ^ (line >> (2 * bits));
         let set = folded as usize & (self.tags.len() - 1);
         (set, ((span + line) >> bits) as u32)
@@ -159,11 +158,11 @@ impl LineCache {
 }
 
 impl Replacement {
-    /// The way to replace: the first from the hand on that had no hit. The hand moves past it.
+    /// The victim: the first way from the hand on without a hit. The hand moves past it.
     #[inline(always)]
     fn victim(&mut self) -> usize {
         let from_hand = self.second_chance.rotate_right(u32::from(self.hand));
-        // All 16 have a second chance: the hand goes round once, clearing, and takes its first.
+        // If all 16 have a second chance, the hand clears them all and takes the first.
         let passed = from_hand.trailing_ones() % WAYS as u32;
         let kept = if from_hand == u16::MAX {
             0
@@ -181,7 +180,7 @@ impl Replacement {
 mod tests {
     use super::*;
 
-    /// Enough of a generator (SplitMix64) to make tests of.
+    /// SplitMix64.
     struct Random(u64);
 
     impl Random {
@@ -194,7 +193,7 @@ mod tests {
         }
     }
 
-    /// The textbook's second chance, one slot at a time.
+    /// CLOCK as in a textbook, one slot at a time.
     struct Naive {
         sets: Vec<NaiveSet>,
         bits: u32,
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_what_the_textbook_says() {
+    fn it_agrees_with_the_textbook_algorithm() {
         for (bytes, lines) in [(1024, 20), (1024, 40), (8 << 10, 300), (64 << 10, 1500)] {
             let size = CacheSize::new(bytes).unwrap();
             let (mut cache, mut naive) = (LineCache::new(size), Naive::new(size));
@@ -281,7 +280,7 @@ mod tests {
                 assert_eq!(cache.read(SPAN_LINES, line), round > 0);
             }
         }
-        // Everything had a hit, so the hand goes round once and takes the first.
+        // All lines had a hit, so the hand clears all bits and takes the first way.
         assert!(!cache.read(SPAN_LINES, 99));
         assert!(!cache.holds(SPAN_LINES, 0));
         assert!((1..16).all(|line| cache.holds(SPAN_LINES, line)));

@@ -31,7 +31,7 @@ impl Emulated {
     pub(super) fn read(&self, address: usize, bytes: usize, begins: bool) {
         self.with_thread(|thread| {
             thread.latency_due |= begins;
-            thread.in_flight.count_visit(begins);
+            thread.in_flight.count_access(begins);
             self.read_by(thread, address, bytes);
         });
     }

@@ -1,9 +1,9 @@
-//! A pointer chase: what one dependent visit after another takes in a tier.
+//! A pointer chase: the time of dependent reads in a tier.
 //!
-//! Every step's address comes out of the line that the step before read, so that nothing overlaps:
-//! the time of a step is the latency of memory. The chain is one random cycle over all of its
-//! memory: no line comes again before every other one has, and no hardware prefetcher can guess.
-//! Where a step reads several lines it asks for all of them first, as a tree does with a node.
+//! Each step reads the address of the next one, so steps do not overlap: the time of a step is the
+//! latency of memory. The chain is one random cycle through all of its memory, so each line is read
+//! once a cycle, and no hardware prefetcher can predict it. A step that reads several lines
+//! prefetches all of them first, as a tree does with a node.
 #![allow(unsafe_code)]
 
 use std::mem;
@@ -13,17 +13,17 @@ use std::time::Instant;
 use crate::hint::{self, LINE};
 use crate::{Memory, OutOfMemory, TierId};
 
-/// Bytes taken from the arenas at once: their largest slot.
+/// Bytes of the slots that the chain is made of.
 const SLOT: usize = 64 << 10;
 
-/// Where in a step's first line the number of the next step is, behind its address.
+/// The offset of the next step's number in a step's first line, after its address.
 const INDEX: usize = size_of::<usize>();
 
-/// A place in a chain: one of many walkers, which need not go in turn.
+/// A position in a chain. A chain has any number of walkers, which step in any order.
 #[derive(Clone, Copy, Debug)]
 pub struct Walker(u32);
 
-/// A chain of pointers through memory of one tier, and a place in it.
+/// A chain of pointers through memory of one tier, and a position in it.
 pub struct Chase<'m, M: Memory> {
     memory: &'m M,
     slots: Vec<NonNull<u8>>,
@@ -33,11 +33,11 @@ pub struct Chase<'m, M: Memory> {
 }
 
 impl<'m, M: Memory> Chase<'m, M> {
-    /// A chain through `bytes` bytes of `tier` (rounded up to 64 KiB), whose steps visit `lines`
+    /// A chain through `bytes` bytes of `tier` (rounded up to 64 KiB), whose steps read `lines`
     /// lines each: a power of two up to a page's 64. Equal seeds make equal chains.
     ///
     /// # Errors
-    /// The tier has not that much memory left.
+    /// The tier is full.
     pub fn new(
         memory: &'m M,
         tier: TierId,
@@ -63,12 +63,12 @@ impl<'m, M: Memory> Chase<'m, M> {
         Ok(chase)
     }
 
-    /// How many steps lead back to where they began.
+    /// The number of steps in the cycle.
     pub fn cycle(&self) -> usize {
         self.slots.len() * (SLOT / (self.lines * LINE))
     }
 
-    /// Goes `steps` steps.
+    /// Takes `steps` steps.
     pub fn run(&mut self, steps: u64) {
         let bytes = self.lines * LINE;
         let mut at = self.at;
@@ -83,7 +83,7 @@ impl<'m, M: Memory> Chase<'m, M> {
         self.at = at;
     }
 
-    /// Goes `steps` steps and returns the time of one, in nanoseconds.
+    /// Takes `steps` steps. Returns the mean time of one, in nanoseconds.
     pub fn time(&mut self, steps: u64) -> f64 {
         let start = Instant::now();
         self.run(steps);
@@ -95,17 +95,17 @@ impl<'m, M: Memory> Chase<'m, M> {
         Walker((nth % self.cycle()) as u32)
     }
 
-    /// Prefetches what the walker's next step reads.
+    /// Prefetches the lines of the walker's next step.
     #[inline(always)]
     pub fn prefetch(&self, walker: &Walker) {
         self.memory
             .prefetch(self.address(walker.0 as usize), self.lines * LINE);
     }
 
-    /// Lets a walker go one step.
+    /// Moves a walker by one step.
     ///
     /// # Panics
-    /// If it walks through another, longer chain.
+    /// If it belongs to another, longer chain.
     #[inline(always)]
     pub fn step(&self, walker: &mut Walker) {
         let at = self.address(walker.0 as usize);
@@ -113,7 +113,7 @@ impl<'m, M: Memory> Chase<'m, M> {
         walker.0 = self.read(at + INDEX) as u32;
     }
 
-    /// Gives the memory's borrow back, and keeps the chain.
+    /// Ends the borrow of the memory, and keeps the chain.
     pub(super) fn pause(mut self) -> Paused {
         Paused {
             slots: mem::take(&mut self.slots),
@@ -122,7 +122,7 @@ impl<'m, M: Memory> Chase<'m, M> {
         }
     }
 
-    /// Where a step of the chain lies, by its number in memory.
+    /// The address of a step, by its number in memory.
     fn address(&self, index: usize) -> usize {
         let per_slot = SLOT / (self.lines * LINE);
         self.slots[index / per_slot].as_ptr() as usize + (index % per_slot) * self.lines * LINE
@@ -147,14 +147,14 @@ impl<'m, M: Memory> Chase<'m, M> {
     #[inline(always)]
     fn read(&self, at: usize) -> usize {
         debug_assert_eq!(at % size_of::<usize>(), 0);
-        // SAFETY: `at` is a word of a line of one of our slots: `link` and `address` give nothing
-        // else. The slots are ours, mapped and unshared until we drop. Volatile, for it is the read
-        // that counts.
+        // SAFETY: `at` is a word in one of the chain's slots, as `link` and `address` return
+        // nothing else. The chain owns its slots, which stay mapped. Volatile, as the read itself
+        // is measured.
         unsafe { (at as *const usize).read_volatile() }
     }
 
     fn write(&self, at: usize, word: usize) {
-        // SAFETY: as in `read`; nothing refers to the slots' memory.
+        // SAFETY: as in `read`; there is no reference to the slots' memory.
         unsafe { (at as *mut usize).write(word) }
     }
 }
@@ -169,9 +169,9 @@ impl<M: Memory> Drop for Chase<'_, M> {
     }
 }
 
-/// A chase without its memory, which can be changed meanwhile. The chain stays on the same pages:
-/// how a page is mapped decides much of what a step to it takes. If it is dropped, its slots stay
-/// taken for as long as the arenas live.
+/// A chase without its memory's borrow, so that the memory can be changed. The chain stays on the
+/// same pages, whose mapping has much influence on the time of a step. If this is dropped, its
+/// slots stay allocated as long as the arenas live.
 pub(super) struct Paused {
     slots: Vec<NonNull<u8>>,
     lines: usize,
@@ -179,7 +179,7 @@ pub(super) struct Paused {
 }
 
 impl Paused {
-    /// The chase that was paused, on the memory that it was made for.
+    /// The paused chase, on the memory that it was made for.
     ///
     /// # Panics
     /// If it is another memory.
@@ -195,10 +195,10 @@ impl Paused {
     }
 }
 
-/// Nanoseconds a step, or a ratio of them, over several rounds.
+/// Nanoseconds per step, or a ratio of them, over several rounds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
-    /// The round in the middle.
+    /// The median round.
     pub median: f64,
     /// The fastest round.
     pub min: f64,
@@ -206,18 +206,17 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// What a turn of a [`race`] takes at most, in nanoseconds: short against a time slice of the
-/// scheduler.
+/// The longest turn of a [`race`], in nanoseconds: short against a time slice of the scheduler.
 const TURN_NS: f64 = 250_000.0;
 
 /// Steps of each chase before a [`race`].
 const WARM_UP: u64 = 2_000;
 
-/// Times several chases against each other. In each of `rounds` every one takes `turns` short turns
-/// of equally many steps, one chase after the other, so that what disturbs the machine disturbs
-/// them alike: a chase with fewer steps a turn would find less of its page tables in the real
-/// cache. A round's figure is the median of its turns: turns that were interrupted do not count.
-/// Steps before the first round warm up, and are not counted.
+/// Times several chases against each other. In each of `rounds`, the chases alternate in `turns`
+/// short turns each, so that noise of the machine affects them alike. All turns have the same
+/// number of steps: with fewer, a chase would find less of its page tables in the real cache. The
+/// result of a round is the median of its turns, so interrupted turns do not count. Warm-up steps
+/// before the first round are not measured.
 pub fn race<M: Memory>(chases: &mut [Chase<'_, M>], rounds: usize, turns: usize) -> Race {
     let slowest = chases.iter_mut().map(|chase| chase.time(WARM_UP));
     let slowest = slowest.fold(1.0, f64::max);
@@ -237,12 +236,12 @@ pub fn race<M: Memory>(chases: &mut [Chase<'_, M>], rounds: usize, turns: usize)
     Race(figures)
 }
 
-/// What a step took in a [`race`]: for each chase, nanoseconds of each round.
+/// The result of a [`race`]: for each chase and round, nanoseconds per step.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Race(Vec<Vec<f64>>);
 
 impl Race {
-    /// Nanoseconds a step of one chase.
+    /// Nanoseconds per step of one chase.
     ///
     /// # Panics
     /// If the race had fewer chases.
@@ -250,8 +249,9 @@ impl Race {
         Spread::of(self.0[chase].clone())
     }
 
-    /// A figure of each round, made of what a step of `one` and of `other` took in it. Taken round
-    /// by round, what slows down both for some rounds drops out of the median.
+    /// The spread of `figure`, which is computed in each round from the nanoseconds per step of
+    /// `one` and of `other`. As it pairs them by round, noise that slows down both in some rounds
+    /// drops out of the median.
     ///
     /// # Panics
     /// If the race had fewer chases.
@@ -273,8 +273,8 @@ impl Spread {
     }
 }
 
-/// The next number below `bound` of the SplitMix64 sequence at `state`. `bound` is so small
-/// against 2^64 that the remainder's unevenness does not matter.
+/// The next number below `bound` of the SplitMix64 sequence at `state`. `bound` is much smaller
+/// than 2^64, so the bias of the remainder is negligible.
 fn below(state: &mut u64, bound: usize) -> usize {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walker_goes_the_same_way_as_the_chase() {
+    fn a_walker_takes_the_same_steps_as_the_chase() {
         let memory = Native(arenas());
         let mut chase = Chase::new(&memory, TierId::SLOW, 1 << 20, 1, 9).unwrap();
         let place = |at| (0..chase.cycle()).find(|&index| chase.address(index) == at);
@@ -395,7 +395,7 @@ mod tests {
 
     /// The machine is half as fast in the second round.
     #[test]
-    fn what_slows_down_both_drops_out_of_a_ratio() {
+    fn noise_that_slows_down_both_drops_out_of_a_ratio() {
         let race = Race(vec![vec![100.0, 200.0, 101.0], vec![210.0, 420.0, 210.0]]);
         let ratio = race.paired(1, 0, |slow, fast| slow / fast);
         assert_eq!((ratio.median, ratio.max), (2.1, 2.1));

@@ -1,30 +1,30 @@
-//! Prefetches in flight: lines that a thread has requested and not visited yet.
+//! Prefetches in flight: lines that a thread has requested and not read yet.
 //!
-//! A request is one prefetch, of at most [`PIECE`] lines, and all of it arrives at one time. The
-//! number of requests is limited, as a core's fill buffers are. A request ends when its last line
-//! is visited, when it is the oldest and a new one needs its place (the new one then waits until
-//! the old one has arrived), or after [`MAX_VISITS`] visits. Which lines are in flight therefore
-//! follows from the sequence of calls alone, never from the clock.
+//! A request is one prefetch, of at most [`PIECE`] lines, which arrive together. The number of
+//! requests is limited, as a core's fill buffers are. A request ends when its last line is read,
+//! when it is the oldest and a new one needs its place (which then waits until the old one has
+//! arrived), or after [`MAX_ACCESSES`] accesses. So the lines in flight depend on the sequence of
+//! calls alone, never on the clock.
 //!
-//! Most reads are of lines that are not in flight. [`InFlight::may_hold`] tells so by one bit of
-//! a filter, at the same cost with and without requests in flight: a request that nobody visits
-//! must not tax the reads after it.
+//! Most reads are of lines that are not in flight. [`InFlight::may_hold`] detects these by one bit
+//! of a filter, at the same cost with and without requests in flight: a prefetch whose lines are
+//! never read must not slow down later reads.
 //!
-//! Invariants: requests are in order of age; each has at least one line that is not yet visited;
-//! the filter has the bits of all of them.
+//! Invariants: requests are in order of age; each has at least one unread line; the filter has the
+//! bits of all of them.
 
 use std::ops::RangeInclusive;
 
 /// The most lines of one request: a page.
 pub const PIECE: u64 = 64;
 
-/// A request ends after this many visits, whether its lines were visited or not: by then the line
-/// has arrived, and the reader has gone another way (a wrong guess, a restart).
+/// A request ends after this many accesses, even if its lines were not read: by then the lines have
+/// arrived, and the reader has taken another path (a wrong guess, a restart).
 ///
-/// A ring of 64 lookups, the deepest there is, makes 64 visits between a prefetch and the visit
-/// it was for, and some more where a lookup reads a copy or searches twice. In 256 there is room
-/// for three times that.
-const MAX_VISITS: u64 = 256;
+/// A ring of 64 lookups, the deepest there is, makes 64 accesses between a prefetch and the access
+/// that it is for, and some more where a lookup reads a record's copy or searches twice. 256 allows
+/// for about three times that.
+const MAX_ACCESSES: u64 = 256;
 
 /// Lines that share a bit of the filter: a node of 1 KiB.
 const BLOCK: u64 = 16;
@@ -35,33 +35,33 @@ const WORDS: usize = 8;
 
 struct Request {
     first: u64,
-    /// The requested lines that are not visited yet; bit 0 is `first`.
+    /// The requested lines that are unread; bit 0 is `first`.
     expected: u64,
-    /// When all of it is there; 0 once a visit has waited for it.
+    /// The time at which it arrives; 0 once an access has waited for it.
     ready: u64,
-    /// Its visit number: [`InFlight::visits`] when it started.
+    /// [`InFlight::accesses`] at its start.
     started: u64,
 }
 
 impl Request {
-    /// All blocks in which a read of up to [`BLOCK`] lines can begin that has a line of this
-    /// request.
+    /// All blocks in which a read of up to [`BLOCK`] lines that includes a line of this request can
+    /// begin.
     fn blocks(&self) -> RangeInclusive<u64> {
         let last = self.first + u64::from(self.expected.ilog2());
         (self.first / BLOCK).saturating_sub(1)..=last / BLOCK
     }
 }
 
-/// Lines that a visit finds in flight.
+/// The lines that an access finds in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrival {
-    /// Of the visited lines, those that were in flight; bit 0 is the first one visited.
+    /// The accessed lines that were in flight; bit 0 is the first accessed line.
     pub lines: u64,
-    /// When they are there; 0 if an earlier visit has waited for them.
+    /// The time at which they arrive; 0 if an earlier access has waited for them.
     pub ready: u64,
 }
 
-/// A Bloom filter of one hash: which blocks of lines may have a request.
+/// A Bloom filter with one hash function: the blocks of lines that may have a request.
 #[derive(Default)]
 struct Filter([u64; WORDS]);
 
@@ -88,24 +88,24 @@ impl Filter {
 pub struct InFlight {
     requests: Vec<Request>,
     filter: Filter,
-    /// Visits so far.
-    visits: u64,
-    /// Lines of requests that ended before these lines were visited.
+    /// Accesses so far.
+    accesses: u64,
+    /// Prefetched lines whose requests ended before they were read.
     unvisited: u64,
 }
 
 impl InFlight {
-    /// Whether some of these `count` lines from `first` on may be in flight. Usually `false` where
-    /// none is.
+    /// Whether some of the `count` lines from `first` on may be in flight. Usually `false` if none
+    /// is.
     #[inline(always)]
     pub fn may_hold(&self, first: u64, count: u64) -> bool {
         self.filter.may_have(first / BLOCK) || (count > BLOCK && !self.requests.is_empty())
     }
 
-    /// Counts a visit, if one `begins`.
+    /// Counts an access, if one `begins`.
     #[inline(always)]
-    pub fn count_visit(&mut self, begins: bool) {
-        self.visits += u64::from(begins);
+    pub fn count_access(&mut self, begins: bool) {
+        self.accesses += u64::from(begins);
     }
 
     /// Ends all requests.
@@ -114,8 +114,8 @@ impl InFlight {
         self.renew_filter();
     }
 
-    /// Makes room for one more request if `limit` are in flight. Returns when the request that
-    /// had to end arrives: the caller waits until then.
+    /// Ends the oldest requests until one more keeps within `limit`. Returns the time at which the
+    /// last of these arrives, which the caller waits for.
     pub fn make_room(&mut self, limit: usize) -> u64 {
         self.expire();
         let surplus = (self.requests.len() + 1).saturating_sub(limit.max(1));
@@ -125,28 +125,29 @@ impl InFlight {
         ready
     }
 
-    /// Notes a request for the lines `first` + i of all bits i in `expected`, there at `ready`.
+    /// Adds a request for the lines `first` + i of all bits i in `expected`, which arrive at
+    /// `ready`.
     pub fn start(&mut self, first: u64, expected: u64, ready: u64) {
         debug_assert!(expected != 0, "an empty request");
         let request = Request {
             first,
             expected,
             ready,
-            started: self.visits,
+            started: self.accesses,
         };
         self.filter.add(&request);
         self.requests.push(request);
     }
 
-    /// Takes those of `count` lines (at most [`PIECE`]) from `first` on that are in flight, for a
-    /// visit to them.
+    /// Takes those of `count` lines (at most [`PIECE`]) from `first` on that are in flight, for an
+    /// access to them.
     pub fn claim(&mut self, first: u64, count: u64) -> Arrival {
         self.expire();
-        let visited = u64::MAX >> (PIECE - count);
+        let accessed = u64::MAX >> (PIECE - count);
         let mut arrival = Arrival::default();
         let mut at = 0;
         while let Some(request) = self.requests.get_mut(at) {
-            let lines = slide(request.expected, request.first, first) & visited;
+            let lines = slide(request.expected, request.first, first) & accessed;
             if lines != 0 {
                 arrival.lines |= lines;
                 arrival.ready = arrival.ready.max(request.ready);
@@ -165,14 +166,14 @@ impl InFlight {
         arrival
     }
 
-    /// Lines so far that were prefetched and whose request ended before they were visited.
+    /// The number of prefetched lines whose requests ended before they were read.
     pub fn unvisited(&self) -> u64 {
         self.unvisited
     }
 
-    /// Ends the requests that are too old.
+    /// Ends the requests that are older than [`MAX_ACCESSES`] accesses.
     fn expire(&mut self) {
-        let is_old = |request: &Request| self.visits - request.started > MAX_VISITS;
+        let is_old = |request: &Request| self.accesses - request.started > MAX_ACCESSES;
         let old = self.requests.iter().take_while(|request| is_old(request));
         self.end_oldest(old.count());
     }
@@ -195,7 +196,7 @@ impl InFlight {
     }
 }
 
-/// A set of lines whose bit 0 is line `from`, as one whose bit 0 is line `to`.
+/// Rebases a set of lines: bit 0 is line `from` before and line `to` after.
 fn slide(lines: u64, from: u64, to: u64) -> u64 {
     let by = from.abs_diff(to);
     match by {
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_visit_takes_its_lines_once_and_the_time_once() {
+    fn an_access_takes_its_lines_once_and_the_time_once() {
         let mut queue = InFlight::default();
         queue.start(100, 0b1011, 700);
         queue.start(200, 0b1, 900);
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn one_visit_may_take_several_requests() {
+    fn one_access_may_take_several_requests() {
         let mut queue = InFlight::default();
         queue.start(10, 0b1, 30);
         queue.start(12, 0b1, 50);
@@ -265,17 +266,17 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_makes_room() {
+    fn the_oldest_request_ends_for_a_new_one() {
         let mut queue = InFlight::default();
         for at in 1..=3 {
-            assert_eq!(queue.make_room(3), 0, "there is room");
+            assert_eq!(queue.make_room(3), 0, "fewer than the limit");
             queue.start(at, 1, 10 * at);
         }
         assert_eq!(queue.make_room(3), 10);
         queue.start(4, 1, 40);
         assert_eq!(queue.claim(1, 1), Arrival::default(), "it lost its place");
         assert_eq!(queue.claim(2, 1).ready, 20);
-        assert_eq!(queue.make_room(3), 0, "a visited one has left");
+        assert_eq!(queue.make_room(3), 0, "a request that was read has ended");
         assert_eq!(queue.make_room(1), 40, "a smaller limit drops all but none");
         assert!(queue.requests.is_empty());
     }
@@ -295,16 +296,16 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_nobody_visits_ends_after_so_many_visits() {
+    fn a_request_that_is_not_read_ends_after_max_accesses() {
         let mut queue = InFlight::default();
         queue.start(160, 0b11, 700);
-        for _ in 0..MAX_VISITS {
-            queue.count_visit(true);
-            queue.count_visit(false);
+        for _ in 0..MAX_ACCESSES {
+            queue.count_access(true);
+            queue.count_access(false);
         }
         queue.start(800, 1, 900);
         assert_eq!(queue.claim(160, 1).ready, 700, "not yet");
-        queue.count_visit(true);
+        queue.count_access(true);
         assert_eq!(queue.claim(161, 1), Arrival::default());
         assert_eq!(queue.unvisited(), 1);
         assert!(!queue.may_hold(160, 2), "its bits are gone");
@@ -312,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_request_makes_room_and_is_not_waited_for() {
+    fn an_ended_request_is_not_waited_for() {
         let mut queue = InFlight::default();
         queue.start(160, 1, 700);
-        (0..=MAX_VISITS).for_each(|_| queue.count_visit(true));
+        (0..=MAX_ACCESSES).for_each(|_| queue.count_access(true));
         assert_eq!(queue.make_room(1), 0);
     }
 
