@@ -1,10 +1,10 @@
-//! The `impl Key` of a type, made of its fields and variants.
+//! Generates the `impl Key` of a type.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Data, DataEnum, DeriveInput, Error, Fields, Ident, Result, Type, parse_quote};
 
-/// The implementation, or why there can't be one: a line that names the type.
+/// The implementation, or an error of one line that names the type.
 pub fn of(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
     let refuse = |why: &str| Err(Error::new_spanned(name, format!("`{name}` {why}")));
@@ -38,8 +38,8 @@ pub fn of(input: &DeriveInput) -> Result<TokenStream> {
         #checks
 
         #[automatically_derived]
-        // The bounds are of types that are known, where the type is not generic: so a field that
-        // is no key is reported once, and where it is.
+        // If the type is not generic, its bounds are trivial: they make the compiler report a field
+        // that is no key once, at that field.
         #[allow(trivial_bounds)]
         impl #parameters ::timberline::Key for #name #arguments #bounds {
             const LEN: ::core::option::Option<usize> = #len;
@@ -66,9 +66,9 @@ struct Parts<'i> {
     /// The types of all fields.
     types: Vec<&'i Type>,
     len: TokenStream,
-    /// Arms that make a `Composite` of a value.
+    /// Match arms that encode a value as a `Composite`.
     write: TokenStream,
-    /// An expression that makes a value of `parts`.
+    /// An expression that decodes a value from `parts`.
     read: TokenStream,
 }
 
@@ -120,7 +120,8 @@ fn of_enum(of: &DataEnum) -> Parts<'_> {
     }
 }
 
-/// The arm that writes a struct or variant behind its tag, and the expression that reads it.
+/// The match arm that encodes a struct or variant after its tag, and the expression that decodes
+/// it.
 fn both(path: &TokenStream, fields: &Fields, tag: &TokenStream) -> (TokenStream, TokenStream) {
     let types: Vec<_> = fields.iter().map(|field| &field.ty).collect();
     let members: Vec<_> = fields.members().collect();
@@ -136,8 +137,8 @@ fn both(path: &TokenStream, fields: &Fields, tag: &TokenStream) -> (TokenStream,
     (write, read)
 }
 
-/// The derived order of an enum whose variants have values is that of the values; it is that of
-/// the variants too if they ascend, which the compiler checks.
+/// `#[derive(Ord)]` orders an enum with explicit discriminants by these. That is the order of
+/// declaration only if they ascend, which the returned assertions check.
 fn ascending(name: &Ident, of: &DataEnum) -> Result<Option<TokenStream>> {
     let Some(valued) = of.variants.iter().find(|it| it.discriminant.is_some()) else {
         return Ok(None);
