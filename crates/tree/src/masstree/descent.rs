@@ -1,8 +1,8 @@
 //! The descent from the topmost root to the place of a key's record, as a [`Traversal`]: one node,
 //! or one block, a step.
 //!
-//! As within a tree, the child's snapshot is taken before the parent is validated. The parent of a
-//! layer's root is the border node that links to it. Skips are compared on the way.
+//! As in the B+tree, the descent takes the child's snapshot before it validates the parent. The
+//! parent of a layer's root is the border node that links to it.
 
 use std::task::Poll;
 
@@ -31,13 +31,13 @@ pub(super) struct Cursor<'t, const WORDS: usize> {
 /// The end of a descent.
 #[derive(Clone, Copy)]
 pub(super) enum End<'t, const WORDS: usize> {
-    /// There is no entry for the slice. Its index would be this, among this many entries.
+    /// The leaf has `count` entries and none for the slice, which would be inserted at `index`.
     Absent { index: usize, count: usize },
     /// The slice is the key's last.
     Value { index: usize, value: Loan<'t> },
     /// One record with the slice, not necessarily the key's.
     Record { index: usize, record: Record<'t> },
-    /// A layer whose keys have other bytes next; the first ones, this many, are the same.
+    /// A layer whose skip differs from the key after `common` bytes.
     Beside {
         index: usize,
         skip: Skip<'t, WORDS>,
@@ -50,12 +50,12 @@ enum Below<'t, const WORDS: usize> {
     Child(View<'t, WORDS>, Link<'t, WORDS>),
     /// The root of a layer.
     Layer(View<'t, WORDS>, &'t Node<WORDS>),
-    /// The bytes that a layer's keys have in common, in the block of the entry at this index.
+    /// The skip of a layer, in the block of the entry at this index.
     Skip(View<'t, WORDS>, Skip<'t, WORDS>, usize, u64),
 }
 
-/// Moves a cursor to a key. `LATER`: other work runs between two steps, so each prefetches what the
-/// next one reads.
+/// Moves a cursor to a key. With `LATER`, other work runs between two steps, so each prefetches the
+/// node or block of the next one.
 pub(super) struct Descent<
     't,
     'k,
@@ -97,7 +97,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         }
     }
 
-    /// Restarts from the root, as a node on the path has changed.
+    /// Restarts from the root after a failed validation.
     #[inline(always)]
     pub fn start_over(&mut self) {
         pause(self.restarts);
@@ -123,7 +123,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         }
     }
 
-    /// The cursor, if the next step ends there.
+    /// Takes one step. Returns the cursor if it was the last.
     #[inline(always)]
     fn advance(&mut self) -> Result<Option<Cursor<'t, WORDS>>, Restart> {
         let node = match self.below.take() {
@@ -190,7 +190,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
         Ok(Some(self.cursor(leaf, word, end)))
     }
 
-    /// Compares the bytes that all keys of a layer have next.
+    /// Compares the key with the skip of a layer.
     #[inline(always)]
     fn compare(
         &mut self,
@@ -203,7 +203,7 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
             .memory()
             .charge_access(skip.address(), skip.used());
         let root = skip.root();
-        // The root is read under the border node's version.
+        // This also validates the root that was just read.
         leaf.validate()?;
         self.prefetch(address(root));
         let rest = &self.key[self.depth + SLICE..];
@@ -234,8 +234,8 @@ impl<'t, 'k, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: 
     }
 }
 
-/// The length of the common prefix of two strings without their last bytes: a key ends in the layer
-/// of its last slice, even if that has all of its seven bytes.
+/// The length of the common prefix of two strings, without the last byte of each: a key ends in the
+/// layer of its last slice, even if that slice is full.
 pub(super) fn common(one: &[u8], two: &[u8]) -> usize {
     let (one, two) = (
         &one[..one.len().saturating_sub(1)],

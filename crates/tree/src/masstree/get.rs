@@ -1,5 +1,4 @@
-//! Looking up values: one alone, many in a ring of a given depth, or as a future.
-//! [`descent`](super::descent).
+//! Lookups: one alone, many in a ring of a given depth, or as a future.
 
 use std::task::Poll;
 
@@ -16,7 +15,7 @@ use crate::store::{AnyThread, Caller};
 use crate::traverse::{Traversal, run};
 use crate::value::{Loan, Represent, fetch, fetch_each};
 
-/// Looks for the value of a key.
+/// The lookup of one key, as a [`Traversal`].
 pub(super) struct Lookup<
     't,
     'k,
@@ -106,7 +105,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent, const LATER: bool, L: Lane
     }
 }
 
-/// Finds the value of a key.
+/// One lookup in a loop.
 pub(super) struct Get<'t, 'k, M: Memory, const WORDS: usize, H: Represent> {
     pub tree: &'t Tree<M, WORDS, H>,
     pub key: &'k [u8],
@@ -129,7 +128,7 @@ impl<'t, M: Memory, const WORDS: usize, H: Represent> Work for Get<'t, '_, M, WO
     }
 }
 
-/// Looks up many keys.
+/// Lookups of many keys in a ring.
 struct Each<'t, M: Memory, const WORDS: usize, H: Represent, I, F> {
     tree: &'t Tree<M, WORDS, H>,
     keys: I,
@@ -157,7 +156,7 @@ where
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// Applies `out` to the value of a key.
+    /// Looks up a key and applies `out` to its value.
     #[inline]
     pub fn get<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = &self.store.pin();
@@ -169,8 +168,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         found.map(out)
     }
 
-    /// Gives `found` each key's position and value, `depth` lookups at a time. It is called with
-    /// the thread pinned.
+    /// Looks up the keys, `depth` at a time, and passes each one's position and value to `found`,
+    /// with the thread pinned.
     pub fn get_each<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -185,7 +184,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         });
     }
 
-    /// Applies `out` to the value of a key, yielding at each node.
+    /// Looks up a key and applies `out` to its value. Yields at each node.
     pub async fn get_async<R>(&self, key: &[u8], out: impl FnOnce(Loan<'_>) -> R) -> Option<R> {
         let guard = self.store.domain().owned_guard();
         let lookup = Lookup::<_, _, _, true, _, _>::new(self, key, &guard, AnyThread, self.search);

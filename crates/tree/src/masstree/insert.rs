@@ -18,14 +18,13 @@ enum Put<R> {
     /// The result of `out` for the old value.
     Done(Option<R>),
     /// The leaf is full.
-    NoRoom { depth: usize, word: u64 },
-    /// There is a new layer: the insert restarts.
+    Full { depth: usize, word: u64 },
+    /// A layer was inserted: the insert restarts.
     Deeper,
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// Sets a key's value to the result of `change`, which gets the old one, atomically. Returns
-    /// `out` of the old value.
+    /// Sets a key's value to `change` of the old one, atomically. Returns `out` of the old value.
     pub fn upsert<R>(
         &self,
         key: &[u8],
@@ -48,7 +47,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             match attempt(|| self.try_put(key, change, out, guard))? {
                 Put::Done(before) => return Ok(before),
                 Put::Deeper => {}
-                Put::NoRoom { depth, word } => {
+                Put::Full { depth, word } => {
                     let path = &path(&key[..depth])[..];
                     let leaf = NodeName {
                         path,
@@ -77,7 +76,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
             End::Absent { index, count } => {
                 if count == Self::CAPACITY {
                     let Cursor { depth, word, .. } = cursor;
-                    return Ok(Put::NoRoom { depth, word });
+                    return Ok(Put::Full { depth, word });
                 }
                 self.add(key, &cursor, index, change, guard)
             }

@@ -1,4 +1,4 @@
-//! Border nodes, as the core of the B+tree uses them.
+//! The payload of border nodes, for the core of the B+tree.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow};
@@ -12,7 +12,7 @@ use crate::btree::tree::Tree;
 use crate::range::{Ordered, Way};
 use crate::value::{Loan, Represent};
 
-/// Keys that are [slices](super::slice), and values that are stored as `H` says.
+/// Keys are [slices](super::slice), and `H` represents the values.
 pub struct Slices<H>(PhantomData<H>);
 
 impl<H: Represent> Payload for Slices<H> {

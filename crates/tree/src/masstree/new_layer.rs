@@ -1,8 +1,8 @@
 //! New layers: for a second key with the prefix of an entry's only key, or for a key that differs
 //! from a layer's skipped bytes.
 //!
-//! In both cases a layer of one entry is inserted, and the insert restarts and finds it. The skip
-//! and the slices are the bytes that the keys have in common, so an insert makes one layer at most.
+//! In both cases this inserts a layer with one entry, and the insert restarts and finds it. The
+//! skip has all whole slices that the keys have in common, so an insert makes at most one layer.
 
 use timberline_placement::NewNode;
 use timberline_sync::epoch::Guard;
@@ -18,12 +18,12 @@ use crate::value::{Loan, Represent, ValueCopy};
 /// The record or layer that moves one layer down.
 struct Suffix<'g> {
     slice: u64,
-    /// Its bytes in a block.
+    /// The bytes after the slice, if they need a block.
     in_block: Option<&'g [u8]>,
 }
 
 impl<'g> Suffix<'g> {
-    /// The value of a record, or the root of a layer.
+    /// The suffix of a record, or the skip of a layer.
     fn of(bytes: &'g [u8], is_layer: bool) -> Self {
         let slice = match is_layer {
             true => slice_of_many(bytes),
@@ -36,18 +36,18 @@ impl<'g> Suffix<'g> {
     }
 }
 
-/// Memory for all parts of a new layer.
+/// The slots of a new layer, allocated before any lock is taken.
 struct NewLayer<'t, M: Memory> {
     root: Slot<'t>,
     name: Name<'t>,
     skip: Option<Slot<'t>>,
     entry: Option<Slot<'t>>,
-    /// A value that is in another tier than the new layer.
+    /// A copy of the value in the new layer's tier, if the value is in another.
     value: Option<ValueCopy<'t, M>>,
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
-    /// Inserts a layer below an entry that a key shares with others.
+    /// Inserts a layer below the entry that a key shares with others.
     pub(super) fn deepen(
         &self,
         key: &[u8],

@@ -1,7 +1,7 @@
-//! The first and the last record: taking them out, and taking out all.
+//! Removing the first or the last record, and all records.
 //!
-//! As in the B+tree (`btree/ends.rs`), in each layer on the way: the border node of the record is
-//! locked, and what leads there, and the empty ones that were passed, are validated.
+//! As in the B+tree (`btree/pop.rs`): a pop locks the record's border node, and validates the
+//! border nodes that led there and the empty ones that it passed.
 
 use timberline_sync::Restart;
 use timberline_sync::epoch::Guard;
@@ -31,7 +31,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         key: &mut Vec<u8>,
         guard: &'g Guard<'g>,
     ) -> Result<Option<Loan<'g>>, Restart> {
-        // Where layers are entered, and what is empty.
+        // The border nodes above, and the empty ones.
         let mut passed = Vec::new();
         let mut node = self.top(self.store.pinned(guard))?;
         key.clear();
@@ -53,8 +53,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
                 if depth == 0 {
                     return Ok(None);
                 }
-                // A thread that took the last record of a layer is about to remove it. That may as
-                // well be done here.
+                // Another thread has removed the layer's last record and is about to remove the
+                // layer. This helps it, so as not to wait.
                 self.shrink(
                     NodeName {
                         path: &path(key),

@@ -40,7 +40,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
     }
 
     /// Removes a record, if its value is `only` or that is `None`. Returns its value, which is
-    /// there as long as the guard lives.
+    /// valid as long as the guard lives.
     #[inline(always)]
     pub(super) fn take<'g>(
         &'g self,
@@ -64,8 +64,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         Some(value)
     }
 
-    /// Removes a record from its leaf. Returns its value, which is there as long as the thread
-    /// stays pinned, and how many are left.
+    /// Removes a record from its leaf. Returns its value, which is valid as long as the thread
+    /// stays pinned, and the number of entries left.
     pub(super) fn take_at<'g>(
         &self,
         held: LockedNode<'g, WORDS>,
@@ -85,8 +85,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         (value, left)
     }
 
-    /// Merges the leaf that covers a slice behind these bytes, if this many entries are too few for
-    /// it.
+    /// Merges the leaf that covers slice `word` of the layer at `before`, if it is underfull with
+    /// `left` entries.
     pub(super) fn shrink_after(&self, left: usize, before: &[u8], word: u64, guard: &Guard) {
         if left < Self::UNDERFULL {
             let path = &path(before)[..];

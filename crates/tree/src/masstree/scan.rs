@@ -1,10 +1,10 @@
 //! Records in order, either way, across layers.
 //!
-//! A walk keeps its border nodes, one a layer, with a copy of their entries as of one moment; the
-//! values in records are of that moment or a later one. It enters a layer as a lookup does, and
-//! then continues in the layer above. If a writer interferes, it backs up to the last border node
-//! that is unchanged, and continues after the last record that it showed: so a record that stays in
-//! the map is seen exactly once.
+//! A walk has a border node for each layer on its path, and a consistent copy of that node's
+//! entries. (A value in a record may be newer than the copy.) It enters a layer as a lookup does,
+//! and then continues in the layer above. If a validation fails, it backs up to the last unchanged
+//! border node, and continues after the last record that it passed to `visit`. So it visits a
+//! record that stays in the map exactly once.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -28,17 +28,17 @@ struct Frame<'g, const WORDS: usize> {
     leaf: View<'g, WORDS>,
     /// Bytes of the key before this layer.
     depth: usize,
-    /// The entries that are still to come, of those that were copied.
+    /// The node's copied entries are `start..end` of the walk's; `next` is the next to visit.
     start: usize,
     next: usize,
     end: usize,
-    /// The next slice that is not in this node.
+    /// The first slice after this node, in the walk's direction.
     beyond: Option<u64>,
     /// Whether the first entry may be beyond the bound at which the walk starts.
     at_bound: bool,
 }
 
-/// A walk that no writer has interfered with so far.
+/// The state of a walk.
 struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     tree: &'g Tree<M, WORDS, H>,
     guard: &'g Guard<'g>,
@@ -47,16 +47,16 @@ struct Walk<'g, M: Memory, const WORDS: usize, H: Represent> {
     /// The entries of all frames, in the order of the walk.
     entries: Vec<LeafEntry<'g, WORDS>>,
     key: Vec<u8>,
-    /// The number of records that are still to be shown.
+    /// The number of records left to visit.
     wanted: usize,
 }
 
 /// The relation of an entry to the walk's bound.
 enum Side {
-    /// The bound excludes it.
+    /// All its records are outside the bound.
     Before,
     After,
-    /// It is a layer in which the bound continues.
+    /// It is a layer that the bound lies in.
     Within,
 }
 
@@ -95,7 +95,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Ordered for Tree<M, WORDS, H> 
         };
         let (mut last, mut tries) = (Vec::new(), 0);
         loop {
-            // `last` is the key of the last record that was shown.
+            // `last` is the key of the last visited record.
             let (before, behind) = (walk.wanted, last.clone());
             let from = match before < limit {
                 true => Bound::Excluded(&behind[..]),
@@ -144,7 +144,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
 }
 
 impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
-    /// Drops the part of the path that has changed, and continues from a bound below the rest.
+    /// Drops the changed part of the path. The walk continues from the bound below the rest.
     fn back_up(&mut self, from: Bound<&[u8]>) {
         while let Some(frame) = self.frames.last_mut() {
             if frame.leaf.validate().is_ok() && frame.next > frame.start {
@@ -243,19 +243,19 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         Ok(())
     }
 
-    /// The side of the bound's `rest` on which a layer is that skips some bytes.
+    /// The relation of a layer with this skip to the bound's remaining bytes.
     fn side(&self, skipped: &[u8], rest: &[u8]) -> Side {
         if rest.len() > skipped.len() && rest.starts_with(skipped) {
             return Side::Within;
         }
-        // Keys of the layer are longer than its skip.
+        // Keys of the layer are longer than its skip, so an equal bound comes before them.
         match (self.way, skipped >= rest) {
             (Way::Forward, true) | (Way::Backward, false) => Side::After,
             (Way::Forward, false) | (Way::Backward, true) => Side::Before,
         }
     }
 
-    /// The slice where a layer at this depth is entered.
+    /// The slice at which the walk enters a layer at this depth.
     fn start(&self, from: Bound<&[u8]>, depth: usize) -> u64 {
         match (from, self.way) {
             (Bound::Included(key) | Bound::Excluded(key), _) => slice(key, depth),
@@ -264,7 +264,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         }
     }
 
-    /// Copies the entries from a slice on of the leaf that covers it, in the layer below a node.
+    /// Enters the leaf that covers a slice, below `node`, and copies its entries from there on.
     fn enter(
         &mut self,
         node: View<'g, WORDS>,
@@ -275,7 +275,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         let leaf = self.tree.leaf_in(node, word)?;
         let start = self.entries.len();
         let (way, tree, entries) = (self.way, self.tree, &mut self.entries);
-        // Each entry has a record at least, except one at the bound.
+        // Each entry has at least one record in the walk, except the one at the bound.
         let most = self.wanted.saturating_add(1);
         let beyond = leaf.copy_entries(entries, |body| {
             tree.charge_node(body);
@@ -301,7 +301,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         })?;
         for entry in &entries[start..] {
             if let Some(Lead::Record(record)) = entry.lead() {
-                // Reads the first line of each record at once, so that their cache misses overlap.
+                // All records now, so that their cache misses overlap.
                 tree.memory().charge_access(record.address(), record.used());
             }
         }
@@ -322,7 +322,7 @@ impl<'g, M: Memory, const WORDS: usize, H: Represent> Walk<'g, M, WORDS, H> {
         Ok(())
     }
 
-    /// Replaces the last frame by the next leaf of its layer, if there is one.
+    /// Moves the last frame to the next leaf of its layer, if there is one.
     fn next_leaf(&mut self) -> Result<(), Restart> {
         let Some(done) = self.frames.pop() else {
             return Ok(());

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Words sort like the strings they are cut from: a string comes before its extensions, and a zero
-//! byte is a byte. What the entries of border nodes lead to is in `btree/node/lead.rs`.
+//! byte counts. `btree/node/lead.rs` has the kinds of entries in border nodes.
 //!
-//! A skip is a multiple of seven bytes long, so a layer's depth is, too. It replaces a chain of
-//! layers with one entry each.
+//! A skip replaces a chain of layers with one entry each. Its length is a multiple of seven bytes,
+//! and so is the depth of a layer.
 
 use crate::btree::node::MORE;
 
@@ -30,7 +30,7 @@ pub(crate) fn slice(key: &[u8], depth: usize) -> u64 {
     u64::from_be_bytes(bytes) | rest.len() as u64
 }
 
-/// The slice of seven bytes that have a continuation.
+/// The slice of the first seven of more bytes.
 pub(crate) fn slice_of_many(bytes: &[u8]) -> u64 {
     let mut slice = [MORE as u8; 8];
     slice[..SLICE].copy_from_slice(&bytes[..SLICE]);
@@ -40,12 +40,13 @@ pub(crate) fn slice_of_many(bytes: &[u8]) -> u64 {
 /// Appends the bytes of the key in a slice.
 pub(crate) fn push_bytes(slice: u64, to: &mut Vec<u8>) {
     let len = to.len() + (slice & 0xff).min(SLICE as u64) as usize;
-    // As many bytes always: that takes no call.
+    // A constant number of bytes, so that the copy is inlined.
     to.extend_from_slice(&slice.to_be_bytes());
     to.truncate(len);
 }
 
-/// The slices of a string of whole slices, as bytes: the name of a layer, in the order of names.
+/// The name of the layer below these bytes: their slices, big-endian, so that names sort as keys
+/// do. `bytes` are whole slices.
 pub(crate) fn path(bytes: &[u8]) -> Vec<u8> {
     debug_assert!(bytes.len().is_multiple_of(SLICE));
     let slices = bytes.chunks_exact(SLICE).map(slice_of_many);

@@ -1,8 +1,7 @@
 //! Replacing the value of a present record.
 //!
-//! A value is the payload of an entry, or lies in a record. Either is written under the lock of the
-//! border node, so that the thread that reads it under that node's version knows whether it was
-//! there.
+//! A value is the payload of an entry, or lies in a record. Writers hold the border node's lock, so
+//! readers validate either under that node's version.
 
 use timberline_placement::Access;
 use timberline_sync::Restart;
@@ -69,7 +68,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         }
     }
 
-    /// The value of a record that is not locked.
+    /// The value of a record, read without the lock.
     fn seen<'g>(slot: ValueSlot<'g>, cursor: &Cursor<'g, WORDS>) -> Result<Loan<'g>, Restart> {
         let value = match slot {
             ValueSlot::Payload(index) => cursor.leaf.entry(index)?.value(),
@@ -78,7 +77,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         cursor.leaf.validate().map(|()| value)
     }
 
-    /// Replaces the value of a present record. Returns what `out` makes of the value before.
+    /// Replaces the value of a present record. Returns `out` of the old value.
     pub(super) fn replace<R, C: Change>(
         &self,
         slot: ValueSlot<'_>,
@@ -103,8 +102,8 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, H> {
         Ok(out(before))
     }
 
-    /// Replaces a present record's value by `change` of it, atomically. Returns what `out` makes of
-    /// the value before.
+    /// Replaces a present record's value by `change` of it, atomically. Returns `out` of the old
+    /// value.
     pub fn modify<R>(
         &self,
         key: &[u8],
