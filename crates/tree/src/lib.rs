@@ -19,17 +19,19 @@ mod range;
 pub mod seeded;
 #[cfg(not(feature = "seeded-bugs"))]
 mod seeded;
+mod stats;
 mod store;
 pub mod traverse;
 mod value;
 
 pub use art::Art;
-pub use btree::{BTree, LevelFill, Range, Stats};
+pub use btree::{BTree, Range};
 pub use error::{Error, MAX_KEY, MAX_VALUE};
 pub use key::{Composite, Key, KeyRange, Parts, WordKey};
 pub use map::{Builder, Map};
 pub use masstree::Masstree;
 pub use range::{AsyncRange, Records};
+pub use stats::{LevelFill, Stats};
 pub use timberline_tier::{Limit, OutOfMemory};
 pub use value::{Bytes, Counted, Replaced, Representation, Stored, Value, Word};
 #[cfg(feature = "postcard")]

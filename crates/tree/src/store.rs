@@ -25,6 +25,7 @@ use self::shared_state::{RetiredCount, SharedState};
 use crate::Error;
 use crate::error::Refused;
 use crate::seeded::{self, Bug};
+use crate::stats::Stats;
 use crate::value::{Change, Dispose, Represent};
 
 /// The memory and the placement of a map's nodes, and its counters.
@@ -363,6 +364,22 @@ impl<M: Memory> Store<M> {
         let arenas = self.arenas();
         let committed = |tier: usize| arenas.budget(TierId(tier as u8)).used();
         (committed(0), (1..arenas.tiers()).map(committed).sum())
+    }
+
+    /// The statistics that need no walk; all others are 0.
+    pub fn stats(&self) -> Stats {
+        let (fast_bytes, slow_bytes) = self.committed();
+        let (promoted, demoted) = self.moves();
+        Stats {
+            records: self.records(),
+            fast_bytes,
+            slow_bytes,
+            promoted,
+            demoted,
+            stuck_threads: self.domain.stuck(),
+            live_futures: self.domain.owned_guards(),
+            ..Stats::default()
+        }
     }
 }
 

@@ -25,18 +25,9 @@ struct Open<'g> {
 impl<M: Memory, R: Reach> Tree<M, R> {
     /// Visits all nodes, leaves included, as their sizes differ. The epoch is held back meanwhile.
     pub fn stats(&self) -> Stats {
-        let (fast_bytes, slow_bytes) = self.store.committed();
-        let (promoted, demoted) = self.store.moves();
         let mut stats = Stats {
-            records: self.store.records(),
             levels: vec![LevelFill::default()],
-            fast_bytes,
-            slow_bytes,
-            promoted,
-            demoted,
-            stuck_threads: self.store.domain().stuck(),
-            live_futures: self.store.domain().owned_guards(),
-            ..Stats::default()
+            ..self.store.stats()
         };
         let guard = self.store.pin();
         let mut path = Vec::new();

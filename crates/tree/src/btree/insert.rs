@@ -16,7 +16,8 @@ use crate::value::{Change, Loan, Represent};
 pub(super) enum Put<R> {
     /// The result of `out` for the old value.
     Done(Option<R>),
-    NoRoom,
+    /// The leaf is full.
+    Full,
 }
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
@@ -33,7 +34,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             loop {
                 match attempt(|| self.put::<true, _, _>(key, change, &mut out, &guard))? {
                     Put::Done(before) => return Ok(before),
-                    Put::NoRoom => self.make_room(NodeName::leaf(key), &guard)?,
+                    Put::Full => self.make_room(NodeName::leaf(key), &guard)?,
                 }
             }
         })
@@ -53,7 +54,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             return Ok(Put::Done(None));
         }
         if found.is_err() && count == Self::CAPACITY {
-            return Ok(Put::NoRoom);
+            return Ok(Put::Full);
         }
         if C::PREPARES {
             let seen = found.ok().map(|index| leaf.value(index)).transpose()?;

@@ -8,13 +8,14 @@ use timberline_placement::{HeatIn, Placement};
 use timberline_sync::epoch::Domain;
 use timberline_tier::{Memory, Native};
 
+use super::NODE_1K;
 use super::payload::{Payload, Values};
 use super::scan::{Range, Span};
 use super::tree::Tree;
-use super::{NODE_1K, Stats};
 use crate::error::Refused;
 use crate::map::{Core, Make, Map, Shared};
 use crate::range::Way;
+use crate::stats::Stats;
 use crate::store::Store;
 use crate::value::{Change, Loan, Represent};
 use crate::{Error, Value, WordKey};

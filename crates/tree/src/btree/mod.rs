@@ -43,7 +43,6 @@ mod update;
 
 pub use map::BTree;
 pub use scan::Range;
-pub use stats::{LevelFill, Stats};
 
 /// Body words of a node of 256 bytes.
 pub const NODE_256: usize = 28;

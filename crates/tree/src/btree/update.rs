@@ -36,7 +36,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
             let guard = self.store.pin();
             match attempt(|| self.put::<false, _, _>(key, change, &mut out, &guard))? {
                 Put::Done(before) => Ok(before),
-                Put::NoRoom => unreachable!("nothing is inserted"),
+                Put::Full => unreachable!("nothing is inserted"),
             }
         })
     }

@@ -170,35 +170,7 @@ pub(crate) fn owned<V: Value>(memory: &impl Memory, loan: Loan<'_>) -> V {
     lend::<V, _>(memory, loan, V::own)
 }
 
-macro_rules! numbers {
-    ($($number:ty),*) => {$(
-        impl Value for $number {
-            type Ref<'a> = $number;
-            type Representation = Word;
-
-            #[inline(always)]
-            fn lend(&self) -> Self::Ref<'_> {
-                *self
-            }
-            #[inline(always)]
-            fn own(value: Self::Ref<'_>) -> Self {
-                value
-            }
-            #[inline(always)]
-            fn to_stored(value: Self::Ref<'_>) -> Stored<'_, Self> {
-                value as u64
-            }
-            #[inline(always)]
-            fn from_stored(word: Stored<'_, Self>) -> Self::Ref<'_> {
-                word as $number
-            }
-        }
-    )*};
-}
-
-numbers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
-
-/// A value of another type that fits a word, and how it is one.
+/// A value that fits a word, and its conversions to and from one.
 macro_rules! words {
     ($($type:ty: |$value:pat_param| $to:expr, |$word:pat_param| $from:expr;)*) => {$(
         impl Value for $type {
@@ -224,6 +196,14 @@ macro_rules! words {
         }
     )*};
 }
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        words! { $($number: |value| value as u64, |word| word as $number;)* }
+    };
+}
+
+numbers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
 words! {
     f32: |value| value.to_bits().into(), |word| f32::from_bits(word as u32);
