@@ -178,20 +178,8 @@ impl Replacement {
 
 #[cfg(test)]
 mod tests {
+    use super::super::random::SplitMix64;
     use super::*;
-
-    /// SplitMix64.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut x = self.0;
-            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (x ^ (x >> 31)) % bound
-        }
-    }
 
     /// CLOCK as in a textbook, one slot at a time.
     struct Naive {
@@ -249,7 +237,7 @@ mod tests {
         for (bytes, lines) in [(1024, 20), (1024, 40), (8 << 10, 300), (64 << 10, 1500)] {
             let size = CacheSize::new(bytes).unwrap();
             let (mut cache, mut naive) = (LineCache::new(size), Naive::new(size));
-            let mut random = Random(bytes as u64 + lines);
+            let mut random = SplitMix64(bytes as u64 + lines);
             let mut hits = 0;
             for step in 0..20_000 {
                 let span = SPAN_LINES * (1 + random.below(2));

@@ -10,6 +10,7 @@ use std::mem;
 use std::ptr::NonNull;
 use std::time::Instant;
 
+use super::random::SplitMix64;
 use crate::hint::{self, LINE};
 use crate::{Memory, OutOfMemory, TierId};
 
@@ -130,9 +131,9 @@ impl<'m, M: Memory> Chase<'m, M> {
 
     fn link(&mut self, seed: u64) {
         let mut order: Vec<u32> = (0..self.cycle() as u32).collect();
-        let mut random = seed;
+        let mut random = SplitMix64(seed);
         for last in (1..order.len()).rev() {
-            order.swap(last, below(&mut random, last + 1));
+            order.swap(last, random.below(last as u64 + 1) as usize);
         }
         let nexts = order.iter().cycle().skip(1);
         for (&from, &to) in order.iter().zip(nexts) {
@@ -271,16 +272,6 @@ impl Spread {
             max: at(times.len().saturating_sub(1)),
         }
     }
-}
-
-/// The next number below `bound` of the SplitMix64 sequence at `state`. `bound` is much smaller
-/// than 2^64, so the bias of the remainder is negligible.
-fn below(state: &mut u64, bound: usize) -> usize {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((mixed ^ (mixed >> 31)) % bound as u64) as usize
 }
 
 #[cfg(test)]

@@ -210,6 +210,10 @@ fn slide(lines: u64, from: u64, to: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn arrival(lines: u64, ready: u64) -> Arrival {
+        Arrival { lines, ready }
+    }
+
     #[test]
     fn an_access_takes_its_lines_once_and_the_time_once() {
         let mut queue = InFlight::default();
@@ -217,29 +221,10 @@ mod tests {
         queue.start(200, 0b1, 900);
         assert_eq!(queue.claim(98, 2), Arrival::default(), "just before");
         assert_eq!(queue.claim(104, 64), Arrival::default(), "just after");
-        assert_eq!(
-            queue.claim(99, 2),
-            Arrival {
-                lines: 0b10,
-                ready: 700
-            }
-        );
-        assert_eq!(
-            queue.claim(100, 4),
-            Arrival {
-                lines: 0b1010,
-                ready: 0
-            },
-            "waited for before"
-        );
+        assert_eq!(queue.claim(99, 2), arrival(0b10, 700));
+        assert_eq!(queue.claim(100, 4), arrival(0b1010, 0), "waited for before");
         assert_eq!(queue.claim(100, 4), Arrival::default());
-        assert_eq!(
-            queue.claim(200, 1),
-            Arrival {
-                lines: 1,
-                ready: 900
-            }
-        );
+        assert_eq!(queue.claim(200, 1), arrival(1, 900));
         assert!(queue.requests.is_empty());
     }
 
@@ -249,20 +234,8 @@ mod tests {
         queue.start(10, 0b1, 30);
         queue.start(12, 0b1, 50);
         queue.start(14, 0b1, 40);
-        assert_eq!(
-            queue.claim(9, 5),
-            Arrival {
-                lines: 0b1010,
-                ready: 50
-            }
-        );
-        assert_eq!(
-            queue.claim(0, 64),
-            Arrival {
-                lines: 1 << 14,
-                ready: 40
-            }
-        );
+        assert_eq!(queue.claim(9, 5), arrival(0b1010, 50));
+        assert_eq!(queue.claim(0, 64), arrival(1 << 14, 40));
     }
 
     #[test]
@@ -285,13 +258,7 @@ mod tests {
     fn sixty_four_lines_are_one_request() {
         let mut queue = InFlight::default();
         queue.start(0, u64::MAX, 5);
-        assert_eq!(
-            queue.claim(0, 64),
-            Arrival {
-                lines: u64::MAX,
-                ready: 5
-            }
-        );
+        assert_eq!(queue.claim(0, 64), arrival(u64::MAX, 5));
         assert!(queue.requests.is_empty());
     }
 

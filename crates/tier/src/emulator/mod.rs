@@ -42,6 +42,7 @@ mod in_flight;
 mod overlap;
 mod page_map;
 mod profile;
+mod random;
 mod stream;
 mod thread;
 mod tsc;
