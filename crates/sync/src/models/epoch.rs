@@ -93,6 +93,20 @@ impl World {
         free.into_iter().flatten().for_each(Deferred::call);
     }
 
+    /// Replaces the node while a second thread runs `reader`.
+    fn replace_beside(reader: impl FnOnce(&World) + Send + 'static) {
+        let world = World::new();
+        let reader = thread::spawn({
+            let world = world.clone();
+            move || reader(&world)
+        });
+        World::replace(&world);
+        world.collect();
+        world.collect();
+        reader.join().unwrap();
+        world.settle();
+    }
+
     /// Once all others have ended, nothing holds the node back any more.
     fn settle(&self) {
         self.collect();
@@ -113,38 +127,17 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
 /// never was seen unpinned.
 #[test]
 fn a_reader_never_sees_a_freed_node() {
-    check(None, || {
-        let world = World::new();
-        let reader = thread::spawn({
-            let world = world.clone();
-            move || world.read(2, light)
-        });
-        World::replace(&world);
-        world.collect();
-        world.collect();
-        reader.join().unwrap();
-        world.settle();
-    });
+    check(None, || World::replace_beside(|world| world.read(2, light)));
 }
 
 /// Nor does one with an owned guard, which has left its slot when it looks.
 #[test]
 fn an_owned_guard_never_sees_a_freed_node() {
     check(Some(3), || {
-        let world = World::new();
-        let reader = thread::spawn({
-            let world = world.clone();
-            move || {
-                let epoch = world.read_owned();
-                let slot = world.domain.slots.of(1);
-                slot.release(epoch);
-            }
+        World::replace_beside(|world| {
+            let epoch = world.read_owned();
+            world.domain.slots.of(1).release(epoch);
         });
-        World::replace(&world);
-        world.collect();
-        world.collect();
-        reader.join().unwrap();
-        world.settle();
     });
 }
 
@@ -153,27 +146,18 @@ fn an_owned_guard_never_sees_a_freed_node() {
 #[should_panic(expected = "Causality violation")]
 fn an_owned_guard_that_ended_sees_one() {
     check(Some(3), || {
-        let world = World::new();
-        let reader = thread::spawn({
-            let world = world.clone();
-            move || {
-                let slot = world.domain.slots.of(1);
-                world.domain.enter(slot);
-                light();
-                // SAFETY: no other thread has a slot here.
-                let epoch = unsafe { slot.mine() }.hold();
-                slot.leave();
-                let node = &world.nodes[world.link.load(Acquire)];
-                slot.release(epoch);
-                // SAFETY: loom looks whether anybody writes meanwhile.
-                node.with(|node| assert_eq!(unsafe { *node }, ALIVE));
-            }
+        World::replace_beside(|world| {
+            let slot = world.domain.slots.of(1);
+            world.domain.enter(slot);
+            light();
+            // SAFETY: no other thread has a slot here.
+            let epoch = unsafe { slot.mine() }.hold();
+            slot.leave();
+            let node = &world.nodes[world.link.load(Acquire)];
+            slot.release(epoch);
+            // SAFETY: loom looks whether anybody writes meanwhile.
+            node.with(|node| assert_eq!(unsafe { *node }, ALIVE));
         });
-        World::replace(&world);
-        world.collect();
-        world.collect();
-        reader.join().unwrap();
-        world.settle();
     });
 }
 
@@ -181,17 +165,7 @@ fn an_owned_guard_that_ended_sees_one() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_reader_without_a_barrier_sees_one() {
-    check(None, || {
-        let world = World::new();
-        let reader = thread::spawn({
-            let world = world.clone();
-            move || world.read(1, || ())
-        });
-        World::replace(&world);
-        world.collect();
-        world.collect();
-        reader.join().unwrap();
-    });
+    check(None, || World::replace_beside(|world| world.read(1, || ())));
 }
 
 /// One thread retires while another moves the epoch and frees what it finds.
