@@ -1,8 +1,8 @@
 //! The cost of memory on this machine before emulation, which a profile's ratios multiply.
 //!
-//! Costs grow with the footprint (TLB, page tables, the real cache). A visit to emulated memory
-//! also takes the emulator's own time, fast or slow. A profile's ratio is about the whole time of a
-//! visit, so tier 0 is measured through the emulator, at the footprint of the map that will run.
+//! Costs grow with the footprint (TLB, page tables, the real cache). An access to emulated memory
+//! also takes the emulator's own time, fast or slow. A profile's ratio is of the whole time of an
+//! access, so tier 0 is measured through the emulator, at the footprint of the map that will run.
 
 use std::fmt;
 
@@ -67,7 +67,7 @@ const BYTES: usize = 256 << 20;
 /// The largest footprint for measuring the cost of further lines, which hardly grows beyond it.
 const LINES_BYTES: usize = 64 << 20;
 
-/// Lines of a visit that measures the cost of further lines: those of a 1 KiB node.
+/// Lines of an access that measures the cost of further lines: those of a 1 KiB node.
 const LINES: usize = 16;
 
 /// Many short rounds instead of few long ones: each gives a pair of figures under equal
@@ -99,7 +99,7 @@ impl Base {
     }
 }
 
-/// The time of each further line of a visit to tier 0, in nanoseconds.
+/// The time of each further line of an access to tier 0, in nanoseconds.
 fn line_ns(memory: &Emulated, bytes: usize) -> Result<f64, MeasureError> {
     let chase = |lines| Chase::new(memory, TierId::FAST, bytes.min(LINES_BYTES), lines, 1);
     let raced = chase::race(&mut [chase(1)?, chase(LINES)?], ROUNDS, TURNS);
@@ -116,7 +116,7 @@ fn set_cache_beyond(bytes: usize) {
 }
 
 impl Profile {
-    /// Emulated memory with room for a chase in each of two tiers.
+    /// Emulated memory that holds a chase in each of two tiers.
     fn memory(&self, bytes: usize, base: Base) -> Result<Emulated, MeasureError> {
         let mut config = ArenasConfig::two_tiers(bytes.max(2 * bytes.min(LINES_BYTES)), bytes);
         for tier in &mut config.tiers {

@@ -1,32 +1,32 @@
-//! Counts of a thread's visits: they are equal in every run.
+//! Counts of a thread's accesses, which are equal in every run.
 
 use std::ops::{Add, AddAssign, Sub};
 
 /// Lines read through the emulator by one thread, and the charge for them.
 ///
-/// All but [`waited_ps`](Self::waited_ps) follow from the sequence of visits alone: for one seed
+/// All but [`waited_ps`](Self::waited_ps) follow from the sequence of accesses alone: for one seed
 /// and one thread that starts with an empty cache, they repeat to the digit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LineCounts {
-    /// Lines of tier 0 that the modelled cache did not hold.
+    /// Lines of tier 0 that missed in the modelled cache.
     pub fast: u64,
-    /// Lines of all other tiers that it did not hold.
+    /// Lines of all other tiers that missed.
     pub slow: u64,
-    /// Lines that it held.
+    /// Lines that hit.
     pub cached: u64,
-    /// Time charged to visits by definition, in picoseconds, however long the spinning took.
+    /// Time charged to accesses by definition, in picoseconds, however long the spinning took.
     pub charged_ps: u64,
-    /// Time waited for prefetches that were not there yet, and for bandwidth that other threads
-    /// used, in picoseconds. It depends on how much other work was done meanwhile, so it does not
-    /// repeat. A thread whose requests overlap counts none.
+    /// Time waited for prefetches in flight and for bandwidth that other threads used, in
+    /// picoseconds. It depends on the other work done meanwhile, so it does not repeat. A thread
+    /// whose requests overlap counts none.
     pub waited_ps: u64,
-    /// Prefetched lines that were not visited before their request ended. Wrong guesses leave
-    /// them, and lookups that start over; so do more prefetches than can be in flight.
+    /// Prefetched lines that were not read before their request ended: after a wrong guess, a
+    /// restart, or more prefetches than can be in flight.
     pub unvisited: u64,
 }
 
 impl LineCounts {
-    /// Time charged to visits by definition, in whole nanoseconds.
+    /// Time charged to accesses by definition, in whole nanoseconds.
     pub fn charged_ns(&self) -> u64 {
         self.charged_ps / 1000
     }

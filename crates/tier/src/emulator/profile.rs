@@ -38,7 +38,7 @@ impl Cost {
         ((self.total_ns(base_ns) - base_ns) * 1000.0).round() as u64
     }
 
-    /// The base to charge by, in nanoseconds, where charging by `base_ns` made a visit take
+    /// The base to charge by, in nanoseconds, where charging by `base_ns` made an access take
     /// `slow_ns` here and one to tier 0 took `fast_ns`.
     pub(super) fn corrected(self, base_ns: f64, fast_ns: f64, slow_ns: f64) -> f64 {
         match self {
@@ -65,9 +65,9 @@ pub struct Slowness {
 /// What one tier adds to the costs of this machine's memory, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Extra {
-    /// Added to the first missing line of a visit.
+    /// Added to the first missing line of an access.
     pub latency_ps: u64,
-    /// Added to each further missing line of the same visit.
+    /// Added to each further missing line of the same access.
     pub line_ps: u64,
 }
 
@@ -251,10 +251,10 @@ mod tests {
         assert_eq!(extra("us10", 0), Extra::default());
     }
 
-    /// A machine whose tier 0 takes 150 ns, where spins are `late` by some and a visit to tier 1
+    /// A machine whose tier 0 takes 150 ns, where spins are `late` by some and an access to tier 1
     /// finds its page `far` by some: what is charged on the corrected base makes up for both.
     #[test]
-    fn a_corrected_base_makes_a_visit_take_what_the_profile_says() {
+    fn a_corrected_base_makes_an_access_take_what_the_profile_says() {
         for cost in [Cost::Times(2.1), Cost::Times(4.5), Cost::Ns(2000.0)] {
             for (late, far) in [(0.0, 0.0), (8.0, 0.0), (3.0, 40.0), (-5.0, -20.0)] {
                 let fast = 150.0;

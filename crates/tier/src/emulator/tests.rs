@@ -73,7 +73,7 @@ fn the_first_missing_line_costs_latency_and_further_ones_bandwidth() {
             charged_ps: 110_000,
             ..NONE
         },
-        "the visit found all its lines in the cache; this is the first that it waits for"
+        "the access found all its lines in the cache; this is the first that it waits for"
     );
     assert_eq!(
         counted(|| memory.charge_access(slow + 9 * LINE, 3 * LINE)),
@@ -170,12 +170,12 @@ fn scattered_lines_that_were_asked_for_are_one_request() {
         assert_eq!(asked, LineCounts { slow: 3, ..NONE });
     }
     for node in 0..10 {
-        let visited = counted(|| {
+        let accessed = counted(|| {
             memory.charge_access(at(node), 1);
             memory.charge_lines(at(node) + 8 * LINE, LINE);
             memory.charge_lines(at(node) + 11 * LINE, LINE);
         });
-        assert_eq!(visited, NONE, "all ten are under way");
+        assert_eq!(accessed, NONE, "all ten are under way");
     }
     assert_eq!(counted(|| memory.charge_access(at(0) + LINE, 1)).slow, 1);
     let outside = counted(|| memory.charge_prefetch(memory.arenas().range().end, 1));
@@ -183,7 +183,7 @@ fn scattered_lines_that_were_asked_for_are_one_request() {
 }
 
 #[test]
-fn a_visit_waits_once_and_only_for_what_is_left() {
+fn an_access_waits_once_and_only_for_what_is_left() {
     let memory = emulated("us10");
     let slow = start_of(&memory, TierId::SLOW);
     memory.prefetch(slow, 2 * LINE);
@@ -231,7 +231,7 @@ fn one_prefetch_too_many_takes_the_place_of_the_oldest() {
 /// A lookup that starts over leaves such a request behind. It used to stay for ever, and every read
 /// after it searched the list of requests.
 #[test]
-fn a_prefetch_that_nobody_visits_ends_and_is_counted() {
+fn a_prefetch_that_is_not_read_ends_and_is_counted() {
     let memory = emulated("us1");
     let slow = start_of(&memory, TierId::SLOW);
     let counts = counted(|| {
@@ -337,7 +337,7 @@ fn addresses_outside_the_arenas_are_let_pass() {
 
 /// Two memories at different addresses, one after the other on one thread.
 #[test]
-fn one_sequence_of_visits_repeats_to_the_digit() {
+fn one_sequence_of_accesses_repeats_to_the_digit() {
     let run = |seed: u64| {
         let memory = cxl();
         set_thread_cache(CacheSize::new(64 << 10).unwrap());
