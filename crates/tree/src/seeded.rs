@@ -8,17 +8,16 @@
 /// One mistake in the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bug {
-    /// What holds records and moves is copied before it is locked for the move, so what is written
-    /// in between is lost. Only for maps of words without blocks beside their leaves: a copy that
-    /// is out of date may lead to blocks that were freed.
+    /// A move copies a leaf before it locks it, so writes in between are lost. Only for maps of
+    /// words without blocks beside their leaves: an outdated copy may refer to freed blocks.
     CopiedBeforeLocked,
-    /// A root of the B+tree is full, and there is memory for a new one but not for the other half:
-    /// the memory is not given back.
+    /// The B+tree splits its root, and has memory for a new root but not for the other half: it
+    /// leaks the former.
     LeakedWhereMemoryEnds,
-    /// The placement is told of a leaf of the B+tree that moved when its parent leads to the new
-    /// place already, but the old one is not retired yet: if it panics, nobody retires that.
+    /// The B+tree reports a moved leaf to the placement after it has swung the parent's pointer and
+    /// before it retires the old copy: if the placement panics, the old copy leaks.
     ToldInBetween,
-    /// Nodes and strings that are retired are freed at once, though others may be reading them.
+    /// Retired nodes and strings are freed at once, while readers may use them.
     FreedAtOnce,
     /// A node of the B+tree that takes over what its right neighbour holds leaves the last entry
     /// behind.

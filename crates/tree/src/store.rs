@@ -176,13 +176,14 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// What becomes of values that no leaf has any more, if they own anything.
+    /// The function that releases a retired value, if values own anything.
     #[inline(always)]
     pub fn dispose(&self) -> Option<Dispose> {
         self.dispose
     }
 
-    /// What becomes of the values of a map that ends, if they own anything beyond its arenas.
+    /// The function that releases the values of a map when it ends, if they own anything outside
+    /// its arenas.
     pub fn dispose_at_end(&self) -> Option<Dispose> {
         self.dispose.filter(|_| !self.in_arenas)
     }

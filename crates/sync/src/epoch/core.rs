@@ -88,8 +88,8 @@ impl Drop for Core {
             .chain(bags)
             .flatten()
         {
-            // Told of by the panic hook alone: the others are made whatever becomes of this one,
-            // and the domain ends in the middle of anything.
+            // Only the panic hook reports a panic here: the remaining calls must be made, and a
+            // domain may end during an unwind.
             let _ = catch_unwind(AssertUnwindSafe(|| call.call()));
         }
     }

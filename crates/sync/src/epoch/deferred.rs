@@ -24,7 +24,7 @@ impl Deferred {
         /// Calls the closure in the storage.
         ///
         /// # Safety
-        /// An `F` was written there, and nobody reads it again.
+        /// An `F` was written there, and it is not read again.
         unsafe fn call<F: FnOnce()>(storage: *mut Storage) {
             // SAFETY: as above; `new` checked that it fits.
             let closure = unsafe { storage.cast::<F>().read() };

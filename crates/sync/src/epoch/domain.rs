@@ -38,7 +38,7 @@ impl Domain {
 
     #[inline(always)]
     pub(super) fn core(&self) -> &Core {
-        // SAFETY: `shared` keeps it alive, and nobody has it alone.
+        // SAFETY: `shared` keeps it alive, and nothing borrows it exclusively.
         unsafe { self.core.as_ref() }
     }
 

@@ -18,7 +18,7 @@ const BUCKETS: usize = if cfg!(loom) { 2 } else { 16 };
 
 type Padded = CachePadded<Slot>;
 
-/// All slots of a domain. That of index 0 is nobody's.
+/// All slots of a domain. No thread uses that of index 0.
 #[repr(C)]
 pub struct Slots {
     near: [Padded; NEAR],
@@ -97,7 +97,7 @@ impl Slots {
             .compare_exchange(none, first, AcqRel, Acquire)
             .is_err()
         {
-            // SAFETY: it came out of a box just now, and nobody else saw it.
+            // SAFETY: it was just made from a box, and no other thread has seen it.
             drop(unsafe { Box::from_raw(slots) });
         }
         self.bucket(bucket).expect("one of the threads made it")
@@ -110,7 +110,7 @@ impl Drop for Slots {
             let slots = slots.load(Acquire);
             if !slots.is_null() {
                 let slots = ptr::slice_from_raw_parts_mut(slots, NEAR << bucket);
-                // SAFETY: `add` took it out of a box of this length, and nobody borrows the domain
+                // SAFETY: `add` made it from a box of this length, and nothing borrows the domain
                 // any more.
                 drop(unsafe { Box::from_raw(slots) });
             }

@@ -30,7 +30,7 @@ thread_local! {
     static AT_END: AtEnd = const { AtEnd(RefCell::new(Vec::new())) };
 }
 
-/// The index of nobody.
+/// An index that no thread has.
 const NO_INDEX: usize = 0;
 
 /// Has no destructor, so that it can be used for as long as the thread lives, and without asking.
@@ -48,7 +48,7 @@ struct Thread {
 pub fn near(slots: &Slots) -> Option<Mine<'_>> {
     let slot = slots.near(THREAD.with(|thread| thread.near.get()));
     // SAFETY: it is the slot of this thread's index. The only other one it could be is that of
-    // index 0, which nobody takes, so it is never idle.
+    // index 0, which no thread takes, so it is never idle.
     slot.is_idle().then(|| unsafe { slot.mine() })
 }
 

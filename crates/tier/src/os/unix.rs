@@ -5,7 +5,7 @@ use std::io;
 /// Maps readable and writable memory of zeros, at `address` if the flags say that it is fixed.
 ///
 /// # Safety
-/// At a fixed address nothing is mapped but what is the caller's and holds nothing any more.
+/// Mappings at a fixed address belong to the caller, and are no longer used.
 pub unsafe fn map(address: usize, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new anonymous mapping at an address of the system's choice aliases nothing; for

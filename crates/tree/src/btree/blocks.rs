@@ -167,7 +167,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         }
     }
 
-    /// Releases what a value owns once nobody can look at it any more.
+    /// Releases what a value owns, once no thread can read it.
     #[inline(always)]
     pub fn reclaim_value(&self, value: RetiredValue<'_>, guard: &Guard) {
         if P::RETIRES {

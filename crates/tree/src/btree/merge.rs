@@ -140,8 +140,8 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
         Ok([Some(child), None])
     }
 
-    /// Unlinks an empty layer: its root, which is locked together with the leaf above, so that
-    /// nobody inserts meanwhile.
+    /// Unlinks an empty layer. Its root is locked together with the leaf above, so that no thread
+    /// inserts meanwhile.
     fn drop_layer<'g>(
         &'g self,
         place: Location<'g, WORDS>,

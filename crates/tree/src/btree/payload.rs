@@ -60,8 +60,8 @@ pub trait Payload: Send + Sync + 'static {
         Self::lead(entry)?.root()
     }
 
-    /// The root of the layer below an entry, if that is on the way that `path` goes on with, and
-    /// how many bytes of the path lead there.
+    /// The root of the layer below an entry, if `path` continues into that layer, and the number of
+    /// bytes of the path up to it.
     #[inline(always)]
     fn enter<'g, const WORDS: usize>(
         entry: LeafEntry<'g, WORDS>,

@@ -1,8 +1,8 @@
-//! The first and the last record: taking them out, and taking out all.
+//! Removing the first or the last record, and all records.
 //!
-//! The first record is the first entry of the leftmost leaf that has any. That leaf is locked, and
-//! the leaves before it are validated to be as empty as they were: so at the moment of the lock no
-//! record is less, and until it is unlocked nobody sees the record that is about to go.
+//! The first record is the first entry of the leftmost leaf that is not empty. A pop locks that
+//! leaf, then validates that the leaves before it are still empty. So no record is less at the
+//! moment of the lock, and until the unlock no other thread reads the record.
 
 use std::ops::ControlFlow;
 

@@ -169,7 +169,7 @@ impl RecordCache {
         let is_same = early.unwrap_or_else(|| leaf.validate()).is_ok();
         let is_new = is_same && held.find(key).is_none();
         if !(is_new && held.offer(key, value.word())) {
-            // Counts are nobody's to read but those that hold the lock.
+            // Only the use counts changed, which are read under the lock alone.
             held.unchanged();
         }
     }

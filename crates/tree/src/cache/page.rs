@@ -27,10 +27,10 @@ impl Page {
     fn allocate(store: &Store<impl Memory>, bytes: usize, pinned: &Guard) -> Option<Page> {
         let slot = store.allocate_in(TierId::FAST, bytes).ok()?.keep();
         let page = Page { slot, bytes };
-        // What lay there before left any words behind. Nobody has a snapshot of them: the epoch
-        // gave the slot back.
+        // The slot has arbitrary content. No thread has a snapshot of it: it was reclaimed by
+        // epoch.
         for bucket in page.buckets(pinned) {
-            // SAFETY: the slot is not a page that others know yet.
+            // SAFETY: no other thread can reach the page yet.
             unsafe { bucket.claim() }.reset();
         }
         Some(page)

@@ -83,7 +83,7 @@ impl<'a> Parts<'a> {
     /// The next part.
     ///
     /// # Panics
-    /// The bytes do not go on with a part of this type.
+    /// The next bytes are no part of this type.
     pub fn take<K: Key + ?Sized>(&mut self) -> K::Owned {
         if let Some(len) = K::LEN {
             let (part, rest) = self.0.split_at(len);

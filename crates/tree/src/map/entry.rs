@@ -147,8 +147,8 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     /// Exchanges `current` for `new`, where `None` is no record: so it replaces, inserts, removes,
     /// or only compares. The inner result is as that of
     /// [`AtomicU64::compare_exchange`](std::sync::atomic::AtomicU64::compare_exchange): `Ok` has
-    /// what was there and is replaced, which equals `current`, and `Err` what is there and stays.
-    /// `Arc`s are equal if they are the same allocation.
+    /// the replaced value, which equals `current`, and `Err` the present value, which stays. `Arc`s
+    /// are equal if they are the same allocation.
     ///
     /// ```
     /// let map = timberline::BTree::<u64, u64>::new();

@@ -1,16 +1,15 @@
-//! Loads of memory that a writer may be changing at that moment, by something else than an atomic
-//! load of the same size: the one place where the crate does that.
+//! Racing loads: loads of memory that a writer may be changing, other than by an atomic load of the
+//! same size. No other module of the crate has any.
 //!
-//! Searches compare many keys at once, and Rust has no atomic vectors. To the language these loads
-//! race with the writer's atomic stores; LLVM says of such a load that its value may be anything,
-//! and of nothing else that it is undefined. On the CPUs in question (x86-64, which is all that
-//! this compiles for) the value is right: an aligned lane of a vector load, of a byte to eight
-//! bytes, is not torn, nor is a part of a word that was stored on its own. And were one torn,
-//! nothing would come of it: what is found is an index that the caller clamps, and the version
-//! check discards it. Everywhere else, and under Miri, searches load one by one.
+//! Searches compare many keys at once, and Rust has no atomic vectors. In Rust's memory model these
+//! loads race with the writer's atomic stores; in LLVM's, such a load returns an undefined value
+//! and has no other effect. On x86-64, the only CPUs that this compiles for, the value is right:
+//! the hardware does not tear an aligned lane of one to eight bytes. A torn value would do no harm
+//! either: a search returns an index that the caller clamps, and the version check discards it.
+//! Elsewhere, and under Miri, searches load key by key.
 //!
-//! ThreadSanitizer finds these races; `xtask/src/sanitize/thread.supp` names this module, so that
-//! it passes over them and no others.
+//! ThreadSanitizer reports these races; `xtask/src/sanitize/thread.supp` suppresses this module's,
+//! and no others.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 #![cfg_attr(miri, allow(dead_code))]

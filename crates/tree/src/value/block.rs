@@ -87,7 +87,7 @@ impl<'g> Loan<'g> {
         memory.charge_access(address, len);
         // SAFETY: a loan's word came out of a leaf by a validated read, or from under its lock, in
         // a map of strings; its block is not freed while the guard lives that it was read under.
-        // `NewBlock::write` made it this long, and nobody writes to it again.
+        // `NewBlock::write` made it this long, and it is never written again.
         unsafe { std::slice::from_raw_parts(address as *const u8, len) }
     }
 }

@@ -213,7 +213,8 @@ words! {
     (): |_| 0, |_| ();
 }
 
-/// A value that is stored as a byte string, what is lent of it, and how that is made of bytes.
+/// A value that is stored as a byte string, the type that it is lent as, and the conversion of
+/// bytes to that.
 macro_rules! strings {
     ($([$($generics:tt)*] $string:ty as $lent:ty: |$bytes:ident| $from:expr;)*) => {$(
         impl<$($generics)*> Value for $string {

@@ -8,17 +8,15 @@ use std::thread;
 
 use crate::epoch::{Domain, guard};
 
-/// A node whose memory is not given back but used again, so that a reader who comes too late finds
-/// out.
+/// A node that is reused instead of freed, so that a reader that comes too late detects it.
 struct Node {
-    /// Another one in each life.
+    /// A new one at each reuse.
     stamp: AtomicU64,
 }
 
 const DEAD: u64 = 0;
 
-/// Threads that replace nodes, beside threads that look at them for a while: nobody sees a node die
-/// or get another life.
+/// Threads replace nodes while others read them for a while: no reader sees a node freed or reused.
 fn replace_and_look(is_fenced: bool) {
     const ROUNDS: u64 = if cfg!(miri) { 200 } else { 30_000 };
     let cells: [AtomicPtr<Node>; 4] = Default::default();

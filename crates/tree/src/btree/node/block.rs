@@ -112,8 +112,8 @@ impl<'g> Block<'g> {
     /// The string.
     #[inline(always)]
     pub fn bytes(self) -> &'g [u8] {
-        // SAFETY: the block stays there as long as `'g`. `write` made its string this long, and
-        // nobody writes to it again.
+        // SAFETY: the block is not freed during `'g`. `write` made its string this long, and it is
+        // never written again.
         unsafe { std::slice::from_raw_parts((self.address + HEADER) as *const u8, self.len()) }
     }
 

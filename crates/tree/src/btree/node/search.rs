@@ -183,7 +183,7 @@ fn lanes(keys: &[AtomicU64], is: impl Fn(u64) -> bool) -> u32 {
         .fold(0, |set, lane| set | lane)
 }
 
-/// Chosen anew at each search: for what is not worth being compiled for each way.
+/// Dispatches at each search, for code that is not worth compiling once for each instruction set.
 impl Lanes for Search {
     #[inline(always)]
     fn greater<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32 {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{Body, EMPTY, Fresh, LockedNode, POISON};
 
-/// Access to a node that no other thread has.
+/// Exclusive write access to a node.
 ///
 /// # Safety
-/// The node is locked by this, or is known to nobody else. So the links in it are stored once, and
-/// what was read of it under a version is not believed any more.
+/// This holds the node's lock, or no other thread can reach the node. So each link in it is stored
+/// once, and earlier reads under its version fail their validation.
 pub unsafe trait Write<const WORDS: usize>: Deref<Target = Body<WORDS>> {
     /// Moves the lower fence.
     fn set_lower(&self, lower: u64) {
@@ -75,7 +75,7 @@ pub unsafe trait Write<const WORDS: usize>: Deref<Target = Body<WORDS>> {
 // SAFETY: the lock.
 unsafe impl<const WORDS: usize> Write<WORDS> for LockedNode<'_, WORDS> {}
 
-// SAFETY: nobody else knows a node that is not linked.
+// SAFETY: no other thread can reach a node that is not linked.
 unsafe impl<const WORDS: usize> Write<WORDS> for Fresh<'_, WORDS> {}
 
 impl<const WORDS: usize> Body<WORDS> {
