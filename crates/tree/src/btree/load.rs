@@ -17,7 +17,7 @@ use crate::value::Represent;
 type Record = (u64, u64);
 
 impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
-    /// Inserts ascending records, with values that are words. Into an empty tree, or behind its
+    /// Inserts ascending records, with values that are words. Into an empty tree, or after its
     /// greatest key, this leaves full leaves.
     ///
     /// Input is pulled ahead, a leaf's worth at a time, while nothing is locked or pinned: it may

@@ -28,7 +28,7 @@ impl<M: Memory, const WORDS: usize, H: Represent> Tree<M, WORDS, Values<H>> {
         Some(out(value))
     }
 
-    /// Removes a record from its leaf. Returns its value, which is there as long as the thread
+    /// Removes a record from its leaf. Returns its value, which is valid as long as the thread
     /// stays pinned, and how many are left.
     pub(super) fn take<'g>(
         &'g self,

@@ -182,7 +182,7 @@ impl<M: Memory, const WORDS: usize, P: Payload> Tree<M, WORDS, P> {
     }
 }
 
-/// A body lies one word behind the start of its node.
+/// A body starts one word after its node.
 #[inline(always)]
 pub(crate) fn node_address<const WORDS: usize>(body: &Body<WORDS>) -> usize {
     std::ptr::from_ref(body) as usize - size_of::<u64>()

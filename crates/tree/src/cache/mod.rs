@@ -88,7 +88,7 @@ impl Found<'_> {
 }
 
 impl RecordCache {
-    /// A cache of at most this many pages, none of which is there. `None` where there are no
+    /// A cache of at most this many pages, none of which is allocated. `None` where there are no
     /// addresses to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<RecordCache> {
         if pages == 0 {
@@ -113,14 +113,14 @@ impl RecordCache {
         (self.pages.load(Relaxed), self.directory.len())
     }
 
-    /// The bucket that a record's copy would be in, if its page is there.
+    /// The bucket that a record's copy would be in, if its page is allocated.
     #[inline(always)]
     pub fn bucket<'g>(&self, key: u64, pinned: impl Into<Pinned<'g>>) -> Option<&'g Bucket> {
         let (number, index) = self.place_of(key);
         Some(&self.directory.buckets(number, pinned)?[index])
     }
 
-    /// Prefetches the bucket that a record's copy would be in, if its page is there.
+    /// Prefetches the bucket that a record's copy would be in, if its page is allocated.
     #[inline(always)]
     pub fn prefetch(&self, key: u64) {
         let pages = self.pages.load(Relaxed);

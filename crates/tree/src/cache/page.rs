@@ -66,8 +66,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// One for at most this many pages, none of which is there. `None` where there are no addresses
-    /// to keep account of them.
+    /// One for at most this many pages, none of which is allocated. `None` where there are no
+    /// addresses to keep account of them.
     pub fn new(arenas: &Arenas, pages: usize, page_bytes: usize) -> Option<Directory> {
         let fast = arenas.range_of(TierId::FAST);
         // Slots have numbers of this length.
@@ -94,7 +94,7 @@ impl Directory {
         Page::allocate(store, self.page_bytes, pinned)
     }
 
-    /// The buckets of a page, if it is there, alive as long as the thread stays pinned.
+    /// The buckets of a page, if it is allocated, valid as long as the thread stays pinned.
     #[inline(always)]
     pub fn buckets<'g>(&self, page: usize, pinned: impl Into<Pinned<'g>>) -> Option<&'g [Bucket]> {
         let address = self.address(self.slots[page].load(Acquire))?;
@@ -103,7 +103,7 @@ impl Directory {
         Some(unsafe { buckets(address, self.page_bytes, pinned) })
     }
 
-    /// The address of a page, if it is there, to prefetch it.
+    /// The address of a page, if it is allocated, to prefetch it.
     #[inline(always)]
     pub fn address_of(&self, page: usize) -> Option<usize> {
         self.address(self.slots[page].load(Relaxed))
@@ -126,7 +126,7 @@ impl Directory {
         self.slots[at].store(slot as u32 + 1, Release);
     }
 
-    /// Takes a page out, if it is there.
+    /// Removes a page, if it is allocated.
     pub fn take(&self, page: usize) -> Option<Page> {
         let address = self.address(self.slots[page].swap(0, AcqRel))?;
         Some(Page {

@@ -75,7 +75,7 @@ pub trait Core<K: Key + ?Sized, V: Value>: Placed + Sized + 'static {
     /// Removes the first record in one direction, as one step. Applies `out` to its key and value.
     fn pop<R>(&self, way: Way, out: impl FnOnce(K::Owned, Loan<'_>) -> R) -> Option<R>;
 
-    /// Removes all records that are there throughout.
+    /// Removes all records that are present throughout.
     fn clear(&self);
 
     /// The records of a range.

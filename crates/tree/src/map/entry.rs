@@ -1,4 +1,4 @@
-//! Changes that depend on whether a record is there, each as one atomic step.
+//! Changes that depend on whether a record is present, each as one atomic step.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use super::{Core, Map};
 use crate::value::{Loan, Represent, lend};
 use crate::{Error, Key, Value};
 
-/// A record's place in a map, whether it is there or not: see [`Map::entry`]. It holds no lock, and
+/// A record's place in a map, present or not: see [`Map::entry`]. It holds no lock, and
 /// does nothing before an `or_` method is called, which runs as one atomic step.
 #[must_use = "an entry does nothing before an `or_` method is called"]
 pub struct Entry<'m, T, K: Key + ?Sized, V, F> {
@@ -46,7 +46,7 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
         }
     }
 
-    /// Inserts `value` if there is no record. Returns the value that is there then.
+    /// Inserts `value` if there is no record. Returns the value that is then present.
     ///
     /// # Errors
     /// As for [`Map::insert`].
@@ -54,7 +54,7 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
         self.or_insert_with(|| value)
     }
 
-    /// Inserts the default value if there is no record. Returns the value that is there then.
+    /// Inserts the default value if there is no record. Returns the value that is then present.
     ///
     /// ```
     /// let map = timberline::Art::<str, String>::new();
@@ -71,7 +71,7 @@ impl<'m, T: Core<K, V>, K: Key + ?Sized, V: Value, F: FnMut(&mut V)> Entry<'m, T
         self.or_insert_with(V::default)
     }
 
-    /// Inserts what `make` returns if there is no record. Returns the value that is there then.
+    /// Inserts what `make` returns if there is no record. Returns the value that is then present.
     /// `make` is called once at most, and as [`Map::modify`] calls its closure.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl<T: Core<K, V>, K: Key + ?Sized, V: Value> Map<T, K, V> {
     }
 
     /// The value of `key`; if there is no record, `make` returns the value of a new one. The same
-    /// as `entry(key).or_insert_with(make)`. If the record is there, it takes no lock.
+    /// as `entry(key).or_insert_with(make)`. If the record is present, it takes no lock.
     ///
     /// ```
     /// let squares = timberline::BTree::<u64, u64>::new();

@@ -15,7 +15,7 @@ pub(crate) struct ValueCopy<'s, M: Memory> {
 
 impl<'s, M: Memory> ValueCopy<'s, M> {
     /// Allocates in exactly that tier for the block of a value. The empty string needs none, nor
-    /// does a block that is there already.
+    /// does a block that lies there already.
     pub fn new(
         store: &'s Store<M>,
         value: Loan<'_>,

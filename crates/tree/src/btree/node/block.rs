@@ -4,7 +4,7 @@
 //!  0  length << 32 | RETIRED        8  word        16  bytes
 //! ```
 //!
-//! In a Masstree three things are blocks. A *record* holds a key's bytes behind its last slice, and
+//! In a Masstree three things are blocks. A *record* holds a key's bytes after its last slice, and
 //! its value. A *skip* holds the bytes that all keys of a layer share, and the layer's root. A
 //! *name* holds the path to a layer, for callers that know only a node's address.
 //!

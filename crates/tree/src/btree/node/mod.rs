@@ -14,7 +14,7 @@
 //! children, the first key being its own lower fence, so one search and one set of shifts serve
 //! both.
 //!
-//! Invariants, while unlocked: keys ascend strictly and lie within the fences; behind the last one,
+//! Invariants, while unlocked: keys ascend strictly and lie within the fences; after the last one,
 //! up to the capacity, lies the greatest number; an inner node has at least one child, and its
 //! children's fences tile its own. Everything is an atomic word, so reading a node while it changes
 //! is a race of values, not of memory; [`Versioned`] discards what was read then. Every index here

@@ -22,7 +22,7 @@ fn node<const WORDS: usize>(keys: Range<u64>) -> LockedNode<'static, WORDS> {
     node
 }
 
-/// That it has these records, and empty entries behind them.
+/// Asserts that it has these records, and empty entries after them.
 #[track_caller]
 fn assert_holds(node: &Small, keys: Range<u64>) {
     let records: Vec<_> = keys.map(|key| (key, !key)).collect();

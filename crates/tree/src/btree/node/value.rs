@@ -30,7 +30,7 @@ impl<'g, const WORDS: usize> LeafView<'g, WORDS> {
     #[inline(always)]
     pub fn value(&self, index: usize) -> Result<Loan<'g>, Restart> {
         let word = self.get(|body| (index < body.count()).then(|| body.payload(index)))?;
-        // SAFETY: validated, so that it is the payload of an entry that is there.
+        // SAFETY: validated, so that it is the payload of a present entry.
         word.map(|word| unsafe { Loan::new(word) }).ok_or(Restart)
     }
 
@@ -44,7 +44,8 @@ impl<'g, const WORDS: usize> LeafView<'g, WORDS> {
         let start = to.len();
         let read = self.get(|body| {
             let (range, read) = choose(body);
-            // SAFETY: the entries are there if the read is valid, or else they are dropped below.
+            // SAFETY: the entries are present if the read is valid; otherwise they are dropped
+            // below.
             let record = |(key, word)| (key, unsafe { Loan::new(word) });
             to.extend(body.entries(range).map(record));
             read
@@ -62,7 +63,7 @@ impl<const WORDS: usize> Body<WORDS> {
     pub fn value<'g>(leaf: &LockedNode<'g, WORDS>, index: usize) -> Loan<'g> {
         debug_assert_eq!(leaf.height(), 0, "its payloads are links");
         assert!(index < leaf.count(), "no entry");
-        // SAFETY: the payload of an entry that is there.
+        // SAFETY: the payload of a present entry.
         unsafe { Loan::new(leaf.payload(index)) }
     }
 

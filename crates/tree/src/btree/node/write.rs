@@ -90,7 +90,7 @@ impl<const WORDS: usize> Body<WORDS> {
         self.empty(0..Self::CAPACITY);
     }
 
-    /// Makes these entries empty, as all behind the last one are.
+    /// Makes these entries empty, as all after the last one are.
     fn empty(&self, entries: Range<usize>) {
         for key in &self.words[entries.clone()] {
             key.store(EMPTY, Relaxed);
@@ -124,7 +124,7 @@ impl<const WORDS: usize> Body<WORDS> {
     pub(super) fn insert_word(&self, index: usize, key: u64, payload: u64) {
         let count = self.count();
         debug_assert!(index <= count && count < Self::CAPACITY);
-        // Keys that grow come behind all others.
+        // Ascending keys are appended.
         if index < count {
             self.shift_up(index..count);
         }
@@ -169,7 +169,7 @@ impl<const WORDS: usize> Body<WORDS> {
 /// Words that are moved at once: through registers, as atomics are not moved by the vector.
 const BLOCK: usize = 8;
 
-/// Moves each word to the place behind it; the last one is lost.
+/// Moves each word to the next place; the last one is lost.
 #[inline(always)]
 fn shift_up(words: &[AtomicU64]) {
     let mut rest = words;
