@@ -31,6 +31,7 @@ pub use census::PageCensus;
 pub use classes::{MAX_SLOT, slot_size};
 pub use compaction::CompactionCandidates;
 pub use config::{ArenasConfig, ArenasError, Limit, NO_LIMIT, OutOfMemory, TierConfig};
+use poison::Hidden;
 pub use poison::Look;
 pub use slot::Slot;
 
@@ -75,13 +76,13 @@ struct Tier {
     faults: Faults,
     /// Injected failures of commits, as if the machine were out of memory.
     commit_faults: Faults,
+    hidden: Hidden,
 }
 
 /// The memory of one tree: an arena for each tier, side by side in one reserved address range.
 /// Committed bytes never exceed a tier's limit, unless that is lowered. Freed memory stays mapped,
 /// so a stale read never faults.
 pub struct Arenas {
-    range: Addresses,
     span: Range<usize>,
     /// The size of the chunks that use huge pages, if any do.
     huge_chunk: Option<usize>,
@@ -89,6 +90,8 @@ pub struct Arenas {
     slowest: TierId,
     /// The side table, with an entry for each slot, if there is one.
     side: OnceLock<Arc<Cover>>,
+    /// Goes last: the next mapping at these addresses knows nothing of slots.
+    range: Addresses,
 }
 
 impl Arenas {
@@ -110,7 +113,6 @@ impl Arenas {
         let span = range.span();
         // A huge page commits all of its addresses at once, so only whole chunks may use them.
         range.use_huge_pages(0, span.len(), false);
-        poison::hide(span.start..span.end.min(span.start + poison::FRESH));
 
         let mut tiers = Vec::new();
         for (index, (tier, part)) in config.tiers.iter().zip(&range.parts).enumerate() {
@@ -126,6 +128,7 @@ impl Arenas {
                 tables: AtomicUsize::new(0),
                 faults: Faults::default(),
                 commit_faults: Faults::default(),
+                hidden: Hidden::new(part.clone()),
             });
         }
 
@@ -194,7 +197,7 @@ impl Arenas {
         let tier = self.tier_of(address);
         let this = &self.tiers[tier.index()];
         let class = class_of(size);
-        poison::hide(address..address + slot_size(size));
+        this.hidden.hide(address..address + slot_size(size));
         let offset = address - this.span.start;
         if this.bypass.load(Relaxed) {
             let mut chunks = lock(&this.chunks);
@@ -330,13 +333,6 @@ impl Arenas {
             of,
             limit,
         }
-    }
-}
-
-impl Drop for Arenas {
-    fn drop(&mut self) {
-        // Another mapping may get these addresses.
-        poison::show(self.span.start, self.span.len());
     }
 }
 

@@ -7,11 +7,14 @@
 
 use std::ops::Range;
 #[cfg(asan)]
+use std::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(asan)]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of new arenas that are hidden. Hiding writes an eighth as much, and arenas without a limit
-/// reserve a gibibyte and more; what lies behind is hidden once it was given back.
-pub const FRESH: usize = 16 << 20;
+/// Bytes of a new arena that are hidden. Hiding writes an eighth as much, and arenas without a
+/// limit reserve a gibibyte and more; what lies behind is hidden once it was given back.
+#[cfg(asan)]
+const FRESH: usize = 16 << 20;
 
 /// The granularity of poisoning, in bytes. Slots are multiples of this, and aligned to it.
 #[cfg(asan)]
@@ -33,18 +36,51 @@ fn looking() -> MutexGuard<'static, usize> {
     LOOKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Poisons a range, so that accesses are reported. While a [`Look`] is alive this does nothing, as
-/// the look's reader must not be reported; later accesses to the range are then missed.
-#[inline(always)]
-pub fn hide(range: Range<usize>) {
+/// The memory of an arena that is hidden, or was.
+pub struct Hidden {
     #[cfg(asan)]
-    if let looking = looking()
-        && *looking == 0
-    {
-        // SAFETY: it changes shadow memory of addresses that the caller owns.
-        unsafe { __asan_poison_memory_region(range.start, range.len()) };
+    start: usize,
+    /// No byte behind this one was ever hidden.
+    #[cfg(asan)]
+    end: AtomicUsize,
+}
+
+impl Hidden {
+    /// Of a new arena with these addresses.
+    pub fn new(span: Range<usize>) -> Hidden {
+        let hidden = Hidden {
+            #[cfg(asan)]
+            start: span.start,
+            #[cfg(asan)]
+            end: AtomicUsize::new(span.start),
+        };
+        #[cfg(asan)]
+        hidden.hide(span.start..span.end.min(span.start + FRESH));
+        let _ = span;
+        hidden
     }
-    let _ = range;
+
+    /// Poisons a range, so that accesses are reported. While a [`Look`] is alive this does nothing,
+    /// as the look's reader must not be reported; later accesses to the range are then missed.
+    #[inline(always)]
+    pub fn hide(&self, range: Range<usize>) {
+        #[cfg(asan)]
+        if let looking = looking()
+            && *looking == 0
+        {
+            self.end.fetch_max(range.end, Ordering::Relaxed);
+            // SAFETY: it changes shadow memory of addresses that the caller owns.
+            unsafe { __asan_poison_memory_region(range.start, range.len()) };
+        }
+        let _ = range;
+    }
+}
+
+#[cfg(asan)]
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        show(self.start, *self.end.get_mut() - self.start);
+    }
 }
 
 /// Permits accesses to `bytes` from `address` on, rounded up to words.
