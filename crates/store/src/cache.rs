@@ -35,6 +35,13 @@ impl Values {
         Values((bytes > 0).then(|| Cache::with_weighter(values, bytes, Bytes)))
     }
 
+    /// Keeps values of at most so many bytes from now on, if it keeps any.
+    pub fn set_bytes(&self, bytes: u64) {
+        if let Some(cache) = &self.0 {
+            cache.set_capacity(bytes);
+        }
+    }
+
     pub fn get(&self, location: Location) -> Option<Vec<u8>> {
         let value = self.0.as_ref()?.get(&location.to_word())?;
         Some(value.to_vec())

@@ -20,7 +20,7 @@ pub(crate) enum Heat {
 }
 
 /// Bytes that a head keeps in memory before appending waits.
-const UNFLUSHED: u64 = 8 << 20;
+pub(crate) const UNFLUSHED: u64 = 8 << 20;
 /// Bytes in memory that are written without a reason.
 const ENOUGH: u64 = 1 << 20;
 

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use crate::Error;
+use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
+
+/// Bytes of memory for what is on its way to the disk: two heads, each with a copy that is written.
+const BUFFERS: u64 = 4 * UNFLUSHED;
 
 /// When a write is acknowledged, and so what a crash of the machine can lose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,19 +34,24 @@ pub struct Options {
     pub capacity: u64,
     /// Bytes of memory for values that were read or written and may be wanted again; 0 keeps none.
     pub cache_bytes: u64,
+    /// The most bytes of memory for all that the store keeps: index, cached values, and 32 MiB for
+    /// what is on its way to the disk. As the index grows the cache shrinks, and then puts of new
+    /// keys fail with [`Error::OutOfMemory`].
+    pub memory_bytes: u64,
     /// Whether files are read and written past the page cache.
     pub direct: bool,
 }
 
 impl Default for Options {
-    /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, past the
-    /// page cache.
+    /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, no limit
+    /// of memory, past the page cache.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
             segment_bytes: 64 << 20,
             capacity: u64::MAX,
             cache_bytes: 64 << 20,
+            memory_bytes: u64::MAX,
             direct: true,
         }
     }
@@ -52,6 +61,11 @@ impl Options {
     /// Bytes of the largest record or batch.
     pub(crate) fn largest(&self) -> usize {
         (self.segment_bytes / 8) as usize
+    }
+
+    /// Bytes that the index may take.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        self.memory_bytes - BUFFERS
     }
 
     /// Segments that there may be.
@@ -64,6 +78,13 @@ impl Options {
         if !(64 << 10..=MAX_SEGMENT).contains(&bytes) || !bytes.is_multiple_of(4096) {
             return Err(Error::Configuration(format!(
                 "segments of {bytes} bytes: they have 65536 to {MAX_SEGMENT}, in multiples of 4096"
+            )));
+        }
+        if self.memory_bytes < 2 * BUFFERS {
+            return Err(Error::Configuration(format!(
+                "{} bytes of memory: a store has at least {}",
+                self.memory_bytes,
+                2 * BUFFERS
             )));
         }
         if self.segments() < 8 {

@@ -65,6 +65,8 @@ pub struct Stats {
     pub cleaned: u64,
     /// Records that cleaning moved.
     pub moved: u64,
+    /// Bytes of memory that the index takes.
+    pub index_bytes: u64,
     /// Bytes of values that are cached in memory.
     pub cached_bytes: u64,
 }
@@ -91,10 +93,11 @@ impl Store {
             log: recovered.log,
             index: recovered.index,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
-            values: Values::new(options.cache_bytes),
+            values: Values::new(options.cache_bytes.min(options.index_bytes())),
             first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
         };
+        inner.fit_cache();
         let store = Store {
             inner: Arc::new(inner),
             threads: None,
@@ -234,6 +237,7 @@ impl Store {
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
+            index_bytes: self.inner.index_bytes(),
             cached_bytes: self.inner.values.bytes(),
         }
     }
@@ -366,7 +370,7 @@ impl Inner {
         let mut new = Vec::new();
         let puts = entries.iter().filter(|it| it.kind == Kind::Put);
         for NewRecord { key, .. } in puts.filter(|it| !self.index.contains_key(it.key)) {
-            if self.index.insert(key, PENDING).is_err() {
+            if self.is_index_full() || self.index.insert(key, PENDING).is_err() {
                 for key in new {
                     self.index.remove(key);
                 }
@@ -375,6 +379,23 @@ impl Inner {
             new.push(*key);
         }
         Ok(new)
+    }
+
+    /// Bytes that the index takes.
+    pub fn index_bytes(&self) -> u64 {
+        let (fast, slow) = self.index.committed();
+        (fast + slow) as u64
+    }
+
+    fn is_index_full(&self) -> bool {
+        self.index_bytes() >= self.log.options().index_bytes()
+    }
+
+    /// Gives the cache the memory that the index leaves.
+    pub fn fit_cache(&self) {
+        let options = self.log.options();
+        let left = options.index_bytes().saturating_sub(self.index_bytes());
+        self.values.set_bytes(options.cache_bytes.min(left));
     }
 
     /// The index knows this record now.

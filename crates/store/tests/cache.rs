@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use timberline_io::{Disk, Simulation};
-use timberline_store::{Options, Store, join};
+use timberline_store::{Durability, Error, Options, Store, join};
 
 const RECORDS: u32 = 200;
 
@@ -19,6 +19,10 @@ async fn with_store(disk: &Disk, cache_bytes: u64, work: impl AsyncFnOnce(&Store
         cache_bytes,
         ..Options::default()
     };
+    with(disk, options, work).await;
+}
+
+async fn with(disk: &Disk, options: Options, work: impl AsyncFnOnce(&Store)) {
     let opened = Store::open_on(disk, Path::new("store"), options).await;
     let (store, _) = opened.expect("it opens");
     let work = async {
@@ -133,4 +137,60 @@ fn a_written_value_is_cached() {
         })
         .await;
     });
+}
+
+/// Long keys fill the index fast.
+#[test]
+fn index_and_cache_share_the_memory() {
+    let simulation = Simulation::new(3);
+    let (disk, mut driver) = Disk::simulated(&simulation);
+    let (memory, buffers) = (64 << 20, 32 << 20);
+    let options = Options {
+        durability: Durability::None,
+        segment_bytes: 8 << 20,
+        direct: false,
+        cache_bytes: u64::MAX,
+        memory_bytes: memory,
+        ..Options::default()
+    };
+    let key = |nth: u32| [nth.to_be_bytes(); 250].concat();
+    driver.block_on(with(&disk, options, async |store| {
+        let mut cached = 0;
+        let full = loop_until_refused(store, key, &mut cached, memory - buffers).await;
+        let stats = store.stats();
+        assert!(cached > 1 << 20, "there was a cache first: {cached}");
+        assert!(stats.index_bytes < memory - buffers + (4 << 20));
+        // Old keys are written, and deletes make space.
+        store.put(&key(0), b"again").await.expect("it has a place");
+        for nth in 0..full {
+            assert!(store.delete(&key(nth)).await.expect("it is deleted"));
+        }
+        store
+            .put(&key(full), b"new")
+            .await
+            .expect("there is memory");
+    }));
+}
+
+/// Puts until memory is used up; says how many it could.
+async fn loop_until_refused(
+    store: &Store,
+    key: impl Fn(u32) -> Vec<u8>,
+    cached: &mut u64,
+    memory: u64,
+) -> u32 {
+    for nth in 0.. {
+        match store.put(&key(nth), &[7; 100]).await {
+            Ok(()) => {}
+            Err(Error::OutOfMemory) => return nth,
+            Err(error) => panic!("{error}"),
+        }
+        if nth % 1000 == 0 {
+            let stats = store.stats();
+            *cached = stats.cached_bytes.max(*cached);
+            let both = stats.index_bytes + stats.cached_bytes;
+            assert!(both <= memory + (4 << 20), "{stats:?}");
+        }
+    }
+    unreachable!()
 }

@@ -18,6 +18,7 @@ fn options(durability: Durability) -> Options {
     Options {
         // So much that nothing is evicted: a run is to repeat.
         cache_bytes: 1 << 20,
+        memory_bytes: u64::MAX,
         durability,
         segment_bytes: 64 << 10,
         capacity: 40 * (64 << 10),
