@@ -99,8 +99,9 @@ impl Server {
                 Durability::None | Durability::Each => timberline_store::Durability::None,
             },
             capacity: options.capacity,
-            // The rest is for the index, for what is written, and for clients.
-            cache_bytes: options.memory / 4,
+            // The rest is for clients and the program itself.
+            memory_bytes: (options.memory / 8 * 5).max(timberline_store::Options::LEAST_MEMORY),
+            cache_bytes: u64::MAX,
             ..Default::default()
         };
         let (store, report) = Store::open(&options.dir, store_options)?;

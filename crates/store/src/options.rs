@@ -58,6 +58,9 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The least that [`memory_bytes`](Self::memory_bytes) can be.
+    pub const LEAST_MEMORY: u64 = 2 * BUFFERS;
+
     /// Bytes of the largest record or batch.
     pub(crate) fn largest(&self) -> usize {
         (self.segment_bytes / 8) as usize
@@ -80,11 +83,11 @@ impl Options {
                 "segments of {bytes} bytes: they have 65536 to {MAX_SEGMENT}, in multiples of 4096"
             )));
         }
-        if self.memory_bytes < 2 * BUFFERS {
+        if self.memory_bytes < Options::LEAST_MEMORY {
             return Err(Error::Configuration(format!(
                 "{} bytes of memory: a store has at least {}",
                 self.memory_bytes,
-                2 * BUFFERS
+                Options::LEAST_MEMORY
             )));
         }
         if self.segments() < 8 {
