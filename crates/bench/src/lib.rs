@@ -13,6 +13,7 @@ mod names;
 mod page;
 pub mod report;
 pub mod run;
+pub mod store;
 pub mod substrate;
 pub mod trace;
 pub mod workload;

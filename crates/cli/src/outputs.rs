@@ -45,6 +45,11 @@ impl Outputs {
             .collect()
     }
 
+    /// The file for JSON.
+    pub fn json_file(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
     /// Checks that all can be written, and that no two are the same.
     pub fn check(&self) -> Result<(), Failure> {
         let all = self.all();

@@ -49,6 +49,7 @@ fn help_is_grouped_and_fits_eighty_columns() {
         "Comparison:",
         "Memory:",
         "SIDLE:",
+        "Store:",
         "Output:",
     ];
     assert_eq!(headings.collect::<Vec<_>>(), expected);

@@ -24,6 +24,7 @@ fn make<M>(maps: usize, most: usize, make: impl Fn() -> M) -> Vec<M> {
 }
 
 #[test]
+#[cfg_attr(asan, ignore = "AddressSanitizer takes memory for each of them")]
 fn ten_thousand_maps_take_little_memory() {
     let btree = || {
         let map = BTree::new();

@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("server", "store io tree placement tier sync"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree derive"),
-    ("bench", "sync tier placement research tree io model"),
+    ("bench", "sync tier placement research tree io model store"),
     // The binary drives the runners, so bench lies below it.
     (
         "cli",

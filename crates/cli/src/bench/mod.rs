@@ -1,5 +1,7 @@
 //! `timberline bench`: compares placements side by side, in one command.
 
+mod store;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -26,6 +28,8 @@ pub struct Args {
     memory: MemoryArgs,
     #[command(flatten)]
     sidle: Sidle,
+    #[command(flatten)]
+    store: store::StoreArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -264,6 +268,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some([a, b]) = args.output.compare.as_deref() {
         return compare([a, b]);
+    }
+    if args.store.is_given() {
+        return store::run(args);
     }
     let tiering = args.tiering()?;
     args.check_paged()?;

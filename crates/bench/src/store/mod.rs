@@ -1,0 +1,435 @@
+//! A store on disk under load, beside the disk's own random reads in the same run.
+//!
+//! One thread drives the disk, maintains the store, and keeps a number of requests in flight. It
+//! loads all records, closes and opens the store, and then takes turns: reads of the disk alone,
+//! gets of random keys, gets by Zipf's law. At last it overwrites random records until the space is
+//! in its steady state, measures that, and gets beside it.
+
+mod process;
+mod requests;
+mod rounds;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Mode};
+use timberline_store::{Durability, Error, Options, Store, join};
+
+use crate::workload::{Permutation, Rng, Zipf};
+use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
+use requests::{Latencies, in_flight};
+pub use rounds::Rounds;
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 16;
+/// Live bytes ÷ the space that segments may take.
+const FILLED: f64 = 0.8;
+/// θ of the skewed gets.
+const SKEW: f64 = 0.99;
+/// Bytes of the program that are not the store's: its code, stacks, and what the bench keeps.
+const PROGRAM: u64 = 24 << 20;
+/// Bytes of a record beside key and value.
+const RECORD: u64 = 24;
+
+/// What is to be run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// Where the store is made; removed at the end. Nothing may be there.
+    pub folder: PathBuf,
+    /// Records.
+    pub records: u64,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Bytes of memory for all of the process.
+    pub memory_bytes: u64,
+    /// Requests in flight.
+    pub in_flight: usize,
+    /// Length of each measurement.
+    pub slice: Duration,
+    /// Turns of the measurements that take turns.
+    pub rounds: usize,
+    /// Of all requests.
+    pub seed: u64,
+}
+
+impl Setting {
+    /// Bytes of a record on the disk.
+    fn record_bytes(&self) -> u64 {
+        (RECORD + (KEY_BYTES + self.value_bytes) as u64).next_multiple_of(8)
+    }
+
+    fn live_bytes(&self) -> u64 {
+        self.records * self.record_bytes()
+    }
+
+    /// Whether it can be run.
+    ///
+    /// # Errors
+    /// One line: too little memory, or a folder that has something in it.
+    pub fn check(&self) -> Result<(), String> {
+        let least = PROGRAM + Options::LEAST_MEMORY;
+        if self.memory_bytes < least {
+            return Err(format!(
+                "{} bytes of memory: a store and this program take at least {least}",
+                self.memory_bytes
+            ));
+        }
+        match std::fs::read_dir(&self.folder).map(|mut it| it.next().is_none()) {
+            Ok(false) => Err(format!(
+                "{}: something is there; name a folder that is new or empty",
+                self.folder.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn options(&self) -> Options {
+        let options = Options::default();
+        let space = (self.live_bytes() as f64 / FILLED) as u64;
+        let segments = space.div_ceil(options.segment_bytes).max(10);
+        Options {
+            durability: Durability::Interval(Duration::from_secs(1)),
+            capacity: segments * options.segment_bytes,
+            memory_bytes: self.memory_bytes - PROGRAM,
+            cache_bytes: u64::MAX,
+            ..options
+        }
+    }
+}
+
+/// All that was measured, in the order of the run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// How the disk is read and written.
+    pub disk: String,
+    /// Each kind of request.
+    pub rows: Vec<Row>,
+    /// What else was measured.
+    pub figures: Vec<Figure>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// What they are.
+    pub name: &'static str,
+    /// Requests a second.
+    pub per_s: Rounds,
+    /// Processor time of one, of all threads, in microseconds.
+    pub core_us: Rounds,
+    /// Time that 99 % of them took at most, in microseconds.
+    pub p99_us: Rounds,
+    /// Bytes read from the disk for one.
+    pub read_bytes: Rounds,
+    /// Bytes written to the disk for one.
+    pub written_bytes: Rounds,
+}
+
+/// Anything else.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What it is, and its unit.
+    pub name: &'static str,
+    /// Its values.
+    pub values: Rounds,
+}
+
+/// Runs everything, with a setting that [can be](Setting::check).
+///
+/// # Errors
+/// One line: a disk that fails.
+pub fn measure(setting: &Setting, is_over: &dyn Fn() -> bool) -> Result<Outcome, String> {
+    let options = setting.options();
+    let (disk, mut driver) = Disk::open(setting.in_flight.max(64));
+    let folder = Made(setting.folder.clone());
+    reset_peak_memory();
+    let mut run = Run {
+        setting,
+        disk,
+        is_over,
+        latencies: Latencies::default(),
+        rows: Vec::new(),
+        figures: Vec::new(),
+    };
+    let done = run.all(&mut driver, &options);
+    drop(driver);
+    drop(folder);
+    done.map_err(|error| error.to_string())?;
+    if let Some(peak) = peak_memory() {
+        let ratio = peak as f64 / setting.memory_bytes as f64;
+        run.figure("memory at its peak ÷ the limit", &[ratio]);
+    }
+    Ok(Outcome {
+        disk: run.disk.kind().to_string(),
+        rows: run.rows,
+        figures: run.figures,
+    })
+}
+
+/// A folder that is removed at the end.
+struct Made(PathBuf);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Run<'a> {
+    setting: &'a Setting,
+    disk: Disk,
+    is_over: &'a dyn Fn() -> bool,
+    latencies: Latencies,
+    rows: Vec<Row>,
+    figures: Vec<Figure>,
+}
+
+impl Run<'_> {
+    fn figure(&mut self, name: &'static str, values: &[f64]) {
+        let values = Rounds::new(values);
+        self.figures.push(Figure { name, values });
+    }
+
+    fn row(&mut self, name: &'static str, all: &[Measured]) {
+        let of = |figure: fn(&Measured) -> f64| {
+            let values: Vec<_> = all.iter().map(figure).collect();
+            Rounds::new(&values)
+        };
+        self.rows.push(Row {
+            name,
+            per_s: of(|it| it.per_s),
+            core_us: of(|it| it.of_each(it.usage.cpu.as_secs_f64() * 1e6)),
+            p99_us: of(|it| it.p99_us),
+            read_bytes: of(|it| it.of_each(it.usage.read_bytes as f64)),
+            written_bytes: of(|it| it.of_each(it.usage.written_bytes as f64)),
+        });
+    }
+
+    fn all(&mut self, driver: &mut Driver, options: &Options) -> Result<(), Error> {
+        let folder = &self.setting.folder;
+        let disk = self.disk.clone();
+        let open = || Store::open_on(&disk, folder, options.clone());
+        let (store, _) = driver.block_on(open())?;
+        let loaded = driver.block_on(join(self.load(&store), store.maintain()));
+        loaded.0.and(loaded.1)?;
+        drop(store);
+        let start = Instant::now();
+        let (store, _) = driver.block_on(open())?;
+        self.figure(
+            "seconds to open it after a stop",
+            &[start.elapsed().as_secs_f64()],
+        );
+        let measured = async {
+            let done = match self.reads(&store).await {
+                Ok(()) => self.overwrites(&store).await,
+                failed => failed,
+            };
+            store.close();
+            done
+        };
+        let measured = driver.block_on(join(measured, store.maintain()));
+        measured.0.and(measured.1)
+    }
+
+    /// Runs requests for a slice, or until `is_enough`; commits each second.
+    async fn run<F: Future<Output = Result<(), Error>>>(
+        &mut self,
+        store: Option<&Store>,
+        make: impl FnMut() -> F,
+        mut is_enough: impl FnMut(u64, Duration) -> bool,
+    ) -> Result<Measured, Error> {
+        let mut committed = Instant::now();
+        self.latencies.clear();
+        let usage = Usage::now();
+        let start = Instant::now();
+        let mut over = false;
+        let is_over = self.is_over;
+        let done = in_flight(self.setting.in_flight, &mut self.latencies, make, |done| {
+            if let Some(store) = store
+                && committed.elapsed() >= Duration::from_secs(1)
+            {
+                store.begin_commit();
+                committed = Instant::now();
+            }
+            over = over || is_enough(done, start.elapsed()) || is_over();
+            over
+        });
+        let done = done.await?;
+        let elapsed = start.elapsed().as_secs_f64();
+        Ok(Measured {
+            done,
+            per_s: done as f64 / elapsed,
+            usage: Usage::now().since(&usage),
+            p99_us: self.latencies.p99_us(),
+        })
+    }
+
+    async fn load(&mut self, store: &Store) -> Result<(), Error> {
+        let setting = self.setting;
+        let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
+        let mut next = 0;
+        let make = || {
+            let id = order.at(next % setting.records);
+            next += 1;
+            put(store.clone(), id, setting.value_bytes)
+        };
+        let slots = setting.in_flight as u64;
+        let enough = |done: u64, _| done + slots > setting.records;
+        let loaded = self.run(Some(store), make, enough).await?;
+        self.row("puts of new keys", &[loaded]);
+        let index = store.stats().index_bytes as f64 / setting.records as f64;
+        self.figure("bytes of the index a record", &[index]);
+        store.close();
+        Ok(())
+    }
+
+    async fn reads(&mut self, store: &Store) -> Result<(), Error> {
+        let setting = self.setting;
+        let file = first_segment(&self.disk, &setting.folder)?;
+        let blocks = file.len().map_err(|error| disk_error(setting, error))? / BLOCK as u64;
+        let zipf = Zipf::new(setting.records, SKEW);
+        let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
+        let mut rng = Rng::new(setting.seed, 3);
+        let [mut raw, mut uniform, mut skewed] = [(); 3].map(|()| Vec::new());
+        let for_a_slice = |_, elapsed| elapsed >= setting.slice;
+        for round in 0..=setting.rounds {
+            let read = || read_block(file.clone(), rng.below(blocks));
+            let read = self.run(None, read, for_a_slice).await?;
+            let make = || get(store.clone(), rng.below(setting.records));
+            let of_any = self.run(None, make, for_a_slice).await?;
+            let make = || get(store.clone(), scattered.at(zipf.rank(&mut rng)));
+            let of_some = self.run(None, make, for_a_slice).await?;
+            // The first round fills the cache.
+            if round > 0 {
+                raw.push(read);
+                uniform.push(of_any);
+                skewed.push(of_some);
+            }
+        }
+        let ratios: Vec<f64> = { uniform.iter().zip(&raw) }
+            .map(|(gets, reads)| gets.per_s / reads.per_s)
+            .collect();
+        self.row("the disk's own reads", &raw);
+        self.row("gets, uniform", &uniform);
+        self.row("gets, Zipf 0.99", &skewed);
+        self.figure("uniform gets ÷ the disk's own reads", &ratios);
+        Ok(())
+    }
+
+    async fn overwrites(&mut self, store: &Store) -> Result<(), Error> {
+        let setting = self.setting;
+        let mut rng = Rng::new(setting.seed, 4);
+        let mut make = || {
+            put(
+                store.clone(),
+                rng.below(setting.records),
+                setting.value_bytes,
+            )
+        };
+        // The free space once, and all records once more, so that cleaning has its steady state.
+        let enough = (setting.records as f64 * (1.0 / FILLED)) as u64;
+        self.run(Some(store), &mut make, |done, _| done >= enough)
+            .await?;
+        let (mut all, mut space) = (Vec::new(), 0);
+        for _ in 0..setting.rounds {
+            let mut looked = Instant::now();
+            let slice = |_: u64, elapsed: Duration| {
+                if looked.elapsed() > Duration::from_millis(100) {
+                    space = space.max(folder_bytes(&setting.folder));
+                    looked = Instant::now();
+                }
+                elapsed >= setting.slice
+            };
+            all.push(self.run(Some(store), &mut make, slice).await?);
+        }
+        self.row("overwrites", &all);
+        let payload = (KEY_BYTES + setting.value_bytes) as f64;
+        let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
+        let written: Vec<f64> = all.iter().map(written).collect();
+        self.figure("bytes written ÷ bytes put, overwrites", &written);
+        let live = setting.records as f64 * payload;
+        let space = space as f64 / live;
+        self.figure("space at its peak ÷ live bytes", &[space]);
+        self.gets_beside_puts(store, &mut rng.clone()).await
+    }
+
+    /// Half of the requests are gets.
+    async fn gets_beside_puts(&mut self, store: &Store, rng: &mut Rng) -> Result<(), Error> {
+        let setting = self.setting;
+        let mut all = Vec::new();
+        for _ in 0..setting.rounds {
+            let make = || {
+                let (store, id) = (store.clone(), rng.below(setting.records));
+                let is_get = rng.bits() & 1 == 0;
+                async move {
+                    match is_get {
+                        true => get(store, id).await,
+                        false => put(store, id, setting.value_bytes).await,
+                    }
+                }
+            };
+            let slice = |_, elapsed| elapsed >= setting.slice;
+            all.push(self.run(Some(store), make, slice).await?);
+        }
+        self.row("half gets, half overwrites", &all);
+        Ok(())
+    }
+}
+
+/// What one slice had.
+struct Measured {
+    done: u64,
+    per_s: f64,
+    usage: Usage,
+    p99_us: f64,
+}
+
+impl Measured {
+    fn of_each(&self, all: f64) -> f64 {
+        all / self.done as f64
+    }
+}
+
+/// A key of sixteen bytes, in no order.
+fn key(id: u64) -> [u8; KEY_BYTES] {
+    let mixed = id.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut key = [0; KEY_BYTES];
+    key[..8].copy_from_slice(&mixed.to_be_bytes());
+    key[8..].copy_from_slice(&id.to_be_bytes());
+    key
+}
+
+async fn put(store: Store, id: u64, value_bytes: usize) -> Result<(), Error> {
+    store.put(&key(id), &vec![id as u8; value_bytes]).await
+}
+
+async fn get(store: Store, id: u64) -> Result<(), Error> {
+    let value = store.get(&key(id)).await?;
+    let is_right = value.is_some_and(|it| it.first().is_none_or(|&first| first == id as u8));
+    assert!(is_right, "record {id} is not what was put");
+    Ok(())
+}
+
+async fn read_block(file: File, block: u64) -> Result<(), Error> {
+    let buffer = Buffer::zeroed(BLOCK).map_err(|_| Error::OutOfMemory)?;
+    let at = block * BLOCK as u64;
+    let (_, read) = file.read_exact(buffer, 0..BLOCK, at).await;
+    read.map_err(|error| Error::Disk(PathBuf::new(), error.into()))
+}
+
+fn disk_error(setting: &Setting, error: std::io::Error) -> Error {
+    Error::Disk(setting.folder.clone(), error.into())
+}
+
+/// The first segment, to read blocks of: loading has filled it.
+fn first_segment(disk: &Disk, folder: &Path) -> Result<File, Error> {
+    let error = |error: std::io::Error| Error::Disk(folder.into(), error.into());
+    let files = disk.list(folder).map_err(error)?;
+    let segments = files
+        .into_iter()
+        .filter(|it| it.extension().is_some_and(|it| it == "segment"));
+    let first = segments.min();
+    let first = first.ok_or_else(|| error(std::io::ErrorKind::NotFound.into()))?;
+    disk.open_file(&first, Mode::read().direct()).map_err(error)
+}

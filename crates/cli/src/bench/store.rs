@@ -1,0 +1,154 @@
+//! `timberline bench --store`: the store under load, beside the disk's own reads.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use serde_json::json;
+use timberline_bench::report::grid::Grid;
+use timberline_bench::report::write_file;
+use timberline_bench::store::{Outcome, Rounds, Setting, measure};
+
+use super::Args;
+use crate::Failure;
+use crate::say::say;
+use crate::setup::interrupts;
+
+/// Seconds of a slice.
+const SLICE: f64 = 2.0;
+/// Bytes of the longest value: a segment takes eight of them, and more.
+const MOST: usize = 1 << 20;
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Store")]
+pub struct StoreArgs {
+    /// Measure the store instead of maps: load --records of --value-bytes, get and overwrite them,
+    /// in this folder, which must be new or empty and is removed at the end. Of the options above,
+    /// --slice, --rounds, --seed and --json apply
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Memory for all of the process
+    #[arg(
+        long,
+        default_value = "1GiB",
+        value_parser = memory,
+        requires = "store",
+        value_name = "BYTES"
+    )]
+    memory_limit: u64,
+    /// Requests in flight
+    #[arg(
+        long,
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u16).range(1..=4096),
+        requires = "store",
+        value_name = "N"
+    )]
+    in_flight: u16,
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = timberline_server::bytes(text);
+    bytes.ok_or_else(|| "it takes a number with a unit: KB, MB or GB".into())
+}
+
+impl StoreArgs {
+    /// Whether the store is to be measured.
+    pub fn is_given(&self) -> bool {
+        self.store.is_some()
+    }
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let seconds = args.comparison.slice.unwrap_or(SLICE);
+    let (rounds, value_bytes) = (args.comparison.rounds, args.loads.value_bytes);
+    let possible = Duration::try_from_secs_f64(seconds).ok();
+    let slice = possible.filter(|it| !it.is_zero()).ok_or_else(|| {
+        Failure::Impossible(format!("a slice of {seconds} seconds: give more than 0"))
+    })?;
+    if rounds == 0 {
+        return Err(Failure::Impossible("no rounds: give at least 1".into()));
+    }
+    if args.loads.records < 1000 || value_bytes > MOST {
+        return Err(Failure::Impossible(format!(
+            "{} records of {value_bytes} bytes: a store is measured with at least 1000, of at \
+             most {MOST}",
+            args.loads.records
+        )));
+    }
+    let setting = Setting {
+        folder: args.store.store.clone().unwrap_or_default(),
+        records: args.loads.records,
+        value_bytes,
+        memory_bytes: args.store.memory_limit,
+        in_flight: args.store.in_flight.into(),
+        slice,
+        rounds,
+        seed: args.comparison.seed,
+    };
+    setting.check().map_err(Failure::Impossible)?;
+    let interrupted = interrupts()?;
+    let is_over = || interrupted.load(Relaxed);
+    let outcome = measure(&setting, &is_over).map_err(Failure::Failed)?;
+    if is_over() {
+        let line = "interrupted: figures would be of a part of the run";
+        return Err(Failure::Interrupted(line.into()));
+    }
+    let json = json!({ "setting": setting, "outcome": outcome });
+    match args.output.outputs.json_file() {
+        Some(path) if path == "-" => return say(format_args!("{json:#}")),
+        Some(path) => {
+            let failed = |error| Failure::Failed(format!("{}: {error}", path.display()));
+            write_file(path, &format!("{json:#}\n")).map_err(failed)?;
+        }
+        None => {}
+    }
+    print(&setting, &outcome)
+}
+
+fn print(setting: &Setting, outcome: &Outcome) -> Result<(), Failure> {
+    say(format_args!(
+        "{} records of {} bytes, {} in flight on one thread\n{} MiB of memory; disk: {}\n",
+        setting.records,
+        setting.value_bytes,
+        setting.in_flight,
+        setting.memory_bytes >> 20,
+        outcome.disk
+    ))?;
+    let mut table = Grid::new([
+        (["", ""], true),
+        (["a second", "median (range)"], false),
+        (["core", "us"], false),
+        (["p99", "us"], false),
+        (["read", "bytes"], false),
+        (["written", "bytes"], false),
+    ]);
+    for row in &outcome.rows {
+        let rounds = [&row.core_us, &row.p99_us];
+        let [core, p99] = rounds.map(|it| format!("{:.1}", it.median));
+        let bytes = [&row.read_bytes, &row.written_bytes];
+        let [read, written] = bytes.map(|it| format!("{:.0}", it.median));
+        let per_s = shown(&row.per_s, |it| format!("{it:.0}"));
+        table.row(vec![row.name.into(), per_s, core, p99, read, written]);
+    }
+    say(table.render().trim_end())?;
+    say("")?;
+    for figure in &outcome.figures {
+        let values = shown(&figure.values, |it| format!("{it:.2}"));
+        say(format_args!("{}: {values}", figure.name))?;
+    }
+    Ok(())
+}
+
+/// The median, and the range where there is one.
+fn shown(rounds: &Rounds, value: impl Fn(f64) -> String) -> String {
+    let Rounds {
+        median,
+        least,
+        most,
+    } = *rounds;
+    match least == most {
+        true => value(median),
+        false => format!("{} ({}–{})", value(median), value(least), value(most)),
+    }
+}

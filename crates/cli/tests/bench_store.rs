@@ -1,0 +1,81 @@
+//! `timberline bench --store`.
+
+mod command;
+mod scratch;
+
+use std::path::Path;
+use std::process::Command;
+
+use command::{refused, stderr, stdout, timberline};
+use scratch::Scratch;
+use serde_json::Value;
+
+fn store(folder: &Path, args: &[&str]) -> Command {
+    let mut command = timberline();
+    command.args(["bench", "--records", "2000", "--value-bytes", "100"]);
+    command.arg("--store").arg(folder).args(args);
+    for (option, least) in [("--slice", "0.02"), ("--rounds", "1")] {
+        if !args.iter().any(|arg| arg.starts_with(option)) {
+            command.args([option, least]);
+        }
+    }
+    command
+}
+
+#[test]
+fn a_store_is_measured_and_removed() {
+    let scratch = Scratch::new();
+    let folder = scratch.path("store");
+    let output = store(&folder, &["--json", "-"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let rows = json["outcome"]["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    let expected = [
+        "puts of new keys",
+        "the disk's own reads",
+        "gets, uniform",
+        "gets, Zipf 0.99",
+        "overwrites",
+        "half gets, half overwrites",
+    ];
+    assert_eq!(names, expected);
+    for row in rows {
+        assert!(row["per_s"]["median"].as_f64() > Some(0.0), "{row}");
+        assert!(row["core_us"]["median"].as_f64() > Some(0.0), "{row}");
+    }
+    assert_eq!(json["setting"]["in_flight"], 16);
+    assert!(!folder.exists());
+
+    let table = store(&folder, &["--in-flight", "3"]).output().unwrap();
+    let text = stdout(&table);
+    assert!(text.contains("3 in flight") && text.contains("space at its peak"));
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn bad_input_is_one_line_and_nothing_is_lost() {
+    let scratch = Scratch::new();
+    let file = scratch.write("mine", b"mine");
+    let line = refused(store(file.parent().unwrap(), &[]));
+    assert!(line.contains("something is there"), "{line}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    let folder = scratch.path("store");
+    for (args, named) in [
+        (&["--memory-limit", "1MB"][..], "bytes of memory"),
+        (&["--memory-limit", "much"], "a number with a unit"),
+        (&["--in-flight", "0"], "1..=4096"),
+        (&["--rounds=0"], "no rounds"),
+        (&["--slice=-1"], "slice of -1"),
+    ] {
+        let line = refused(store(&folder, args));
+        assert!(line.contains(named), "{args:?}: {line}");
+        assert!(!folder.exists());
+    }
+    let mut alone = timberline();
+    alone.args(["bench", "--in-flight", "4"]);
+    assert!(refused(alone).contains("--store"));
+}
