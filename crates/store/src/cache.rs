@@ -14,10 +14,14 @@ use crate::location::Location;
 /// goes first (S3-FIFO, in the crate's variant).
 pub(crate) struct Values(Option<Cache<u64, Arc<[u8]>, Bytes>>);
 
-/// Bytes of an entry beside the value: its place in the tables, two counters, the allocator's.
-const ENTRY: u64 = 96;
-/// Bytes of an entry, about, for the first size of the tables.
-const TYPICAL: u64 = 512;
+/// Bytes of an entry beside the value: its counters, what the allocator adds, and its place in the
+/// tables, of which half may be empty.
+const ENTRY: u64 = 160;
+/// Bytes of a value, about, for the first size of the tables. They grow.
+const TYPICAL: u64 = 4096;
+
+/// Multiplied by this, numbers are spread over all of their range (Knuth's golden ratio).
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone)]
 struct Bytes;
@@ -35,10 +39,20 @@ impl Values {
         Values((bytes > 0).then(|| Cache::with_weighter(values, bytes, Bytes)))
     }
 
-    /// Keeps values of at most so many bytes from now on, if it keeps any.
+    /// Keeps no more than this many bytes from now on, if it keeps any.
     pub fn set_bytes(&self, bytes: u64) {
-        if let Some(cache) = &self.0 {
-            cache.set_capacity(bytes);
+        let Some(cache) = &self.0 else { return };
+        if cache.capacity() <= bytes {
+            return cache.set_capacity(bytes);
+        }
+        // Less than has to be, so that not each of many small steps looks at all values.
+        let bytes = bytes - bytes / 16;
+        cache.set_capacity(bytes);
+        let kept = cache.weight();
+        if kept > bytes {
+            // The cache evicts only what it would for a new value. Any will do of the others.
+            let share = (u128::from(u64::MAX) * u128::from(bytes) / u128::from(kept)) as u64;
+            cache.retain(|&location, _| (location ^ kept).wrapping_mul(ODD) <= share);
         }
     }
 

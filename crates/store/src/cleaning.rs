@@ -11,8 +11,11 @@ use crate::record::{HEADER, Kind, Record};
 use crate::segment::{START, Segment};
 use crate::store::{Inner, read};
 
-/// Cleaning begins when less than this fraction of the full segments is live.
-const ENOUGH_LIVE: f64 = 0.85;
+/// Cleaning begins when less than this fraction of the full segments is live, also where there is
+/// space: a store takes at most a third more than what is live. Where the limit of space leaves
+/// less, cleaning waits until a segment is needed: each record that is overwritten before need not
+/// be moved.
+const ENOUGH_LIVE: f64 = 0.75;
 /// A segment of which more is live is not worth cleaning, even when space is short.
 const TOO_LIVE: f64 = 0.95;
 /// Bytes that are read at once.

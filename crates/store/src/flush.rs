@@ -166,7 +166,6 @@ impl Inner {
             .write_all(flush.buffer, 0..bytes, flush.start)
             .await;
         written.map_err(Error::disk(&segment.path))?;
-        self.fit_cache();
         let mut state = self.log.lock();
         // The head may have become a full one.
         let head = state.heads().find(|it| it.segment.id() == segment.id());

@@ -19,7 +19,7 @@ pub(crate) enum Heat {
     Cold,
 }
 
-/// Bytes that a head keeps in memory before appending waits.
+/// Bytes that all heads together keep in memory before appending waits.
 pub(crate) const UNFLUSHED: u64 = 8 << 20;
 /// Bytes in memory that are written without a reason.
 const ENOUGH: u64 = 1 << 20;
@@ -75,11 +75,6 @@ impl Head {
     /// Whether records of this many bytes fit into the segment, and the one that seals it.
     pub fn has_space(&self, bytes: usize, options: &Options) -> bool {
         self.end() + (bytes + bytes_of(0, 0)) as u64 <= options.segment_bytes
-    }
-
-    /// Whether appending has to wait for a flush.
-    pub fn is_behind(&self) -> bool {
-        self.unflushed() >= UNFLUSHED
     }
 
     /// Whether there is enough to write.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::task::{Context, Poll, Waker};
 
-use crate::head::{Head, Heat};
+use crate::head::{Head, Heat, UNFLUSHED};
 use crate::location::{Location, SegmentId};
 use crate::record::{Kind, Record, bytes_of};
 use crate::segment::Segment;
@@ -221,7 +221,7 @@ impl Log {
             state.full.push(full);
             state.changed();
         }
-        if state.head(heat).is_behind() {
+        if state.is_behind() {
             // The flush that was due before that is under way.
             return Ok(false);
         }
@@ -308,6 +308,11 @@ impl State {
     /// All heads with records that may be in memory only.
     pub fn heads(&mut self) -> impl Iterator<Item = &mut Head> {
         self.full.iter_mut().chain([&mut self.hot, &mut self.cold])
+    }
+
+    /// Whether appending has to wait for a flush.
+    fn is_behind(&mut self) -> bool {
+        self.heads().map(|it| it.unflushed()).sum::<u64>() >= UNFLUSHED
     }
 
     /// Wakes all that wait for a change.

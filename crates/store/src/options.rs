@@ -6,7 +6,8 @@ use crate::Error;
 use crate::head::UNFLUSHED;
 use crate::location::MAX_SEGMENT;
 
-/// Bytes of memory for what is on its way to the disk: two heads, each with a copy that is written.
+/// Bytes of memory for what is on its way to the disk: heads, which grow by doubling, and a copy of
+/// one that is written.
 const BUFFERS: u64 = 4 * UNFLUSHED;
 
 /// When a write is acknowledged, and so what a crash of the machine can lose.

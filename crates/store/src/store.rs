@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use timberline_io::{Buffer, Disk, Lock};
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
     pub values: Values,
+    /// Bytes of the index when the cache got the others.
+    fitted: AtomicU64,
     first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
@@ -94,6 +97,7 @@ impl Store {
             index: recovered.index,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             values: Values::new(options.cache_bytes.min(options.index_bytes())),
+            fitted: AtomicU64::new(0),
             first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
         };
@@ -387,15 +391,23 @@ impl Inner {
         (fast + slow) as u64
     }
 
+    /// Whether the index has all the memory that it may. As it grows, the cache shrinks.
     fn is_index_full(&self) -> bool {
-        self.index_bytes() >= self.log.options().index_bytes()
+        let bytes = self.index_bytes();
+        if self.fitted.load(Relaxed) != bytes {
+            self.fitted.store(bytes, Relaxed);
+            self.fit_cache();
+        }
+        bytes >= self.log.options().index_bytes()
     }
 
     /// Gives the cache the memory that the index leaves.
-    pub fn fit_cache(&self) {
+    fn fit_cache(&self) {
         let options = self.log.options();
         let left = options.index_bytes().saturating_sub(self.index_bytes());
-        self.values.set_bytes(options.cache_bytes.min(left));
+        // Values come and go in all sizes, so the allocator has holes.
+        self.values
+            .set_bytes(options.cache_bytes.min(left - left / 16));
     }
 
     /// The index knows this record now.

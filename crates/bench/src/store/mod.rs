@@ -85,7 +85,11 @@ impl Setting {
     }
 
     fn options(&self) -> Options {
-        let options = Options::default();
+        // Small beside all of the space, of which the segments that are written have a part.
+        let options = Options {
+            segment_bytes: 16 << 20,
+            ..Options::default()
+        };
         let space = (self.live_bytes() as f64 / FILLED) as u64;
         let segments = space.div_ceil(options.segment_bytes).max(10);
         Options {
