@@ -123,6 +123,7 @@ fn report(report: &timberline_store::Report) {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
+    timberline_tier::keep_large_blocks_apart();
     let server = Server::open(args.options()?).map_err(|error| match error {
         Error::Listen(..) | Error::Store(StoreError::Configuration(_)) => {
             Failure::impossible(error)

@@ -7,9 +7,10 @@ use timberline_io::SECTOR;
 use crate::Error;
 use crate::location::{GRAIN, Location};
 use crate::log::Appended;
+use crate::read::read;
 use crate::record::{HEADER, Kind, Record};
 use crate::segment::{START, Segment};
-use crate::store::{Inner, read};
+use crate::store::Inner;
 
 /// Cleaning begins when less than this fraction of the full segments is live, also where there is
 /// space: a store takes at most a third more than what is live. Where the limit of space leaves

@@ -42,6 +42,7 @@ mod join;
 mod location;
 mod log;
 mod options;
+mod read;
 mod record;
 mod recovery;
 mod scan;

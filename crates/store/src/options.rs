@@ -37,7 +37,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The most bytes of memory for all that the store keeps: index, cached values, and 32 MiB for
     /// what is on its way to the disk. As the index grows the cache shrinks, and then puts of new
-    /// keys fail with [`Error::OutOfMemory`].
+    /// keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is to keep to
+    /// it by resident memory calls `timberline_tier::keep_large_blocks_apart` first.
     pub memory_bytes: u64,
     /// Whether files are read and written past the page cache.
     pub direct: bool,

@@ -23,5 +23,6 @@ pub use arenas::{
 pub use budget::Budget;
 pub use id::TierId;
 pub use memory::{Memory, Native};
+pub use os::keep_large_blocks_apart;
 pub use side::{SlotTable, Table, TableEntry};
 pub use striped::Striped;

@@ -87,6 +87,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         seed: args.comparison.seed,
     };
     setting.check().map_err(Failure::Impossible)?;
+    timberline_tier::keep_large_blocks_apart();
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
     let outcome = measure(&setting, &is_over).map_err(Failure::Failed)?;
