@@ -86,6 +86,9 @@ impl Drop for Hidden {
 /// Permits accesses to `bytes` from `address` on, rounded up to words.
 #[inline(always)]
 pub fn show(address: usize, bytes: usize) {
+    // A look at memory that changes meanwhile ends the process.
+    #[cfg(asan)]
+    let _looking = looking();
     #[cfg(asan)]
     // SAFETY: as above.
     unsafe {
