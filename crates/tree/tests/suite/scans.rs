@@ -13,7 +13,7 @@ use super::{TestMap, arenas, check, effort, migrator, names, placing};
 /// One record in `APART` stands; those between come and go.
 const APART: u64 = 4;
 const KEYS: u64 = 2_000;
-const ROUNDS: u64 = effort::times(250);
+const ROUNDS: u64 = effort::times(100);
 
 fn value(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
