@@ -161,11 +161,17 @@ impl Inner {
             return Ok(());
         };
         let (segment, bytes) = (flush.segment, flush.buffer.len());
-        let (_, written) = segment
+        let (buffer, written) = segment
             .file
             .write_all(flush.buffer, 0..bytes, flush.start)
             .await;
         written.map_err(Error::disk(&segment.path))?;
+        // What cleaning moved is rarely wanted.
+        if flush.heat == Heat::Hot {
+            let whole = (flush.end - flush.start) as usize;
+            self.window.add(segment.id(), flush.start, &buffer[..whole]);
+            self.fit_cache();
+        }
         let mut state = self.log.lock();
         // The head may have become a full one.
         let head = state.heads().find(|it| it.segment.id() == segment.id());

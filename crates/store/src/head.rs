@@ -38,6 +38,7 @@ pub(crate) struct Head {
 
 /// A write that makes records readable from their file.
 pub(crate) struct Flush {
+    pub heat: Heat,
     pub segment: Arc<Segment>,
     pub buffer: Buffer,
     /// Its place in the file.
@@ -116,6 +117,7 @@ impl Head {
         buffer[..self.tail.len()].copy_from_slice(&self.tail);
         let (segment, start) = (Arc::clone(&self.segment), self.start);
         Ok(Some(Flush {
+            heat: self.heat,
             segment,
             buffer,
             start,

@@ -49,6 +49,7 @@ mod scan;
 mod segment;
 mod store;
 mod threads;
+mod window;
 
 pub use batch::Batch;
 pub use blocking::{Blocking, Records};

@@ -1,4 +1,4 @@
-//! A value's way back: from the cache, a head in memory, or the disk.
+//! A value's way back: from the cache, a head, the window of the log, or the disk.
 
 use timberline_io::{Buffer, SECTOR};
 
@@ -22,7 +22,19 @@ impl Inner {
 
     /// The value in a record with this key; `None` if its segment was erased.
     pub async fn read(&self, location: Location, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        // Memory is not checked: what was put there is what the log has.
+        let whole =
+            |bytes: &[u8]| value_of(Record::decode_checked(bytes)?, key).map(<[u8]>::to_vec);
+        let passing = match self.window.read(location, whole) {
+            Some((Some(value), false)) => return Ok(Some(value)),
+            Some((value, _)) => value,
+            None => None,
+        };
         if let Some(value) = self.values.get(location) {
+            return Ok(Some(value));
+        }
+        if let Some(value) = passing {
+            self.values.insert(location, &value);
             return Ok(Some(value));
         }
         let Some(segment) = self.log.segment(location.segment()) else {
@@ -34,7 +46,7 @@ impl Inner {
                 .heads()
                 .filter(|head| head.segment.id() == segment.id());
             if let Some(bytes) = heads.find_map(|head| head.read(location.offset())) {
-                let value = value_in(bytes, key).map(<[u8]>::to_vec);
+                let value = whole(bytes);
                 return value.map(Some).ok_or_else(|| damaged(&segment, location));
             }
             // It was flushed meanwhile.
@@ -56,13 +68,19 @@ impl Inner {
         let at = (location.offset() - range.start) as usize;
         let value = value_in(&buffer[at..], key).ok_or_else(|| damaged(&segment, location))?;
         self.values.insert(location, value);
+        if self.window.pass(range.end - range.start) {
+            self.fit_cache();
+        }
         Ok(Some(value.to_vec()))
     }
 }
 
 /// The value in the record at the start of these bytes, if it is one with this key.
 fn value_in<'a>(bytes: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let record = Record::decode(bytes)?;
+    value_of(Record::decode(bytes)?, key)
+}
+
+fn value_of<'a>(record: Record<'a>, key: &[u8]) -> Option<&'a [u8]> {
     (record.kind == Kind::Put && record.key == key).then_some(record.value)
 }
 

@@ -1,10 +1,10 @@
 //! The store: an index in memory over records on disk.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use smallvec::SmallVec;
 use timberline_io::{Disk, Lock};
 use timberline_tree::Art;
 
@@ -14,7 +14,11 @@ use crate::location::Location;
 use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{Kind, bytes_of};
 use crate::threads::Threads;
+use crate::window::Window;
 use crate::{Batch, Durability, Error, MAX_KEY, Options, Report};
+
+/// The most bytes of the log's window.
+const MAX_WINDOW: u64 = 256 << 20;
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 256;
@@ -42,6 +46,7 @@ pub(crate) struct Inner {
     /// change in the same order. Nobody waits for anything else meanwhile.
     stripes: Box<[Mutex<()>]>,
     pub values: Values,
+    pub window: Window,
     /// Bytes of the index when the cache got the others.
     fitted: AtomicU64,
     first_bytes: FirstBytes,
@@ -69,7 +74,7 @@ pub struct Stats {
     pub moved: u64,
     /// Bytes of memory that the index takes.
     pub index_bytes: u64,
-    /// Bytes of values that are cached in memory.
+    /// Bytes of values that are cached in memory, and of the log's end that is kept there.
     pub cached_bytes: u64,
 }
 
@@ -96,6 +101,7 @@ impl Store {
             index: recovered.index,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             values: Values::new(options.cache_bytes.min(options.index_bytes())),
+            window: Window::new(),
             fitted: AtomicU64::new(0),
             first_bytes: recovered.first_bytes,
             _lock: recovered.lock,
@@ -241,7 +247,7 @@ impl Store {
             cleaned: state.cleaned,
             moved: state.moved,
             index_bytes: self.inner.index_bytes(),
-            cached_bytes: self.inner.values.bytes(),
+            cached_bytes: self.inner.values.bytes() + self.inner.window.bytes(),
         }
     }
 
@@ -327,8 +333,12 @@ impl Inner {
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<Option<Appended<u64>>, Error> {
         // In ascending order, so that no two batches wait for one another.
-        let stripes: BTreeSet<usize> = entries.iter().map(|it| stripe_of(it.key)).collect();
-        let _locks: Vec<_> = stripes.into_iter().map(|it| self.lock_stripe(it)).collect();
+        let mut stripes: SmallVec<[usize; 1]> =
+            entries.iter().map(|it| stripe_of(it.key)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        let locks = stripes.into_iter().map(|it| self.lock_stripe(it));
+        let _locks: SmallVec<[_; 1]> = locks.collect();
         if !allowed(self) {
             return Ok(None);
         }
@@ -354,9 +364,6 @@ impl Inner {
                 let old = Location::from_word(old);
                 self.kill(old);
                 self.values.remove(old);
-            }
-            if entry.kind == Kind::Put {
-                self.values.insert(location, entry.value);
             }
         });
         if !matches!(appended, Ok(Appended::At(_))) {
@@ -400,13 +407,18 @@ impl Inner {
         bytes >= self.log.options().index_bytes()
     }
 
-    /// Gives the cache the memory that the index leaves.
-    fn fit_cache(&self) {
+    /// Gives the cache the memory that the index leaves, and the log's window a quarter of it as
+    /// far as it is used.
+    pub fn fit_cache(&self) {
         let options = self.log.options();
         let left = options.index_bytes().saturating_sub(self.index_bytes());
         // Values come and go in all sizes, so the allocator has holes.
-        self.values
-            .set_bytes(options.cache_bytes.min(left - left / 16));
+        let bytes = options.cache_bytes.min(left - left / 16);
+        let window = (bytes / 4).min(MAX_WINDOW);
+        self.window.set_limit(window);
+        // In large steps: for the cache, each is work.
+        let used = self.window.bytes().next_multiple_of((window / 4).max(1));
+        self.values.set_bytes(bytes.saturating_sub(used));
     }
 
     /// The index knows this record now.

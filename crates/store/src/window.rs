@@ -1,0 +1,228 @@
+//! The last records of the log, in memory after they were written to their file.
+//!
+//! So a put makes no copy of its value for the cache, and what was written a moment ago is not read
+//! from the disk. The window moves with the log, and also with what reads bring in from the disk:
+//! where nobody writes, it gives its memory to the cache of values.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{RwLock, RwLockWriteGuard};
+
+use crate::location::{Location, SegmentId};
+
+/// Bytes of a chunk, unless one write has more.
+const CHUNK: u64 = 256 << 10;
+
+pub(crate) struct Window {
+    /// In the order of the log, which is that of their places.
+    chunks: RwLock<VecDeque<Chunk>>,
+    /// The most bytes of chunks.
+    limit: AtomicU64,
+    /// Bytes that were written, and read from the disk, so far.
+    passed: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Bytes of a segment. Records that begin in it are whole.
+struct Chunk {
+    segment: SegmentId,
+    start: u64,
+    bytes: Vec<u8>,
+    /// What had passed when it was made.
+    made: u64,
+}
+
+impl Chunk {
+    fn place(&self) -> (SegmentId, u64) {
+        (self.segment, self.start)
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl Window {
+    /// One that has no memory.
+    pub fn new() -> Window {
+        Window {
+            chunks: RwLock::default(),
+            limit: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps at most this many bytes from the next change on.
+    pub fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Relaxed);
+    }
+
+    /// Bytes that are kept.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// The log was written to its file from `start` to the end of `bytes`. `start` lies in what was
+    /// written before, so that whole blocks are written.
+    pub fn add(&self, segment: SegmentId, start: u64, bytes: &[u8]) {
+        let limit = self.limit.load(Relaxed);
+        let most = CHUNK.min(limit / 8);
+        // The end of it, if it is too much.
+        let passed_over = bytes.len().saturating_sub(limit as usize);
+        let (start, bytes) = (start + passed_over as u64, &bytes[passed_over..]);
+        let mut chunks = self.write();
+        let goes_on = chunks
+            .back_mut()
+            .filter(|it| it.segment == segment && (it.start..=it.end()).contains(&start));
+        let new = goes_on.as_ref().map_or(0, |it| it.end() - start);
+        let passed = self.passed.fetch_add(bytes.len() as u64 - new, Relaxed);
+        match goes_on.filter(|it| start - it.start + bytes.len() as u64 <= most) {
+            Some(chunk) => {
+                chunk.bytes.truncate((start - chunk.start) as usize);
+                chunk.bytes.extend_from_slice(bytes);
+            }
+            None => {
+                let mut copy = Vec::new();
+                let size = bytes.len().max(most as usize);
+                // A reader finds what is not here on the disk.
+                if limit == 0 || copy.try_reserve_exact(size).is_err() {
+                    chunks.clear();
+                } else {
+                    copy.extend_from_slice(bytes);
+                    chunks.push_back(Chunk {
+                        segment,
+                        start,
+                        bytes: copy,
+                        made: passed,
+                    });
+                }
+            }
+        }
+        self.trim(chunks);
+    }
+
+    /// Something was read from the disk. Whether the window became smaller.
+    pub fn pass(&self, bytes: u64) -> bool {
+        let passed = self.passed.fetch_add(bytes, Relaxed);
+        let was_over = passed / CHUNK;
+        if self.bytes() == 0 || was_over == (passed + bytes) / CHUNK {
+            return false;
+        }
+        let before = self.bytes();
+        self.trim(self.write());
+        self.bytes() != before
+    }
+
+    /// What `read` makes of the bytes from a record on, and whether they are among the older half;
+    /// `None` if the record is not here.
+    pub fn read<T>(&self, location: Location, read: impl FnOnce(&[u8]) -> T) -> Option<(T, bool)> {
+        if self.bytes() == 0 {
+            return None;
+        }
+        let place = (location.segment(), location.offset());
+        let chunks = self.chunks.read().unwrap_or_else(|it| it.into_inner());
+        let behind = chunks.partition_point(|it| it.place() <= place);
+        let chunk = chunks.get(behind.checked_sub(1)?)?;
+        if chunk.segment != place.0 || place.1 >= chunk.end() {
+            return None;
+        }
+        let age = self.passed.load(Relaxed) - chunk.made;
+        let is_old = age > self.limit.load(Relaxed) / 2;
+        Some((
+            read(&chunk.bytes[(place.1 - chunk.start) as usize..]),
+            is_old,
+        ))
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, VecDeque<Chunk>> {
+        self.chunks.write().unwrap_or_else(|it| it.into_inner())
+    }
+
+    /// Drops what more has passed since than there may be.
+    fn trim(&self, mut chunks: RwLockWriteGuard<'_, VecDeque<Chunk>>) {
+        let (passed, limit) = (self.passed.load(Relaxed), self.limit.load(Relaxed));
+        let size = |chunk: &Chunk| chunk.bytes.capacity() as u64;
+        let mut bytes: u64 = chunks.iter().map(size).sum();
+        while let Some(oldest) = chunks.front()
+            && (bytes > limit || passed - oldest.made > limit)
+        {
+            bytes -= size(oldest);
+            chunks.pop_front();
+        }
+        self.bytes.store(bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 4096;
+
+    /// Byte `offset` of a segment.
+    fn byte(offset: u64) -> u8 {
+        (offset / 8) as u8
+    }
+
+    fn add(window: &Window, segment: u32, start: u64, end: u64) {
+        let bytes: Vec<u8> = (start..end).map(byte).collect();
+        window.add(SegmentId(segment), start, &bytes);
+    }
+
+    fn find(window: &Window, segment: u32, offset: u64) -> Option<u8> {
+        let location = Location::new(SegmentId(segment), offset, 8);
+        window.read(location, |bytes| bytes[0]).map(|it| it.0)
+    }
+
+    #[test]
+    fn it_has_the_last_bytes_of_the_log() {
+        let window = Window::new();
+        window.set_limit(64 << 10);
+        let (mut end, mut segment) = (BLOCK, 1);
+        for write in 1..500 {
+            let start = end / BLOCK * BLOCK;
+            end += 8 * (write % 300);
+            add(&window, segment, start, end);
+            assert!(window.bytes() <= 64 << 10);
+            for back in [8, 800, 8_000, 20_000] {
+                let offset = end.saturating_sub(back).max(BLOCK);
+                if offset < end {
+                    assert_eq!(find(&window, segment, offset), Some(byte(offset)), "{back}");
+                }
+            }
+            assert_eq!(find(&window, segment, end), None);
+            assert_eq!(find(&window, segment + 1, BLOCK), None);
+            if write % 100 == 0 {
+                (end, segment) = (BLOCK, segment + 2);
+            }
+        }
+        assert_eq!(find(&window, 1, BLOCK), None, "it was long ago");
+    }
+
+    #[test]
+    fn reads_from_the_disk_make_it_give_way() {
+        let window = Window::new();
+        window.set_limit(64 << 10);
+        add(&window, 1, BLOCK, BLOCK + 1000);
+        let mut reads = 0;
+        while !window.pass(4096) {
+            reads += 1;
+            assert!(reads < 1000, "it keeps all");
+        }
+        assert_eq!((window.bytes(), find(&window, 1, BLOCK)), (0, None));
+    }
+
+    #[test]
+    fn one_without_memory_keeps_nothing() {
+        let window = Window::new();
+        add(&window, 1, BLOCK, BLOCK + 1000);
+        assert_eq!((window.bytes(), find(&window, 1, BLOCK)), (0, None));
+        window.set_limit(64 << 10);
+        add(&window, 1, BLOCK, BLOCK + 2000);
+        assert_eq!(find(&window, 1, BLOCK), Some(byte(BLOCK)));
+        window.set_limit(0);
+        add(&window, 1, BLOCK, BLOCK + 3000);
+        assert_eq!((window.bytes(), find(&window, 1, BLOCK)), (0, None));
+    }
+}
