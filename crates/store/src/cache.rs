@@ -56,6 +56,12 @@ impl Values {
         }
     }
 
+    /// Whether more values fit without any that goes.
+    pub fn has_room(&self) -> bool {
+        let has_room = |cache: &Cache<_, _, _>| cache.weight() < cache.capacity() / 16 * 15;
+        self.0.as_ref().is_some_and(has_room)
+    }
+
     pub fn get(&self, location: Location) -> Option<Vec<u8>> {
         let value = self.0.as_ref()?.get(&location.to_word())?;
         Some(value.to_vec())

@@ -168,9 +168,11 @@ impl Inner {
         written.map_err(Error::disk(&segment.path))?;
         // What cleaning moved is rarely wanted.
         if flush.heat == Heat::Hot {
-            let whole = (flush.end - flush.start) as usize;
-            self.window.add(segment.id(), flush.start, &buffer[..whole]);
+            let bytes = &buffer[..(flush.end - flush.start) as usize];
+            let first = segment.written();
+            let dropped = self.window.add(segment.id(), flush.start, first, bytes);
             self.fit_cache();
+            dropped.iter().for_each(|chunk| self.cache_current(chunk));
         }
         let mut state = self.log.lock();
         // The head may have become a full one.

@@ -68,7 +68,7 @@ impl Inner {
         let at = (location.offset() - range.start) as usize;
         let value = value_in(&buffer[at..], key).ok_or_else(|| damaged(&segment, location))?;
         self.values.insert(location, value);
-        if self.window.pass(range.end - range.start) {
+        if !self.values.has_room() && self.window.pass(range.end - range.start) {
             self.fit_cache();
         }
         Ok(Some(value.to_vec()))

@@ -14,7 +14,7 @@ use crate::location::Location;
 use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{Kind, bytes_of};
 use crate::threads::Threads;
-use crate::window::Window;
+use crate::window::{Chunk, Window};
 use crate::{Batch, Durability, Error, MAX_KEY, Options, Report};
 
 /// The most bytes of the log's window.
@@ -419,6 +419,19 @@ impl Inner {
         // In large steps: for the cache, each is work.
         let used = self.window.bytes().next_multiple_of((window / 4).max(1));
         self.values.set_bytes(bytes.saturating_sub(used));
+    }
+
+    /// Caches the values of a chunk that still count, while there is room: if all data fit into
+    /// memory, all stay there.
+    pub fn cache_current(&self, chunk: &Chunk) {
+        for (location, record) in chunk.puts() {
+            if !self.values.has_room() {
+                return;
+            }
+            if self.locate(record.key) == Some(location) {
+                self.values.insert(location, record.value);
+            }
+        }
     }
 
     /// The index knows this record now.

@@ -1,14 +1,15 @@
 //! The last records of the log, in memory after they were written to their file.
 //!
 //! So a put makes no copy of its value for the cache, and what was written a moment ago is not read
-//! from the disk. The window moves with the log, and also with what reads bring in from the disk:
-//! where nobody writes, it gives its memory to the cache of values.
+//! from the disk. The window moves with the log; while the cache of values is full, also with what
+//! reads bring in from the disk. So where nobody writes, the cache gets its memory.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{RwLock, RwLockWriteGuard};
 
 use crate::location::{Location, SegmentId};
+use crate::record::{Kind, Record};
 
 /// Bytes of a chunk, unless one write has more.
 const CHUNK: u64 = 256 << 10;
@@ -24,9 +25,11 @@ pub(crate) struct Window {
 }
 
 /// Bytes of a segment. Records that begin in it are whole.
-struct Chunk {
+pub(crate) struct Chunk {
     segment: SegmentId,
     start: u64,
+    /// Where the first record begins.
+    first: u64,
     bytes: Vec<u8>,
     /// What had passed when it was made.
     made: u64,
@@ -39,6 +42,24 @@ impl Chunk {
 
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
+    }
+
+    fn from(&self, offset: u64) -> &[u8] {
+        &self.bytes[(offset - self.start) as usize..]
+    }
+
+    /// The records that set a key's value.
+    pub fn puts(&self) -> impl Iterator<Item = (Location, Record<'_>)> {
+        let mut next = self.first;
+        let records = std::iter::from_fn(move || {
+            let bytes = self.from(next);
+            let len = Record::len_at(bytes)?;
+            let location = Location::new(self.segment, next, len);
+            next += len as u64;
+            let record = Record::decode_checked(bytes)?;
+            Some((location, record))
+        });
+        records.filter(|(_, record)| record.kind == Kind::Put)
     }
 }
 
@@ -63,13 +84,20 @@ impl Window {
         self.bytes.load(Relaxed)
     }
 
-    /// The log was written to its file from `start` to the end of `bytes`. `start` lies in what was
-    /// written before, so that whole blocks are written.
-    pub fn add(&self, segment: SegmentId, start: u64, bytes: &[u8]) {
+    /// The log was written to its file from `start` to the end of `bytes`. A new record begins at
+    /// `first`; what is before it was written before. Returns what is kept no more.
+    pub fn add(&self, segment: SegmentId, start: u64, first: u64, bytes: &[u8]) -> Vec<Chunk> {
         let limit = self.limit.load(Relaxed);
         let most = CHUNK.min(limit / 8);
         // The end of it, if it is too much.
         let passed_over = bytes.len().saturating_sub(limit as usize);
+        let mut first = (first - start) as usize;
+        while first < passed_over
+            && let Some(len) = Record::len_at(&bytes[first..])
+        {
+            first += len;
+        }
+        let first = start + first as u64;
         let (start, bytes) = (start + passed_over as u64, &bytes[passed_over..]);
         let mut chunks = self.write();
         let goes_on = chunks
@@ -87,19 +115,21 @@ impl Window {
                 let size = bytes.len().max(most as usize);
                 // A reader finds what is not here on the disk.
                 if limit == 0 || copy.try_reserve_exact(size).is_err() {
-                    chunks.clear();
+                    self.bytes.store(0, Relaxed);
+                    return std::mem::take(&mut *chunks).into();
                 } else {
                     copy.extend_from_slice(bytes);
                     chunks.push_back(Chunk {
                         segment,
                         start,
+                        first,
                         bytes: copy,
                         made: passed,
                     });
                 }
             }
         }
-        self.trim(chunks);
+        self.trim(chunks)
     }
 
     /// Something was read from the disk. Whether the window became smaller.
@@ -129,18 +159,16 @@ impl Window {
         }
         let age = self.passed.load(Relaxed) - chunk.made;
         let is_old = age > self.limit.load(Relaxed) / 2;
-        Some((
-            read(&chunk.bytes[(place.1 - chunk.start) as usize..]),
-            is_old,
-        ))
+        Some((read(chunk.from(place.1)), is_old))
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, VecDeque<Chunk>> {
         self.chunks.write().unwrap_or_else(|it| it.into_inner())
     }
 
-    /// Drops what more has passed since than there may be.
-    fn trim(&self, mut chunks: RwLockWriteGuard<'_, VecDeque<Chunk>>) {
+    /// Takes out chunks that more has passed than there may be.
+    fn trim(&self, mut chunks: RwLockWriteGuard<'_, VecDeque<Chunk>>) -> Vec<Chunk> {
+        let mut dropped = Vec::new();
         let (passed, limit) = (self.passed.load(Relaxed), self.limit.load(Relaxed));
         let size = |chunk: &Chunk| chunk.bytes.capacity() as u64;
         let mut bytes: u64 = chunks.iter().map(size).sum();
@@ -148,9 +176,10 @@ impl Window {
             && (bytes > limit || passed - oldest.made > limit)
         {
             bytes -= size(oldest);
-            chunks.pop_front();
+            dropped.extend(chunks.pop_front());
         }
         self.bytes.store(bytes, Relaxed);
+        dropped
     }
 }
 
@@ -167,7 +196,7 @@ mod tests {
 
     fn add(window: &Window, segment: u32, start: u64, end: u64) {
         let bytes: Vec<u8> = (start..end).map(byte).collect();
-        window.add(SegmentId(segment), start, &bytes);
+        window.add(SegmentId(segment), start, start, &bytes);
     }
 
     fn find(window: &Window, segment: u32, offset: u64) -> Option<u8> {
