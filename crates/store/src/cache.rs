@@ -73,13 +73,15 @@ impl Values {
         }
     }
 
-    /// Cleaning moved a record.
-    pub fn relocate(&self, old: Location, new: Location) {
-        if let Some(cache) = &self.0
-            && let Some((_, value)) = cache.remove(&old.to_word())
-        {
+    /// Cleaning moved a record. Whether its value is here.
+    pub fn relocate(&self, old: Location, new: Location) -> bool {
+        let Some(cache) = &self.0 else { return false };
+        let value = cache.remove(&old.to_word());
+        let is_here = value.is_some();
+        if let Some((_, value)) = value {
             cache.insert(new.to_word(), value);
         }
+        is_here
     }
 
     /// A record is gone.

@@ -151,7 +151,10 @@ impl Inner {
                             .expect("a word is changed in place");
                         self.revive(moved);
                         victim.kill(location);
-                        self.values.relocate(location, moved);
+                        let was_near = self.window.read(location, |_| ()).is_some();
+                        if !self.values.relocate(location, moved) && was_near {
+                            self.values.insert(moved, record.value);
+                        }
                     }
                 };
                 match self.log.append_moved(&record, placed)? {
