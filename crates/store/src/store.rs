@@ -379,14 +379,26 @@ impl Inner {
     fn reserve<'a>(&self, entries: &[NewRecord<'a>]) -> Result<Vec<&'a [u8]>, Error> {
         let mut new = Vec::new();
         let puts = entries.iter().filter(|it| it.kind == Kind::Put);
-        for NewRecord { key, .. } in puts.filter(|it| !self.index.contains_key(it.key)) {
-            if self.is_index_full() || self.index.insert(key, PENDING).is_err() {
-                for key in new {
-                    self.index.remove(key);
-                }
-                return Err(Error::OutOfMemory);
+        let keys: SmallVec<[&[u8]; 16]> = puts.map(|it| it.key).collect();
+        for (key, word) in keys.iter().zip(self.words(&keys)) {
+            if word.is_some() {
+                continue;
             }
-            new.push(*key);
+            let reserved = match self.is_index_full() {
+                true => None,
+                false => self.index.insert(key, PENDING).ok(),
+            };
+            match reserved {
+                Some(None) => new.push(*key),
+                // A batch may have a key twice.
+                Some(Some(_)) => {}
+                None => {
+                    for key in new {
+                        self.index.remove(key);
+                    }
+                    return Err(Error::OutOfMemory);
+                }
+            }
         }
         Ok(new)
     }
@@ -421,15 +433,26 @@ impl Inner {
         self.values.set_bytes(bytes.saturating_sub(used));
     }
 
+    /// What the index has for some keys. Their paths through it are read at the same time.
+    fn words(&self, keys: &[&[u8]]) -> SmallVec<[Option<u64>; 16]> {
+        let mut words = SmallVec::from_elem(None, keys.len());
+        self.index.get_many(keys, &mut words);
+        words
+    }
+
     /// Caches the values of a chunk that still count, while there is room: if all data fit into
     /// memory, all stay there.
     pub fn cache_current(&self, chunk: &Chunk) {
-        for (location, record) in chunk.puts() {
+        let puts: Vec<_> = chunk.puts().collect();
+        for puts in puts.chunks(16) {
             if !self.values.has_room() {
                 return;
             }
-            if self.locate(record.key) == Some(location) {
-                self.values.insert(location, record.value);
+            let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
+            for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
+                if word == Some(location.to_word()) {
+                    self.values.insert(*location, record.value);
+                }
             }
         }
     }
