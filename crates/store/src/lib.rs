@@ -41,6 +41,7 @@ mod head;
 mod join;
 mod location;
 mod log;
+mod memory;
 mod options;
 mod read;
 mod record;

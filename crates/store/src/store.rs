@@ -1,7 +1,7 @@
 //! The store: an index in memory over records on disk.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use smallvec::SmallVec;
@@ -14,11 +14,8 @@ use crate::location::Location;
 use crate::log::{Appended, Log, NewRecord, State};
 use crate::record::{Kind, bytes_of};
 use crate::threads::Threads;
-use crate::window::{Chunk, Window};
+use crate::window::Window;
 use crate::{Batch, Durability, Error, MAX_KEY, Options, Report};
-
-/// The most bytes of the log's window.
-const MAX_WINDOW: u64 = 256 << 20;
 
 /// Locks of keys. A power of two.
 const STRIPES: usize = 256;
@@ -48,7 +45,7 @@ pub(crate) struct Inner {
     pub values: Values,
     pub window: Window,
     /// Bytes of the index when the cache got the others.
-    fitted: AtomicU64,
+    pub fitted: AtomicU64,
     first_bytes: FirstBytes,
     /// Keeps others out of the folder.
     _lock: Lock,
@@ -270,6 +267,13 @@ impl Inner {
         Some(Location::from_word(word))
     }
 
+    /// What the index has for some keys. Their paths through it are read at the same time.
+    pub fn words(&self, keys: &[&[u8]]) -> SmallVec<[Option<u64>; 16]> {
+        let mut words = SmallVec::from_elem(None, keys.len());
+        self.index.get_many(keys, &mut words);
+        words
+    }
+
     /// The lock of a key.
     pub fn stripe(&self, key: &[u8]) -> MutexGuard<'_, ()> {
         self.lock_stripe(stripe_of(key))
@@ -401,60 +405,6 @@ impl Inner {
             }
         }
         Ok(new)
-    }
-
-    /// Bytes that the index takes.
-    pub fn index_bytes(&self) -> u64 {
-        let (fast, slow) = self.index.committed();
-        (fast + slow) as u64
-    }
-
-    /// Whether the index has all the memory that it may. As it grows, the cache shrinks.
-    fn is_index_full(&self) -> bool {
-        let bytes = self.index_bytes();
-        if self.fitted.load(Relaxed) != bytes {
-            self.fitted.store(bytes, Relaxed);
-            self.fit_cache();
-        }
-        bytes >= self.log.options().index_bytes()
-    }
-
-    /// Gives the cache the memory that the index leaves, and the log's window a quarter of it as
-    /// far as it is used.
-    pub fn fit_cache(&self) {
-        let options = self.log.options();
-        let left = options.index_bytes().saturating_sub(self.index_bytes());
-        // Values come and go in all sizes, so the allocator has holes.
-        let bytes = options.cache_bytes.min(left - left / 16);
-        let window = (bytes / 4).min(MAX_WINDOW);
-        self.window.set_limit(window);
-        // In large steps: for the cache, each is work.
-        let used = self.window.bytes().next_multiple_of((window / 4).max(1));
-        self.values.set_bytes(bytes.saturating_sub(used));
-    }
-
-    /// What the index has for some keys. Their paths through it are read at the same time.
-    fn words(&self, keys: &[&[u8]]) -> SmallVec<[Option<u64>; 16]> {
-        let mut words = SmallVec::from_elem(None, keys.len());
-        self.index.get_many(keys, &mut words);
-        words
-    }
-
-    /// Caches the values of a chunk that still count, while there is room: if all data fit into
-    /// memory, all stay there.
-    pub fn cache_current(&self, chunk: &Chunk) {
-        let puts: Vec<_> = chunk.puts().collect();
-        for puts in puts.chunks(16) {
-            if !self.values.has_room() {
-                return;
-            }
-            let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
-            for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
-                if word == Some(location.to_word()) {
-                    self.values.insert(*location, record.value);
-                }
-            }
-        }
     }
 
     /// The index knows this record now.

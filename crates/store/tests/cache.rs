@@ -136,8 +136,7 @@ fn what_was_just_written_is_not_read_from_the_disk() {
     });
 }
 
-/// While there is room, values stay in memory when the log's end has moved on from them; values that
-/// were replaced don't.
+/// While there is room, values stay in memory when the log's end has moved on from them.
 #[test]
 fn what_was_written_stays_while_there_is_room() {
     let simulation = Simulation::new(3);

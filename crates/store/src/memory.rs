@@ -1,0 +1,60 @@
+//! One limit of memory for the index, the cache of values and the log's window.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use smallvec::SmallVec;
+
+use crate::store::Inner;
+use crate::window::Chunk;
+
+/// The most bytes of the log's window.
+const MAX_WINDOW: u64 = 256 << 20;
+
+impl Inner {
+    /// Bytes that the index takes.
+    pub fn index_bytes(&self) -> u64 {
+        let (fast, slow) = self.index.committed();
+        (fast + slow) as u64
+    }
+
+    /// Whether the index has all the memory that it may. As it grows, the cache shrinks.
+    pub fn is_index_full(&self) -> bool {
+        let bytes = self.index_bytes();
+        if self.fitted.load(Relaxed) != bytes {
+            self.fitted.store(bytes, Relaxed);
+            self.fit_cache();
+        }
+        bytes >= self.log.options().index_bytes()
+    }
+
+    /// Gives the cache the memory that the index leaves, and the log's window a quarter of it as
+    /// far as it is used.
+    pub fn fit_cache(&self) {
+        let options = self.log.options();
+        let left = options.index_bytes().saturating_sub(self.index_bytes());
+        // Values come and go in all sizes, so the allocator has holes.
+        let bytes = options.cache_bytes.min(left - left / 16);
+        let window = (bytes / 4).min(MAX_WINDOW);
+        self.window.set_limit(window);
+        // In large steps: for the cache, each is work.
+        let used = self.window.bytes().next_multiple_of((window / 4).max(1));
+        self.values.set_bytes(bytes.saturating_sub(used));
+    }
+
+    /// Caches the values of a chunk that still count, while there is room: if all data fit into
+    /// memory, all stay there.
+    pub fn cache_current(&self, chunk: &Chunk) {
+        let puts: Vec<_> = chunk.puts().collect();
+        for puts in puts.chunks(16) {
+            if !self.values.has_room() {
+                return;
+            }
+            let keys: SmallVec<[&[u8]; 16]> = puts.iter().map(|it| it.1.key).collect();
+            for ((location, record), word) in puts.iter().zip(self.words(&keys)) {
+                if word == Some(location.to_word()) {
+                    self.values.insert(*location, record.value);
+                }
+            }
+        }
+    }
+}
