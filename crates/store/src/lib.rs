@@ -28,6 +28,7 @@
 //! # Ok::<(), timberline_store::Error>(())
 //! ```
 
+mod backup;
 mod batch;
 mod blocking;
 mod cache;
@@ -52,6 +53,7 @@ mod store;
 mod threads;
 mod window;
 
+pub use backup::Copied;
 pub use batch::Batch;
 pub use blocking::{Blocking, Records};
 pub use check::{Check, Damage};

@@ -315,6 +315,13 @@ impl State {
         self.heads().map(|it| it.unflushed()).sum::<u64>() >= UNFLUSHED
     }
 
+    /// Asks for a sync of both heads. Returns its number.
+    pub fn want_sync(&mut self) -> u64 {
+        self.sync_wanted += 1;
+        self.changed();
+        self.sync_wanted
+    }
+
     /// Wakes all that wait for a change.
     pub fn changed(&mut self) {
         self.changes += 1;

@@ -60,6 +60,7 @@ pub(crate) async fn recover(
     disk.create_folder(folder).map_err(Error::disk(folder))?;
     let lock = lock(disk, folder)?;
     let files = disk.list(folder).map_err(Error::disk(folder))?;
+    crate::backup::refuse_unfinished(&files)?;
     let segments = open_segments(disk, folder, &files, options).await?;
     let store = segments
         .values()

@@ -441,12 +441,12 @@ impl Inner {
 
     /// Waits until all that was appended so far is on the disk, what cleaning moved too.
     pub async fn sync_all(&self) -> Result<(), Error> {
-        let wanted = {
-            let mut state = self.log.lock();
-            state.sync_wanted += 1;
-            state.changed();
-            state.sync_wanted
-        };
+        let wanted = self.log.lock().want_sync();
+        self.synced(wanted).await
+    }
+
+    /// Waits until the sync with this number is done.
+    pub async fn synced(&self, wanted: u64) -> Result<(), Error> {
         let synced = self.log.wait(|state| {
             if state.synced >= wanted {
                 return Some(Ok(()));
