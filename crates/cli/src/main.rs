@@ -4,6 +4,7 @@
 //! cases one line on stderr names the error and the possible values. 130: interrupted; results
 //! measured until then are reported.
 
+mod backup;
 mod bars;
 mod bench;
 mod check;
@@ -48,6 +49,10 @@ enum Command {
     Eval(eval::Args),
     /// Read all records of a store, and report those that the disk has damaged
     Check(check::Args),
+    /// Copy a store, which a server may have open
+    Backup(backup::Backup),
+    /// Make a store from a backup
+    Restore(backup::Restore),
     /// Serve a store on disk to Redis' clients
     Serve(serve::Args),
     /// Print a script that completes commands and options in a shell
@@ -108,6 +113,8 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::page(&args, Cli::command()),

@@ -1,7 +1,7 @@
 //! `timberline serve`: the store behind Redis' protocol.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use timberline_server::{Durability, Error, Options, Server};
 use timberline_store::Error as StoreError;
@@ -37,6 +37,9 @@ pub struct Args {
     /// Folder of the store; it is made if it is not there
     #[arg(long, value_name = "FOLDER")]
     dir: PathBuf,
+    /// Folder for copies of the store, which `timberline backup ADDRESS:PORT NAME` has made there
+    #[arg(long, value_name = "FOLDER")]
+    backups: Option<PathBuf>,
     /// Memory for all of the process, such as 512MB or 4GB; beyond it, commands that take memory
     /// are refused
     #[arg(long, default_value = "1GB", value_parser = memory, value_name = "BYTES")]
@@ -76,6 +79,7 @@ impl Args {
         let mut options = Options::new(&self.dir);
         options.listen.clone_from(&self.listen);
         options.metrics = self.metrics;
+        options.backups.clone_from(&self.backups);
         options.memory = self.memory;
         options.capacity = self.capacity.unwrap_or(u64::MAX);
         options.durability = match self.durability {
@@ -88,19 +92,21 @@ impl Args {
         }
         options.protected = !self.no_protected_mode;
         options.max_clients = self.max_clients as usize;
-        if let Some(path) = &self.password_file {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                Failure::Impossible(format!("--password-file {}: {error}", path.display()))
-            })?;
-            let password = text.lines().next().filter(|it| !it.is_empty());
-            let password = password.ok_or_else(|| {
-                let path = path.display();
-                Failure::Impossible(format!("--password-file {path}: its first line is empty"))
-            })?;
-            options.password = Some(password.into());
-        }
+        options.password = self.password_file.as_deref().map(password).transpose()?;
         Ok(options)
     }
+}
+
+/// The password in a file.
+pub fn password(path: &Path) -> Result<String, Failure> {
+    let said = |reason: &dyn std::fmt::Display| {
+        Failure::Impossible(format!("--password-file {}: {reason}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
+    let password = text.lines().next().filter(|it| !it.is_empty());
+    password
+        .map(String::from)
+        .ok_or_else(|| said(&"its first line is empty"))
 }
 
 /// Says what opening the store could not read.

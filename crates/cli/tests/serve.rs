@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use command::{refused, timberline};
+use command::{refused, stderr, stdout, timberline};
 use scratch::Scratch;
 
 /// A server that is killed with this.
@@ -19,6 +19,10 @@ struct Serving {
 
 impl Serving {
     fn new(dir: &Path) -> Serving {
+        Serving::with(dir, &[])
+    }
+
+    fn with(dir: &Path, args: &[&str]) -> Serving {
         let mut command = timberline();
         command
             .args([
@@ -29,7 +33,8 @@ impl Serving {
                 "1",
                 "--dir",
             ])
-            .arg(dir);
+            .arg(dir)
+            .args(args);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut ready = lines
@@ -101,4 +106,65 @@ fn bad_input_is_refused_in_one_line() {
     let mut command = timberline();
     command.args(["serve", "--listen", "127.0.0.1:0", "--dir", file]);
     assert!(refused(command).contains("--dir"));
+}
+
+/// `timberline COMMAND FROM TO ARGS`, which succeeds; its output.
+fn copied(command: &str, [from, to]: [&str; 2], args: &[&str]) -> String {
+    let mut copy = timberline();
+    let output = copy.args([command, from, to]).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn a_store_is_backed_up_while_it_is_served_and_restored() {
+    let scratch = Scratch::new();
+    let [dir, backups, again, password] =
+        ["store", "backups", "again", "password"].map(|name| scratch.path(name));
+    std::fs::write(&password, "secret\n").unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_string();
+    let password = ["--password-file", &text(&password)];
+    let auth = "AUTH secret\r\n";
+    {
+        let folder = text(&backups);
+        let server = Serving::with(&dir, &[&["--backups", &folder][..], &password].concat());
+        server.ask(&format!("{auth}SET key old\r\nQUIT\r\n"));
+        let said = copied("backup", [&server.address, "monday"], &password);
+        assert!(said.contains(" segments, "), "{said}");
+        server.ask(&format!("{auth}SET key new\r\nQUIT\r\n"));
+
+        let refusals = [
+            ("monday", &password[..], "is not empty"),
+            ("../monday", &password, "no slashes"),
+            (".", &password, "does not begin with a dot"),
+            ("tuesday", &[], "NOAUTH"),
+        ];
+        for (name, args, why) in refusals {
+            let mut command = timberline();
+            command.args(["backup", &server.address, name]).args(args);
+            let line = refused(command);
+            assert!(line.contains(why), "{name}: {line}");
+        }
+        let mut command = timberline();
+        command.arg("backup").arg(&dir).arg(&again);
+        assert!(refused(command).contains("name its server's address"));
+    }
+    let monday = text(&backups.join("monday"));
+    copied("restore", [&monday, &text(&again)], &[]);
+    for (folder, value) in [(text(&again), "old"), (text(&dir), "new")] {
+        let copy = text(&scratch.path(value));
+        copied("backup", [&folder, &copy], &[]);
+        let server = Serving::new(copy.as_ref());
+        let said = server.ask("GET key\r\nQUIT\r\n");
+        assert_eq!(said, format!("$3\r\n{value}\r\n+OK\r\n"));
+        let mut command = timberline();
+        command.args(["backup", &server.address, "name"]);
+        assert!(refused(command).contains("start it with --backups"));
+    }
+    for (command, from) in [("restore", &backups), ("backup", &backups)] {
+        let mut copy = timberline();
+        copy.arg(command).arg(from).arg(scratch.path("none"));
+        let line = refused(copy);
+        assert!(line.contains("there is no "), "{line}");
+    }
 }

@@ -36,6 +36,8 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// The folder of the store.
     pub dir: PathBuf,
+    /// The folder below which `BACKUP` makes copies of the store; `None` makes none.
+    pub backups: Option<PathBuf>,
     /// Bytes of memory for all of the process. Beyond them, commands that can take memory are
     /// refused.
     pub memory: u64,
@@ -61,6 +63,7 @@ impl Options {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 6379))],
             metrics: None,
             dir: dir.into(),
+            backups: None,
             memory: 1 << 30,
             capacity: u64::MAX,
             durability: Durability::Interval,

@@ -1,9 +1,11 @@
 //! The store for threads that wait.
 
+use std::path::Path;
+
 use timberline_io::wait_for;
 use timberline_tree::KeyRange;
 
-use crate::{Batch, Error, KeyValue, Scan, Store};
+use crate::{Batch, Copied, Error, KeyValue, Scan, Store};
 
 /// A store's operations for threads that wait for them ([`Store::blocking`]).
 ///
@@ -67,6 +69,11 @@ impl Blocking<'_> {
     /// As [`Store::sync`].
     pub fn sync(self) -> Result<(), Error> {
         wait_for(self.0.sync())
+    }
+
+    /// As [`Store::backup`].
+    pub fn backup(self, to: &Path) -> Result<Copied, Error> {
+        wait_for(self.0.backup(to))
     }
 
     /// As [`Store::range`].

@@ -242,3 +242,26 @@ pub(super) fn lastsave(call: &mut Call) -> Done {
     call.out.integer(call.shared.stats.saved.load(Relaxed));
     Ok(())
 }
+
+/// `BACKUP name`: not of Redis. Other clients are served meanwhile.
+pub(super) async fn backup(call: &mut Call<'_>) -> Done {
+    let Some(backups) = &call.shared.config.options.backups else {
+        return Err(Failure::fixed(
+            "ERR this server makes no backups: start it with --backups FOLDER",
+        ));
+    };
+    let name = std::str::from_utf8(call.arg(1)).ok();
+    // One folder below that of backups, and nothing else.
+    let name =
+        name.filter(|it| !it.is_empty() && !it.starts_with('.') && !it.contains(['/', '\\']));
+    let Some(name) = name else {
+        return Err(Failure::fixed(
+            "ERR a backup's name has no slashes and does not begin with a dot",
+        ));
+    };
+    let copied = call.keyspace().store().backup(&backups.join(name)).await?;
+    let (segments, bytes) = (copied.segments, copied.bytes);
+    call.out
+        .simple(&format!("OK {segments} segments, {bytes} bytes"));
+    Ok(())
+}

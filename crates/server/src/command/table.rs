@@ -333,6 +333,8 @@ pub(crate) static TABLE: &[Command] = rows! {
     "unsubscribe" -1 Flags::SUBSCRIBED, NO, now!(pubsub::unsubscribe), "Leaves channels";
     ]
     "server" => [
+    "backup" 2 Flags::NOT_IN_MULTI, NO, later!(server::backup),
+        "Copies the store into the folder of backups";
     "bgsave" -1 N, NO, later!(server::save), "Waits until all writes are on the disk";
     "command" -1 N, NO, now!(server::command), "Describes commands";
     "config" -2 N, NO, now!(server::config), "Shows and changes settings";
