@@ -22,6 +22,8 @@ const UNSAFE: &[&str] = &[
     "crates/tree/src/cache/page.rs",
     // Calls of the kernel and of jemalloc.
     "crates/bench-peers/src/memory.rs",
+    // A store in C++.
+    "crates/bench-peers/src/bin/stores/rocksdb.rs",
     // A map in C++.
     "crates/bench-peers/src/peers/masstree_cpp.rs",
 ];

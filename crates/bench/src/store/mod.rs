@@ -5,6 +5,7 @@
 //! gets of random keys, gets by Zipf's law. At last it overwrites random records until the space is
 //! in its steady state, measures that, and gets beside it.
 
+mod engine;
 mod process;
 mod requests;
 mod rounds;
@@ -12,11 +13,12 @@ mod rounds;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Mode};
 use timberline_store::{Durability, Error, Options, Store, join};
 
 use crate::workload::{Permutation, Rng, Zipf};
+pub use engine::{Engine, Open, measure_engine};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use requests::{Latencies, in_flight};
 pub use rounds::Rounds;
@@ -33,7 +35,7 @@ const PROGRAM: u64 = 24 << 20;
 const RECORD: u64 = 24;
 
 /// What is to be run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
     /// Where the store is made; removed at the end. Nothing may be there.
     pub folder: PathBuf,
@@ -84,7 +86,8 @@ impl Setting {
         }
     }
 
-    fn options(&self) -> Options {
+    /// How the store is set up for it.
+    pub fn options(&self) -> Options {
         // Small beside all of the space, of which the segments that are written have a part.
         let options = Options {
             segment_bytes: 16 << 20,
@@ -103,7 +106,7 @@ impl Setting {
 }
 
 /// All that was measured, in the order of the run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// How the disk is read and written.
     pub disk: String,
@@ -114,10 +117,10 @@ pub struct Outcome {
 }
 
 /// Requests of one kind.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// What they are.
-    pub name: &'static str,
+    pub name: String,
     /// Requests a second.
     pub per_s: Rounds,
     /// Processor time of one, of all threads, in microseconds.
@@ -130,11 +133,28 @@ pub struct Row {
     pub written_bytes: Rounds,
 }
 
+impl Row {
+    fn new(name: &str, all: &[Measured]) -> Row {
+        let of = |figure: fn(&Measured) -> f64| {
+            let values: Vec<_> = all.iter().map(figure).collect();
+            Rounds::new(&values)
+        };
+        Row {
+            name: name.into(),
+            per_s: of(|it| it.per_s),
+            core_us: of(|it| it.of_each(it.usage.cpu.as_secs_f64() * 1e6)),
+            p99_us: of(|it| it.p99_us),
+            read_bytes: of(|it| it.of_each(it.usage.read_bytes as f64)),
+            written_bytes: of(|it| it.of_each(it.usage.written_bytes as f64)),
+        }
+    }
+}
+
 /// Anything else.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
     /// What it is, and its unit.
-    pub name: &'static str,
+    pub name: String,
     /// Its values.
     pub values: Rounds,
 }
@@ -191,23 +211,8 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn figure(&mut self, name: &'static str, values: &[f64]) {
-        let values = Rounds::new(values);
+        let (name, values) = (name.into(), Rounds::new(values));
         self.figures.push(Figure { name, values });
-    }
-
-    fn row(&mut self, name: &'static str, all: &[Measured]) {
-        let of = |figure: fn(&Measured) -> f64| {
-            let values: Vec<_> = all.iter().map(figure).collect();
-            Rounds::new(&values)
-        };
-        self.rows.push(Row {
-            name,
-            per_s: of(|it| it.per_s),
-            core_us: of(|it| it.of_each(it.usage.cpu.as_secs_f64() * 1e6)),
-            p99_us: of(|it| it.p99_us),
-            read_bytes: of(|it| it.of_each(it.usage.read_bytes as f64)),
-            written_bytes: of(|it| it.of_each(it.usage.written_bytes as f64)),
-        });
     }
 
     fn all(&mut self, driver: &mut Driver, options: &Options) -> Result<(), Error> {
@@ -281,7 +286,7 @@ impl Run<'_> {
         let slots = setting.in_flight as u64;
         let enough = |done: u64, _| done + slots > setting.records;
         let loaded = self.run(Some(store), make, enough).await?;
-        self.row("puts of new keys", &[loaded]);
+        self.rows.push(Row::new("puts of new keys", &[loaded]));
         let index = store.stats().index_bytes as f64 / setting.records as f64;
         self.figure("bytes of the index a record", &[index]);
         store.close();
@@ -314,9 +319,9 @@ impl Run<'_> {
         let ratios: Vec<f64> = { uniform.iter().zip(&raw) }
             .map(|(gets, reads)| gets.per_s / reads.per_s)
             .collect();
-        self.row("the disk's own reads", &raw);
-        self.row("gets, uniform", &uniform);
-        self.row("gets, Zipf 0.99", &skewed);
+        self.rows.push(Row::new("the disk's own reads", &raw));
+        self.rows.push(Row::new("gets, uniform", &uniform));
+        self.rows.push(Row::new("gets, Zipf 0.99", &skewed));
         self.figure("uniform gets ÷ the disk's own reads", &ratios);
         Ok(())
     }
@@ -347,7 +352,7 @@ impl Run<'_> {
             };
             all.push(self.run(Some(store), &mut make, slice).await?);
         }
-        self.row("overwrites", &all);
+        self.rows.push(Row::new("overwrites", &all));
         let payload = (KEY_BYTES + setting.value_bytes) as f64;
         let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
         let written: Vec<f64> = all.iter().map(written).collect();
@@ -376,7 +381,7 @@ impl Run<'_> {
             let slice = |_, elapsed| elapsed >= setting.slice;
             all.push(self.run(Some(store), make, slice).await?);
         }
-        self.row("half gets, half overwrites", &all);
+        self.rows.push(Row::new("half gets, half overwrites", &all));
         Ok(())
     }
 }

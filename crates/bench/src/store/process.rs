@@ -1,6 +1,7 @@
 //! What this process has used: processor, disk, memory. From `/proc`, so zeros elsewhere.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -57,10 +58,16 @@ pub fn reset_peak_memory() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Bytes that the files of a folder take.
+/// Bytes that the files of a folder take on the disk, and those of the folders in it.
 pub fn folder_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let bytes = entries.filter_map(|entry| Some(entry.metadata().ok()?.len()));
+    let bytes = entries.filter_map(|entry| {
+        let about = entry.metadata().ok()?;
+        Some(match about.is_dir() {
+            true => folder_bytes(&entry.path()),
+            false => about.blocks() * 512,
+        })
+    });
     bytes.sum()
 }
 

@@ -1,7 +1,7 @@
 //! Requests in flight on one task, and how long each takes.
 
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
@@ -19,6 +19,16 @@ impl Latencies {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.0.clear();
+    }
+
+    /// Another one.
+    pub fn record(&mut self, took: Duration) {
+        self.0.saturating_record(took.as_nanos() as u64);
+    }
+
+    /// All of another thread.
+    pub fn add(&mut self, others: &Latencies) {
+        self.0.add(&others.0).expect("the bounds are the same");
     }
 
     /// The time that 99 % took at most, in microseconds.
@@ -50,8 +60,7 @@ pub async fn in_flight<F: Future<Output = Result<(), E>>, E>(
                     break;
                 };
                 result?;
-                let took = start.elapsed().as_nanos() as u64;
-                latencies.0.saturating_record(took);
+                latencies.record(start.elapsed());
                 ended += 1;
                 *slot = if is_enough(ended) { None } else { begin() };
             }

@@ -1,15 +1,18 @@
 //! A figure of several rounds.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The median of several rounds, and their range.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Rounds {
     /// The median; NaN where nothing was measured.
+    #[serde(deserialize_with = "or_nan")]
     pub median: f64,
     /// The least.
+    #[serde(deserialize_with = "or_nan")]
     pub least: f64,
     /// The greatest.
+    #[serde(deserialize_with = "or_nan")]
     pub most: f64,
 }
 
@@ -27,6 +30,11 @@ impl Rounds {
     }
 }
 
+/// JSON has null for NaN.
+fn or_nan<'de, D: Deserializer<'de>>(number: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(number)?.unwrap_or(f64::NAN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +43,8 @@ mod tests {
     fn the_median_lies_between_the_ends() {
         let rounds = Rounds::new(&[3.0, 1.0, 2.0]);
         assert_eq!((rounds.median, rounds.least, rounds.most), (2.0, 1.0, 3.0));
-        assert!(Rounds::new(&[]).median.is_nan());
+        let none = serde_json::to_string(&Rounds::new(&[])).unwrap();
+        let none: Rounds = serde_json::from_str(&none).unwrap();
+        assert!(none.median.is_nan());
     }
 }

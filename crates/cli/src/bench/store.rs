@@ -130,7 +130,7 @@ fn print(setting: &Setting, outcome: &Outcome) -> Result<(), Failure> {
         let bytes = [&row.read_bytes, &row.written_bytes];
         let [read, written] = bytes.map(|it| format!("{:.0}", it.median));
         let per_s = shown(&row.per_s, |it| format!("{it:.0}"));
-        table.row(vec![row.name.into(), per_s, core, p99, read, written]);
+        table.row(vec![row.name.clone(), per_s, core, p99, read, written]);
     }
     say(table.render().trim_end())?;
     say("")?;

@@ -1,0 +1,321 @@
+//! Any other store under the same load, by threads that wait.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
+use super::requests::Latencies;
+use super::{FILLED, Figure, KEY_BYTES, Measured, Outcome, Rounds, Row, SKEW, Setting, key};
+use crate::workload::{Permutation, Rng, Zipf};
+
+/// What a store does for the bench. Errors are one line.
+pub trait Engine: Sync {
+    /// Sets a key's value. It may be lost until the next [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// It can't.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), String>;
+
+    /// Shows a key's value, and says whether there is one.
+    ///
+    /// # Errors
+    /// It can't.
+    fn get(&self, key: &[u8], show: &mut dyn FnMut(&[u8])) -> Result<bool, String>;
+
+    /// Waits until all that was put is on the disk.
+    ///
+    /// # Errors
+    /// It can't.
+    fn sync(&self) -> Result<(), String>;
+
+    /// Puts records as fast as this store can, and has them on the disk.
+    ///
+    /// # Errors
+    /// It can't.
+    fn load(
+        &self,
+        records: &mut dyn Iterator<Item = ([u8; KEY_BYTES], Vec<u8>)>,
+    ) -> Result<(), String> {
+        for (key, value) in records {
+            self.put(&key, &value)?;
+        }
+        self.sync()
+    }
+}
+
+/// Opens a store in a folder, new or as it was, with the setting's memory.
+pub type Open<'a> = &'a dyn Fn(&Path, &Setting) -> Result<Box<dyn Engine>, String>;
+
+/// Measures what [`measure`](super::measure) does, but for the disk's own reads, with a thread for
+/// each request in flight.
+///
+/// # Errors
+/// One line: what the store could not do.
+pub fn measure_engine(
+    setting: &Setting,
+    disk: &str,
+    open: Open,
+    is_over: &(dyn Fn() -> bool + Sync),
+) -> Result<Outcome, String> {
+    reset_peak_memory();
+    let made = super::Made(setting.folder.clone());
+    std::fs::create_dir_all(&setting.folder).map_err(|error| error.to_string())?;
+    let mut run = Run {
+        setting,
+        is_over,
+        rows: Vec::new(),
+        figures: Vec::new(),
+    };
+    run.load(&*open(&setting.folder, setting)?)?;
+    let start = Instant::now();
+    let engine = open(&setting.folder, setting)?;
+    run.figure(
+        "seconds to open it after a stop",
+        &[start.elapsed().as_secs_f64()],
+    );
+    run.reads(&*engine)?;
+    run.overwrites(&*engine)?;
+    drop(engine);
+    drop(made);
+    if let Some(peak) = peak_memory() {
+        let ratio = peak as f64 / setting.memory_bytes as f64;
+        run.figure("memory at its peak ÷ the limit", &[ratio]);
+    }
+    Ok(Outcome {
+        disk: disk.into(),
+        rows: run.rows,
+        figures: run.figures,
+    })
+}
+
+struct Run<'a> {
+    setting: &'a Setting,
+    is_over: &'a (dyn Fn() -> bool + Sync),
+    rows: Vec<Row>,
+    figures: Vec<Figure>,
+}
+
+impl Run<'_> {
+    fn figure(&mut self, name: &'static str, values: &[f64]) {
+        let (name, values) = (name.into(), Rounds::new(values));
+        self.figures.push(Figure { name, values });
+    }
+
+    fn load(&mut self, engine: &dyn Engine) -> Result<(), String> {
+        let setting = self.setting;
+        let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
+        let ids = (0..setting.records).map(|nth| order.at(nth));
+        let mut records = ids.map(|id| (key(id), vec![id as u8; setting.value_bytes]));
+        let (usage, start) = (Usage::now(), Instant::now());
+        engine.load(&mut records)?;
+        let loaded = Measured {
+            done: setting.records,
+            per_s: setting.records as f64 / start.elapsed().as_secs_f64(),
+            usage: Usage::now().since(&usage),
+            p99_us: f64::NAN,
+        };
+        self.rows.push(Row::new("puts of new keys", &[loaded]));
+        Ok(())
+    }
+
+    fn reads(&mut self, engine: &dyn Engine) -> Result<(), String> {
+        let setting = self.setting;
+        let zipf = Zipf::new(setting.records, SKEW);
+        let scattered = Permutation::new(setting.records, Rng::new(setting.seed, 2));
+        let [mut uniform, mut skewed] = [(); 2].map(|()| Vec::new());
+        let for_a_slice = |_, elapsed| elapsed >= setting.slice;
+        for round in 0..=setting.rounds {
+            let any = |rng: &mut Rng| get(engine, rng.below(setting.records));
+            let of_any = self.run(None, &any, &mut { for_a_slice })?;
+            let some = |rng: &mut Rng| get(engine, scattered.at(zipf.rank(rng)));
+            let of_some = self.run(None, &some, &mut { for_a_slice })?;
+            // The first round fills the caches.
+            if round > 0 {
+                uniform.push(of_any);
+                skewed.push(of_some);
+            }
+        }
+        self.rows.push(Row::new("gets, uniform", &uniform));
+        self.rows.push(Row::new("gets, Zipf 0.99", &skewed));
+        Ok(())
+    }
+
+    fn overwrites(&mut self, engine: &dyn Engine) -> Result<(), String> {
+        let setting = self.setting;
+        let put = |rng: &mut Rng| {
+            let id = rng.below(setting.records);
+            engine.put(&key(id), &vec![id as u8; setting.value_bytes])
+        };
+        let enough = (setting.records as f64 * (1.0 / FILLED)) as u64;
+        self.run(Some(engine), &put, &mut |done, _| done >= enough)?;
+        let (mut all, mut space) = (Vec::new(), 0);
+        for _ in 0..setting.rounds {
+            let mut looks = 0;
+            let mut slice = |_: u64, elapsed: Duration| {
+                looks += 1;
+                if looks % 10 == 0 {
+                    space = space.max(folder_bytes(&setting.folder));
+                }
+                elapsed >= setting.slice
+            };
+            all.push(self.run(Some(engine), &put, &mut slice)?);
+        }
+        self.rows.push(Row::new("overwrites", &all));
+        let payload = (KEY_BYTES + setting.value_bytes) as f64;
+        let written = |it: &Measured| it.usage.written_bytes as f64 / (it.done as f64 * payload);
+        let written: Vec<f64> = all.iter().map(written).collect();
+        self.figure("bytes written ÷ bytes put, overwrites", &written);
+        let live = setting.records as f64 * payload;
+        self.figure("space at its peak ÷ live bytes", &[space as f64 / live]);
+        Ok(())
+    }
+
+    /// Runs requests until `is_enough` says so, of which it is asked a hundred times a second. What
+    /// was put is synced each second, on `synced`.
+    fn run(
+        &self,
+        synced: Option<&dyn Engine>,
+        request: &(dyn Fn(&mut Rng) -> Result<(), String> + Sync),
+        is_enough: &mut dyn FnMut(u64, Duration) -> bool,
+    ) -> Result<Measured, String> {
+        let (done, stop) = (&AtomicU64::new(0), &AtomicBool::new(false));
+        let (failure, latencies) = (&Mutex::new(None), &Mutex::new(Latencies::default()));
+        let seed = self.setting.seed;
+        let (usage, start) = (Usage::now(), Instant::now());
+        thread::scope(|scope| {
+            for nth in 0..self.setting.in_flight {
+                scope.spawn(move || {
+                    // New draws in each run: it is as good as any seed.
+                    let lane = start.elapsed().as_nanos() as u64 ^ (nth as u64) << 48;
+                    let (mut rng, mut own) = (Rng::new(seed, lane), Latencies::default());
+                    while !stop.load(Relaxed) {
+                        let begun = Instant::now();
+                        if let Err(why) = request(&mut rng) {
+                            failure.lock().expect("no panic").get_or_insert(why);
+                            stop.store(true, Relaxed);
+                        }
+                        own.record(begun.elapsed());
+                        done.fetch_add(1, Relaxed);
+                    }
+                    latencies.lock().expect("no panic").add(&own);
+                });
+            }
+            let mut seconds = 0;
+            while !stop.load(Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+                let elapsed = start.elapsed();
+                if is_enough(done.load(Relaxed), elapsed) || (self.is_over)() {
+                    stop.store(true, Relaxed);
+                }
+                if let Some(engine) = synced
+                    && elapsed.as_secs() > seconds
+                {
+                    seconds = elapsed.as_secs();
+                    if let Err(why) = engine.sync() {
+                        failure.lock().expect("no panic").get_or_insert(why);
+                        stop.store(true, Relaxed);
+                    }
+                }
+            }
+        });
+        if let Some(why) = failure.lock().expect("no panic").take() {
+            return Err(why);
+        }
+        let done = done.load(Relaxed);
+        Ok(Measured {
+            done,
+            per_s: done as f64 / start.elapsed().as_secs_f64(),
+            usage: Usage::now().since(&usage),
+            p99_us: latencies.lock().expect("no panic").p99_us(),
+        })
+    }
+}
+
+fn get(engine: &dyn Engine, id: u64) -> Result<(), String> {
+    let mut is_right = false;
+    let mut show = |value: &[u8]| is_right = value.first().is_none_or(|&it| it == id as u8);
+    let is_there = engine.get(&key(id), &mut show)?;
+    match is_there && is_right {
+        true => Ok(()),
+        false => Err(format!("record {id} is not what was put")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// In memory. Forgets each key that ends in this byte.
+    #[derive(Default)]
+    struct Forgetful(Mutex<BTreeMap<Vec<u8>, Vec<u8>>>, Option<u8>);
+
+    impl Engine for Forgetful {
+        fn put(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
+            if self.1.is_none_or(|it| key.last() != Some(&it)) {
+                let mut map = self.0.lock().expect("no panic");
+                map.insert(key.to_vec(), value.to_vec());
+            }
+            Ok(())
+        }
+
+        fn get(&self, key: &[u8], show: &mut dyn FnMut(&[u8])) -> Result<bool, String> {
+            let map = self.0.lock().expect("no panic");
+            Ok(map.get(key).map(|value| show(value)).is_some())
+        }
+
+        fn sync(&self) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    fn measured(name: &str, open: Open) -> Result<Outcome, String> {
+        let name = format!("timberline-engine-{name}-{}", std::process::id());
+        let setting = Setting {
+            folder: std::env::temp_dir().join(name),
+            records: 1000,
+            value_bytes: 10,
+            memory_bytes: 1 << 30,
+            in_flight: 3,
+            slice: Duration::from_millis(20),
+            rounds: 2,
+            seed: 1,
+        };
+        let outcome = measure_engine(&setting, "none", open, &|| false);
+        assert!(!setting.folder.exists(), "the folder is removed");
+        outcome
+    }
+
+    #[test]
+    fn any_store_is_measured() {
+        let filled = Forgetful::default();
+        for id in 0..1000 {
+            filled.put(&key(id), &[id as u8; 10]).unwrap();
+        }
+        let content = filled.0.into_inner().unwrap();
+        let open: Open = &|_, _| Ok(Box::new(Forgetful(Mutex::new(content.clone()), None)));
+        let outcome = measured("whole", open).unwrap();
+        let names: Vec<_> = outcome.rows.iter().map(|it| &*it.name).collect();
+        assert_eq!(
+            names,
+            [
+                "puts of new keys",
+                "gets, uniform",
+                "gets, Zipf 0.99",
+                "overwrites"
+            ]
+        );
+        assert!(outcome.rows.iter().all(|it| it.per_s.least > 0.0));
+    }
+
+    #[test]
+    fn a_lost_record_is_found() {
+        let open: Open = &|_, _| Ok(Box::new(Forgetful(Mutex::default(), Some(7))));
+        let why = measured("lost", open).unwrap_err();
+        assert!(why.contains("is not what was put"), "{why}");
+    }
+}
