@@ -47,6 +47,10 @@ pub struct Args {
     /// The most bytes on the disk (as much as there is by default)
     #[arg(long, value_parser = memory, value_name = "BYTES")]
     capacity: Option<u64>,
+    /// Be a cache: when --capacity is used up, the oldest strings go, but for those in memory; there
+    /// are strings only
+    #[arg(long, requires = "capacity")]
+    evict: bool,
     /// When writes are acknowledged
     #[arg(long, value_enum, default_value = "interval", value_name = "WHEN")]
     durability: Promise,
@@ -82,6 +86,7 @@ impl Args {
         options.backups.clone_from(&self.backups);
         options.memory = self.memory;
         options.capacity = self.capacity.unwrap_or(u64::MAX);
+        options.evict = self.evict;
         options.durability = match self.durability {
             Promise::None => Durability::None,
             Promise::Interval => Durability::Interval,

@@ -92,6 +92,7 @@ fn bad_input_is_refused_in_one_line() {
             &["--capacity", "16MB", "--listen", "127.0.0.1:0"],
             "a capacity of 16777216 bytes",
         ),
+        (&["--evict"], "--capacity"),
         (&["--password-file", file], "its first line is empty"),
         (
             &["--password-file", "/nowhere"],

@@ -92,6 +92,8 @@ fn stats(shared: &Shared, text: &mut String) {
     line(text, "total_net_input_bytes", stats.received.load(Relaxed));
     line(text, "total_net_output_bytes", stats.sent.load(Relaxed));
     line(text, "rejected_connections", stats.refused.load(Relaxed));
+    let evicted = shared.keyspace.store().stats().evicted;
+    line(text, "evicted_keys", evicted);
     line(text, "expired_keys", shared.keyspace.expired.load(Relaxed));
 }
 

@@ -43,6 +43,9 @@ pub struct Options {
     pub memory: u64,
     /// The most bytes on the disk.
     pub capacity: u64,
+    /// Whether this is a cache: when the disk's bytes are used up, the oldest strings go. There are
+    /// no hashes and sets then, of which a part could go.
+    pub evict: bool,
     /// When writes are acknowledged.
     pub durability: Durability,
     /// Threads that serve clients; at least one.
@@ -66,6 +69,7 @@ impl Options {
             backups: None,
             memory: 1 << 30,
             capacity: u64::MAX,
+            evict: false,
             durability: Durability::Interval,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             password: None,

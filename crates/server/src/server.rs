@@ -99,6 +99,7 @@ impl Server {
                 Durability::None | Durability::Each => timberline_store::Durability::None,
             },
             capacity: options.capacity,
+            evict: options.evict,
             // The rest is for clients and the program itself.
             memory_bytes: (options.memory / 8 * 5).max(timberline_store::Options::LEAST_MEMORY),
             cache_bytes: u64::MAX,
@@ -239,8 +240,12 @@ async fn lead(
     let reaping = tokio::task::spawn_local(async move {
         let _ = reaped.keyspace.reap().await;
     });
+    let timed = Arc::clone(&shared);
+    let expiring = tokio::task::spawn_local(async move {
+        let _ = timed.keyspace.expire().await;
+    });
     shared.stop.wait().await;
-    for task in accepting.into_iter().chain([ticking, reaping]) {
+    for task in accepting.into_iter().chain([ticking, reaping, expiring]) {
         task.abort();
     }
     Ok(())

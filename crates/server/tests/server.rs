@@ -283,3 +283,54 @@ fn replies_can_be_switched_off() {
     assert_eq!(client.reply(), b"+OK\r\n");
     assert_eq!(client.reply(), b"$-1\r\n");
 }
+
+#[test]
+fn a_cache_has_strings_only() {
+    let folder = Folder::new();
+    let server = Running::with(&folder, |it| {
+        (it.evict, it.capacity) = (true, 1 << 30);
+    });
+    let mut client = server.client();
+    assert_eq!(client.says("SET key value"), "+OK\r\n");
+    assert_eq!(client.says("GET key"), "$5\r\nvalue\r\n");
+    for command in ["HSET h f v", "SADD s m", "ZADD z 1 m", "ZRANGE z 0 -1"] {
+        let said = client.says(command);
+        assert!(said.starts_with("-ERR this server is a cache"), "{said}");
+    }
+    assert!(client.says("INFO stats").contains("evicted_keys:0"));
+}
+
+/// Nobody looks at them; those that got another time or none stay.
+#[test]
+fn keys_go_when_they_expire() {
+    let folder = Folder::new();
+    {
+        let server = Running::new(&folder);
+        let mut client = server.client();
+        client.send(b"SET stays value PX 100\r\nPERSIST stays\r\n");
+        client.send(b"SET later value PX 100\r\nPEXPIRE later 100000000\r\n");
+        client.send(b"SADD set a b c\r\nPEXPIRE set 100\r\n");
+        client.send(b"SET old value PX 100\r\nRENAME old new\r\n");
+        for expected in ["+OK", ":1", "+OK", ":1", ":3", ":1", "+OK", "+OK"] {
+            assert_eq!(client.reply(), format!("{expected}\r\n").as_bytes());
+        }
+        for nth in 0..1000 {
+            client.says(&format!("SET key{nth} value PX 100"));
+        }
+        wait_for_keys(&mut client, 2);
+        assert_eq!(client.says("GET stays"), "$5\r\nvalue\r\n");
+        assert_eq!(client.says("GET later"), "$5\r\nvalue\r\n");
+        assert!(client.says("INFO stats").contains("expired_keys:1002"));
+        assert_eq!(client.says("SET last value PX 100"), "+OK\r\n");
+    }
+    // Timers are on the disk.
+    let server = Running::new(&folder);
+    wait_for_keys(&mut server.client(), 2);
+}
+
+fn wait_for_keys(client: &mut client::Client<std::net::TcpStream>, keys: usize) {
+    let expected = format!(":{keys}\r\n");
+    while client.says("DBSIZE") != expected {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

@@ -67,6 +67,12 @@ impl Values {
         Some(value.to_vec())
     }
 
+    /// Whether it is here. It does not count as a use.
+    pub fn contains(&self, location: Location) -> bool {
+        let cache = self.0.as_ref();
+        cache.is_some_and(|it| it.peek(&location.to_word()).is_some())
+    }
+
     pub fn insert(&self, location: Location, value: &[u8]) {
         if let Some(cache) = &self.0 {
             cache.insert(location.to_word(), value.into());

@@ -1,4 +1,5 @@
-//! Space comes back: records that count are moved out of a segment, and its file is removed.
+//! Space comes back: records that count are moved out of a segment, and its file is removed. A store
+//! that is a cache deletes them instead, when nothing else makes space.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use timberline_io::SECTOR;
 
 use crate::Error;
 use crate::location::{GRAIN, Location};
-use crate::log::Appended;
+use crate::log::{Appended, NewRecord};
 use crate::read::read;
 use crate::record::{HEADER, Kind, Record};
 use crate::segment::{START, Segment};
@@ -19,8 +20,19 @@ use crate::store::Inner;
 const ENOUGH_LIVE: f64 = 0.75;
 /// A segment of which more is live is not worth cleaning, even when space is short.
 const TOO_LIVE: f64 = 0.95;
+/// In a cache, a segment of which no more is live is cleaned; otherwise the oldest is evicted.
+const FEW_LIVE: f64 = 0.5;
 /// Bytes that are read at once.
 const CHUNK: u64 = 256 << 10;
+
+/// Why a segment is cleaned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Obsolete records take space.
+    Clean,
+    /// Records that count have to go.
+    Evict,
+}
 
 impl Inner {
     /// Cleans whenever it is worth it, until a write fails or the store closes.
@@ -36,8 +48,8 @@ impl Inner {
             if !go_on.await {
                 return;
             }
-            while let Some(victim) = self.victim() {
-                if let Err(error) = self.clean(&victim).await {
+            while let Some((victim, purpose)) = self.victim() {
+                if let Err(error) = self.clean(&victim, purpose).await {
                     // A segment that can't be read or removed stays as it is.
                     victim.keep();
                     if !matches!(error, Error::Disk(..) | Error::Corrupt(..) | Error::Full) {
@@ -54,7 +66,7 @@ impl Inner {
     /// The full segment whose cleaning gives the most space for the least work, if there is enough
     /// to gain (Rosenblum, Ousterhout: "The Design and Implementation of a Log-Structured File
     /// System", TOCS 10(1), 1992, §3.5).
-    fn victim(&self) -> Option<Arc<Segment>> {
+    fn victim(&self) -> Option<(Arc<Segment>, Purpose)> {
         let (open, is_full, now) = {
             let mut state = self.log.lock();
             let open: Vec<_> = state.heads().map(|head| head.segment.id()).collect();
@@ -65,9 +77,20 @@ impl Inner {
         let live: f64 = full.iter().map(|it| it.utilization()).sum();
         full.retain(|it| !it.is_kept());
         if let Some(dead) = full.iter().find(|it| it.is_dead()) {
-            return Some(Arc::clone(dead));
+            return Some((Arc::clone(dead), Purpose::Clean));
         }
-        if live >= ENOUGH_LIVE * full.len() as f64 && !is_full {
+        if self.log.options().evict {
+            if !is_full {
+                return None;
+            }
+            // To move many records costs more than their loss.
+            let has_few = |it: &Arc<Segment>| it.utilization() <= FEW_LIVE;
+            if !full.iter().any(has_few) {
+                let oldest = full.into_iter().min_by_key(|it| it.id());
+                return oldest.map(|it| (it, Purpose::Evict));
+            }
+            full.retain(has_few);
+        } else if live >= ENOUGH_LIVE * full.len() as f64 && !is_full {
             return None;
         }
         full.retain(|it| it.utilization() < TOO_LIVE);
@@ -78,11 +101,12 @@ impl Inner {
             );
             (1.0 - live) * age as f64 / (1.0 + live)
         };
-        full.into_iter()
-            .max_by(|a, b| worth(a).total_cmp(&worth(b)))
+        let best = full.into_iter();
+        let best = best.max_by(|a, b| worth(a).total_cmp(&worth(b)));
+        best.map(|it| (it, Purpose::Clean))
     }
 
-    async fn clean(&self, victim: &Arc<Segment>) -> Result<(), Error> {
+    async fn clean(&self, victim: &Arc<Segment>, purpose: Purpose) -> Result<(), Error> {
         let older = self.log.segments();
         let mut older = older.iter().filter(|it| it.id() != victim.id());
         // A delete is kept while there may be older records of its key. They are in segments that
@@ -94,12 +118,22 @@ impl Inner {
             .unwrap_or(u64::MAX);
         if !victim.is_dead() {
             let mut records = Records::new(victim, START);
+            // Bytes of records that eviction passes over.
+            let mut left = victim.written() / 2;
             while let Some(location) = records.next().await? {
                 // A record that is moved is alone, whatever its batch was.
                 let record = Record {
                     goes_on: false,
                     ..records.record()
                 };
+                if purpose == Purpose::Evict && record.kind == Kind::Put {
+                    let bytes = record.bytes() as u64;
+                    if bytes > left || !self.is_in_memory(location) {
+                        self.evict(location, record.key).await?;
+                        continue;
+                    }
+                    left -= bytes;
+                }
                 self.relocate(victim, location, record, oldest).await?;
             }
             if !victim.is_empty() {
@@ -121,6 +155,23 @@ impl Inner {
         state.cleaned += 1;
         state.no_segments = None;
         state.changed();
+        Ok(())
+    }
+
+    /// Deletes a record if it counts. A delete is written, so that no older record of its key comes
+    /// back after a crash.
+    async fn evict(&self, location: Location, key: &[u8]) -> Result<(), Error> {
+        let delete = NewRecord {
+            kind: Kind::Delete,
+            key,
+            value: &[],
+        };
+        let counts = |inner: &Inner| inner.locate(key) == Some(location);
+        // Not until it is on the disk: what is waited for there waits for this.
+        let evicted = self.append(&[delete], counts).await?;
+        if evicted.is_some() {
+            self.log.lock().evicted += 1;
+        }
         Ok(())
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct State {
     /// Segments that were cleaned, and records that were moved for it.
     pub cleaned: u64,
     pub moved: u64,
+    /// Records that were evicted.
+    pub evicted: u64,
     /// Why there are no more writes.
     pub failed: Option<Arc<io::Error>>,
     pub closing: bool,
@@ -282,6 +284,7 @@ impl State {
             checkpoint_failure: None,
             cleaned: 0,
             moved: 0,
+            evicted: 0,
             failed: None,
             closing: false,
             changes: 0,

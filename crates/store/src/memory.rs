@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
+use crate::location::Location;
 use crate::store::Inner;
 use crate::window::Chunk;
 
@@ -39,6 +40,11 @@ impl Inner {
         // In large steps: for the cache, each is work.
         let used = self.window.bytes().next_multiple_of((window / 4).max(1));
         self.values.set_bytes(bytes.saturating_sub(used));
+    }
+
+    /// Whether a record's value is in memory, as far as the log's window and the cache go.
+    pub fn is_in_memory(&self, location: Location) -> bool {
+        self.values.contains(location) || self.window.read(location, |_| ()).is_some()
     }
 
     /// Caches the values of a chunk that still count, while there is room: if all data fit into

@@ -40,13 +40,16 @@ pub struct Options {
     /// keys fail with [`Error::OutOfMemory`]. With the GNU C library, a program that is to keep to
     /// it by resident memory calls `timberline_tier::keep_large_blocks_apart` first.
     pub memory_bytes: u64,
+    /// Whether a full store is a cache: instead of refusing puts it deletes the records of its
+    /// oldest segment. Those whose values are in memory stay, up to half of the segment.
+    pub evict: bool,
     /// Whether files are read and written past the page cache.
     pub direct: bool,
 }
 
 impl Default for Options {
     /// Durable each, segments of 64 MiB, as much space as the disk has, a cache of 64 MiB, no limit
-    /// of memory, past the page cache.
+    /// of memory, no eviction, past the page cache.
     fn default() -> Options {
         Options {
             durability: Durability::Each,
@@ -54,6 +57,7 @@ impl Default for Options {
             capacity: u64::MAX,
             cache_bytes: 64 << 20,
             memory_bytes: u64::MAX,
+            evict: false,
             direct: true,
         }
     }

@@ -69,6 +69,8 @@ pub struct Stats {
     pub cleaned: u64,
     /// Records that cleaning moved.
     pub moved: u64,
+    /// Records that were deleted because the store is a cache and was full.
+    pub evicted: u64,
     /// Bytes of memory that the index takes.
     pub index_bytes: u64,
     /// Bytes of values that are cached in memory, and of the log's end that is kept there.
@@ -243,6 +245,7 @@ impl Store {
             checkpoints: state.checkpoints,
             cleaned: state.cleaned,
             moved: state.moved,
+            evicted: state.evicted,
             index_bytes: self.inner.index_bytes(),
             cached_bytes: self.inner.values.bytes() + self.inner.window.bytes(),
         }
@@ -294,16 +297,27 @@ impl Inner {
         allowed: impl Fn(&Inner) -> bool,
     ) -> Result<bool, Error> {
         self.check(entries)?;
+        let sequence = self.append(entries, allowed).await?;
+        if let Some(sequence) = sequence
+            && self.log.options().durability == Durability::Each
+        {
+            self.commit(sequence).await?;
+        }
+        Ok(sequence.is_some())
+    }
+
+    /// The same, without waiting until they are durable. The number of the last record; `None` if
+    /// it was not allowed.
+    pub async fn append(
+        &self,
+        entries: &[NewRecord<'_>],
+        allowed: impl Fn(&Inner) -> bool,
+    ) -> Result<Option<u64>, Error> {
         loop {
-            match self.try_write(entries, &allowed)? {
-                Some(Appended::At(sequence)) => {
-                    if self.log.options().durability == Durability::Each {
-                        self.commit(sequence).await?;
-                    }
-                    return Ok(true);
-                }
+            match self.try_append(entries, &allowed)? {
+                Some(Appended::At(sequence)) => return Ok(Some(sequence)),
                 Some(Appended::NotNow(changes)) => self.log.wait_for_change(changes).await,
-                None => return Ok(false),
+                None => return Ok(None),
             }
         }
     }
@@ -330,8 +344,8 @@ impl Inner {
         }
     }
 
-    /// The same, without waiting; `None` if it was not allowed.
-    fn try_write(
+    /// The same, without waiting at all.
+    fn try_append(
         &self,
         entries: &[NewRecord],
         allowed: impl Fn(&Inner) -> bool,

@@ -22,6 +22,7 @@ fn options(durability: Durability) -> Options {
         durability,
         segment_bytes: 64 << 10,
         capacity: 40 * (64 << 10),
+        evict: false,
         direct: false,
     }
 }

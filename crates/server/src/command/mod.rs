@@ -200,6 +200,13 @@ fn admitted(
         out.error("ERR Command not allowed inside a transaction");
         return None;
     }
+    if shared.config.options.evict && command.is_of_many_records() {
+        out.error(&format!(
+            "ERR this server is a cache (--evict) and has strings only: no '{}'",
+            command.name
+        ));
+        return None;
+    }
     if command.flags.has(Flags::GROWS) && shared.is_over_memory() {
         out.error("OOM command not allowed when used memory > 'maxmemory'.");
         return None;

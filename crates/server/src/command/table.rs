@@ -30,6 +30,11 @@ impl std::fmt::Debug for Command {
 }
 
 impl Command {
+    /// Whether it is about values that are more than one record.
+    pub fn is_of_many_records(&self) -> bool {
+        matches!(self.group, "hash" | "set" | "sorted-set")
+    }
+
     /// Whether it takes this many arguments, the name included.
     pub fn takes(&self, args: usize) -> bool {
         match self.arity {

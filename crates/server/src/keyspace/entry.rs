@@ -48,12 +48,7 @@ impl Entry {
             3 => Kind::SortedSet,
             _ => Kind::String,
         };
-        let expires = match bytes.get(1..9) {
-            Some(at) if first & EXPIRES != 0 => {
-                Some(i64::from_le_bytes(at.try_into().expect("eight bytes")))
-            }
-            _ => None,
-        };
+        let expires = Entry::expiry(&bytes);
         let header = if expires.is_some() { 9 } else { 1 }.min(bytes.len());
         Entry {
             kind,
@@ -61,6 +56,13 @@ impl Entry {
             bytes,
             header,
         }
+    }
+
+    /// When the key of a record expires.
+    pub(super) fn expiry(record: &[u8]) -> Option<i64> {
+        let expires = record.first().is_some_and(|it| it & EXPIRES != 0);
+        let at = record.get(1..9).filter(|_| expires)?;
+        Some(i64::from_le_bytes(at.try_into().expect("eight bytes")))
     }
 
     /// A record of a value in parts.

@@ -9,6 +9,7 @@
 //! m ID MEMBER         a member of a sorted set: its score
 //! z ID SCORE MEMBER   the same in order of scores: nothing
 //! d ID                all elements of this id are to be removed
+//! e TIME KEY          a key expires then, unless it says otherwise: nothing
 //! i                   the first id that no key has had
 //! ```
 //!
@@ -17,10 +18,11 @@
 //! expired loses its own record at once; its elements are removed later, by their id.
 //!
 //! Whoever reads and then writes keys holds their locks ([`Keyspace::lock`]), so commands are
-//! atomic. An expired key is removed by the next command that looks at it.
+//! atomic. An expired key is removed by the next command that looks at it, or by its timer.
 
 mod aggregate;
 mod entry;
+mod expiry;
 mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -176,7 +178,7 @@ impl Keyspace {
 
     /// Sets a string, in place of anything that the key was.
     pub async fn set(&self, key: &[u8], value: &[u8], expires: Option<i64>) -> Result<(), Error> {
-        if self.aggregates() > 0 {
+        if self.aggregates() > 0 || expires.is_some() {
             let mut changes = self.changes();
             changes.overwrite(key, value, expires).await?;
             return changes.commit().await;
@@ -365,8 +367,7 @@ pub struct Changes<'a> {
 impl Changes<'_> {
     /// Sets a string's record.
     pub fn put(&mut self, key: &[u8], record: &[u8]) {
-        self.batch.put(&store_key(b's', &[key]), record);
-        self.touch(key);
+        self.put_record(b's', key, record);
     }
 
     /// Sets a string, in place of anything that the key was.
@@ -408,7 +409,15 @@ impl Changes<'_> {
             b'a'
         };
         let record = Entry::encode(entry.kind, expires, &[entry.value()]);
-        self.batch.put(&store_key(letter, &[key]), &record);
+        self.put_record(letter, key, &record);
+    }
+
+    /// Sets a key's record, and a timer if it expires.
+    fn put_record(&mut self, letter: u8, key: &[u8], record: &[u8]) {
+        self.batch.put(&store_key(letter, &[key]), record);
+        if let Some(timer) = self.keyspace.new_timer(key, record) {
+            self.batch.put(&timer, &[]);
+        }
         self.touch(key);
     }
 

@@ -1,0 +1,166 @@
+//! A store that is a cache takes puts when it is full: its oldest records go, those in use stay,
+//! and what is gone stays gone.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use timberline_io::{Disk, Faults, Simulation};
+use timberline_store::{Durability, Error, Options, Store, join};
+
+const SEGMENT: u64 = 64 << 10;
+/// Records of about a kilobyte: three times what there is space for.
+const RECORDS: u32 = 3_000;
+
+fn options(evict: bool, cache_bytes: u64) -> Options {
+    Options {
+        durability: Durability::None,
+        segment_bytes: SEGMENT,
+        capacity: 16 * SEGMENT,
+        cache_bytes,
+        evict,
+        direct: false,
+        ..Options::default()
+    }
+}
+
+fn key(nth: u32) -> [u8; 4] {
+    nth.to_be_bytes()
+}
+
+fn value(nth: u32, round: u32) -> Vec<u8> {
+    [nth, round].map(u32::to_be_bytes).concat().repeat(125)
+}
+
+async fn with_store<T>(disk: &Disk, options: Options, work: impl AsyncFnOnce(&Store) -> T) -> T {
+    let opened = Store::open_on(disk, Path::new("store"), options).await;
+    let (store, _) = opened.expect("it opens");
+    let work = async {
+        let result = work(&store).await;
+        store.close();
+        result
+    };
+    let (result, maintained) = join(work, store.maintain()).await;
+    maintained.expect("nothing fails");
+    result
+}
+
+#[test]
+fn a_full_cache_takes_puts_and_the_oldest_records_go() {
+    let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
+    driver.block_on(async {
+        let refused = with_store(&disk, options(false, 0), async |store| {
+            for nth in 0..RECORDS {
+                if let Err(error) = store.put(&key(nth), &value(nth, 0)).await {
+                    assert!(matches!(error, Error::Full), "{error}");
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(refused.await, "one that is no cache is full");
+    });
+    let (disk, mut driver) = Disk::simulated(&Simulation::new(1));
+    driver.block_on(async {
+        with_store(&disk, options(true, 0), async |store| {
+            for nth in 0..RECORDS {
+                let put = store.put(&key(nth), &value(nth, 1)).await;
+                put.expect("a cache has space");
+            }
+            let stats = store.stats();
+            assert!(stats.evicted > u64::from(RECORDS) / 2, "{stats:?}");
+            assert!(stats.segments <= 16, "{stats:?}");
+            let mut there = Vec::new();
+            for nth in 0..RECORDS {
+                let found = store.get(&key(nth)).await.expect("it is read");
+                there.push(found.is_some());
+                assert!(found.is_none_or(|it| it == value(nth, 1)), "{nth}");
+            }
+            // About in order: what is left of a segment may have moved behind newer ones.
+            let (old, new) = (&there[..1_500], &there[there.len() - 500..]);
+            assert!(!old.contains(&true) && !new.contains(&false), "{there:?}");
+            let found = there.iter().filter(|&&it| it).count();
+            assert!(store.len() <= found, "eviction may go on meanwhile");
+        })
+        .await;
+    });
+}
+
+#[test]
+fn records_in_use_stay() {
+    let (disk, mut driver) = Disk::simulated(&Simulation::new(2));
+    driver.block_on(with_store(&disk, options(true, 256 << 10), async |store| {
+        let in_use = 0..20;
+        for nth in 0..RECORDS {
+            let put = store.put(&key(nth), &value(nth, 0)).await;
+            put.expect("a cache has space");
+            if nth % 10 == 0 {
+                for nth in in_use.clone().filter(|&it| it < nth) {
+                    store.get(&key(nth)).await.expect("it is read");
+                }
+            }
+        }
+        for nth in in_use {
+            let found = store.get(&key(nth)).await.expect("it is read");
+            assert_eq!(found, Some(value(nth, 0)), "{nth}");
+        }
+        assert!(store.stats().evicted > 0);
+    }));
+}
+
+/// Keys are overwritten and evicted until the power fails; no older value may be back then.
+#[test]
+fn no_older_value_comes_back_after_a_crash() {
+    let evicted = std::cell::Cell::new(0);
+    for seed in 0..40 {
+        let simulation = Simulation::new(seed);
+        let (disk, mut driver) = Disk::simulated(&simulation);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        // The rounds in which each key was put, of which the last may be lost.
+        let mut rounds = vec![0; 1_500];
+        let mut unsynced: HashSet<usize> = HashSet::new();
+        driver.block_on(async {
+            let opened = Store::open_on(&disk, Path::new("store"), options(true, 64 << 10)).await;
+            let (store, _) = opened.expect("it opens");
+            let work = async {
+                let mut round = 0;
+                loop {
+                    round += 1;
+                    if round == 4_000 {
+                        let off = simulation.requests() + rng.u64(0..300);
+                        simulation.set_faults(Faults {
+                            power_off: Some(off),
+                            ..Faults::default()
+                        });
+                    }
+                    if round % 500 == 0 && round < 4_000 {
+                        store.sync().await.expect("the power is on");
+                        unsynced.clear();
+                    }
+                    let nth = rng.usize(0..rounds.len());
+                    let put = store.put(&key(nth as u32), &value(nth as u32, round)).await;
+                    if put.is_err() {
+                        break;
+                    }
+                    rounds[nth] = round;
+                    unsynced.insert(nth);
+                }
+                evicted.set(evicted.get() + store.stats().evicted);
+                store.close();
+            };
+            let _ = join(work, store.maintain()).await;
+        });
+        let (disk, mut driver) = Disk::simulated(&simulation.crash());
+        driver.block_on(with_store(&disk, options(true, 0), async |store| {
+            for (nth, &round) in rounds.iter().enumerate() {
+                let found = store.get(&key(nth as u32)).await.expect("it is read");
+                let is_sure = !unsynced.contains(&nth);
+                let expected = value(nth as u32, round);
+                assert!(
+                    !is_sure || found.is_none_or(|it| it == expected),
+                    "seed {seed}: an older value of {nth} is back"
+                );
+            }
+        }));
+    }
+    assert!(evicted.get() > 0, "some were evicted");
+}
