@@ -16,7 +16,7 @@ fn stores(folder: &PathBuf, args: &[&str]) -> Output {
 #[test]
 fn every_store_runs() {
     let folder = folder("all");
-    let small = "--records 2000 --memory 1GB --slice 0.05 --rounds 1 --in-flight 4";
+    let small = "--records 2000 --memory 1024 --slice 0.05 --rounds 1 --in-flight 4";
     let args: Vec<_> = small.split(' ').collect();
     let output = stores(&folder, &args);
     let [said, errors] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
@@ -38,7 +38,7 @@ fn bad_input_is_refused() {
     for (args, why) in [
         (["--records", "5"], "--records: give at least 1000"),
         (["--slice", "0"], "--slice: give more than 0"),
-        (["--memory", "1MB"], "take at least"),
+        (["--memory", "1"], "take at least"),
         (["--stores", "another"], "redb"),
     ] {
         let output = stores(&folder, &args);

@@ -47,8 +47,8 @@ pub struct Args {
     /// The most bytes on the disk (as much as there is by default)
     #[arg(long, value_parser = memory, value_name = "BYTES")]
     capacity: Option<u64>,
-    /// Be a cache: when --capacity is used up, the oldest strings go, but for those in memory; there
-    /// are strings only
+    /// Be a cache: when --capacity is used up, the oldest strings go, but for those in memory;
+    /// there are strings only
     #[arg(long, requires = "capacity")]
     evict: bool,
     /// When writes are acknowledged

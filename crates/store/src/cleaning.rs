@@ -1,5 +1,5 @@
-//! Space comes back: records that count are moved out of a segment, and its file is removed. A store
-//! that is a cache deletes them instead, when nothing else makes space.
+//! Space comes back: records that count are moved out of a segment, and its file is removed. A
+//! store that is a cache deletes them instead, when nothing else makes space.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     ("xtask", ""),
     // For tests and comparisons: no crate depends on it.
-    ("peers", "sync tier placement research tree bench"),
+    ("peers", "sync tier placement research tree store bench"),
 ];
 
 /// What cargo says about the packages of the workspace, as JSON.

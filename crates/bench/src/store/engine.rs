@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use super::requests::Latencies;
-use super::{FILLED, Figure, KEY_BYTES, Measured, Outcome, Rounds, Row, SKEW, Setting, key};
+use super::{FILLED, Figure, KEY_BYTES, Measured, Outcome, Rounds, Row, SKEW, Setting, key, value};
 use crate::workload::{Permutation, Rng, Zipf};
 
 /// What a store does for the bench. Errors are one line.
@@ -108,7 +108,7 @@ impl Run<'_> {
         let setting = self.setting;
         let order = Permutation::new(setting.records, Rng::new(setting.seed, 1));
         let ids = (0..setting.records).map(|nth| order.at(nth));
-        let mut records = ids.map(|id| (key(id), vec![id as u8; setting.value_bytes]));
+        let mut records = ids.map(|id| (key(id), value(id, setting.value_bytes)));
         let (usage, start) = (Usage::now(), Instant::now());
         engine.load(&mut records)?;
         let loaded = Measured {
@@ -147,7 +147,7 @@ impl Run<'_> {
         let setting = self.setting;
         let put = |rng: &mut Rng| {
             let id = rng.below(setting.records);
-            engine.put(&key(id), &vec![id as u8; setting.value_bytes])
+            engine.put(&key(id), &value(id, setting.value_bytes))
         };
         let enough = (setting.records as f64 * (1.0 / FILLED)) as u64;
         self.run(Some(engine), &put, &mut |done, _| done >= enough)?;

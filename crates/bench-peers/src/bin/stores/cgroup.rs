@@ -5,9 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// What the kernel takes for a process beside its memory: page tables, buffers of sockets.
-pub const KERNEL: u64 = 32 << 20;
-
 /// The memory controller of version 1, and of version 2.
 const V1: &str = "/sys/fs/cgroup/memory";
 const V2: &str = "/sys/fs/cgroup";
@@ -31,8 +28,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Starts a program in it. It waits for a line on its standard input, which it does not get,
-    /// before it is here; so the shell that becomes it moves itself.
+    /// Starts a program in it, by a shell that moves itself there and becomes the program.
     pub fn spawn(&self, program: Command) -> io::Result<Child> {
         let mut shell = Command::new("sh");
         shell

@@ -42,9 +42,13 @@ struct Args {
     /// Bytes of a value
     #[arg(long, default_value_t = 1000)]
     value_bytes: usize,
-    /// Memory for each process, its page cache included
-    #[arg(long, default_value = "512MB", value_parser = bytes)]
-    memory: u64,
+    /// Memory for each process, in MiB
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    memory: u32,
+    /// The control group of a process has this many times its memory, page cache included; a store
+    /// that takes more is killed, and left out
+    #[arg(long, default_value_t = 2.0)]
+    group: f64,
     /// Requests in flight: of ours on one thread, of others a thread each
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     in_flight: u16,
@@ -62,11 +66,6 @@ struct Args {
     child: Option<String>,
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
-    let bytes = timberline_server::bytes(text);
-    bytes.ok_or_else(|| "it takes a number with a unit: KB, MB or GB".into())
-}
-
 impl Args {
     fn setting(&self) -> Result<Setting, String> {
         let slice = Duration::try_from_secs_f64(self.slice).ok();
@@ -75,7 +74,7 @@ impl Args {
             folder: self.folder.clone(),
             records: self.records,
             value_bytes: self.value_bytes,
-            memory_bytes: self.memory,
+            memory_bytes: u64::from(self.memory) << 20,
             in_flight: self.in_flight.into(),
             slice: slice.ok_or("--slice: give more than 0 seconds")?,
             rounds: self.rounds.into(),
@@ -133,7 +132,8 @@ fn compare(args: &Args, setting: &Setting) -> Result<(), String> {
     let mut outcomes = Vec::new();
     for name in chosen {
         eprintln!("measuring {name}");
-        let group = Group::new(&name, setting.memory_bytes + cgroup::KERNEL);
+        let bytes = setting.memory_bytes as f64 * args.group;
+        let group = Group::new(&name, bytes as u64);
         if let Err(why) = &group {
             eprintln!("its page cache has no limit: {why}");
         }
