@@ -61,7 +61,7 @@ pub fn agrees_with_a_sorted_map<T: TestMap>() {
     let seed = seed();
     for &placing in placing::ALL {
         let config = Config {
-            cases: 100,
+            cases: 50,
             max_shrink_iters: 2_000,
             failure_persistence: None,
             ..Config::default()
