@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use super::requests::Latencies;
-use super::{FILLED, Figure, KEY_BYTES, Measured, Outcome, Rounds, Row, SKEW, Setting, key, value};
+use super::{
+    FILLED, Figure, KEY_BYTES, Measured, Outcome, Rounds, Row, SKEW, Setting, is_value, key, value,
+};
 use crate::workload::{Permutation, Rng, Zipf};
 
 /// What a store does for the bench. Errors are one line.
@@ -128,9 +130,9 @@ impl Run<'_> {
         let [mut uniform, mut skewed] = [(); 2].map(|()| Vec::new());
         let for_a_slice = |_, elapsed| elapsed >= setting.slice;
         for round in 0..=setting.rounds {
-            let any = |rng: &mut Rng| get(engine, rng.below(setting.records));
+            let any = |rng: &mut Rng| get(engine, setting, rng.below(setting.records));
             let of_any = self.run(None, &any, &mut { for_a_slice })?;
-            let some = |rng: &mut Rng| get(engine, scattered.at(zipf.rank(rng)));
+            let some = |rng: &mut Rng| get(engine, setting, scattered.at(zipf.rank(rng)));
             let of_some = self.run(None, &some, &mut { for_a_slice })?;
             // The first round fills the caches.
             if round > 0 {
@@ -162,6 +164,7 @@ impl Run<'_> {
                 elapsed >= setting.slice
             };
             all.push(self.run(Some(engine), &put, &mut slice)?);
+            space = space.max(folder_bytes(&setting.folder));
         }
         self.rows.push(Row::new("overwrites", &all));
         let payload = (KEY_BYTES + setting.value_bytes) as f64;
@@ -234,9 +237,9 @@ impl Run<'_> {
     }
 }
 
-fn get(engine: &dyn Engine, id: u64) -> Result<(), String> {
+fn get(engine: &dyn Engine, setting: &Setting, id: u64) -> Result<(), String> {
     let mut is_right = false;
-    let mut show = |value: &[u8]| is_right = value.first().is_none_or(|&it| it == id as u8);
+    let mut show = |found: &[u8]| is_right = is_value(id, setting.value_bytes, found);
     let is_there = engine.get(&key(id), &mut show)?;
     match is_there && is_right {
         true => Ok(()),
@@ -294,7 +297,7 @@ mod tests {
     fn any_store_is_measured() {
         let filled = Forgetful::default();
         for id in 0..1000 {
-            filled.put(&key(id), &[id as u8; 10]).unwrap();
+            filled.put(&key(id), &value(id, 10)).unwrap();
         }
         let content = filled.0.into_inner().unwrap();
         let open: Open = &|_, _| Ok(Box::new(Forgetful(Mutex::new(content.clone()), None)));
@@ -310,6 +313,15 @@ mod tests {
             ]
         );
         assert!(outcome.rows.iter().all(|it| it.per_s.least > 0.0));
+    }
+
+    #[test]
+    fn a_value_is_checked_whole() {
+        let right = value(3, 500);
+        assert!(is_value(3, 500, &right) && !is_value(4, 500, &right));
+        let mut torn = right.clone();
+        torn[499] ^= 1;
+        assert!(!is_value(3, 500, &torn) && !is_value(3, 500, &right[..499]));
     }
 
     #[test]

@@ -306,9 +306,21 @@ impl Run<'_> {
         for round in 0..=setting.rounds {
             let read = || read_block(file.clone(), rng.below(blocks));
             let read = self.run(None, read, for_a_slice).await?;
-            let make = || get(store.clone(), rng.below(setting.records));
+            let make = || {
+                get(
+                    store.clone(),
+                    rng.below(setting.records),
+                    setting.value_bytes,
+                )
+            };
             let of_any = self.run(None, make, for_a_slice).await?;
-            let make = || get(store.clone(), scattered.at(zipf.rank(&mut rng)));
+            let make = || {
+                get(
+                    store.clone(),
+                    scattered.at(zipf.rank(&mut rng)),
+                    setting.value_bytes,
+                )
+            };
             let of_some = self.run(None, make, for_a_slice).await?;
             // The first round fills the cache.
             if round > 0 {
@@ -374,7 +386,7 @@ impl Run<'_> {
                 let is_get = rng.bits() & 1 == 0;
                 async move {
                     match is_get {
-                        true => get(store, id).await,
+                        true => get(store, id, setting.value_bytes).await,
                         false => put(store, id, setting.value_bytes).await,
                     }
                 }
@@ -410,29 +422,41 @@ fn key(id: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// A record's value, which no store can compress; its first byte tells the record.
-fn value(id: u64, bytes: usize) -> Vec<u8> {
+/// Bytes that no store can compress: up to a mebibyte.
+fn noise(id: u64, bytes: usize) -> &'static [u8] {
     static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut rng = Rng::new(0, 0);
         let words = (0..(2 << 20) / 8).map(|_| rng.bits().to_le_bytes());
         words.flatten().collect()
     });
     let from = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44) as usize;
-    let mut value = NOISE[from..from + bytes.min(NOISE.len() - from)].to_vec();
-    value.resize(bytes, 0);
+    &NOISE[from..from + bytes]
+}
+
+/// The value of a record.
+fn value(id: u64, bytes: usize) -> Vec<u8> {
+    let mut value = noise(id, bytes).to_vec();
     if let Some(first) = value.first_mut() {
         *first = id as u8;
     }
     value
 }
 
+/// Whether this is the value of a record, which has so many bytes.
+fn is_value(id: u64, bytes: usize, value: &[u8]) -> bool {
+    match value.split_first() {
+        Some((first, rest)) => *first == id as u8 && *rest == noise(id, bytes)[1..],
+        None => bytes == 0,
+    }
+}
+
 async fn put(store: Store, id: u64, value_bytes: usize) -> Result<(), Error> {
     store.put(&key(id), &value(id, value_bytes)).await
 }
 
-async fn get(store: Store, id: u64) -> Result<(), Error> {
-    let value = store.get(&key(id)).await?;
-    let is_right = value.is_some_and(|it| it.first().is_none_or(|&first| first == id as u8));
+async fn get(store: Store, id: u64, value_bytes: usize) -> Result<(), Error> {
+    let found = store.get(&key(id)).await?;
+    let is_right = found.is_some_and(|it| is_value(id, value_bytes, &it));
     assert!(is_right, "record {id} is not what was put");
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use timberline_bench::report::grid::Grid;
 use timberline_bench::store::{Outcome, Rounds, Row};
 
+use crate::engines::OURS;
+
 /// A line for each kind of request and store.
 pub fn shown(outcomes: &[(String, Outcome)]) -> String {
     let mut table = Grid::new([
@@ -20,6 +22,9 @@ pub fn shown(outcomes: &[(String, Outcome)]) -> String {
     for name in names(outcomes, rows) {
         let mut heading = vec![name.clone()];
         heading.resize(6, String::new());
+        if let Some(ratio) = to_best_peer(of(outcomes, &name)) {
+            heading[1] = format!("ours ÷ best peer {ratio:.2}");
+        }
         table.row(heading);
         for (store, row) in of(outcomes, &name) {
             let rest = [
@@ -67,6 +72,20 @@ fn of<'a>(
         row.map(|row| (&**store, row))
     });
     rows.flatten()
+}
+
+/// Requests a second of ours, on one thread, by those of the best other store.
+fn to_best_peer<'a>(rows: impl Iterator<Item = (&'a str, &'a Row)>) -> Option<f64> {
+    let (mut ours, mut best) = (None, None);
+    for (store, row) in rows {
+        let per_s = row.per_s.median;
+        match store {
+            OURS => ours = Some(per_s),
+            _ if store.starts_with(OURS) => {}
+            _ => best = Some(best.map_or(per_s, |it: f64| it.max(per_s))),
+        }
+    }
+    Some(ours? / best?)
 }
 
 fn ranged(rounds: &Rounds) -> String {
