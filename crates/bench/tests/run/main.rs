@@ -188,7 +188,7 @@ fn copies_lie_beside_any_placement() {
     let mut plan = plan(vec![stream("ycsb-c", 50_000)]);
     plan.indexes = vec!["btree", "art"];
     plan.placements = vec!["all-fast+copies", "interleave+copies", "sidle+copies"];
-    (plan.warmup, plan.slice) = (Duration::from_millis(150), Duration::from_millis(150));
+    (plan.warmup, plan.slice) = (Duration::from_millis(300), Duration::from_millis(300));
     let measured = measure(&plan);
     for outcome in &measured.outcomes {
         plausible(outcome);
@@ -213,7 +213,7 @@ fn pages_of_real_memory_are_left_alone() {
 /// more accesses from fast memory.
 #[test]
 fn no_placement_of_pages_is_above_the_best() {
-    let mut plan = plan(vec![stream("ycsb-c", 40_000)]);
+    let mut plan = plan(vec![stream("ycsb-c", 100_000)]);
     plan.indexes = vec!["btree", "art", "masstree"];
     plan.placements = vec!["interleave", "tpp", "autonuma", "memtis", "oracle-pages"];
     (plan.warmup, plan.slice) = (Duration::from_millis(300), Duration::from_millis(300));
