@@ -24,14 +24,15 @@ const ALLOWED: &[(&str, &str)] = &[
     // For comparisons only: users of the library must not have to compile it.
     ("research", "sync tier placement"),
     ("store", "io tree placement tier sync"),
+    ("remote", "tree placement tier sync"),
     ("server", "store io tree placement tier sync"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree derive"),
-    ("bench", "sync tier placement research tree io model store"),
+    ("bench", "sync tier placement research tree io model store remote"),
     // The binary drives the runners, so bench lies below it.
     (
         "cli",
-        "sync tier placement research tree io model bench server store",
+        "sync tier placement research tree io model bench server store remote",
     ),
     ("xtask", ""),
     // For tests and comparisons: no crate depends on it.

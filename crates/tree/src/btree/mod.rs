@@ -42,6 +42,8 @@ pub(crate) mod tree;
 mod update;
 
 pub use map::BTree;
+pub use node::page;
+pub use node::{Hit, Lanes, Search};
 pub use scan::Range;
 
 /// Body words of a node of 256 bytes.

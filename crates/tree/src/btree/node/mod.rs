@@ -26,6 +26,7 @@ mod fresh;
 mod guess;
 mod lead;
 mod link;
+pub mod page;
 mod parent;
 mod search;
 #[cfg(test)]
@@ -82,6 +83,7 @@ pub struct Body<const WORDS: usize> {
 pub struct Hit<'b>(usize, PhantomData<&'b ()>);
 
 impl Hit<'_> {
+    /// The index.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0

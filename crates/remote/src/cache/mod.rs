@@ -1,0 +1,109 @@
+//! A compute server's nodes in its own memory.
+//!
+//! - A [`Frame`] holds a node. There are as many as the cache's bytes allow, from the start.
+//! - A node whose parent has its frame's number in place of its address is *hot*. The way to it
+//!   from the root is hot, too.
+//! - [`Cooling`] has the nodes that go next, [`Flights`] the addresses with operations under way.
+
+mod cooling;
+mod flights;
+mod frame;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+pub(crate) use cooling::Cooling;
+pub(crate) use flights::{Flight, Flights};
+pub(crate) use frame::{Child, Frame, FrameId, State};
+
+use crate::error::{Error, Result};
+
+/// The share of frames that may cool: one in so many.
+const COOLING: usize = 10;
+
+/// The least number of frames: several paths to leaves of the highest tree.
+const LEAST: usize = 64;
+
+/// The frames of a compute server.
+pub(crate) struct Cache {
+    frames: Box<[Frame]>,
+    free: Mutex<Vec<u32>>,
+    pub cooling: Cooling,
+    pub flights: Flights,
+    root: AtomicU32,
+    draws: AtomicU64,
+}
+
+impl Cache {
+    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. The seed
+    /// determines which of them go.
+    pub fn new(bytes: usize, seed: u64) -> Result<Cache> {
+        let frame_bytes = size_of::<Frame>() + size_of::<u32>();
+        let bytes_of = |frames: usize| frames * frame_bytes + Cooling::bytes(frames / COOLING);
+        let mut frames = bytes / frame_bytes;
+        while frames > 0 && bytes_of(frames) > bytes {
+            frames -= 1;
+        }
+        if frames < LEAST {
+            let least = bytes_of(LEAST);
+            return Err(Error::CacheTooSmall { bytes, least });
+        }
+        Ok(Cache {
+            frames: (0..frames).map(|_| Frame::new()).collect(),
+            free: Mutex::new((0..frames as u32).rev().collect()),
+            cooling: Cooling::new(frames / COOLING),
+            flights: Flights::default(),
+            root: AtomicU32::new(0),
+            draws: AtomicU64::new(seed),
+        })
+    }
+
+    /// A frame. Any number names one: it may come from a read that fails later.
+    #[inline(always)]
+    pub fn frame(&self, id: FrameId) -> &Frame {
+        &self.frames[(id.0 as usize).min(self.frames.len() - 1)]
+    }
+
+    /// All frames.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = FrameId> + use<> {
+        (0..self.frames.len() as u32).map(FrameId)
+    }
+
+    /// The frame of the root.
+    #[inline(always)]
+    pub fn root(&self) -> FrameId {
+        FrameId(self.root.load(Relaxed))
+    }
+
+    pub fn set_root(&self, root: FrameId) {
+        self.root.store(root.0, Relaxed);
+    }
+
+    /// A free frame, if there is one.
+    pub fn take_free(&self) -> Option<FrameId> {
+        let mut free = self.free.lock().unwrap_or_else(|it| it.into_inner());
+        free.pop().map(FrameId)
+    }
+
+    /// Takes back a frame that no word and no queue leads to.
+    pub fn give_back(&self, id: FrameId) {
+        debug_assert_eq!(self.frame(id).state(), State::Free);
+        let mut free = self.free.lock().unwrap_or_else(|it| it.into_inner());
+        free.push(id.0);
+    }
+
+    /// Draws a number below `end`.
+    pub fn draw(&self, end: usize) -> usize {
+        // One step of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+        // generators", OOPSLA 2014), which needs no lock.
+        let mut z = self.draws.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(z ^ z >> 31) * end as u128) >> 64) as usize
+    }
+
+    /// A frame by chance.
+    pub fn draw_frame(&self) -> FrameId {
+        FrameId(self.draw(self.frames.len()) as u32)
+    }
+}

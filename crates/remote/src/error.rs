@@ -1,0 +1,60 @@
+//! What can go wrong between servers.
+
+use std::fmt;
+
+use crate::address::{Address, ServerId};
+
+/// An operation on the pool, or on a tree in it, that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// No answer came before the deadline. **Whether the operation was carried out is not known.**
+    TimedOut(ServerId),
+    /// The pool has no such server.
+    NoServer(ServerId),
+    /// The address is not within the server's memory, or no multiple of 8.
+    OutOfRange(Address),
+    /// The server has no memory left to give.
+    PoolFull(ServerId),
+    /// The pool holds no tree, or one of another version.
+    NoTree(String),
+    /// What lies there is no node.
+    NotANode(Address),
+    /// The key belongs to another compute server's partition.
+    NotOwned(u64),
+    /// The cache cannot hold a path to a leaf.
+    CacheTooSmall {
+        /// Bytes that it has.
+        bytes: usize,
+        /// Bytes that it needs.
+        least: usize,
+    },
+    /// Keys to load have to ascend; this one does not.
+    OutOfOrder(u64),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::TimedOut(server) => write!(
+                f,
+                "memory server {server} did not answer in time; the operation may have been done"
+            ),
+            Error::NoServer(server) => write!(f, "there is no memory server {server}"),
+            Error::OutOfRange(address) => write!(f, "there is no memory at {address}"),
+            Error::PoolFull(server) => write!(f, "memory server {server} is full"),
+            Error::NoTree(reason) => write!(f, "the pool holds no tree: {reason}"),
+            Error::NotANode(address) => write!(f, "there is no node at {address}"),
+            Error::NotOwned(key) => write!(f, "key {key} is in another server's partition"),
+            Error::CacheTooSmall { bytes, least } => {
+                write!(f, "a cache of {bytes} bytes is too small: {least} is the least")
+            }
+            Error::OutOfOrder(key) => write!(f, "key {key} is not above the one before"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The result of an operation on the pool.
+pub type Result<T> = std::result::Result<T, Error>;

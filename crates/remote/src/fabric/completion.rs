@@ -1,0 +1,70 @@
+//! A result that comes later.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use crate::error::Result;
+use crate::fabric::Reply;
+
+#[derive(Debug)]
+enum State {
+    Waiting(Option<Waker>),
+    Done(Option<Result<Reply>>),
+}
+
+/// The result of an operation that has begun: a future. Dropping it does not undo the operation.
+#[derive(Debug)]
+pub struct Completion(Arc<Mutex<State>>);
+
+/// Where the result of an operation is put, once.
+#[derive(Clone, Debug)]
+pub struct Completer(Arc<Mutex<State>>);
+
+impl Completion {
+    /// One that is complete.
+    pub fn ready(result: Result<Reply>) -> Completion {
+        Completion(Arc::new(Mutex::new(State::Done(Some(result)))))
+    }
+
+    /// One that waits, and what completes it. Of several clones of that, the first completes it.
+    pub fn pending() -> (Completion, Completer) {
+        let state = Arc::new(Mutex::new(State::Waiting(None)));
+        (Completion(Arc::clone(&state)), Completer(state))
+    }
+}
+
+impl Completer {
+    /// Puts the result there, unless there is one already.
+    pub fn complete(&self, result: Result<Reply>) {
+        let mut state = lock(&self.0);
+        let State::Waiting(waker) = &mut *state else {
+            return;
+        };
+        let waker = waker.take();
+        *state = State::Done(Some(result));
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Future for Completion {
+    type Output = Result<Reply>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Reply>> {
+        match &mut *lock(&self.0) {
+            State::Waiting(waker) => {
+                *waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            State::Done(result) => Poll::Ready(result.take().expect("it is polled to its end once")),
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // Wakers run outside of the lock, so no panic leaves it half changed.
+    state.lock().unwrap_or_else(|it| it.into_inner())
+}

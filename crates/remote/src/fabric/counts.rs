@@ -1,0 +1,69 @@
+//! How many operations a compute server has begun.
+
+use std::ops::Sub;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::fabric::Operation;
+
+/// Operations, and the bytes of data in them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// One-sided reads.
+    pub reads: u64,
+    /// One-sided writes.
+    pub writes: u64,
+    /// Compare-and-swap, fetch-and-add.
+    pub atomics: u64,
+    /// Calls of a memory server's processor.
+    pub calls: u64,
+    /// Bytes of data in both directions, without headers.
+    pub bytes: u64,
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    /// What came after `earlier`.
+    fn sub(self, earlier: Counts) -> Counts {
+        Counts {
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            atomics: self.atomics - earlier.atomics,
+            calls: self.calls - earlier.calls,
+            bytes: self.bytes - earlier.bytes,
+        }
+    }
+}
+
+/// Counters that any thread may add to. An operation takes microseconds, so one line is enough.
+#[derive(Default, Debug)]
+pub(super) struct Counters {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    atomics: AtomicU64,
+    calls: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    pub fn count(&self, operation: &Operation) {
+        let counter = match operation {
+            Operation::Read(..) => &self.reads,
+            Operation::Write(..) => &self.writes,
+            Operation::CompareExchange { .. } | Operation::FetchAdd(..) => &self.atomics,
+            Operation::Call(..) => &self.calls,
+        };
+        counter.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(operation.bytes() as u64, Relaxed);
+    }
+
+    pub fn read(&self) -> Counts {
+        Counts {
+            reads: self.reads.load(Relaxed),
+            writes: self.writes.load(Relaxed),
+            atomics: self.atomics.load(Relaxed),
+            calls: self.calls.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The one seam to memory on other machines.
+//!
+//! A [`Fabric`] carries [`Operation`]s to memory servers. One-sided operations (reads, writes,
+//! atomics) need no processor there; calls do. An operation has begun when [`Fabric::start`]
+//! returns, so several that are started before the first is awaited are under way together.
+//!
+//! - [`InProcess`]: memory servers within this process. Every operation is complete at once.
+//! - [`Simulation`]: a network with latency, bandwidth, loss, reordering and deaths, deterministic
+//!   for a seed.
+//!
+//! A [`Connection`] is a compute server's end of a fabric: its operations as functions, counted.
+
+mod completion;
+mod connection;
+mod counts;
+mod in_process;
+mod operation;
+mod simulation;
+
+pub use completion::{Completer, Completion};
+pub use connection::Connection;
+pub use counts::Counts;
+pub use in_process::InProcess;
+pub use operation::{Call, Load, Operation, Reply};
+pub use simulation::{Network, Simulation, Stuck, Tasks};
+
+use crate::address::ServerId;
+
+/// A way to memory servers.
+pub trait Fabric: Send + Sync {
+    /// How many memory servers there are.
+    fn servers(&self) -> ServerId;
+
+    /// Begins an operation. It completes, with [`TimedOut`](crate::Error::TimedOut) if no answer
+    /// comes.
+    fn start(&self, operation: Operation) -> Completion;
+}

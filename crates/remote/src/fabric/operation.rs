@@ -1,0 +1,80 @@
+//! What a memory server does for a compute server.
+
+use crate::address::{Address, ServerId};
+
+/// One operation on one memory server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Reads so many words. Words are read one by one: another operation may come between.
+    Read(Address, usize),
+    /// Writes words, one by one.
+    Write(Address, Vec<u64>),
+    /// Replaces the word `old` by `new`, if it is there. Answers with the word that was there.
+    CompareExchange {
+        /// The word's place.
+        at: Address,
+        /// What it must be.
+        old: u64,
+        /// What it becomes.
+        new: u64,
+    },
+    /// Adds to a word. Answers with the word before.
+    FetchAdd(Address, u64),
+    /// Asks the server's own processor.
+    Call(ServerId, Call),
+}
+
+/// A question to a memory server's processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// A chunk of memory that no one else has: [`Reply::Word`] is its offset.
+    Allocate,
+    /// What the server is doing.
+    Load,
+}
+
+/// The result of an operation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// Of a read.
+    Words(Vec<u64>),
+    /// Of a write.
+    Written,
+    /// Of an atomic operation: the word before. Of an allocation: the chunk's offset.
+    Word(u64),
+    /// Of [`Call::Load`].
+    Load(Load),
+}
+
+/// What a memory server says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Load {
+    /// Bytes that it has.
+    pub capacity_bytes: u64,
+    /// Bytes in chunks that it gave.
+    pub allocated_bytes: u64,
+}
+
+impl Operation {
+    /// The server that carries this out.
+    pub fn server(&self) -> ServerId {
+        match *self {
+            Operation::Read(at, _)
+            | Operation::Write(at, _)
+            | Operation::CompareExchange { at, .. }
+            | Operation::FetchAdd(at, _) => at.server(),
+            Operation::Call(server, _) => server,
+        }
+    }
+
+    /// Bytes of data that go over the network, in both directions together, without headers.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Operation::Read(_, words) => 8 * words,
+            Operation::Write(_, words) => 8 * words.len(),
+            Operation::CompareExchange { .. } => 24,
+            Operation::FetchAdd(..) => 16,
+            Operation::Call(..) => 32,
+        }
+    }
+}

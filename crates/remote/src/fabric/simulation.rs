@@ -1,0 +1,414 @@
+//! A network to memory servers that is deterministic for a seed, with its own clock and executor.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::{Completer, Completion, Fabric, Operation, Reply};
+use crate::address::ServerId;
+use crate::error::{Error, Result};
+use crate::pool::MemoryServer;
+
+/// What the network and the servers are like. Chances are per operation, 0 to 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Network {
+    /// From start to completion of the smallest operation on an idle network, in nanoseconds.
+    pub latency_ns: u64,
+    /// By how much more an operation takes at most, drawn evenly, as a fraction of the latency. So
+    /// operations that are under way together overtake each other.
+    pub jitter: f64,
+    /// Of each server's port, in each direction together, in bits a nanosecond (Gb/s).
+    pub bits_per_ns: f64,
+    /// An operation is lost on its way there: it is not done, and no answer comes.
+    pub lost: f64,
+    /// Its answer is lost: it is done, and no answer comes.
+    pub unanswered: f64,
+    /// After which an operation without an answer is given up, in nanoseconds.
+    pub deadline_ns: u64,
+}
+
+impl Default for Network {
+    /// 2 µs and 100 Gb/s without faults, as RDMA networks have.
+    fn default() -> Network {
+        Network {
+            latency_ns: 2_000,
+            jitter: 0.0,
+            bits_per_ns: 100.0,
+            lost: 0.0,
+            unanswered: 0.0,
+            deadline_ns: 1_000_000,
+        }
+    }
+}
+
+/// The network, its memory servers, and the clock. Clones are the same network; each
+/// [`client`](Self::client) has a port of its own.
+#[derive(Clone)]
+pub struct Simulation {
+    state: Arc<Mutex<State>>,
+    servers: Arc<[MemoryServer]>,
+}
+
+/// No task can go on, and nothing is under way that could change that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stuck;
+
+struct State {
+    draws: fastrand::Rng,
+    network: Network,
+    now_ns: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    started: u64,
+    /// When the port of each memory server is idle again, and of each client.
+    server_ports: Vec<u64>,
+    client_ports: Vec<u64>,
+    dead: Vec<bool>,
+}
+
+enum Event {
+    /// An operation arrives at its server. Reads and writes are carried out in two steps with this
+    /// in between: the words that are done.
+    Arrive(Box<UnderWay>),
+    Complete(Completer, Result<Reply>),
+    Wake(Waker),
+}
+
+struct UnderWay {
+    operation: Operation,
+    completer: Completer,
+    answer_at_ns: u64,
+    answered: bool,
+    read: Vec<u64>,
+    /// Words done, of a read or a write.
+    done: usize,
+}
+
+/// A compute server's port.
+struct Client {
+    simulation: Simulation,
+    port: usize,
+}
+
+impl Simulation {
+    /// So many memory servers of so many bytes each. The seed determines all that is left to
+    /// chance.
+    pub fn new(seed: u64, network: Network, servers: ServerId, bytes_each: usize) -> Simulation {
+        let servers: Arc<[_]> = (0..servers)
+            .map(|_| MemoryServer::new(bytes_each))
+            .collect();
+        Simulation {
+            state: Arc::new(Mutex::new(State {
+                draws: fastrand::Rng::with_seed(seed),
+                network,
+                now_ns: 0,
+                events: BTreeMap::new(),
+                started: 0,
+                server_ports: vec![0; servers.len()],
+                client_ports: Vec::new(),
+                dead: vec![false; servers.len()],
+            })),
+            servers,
+        }
+    }
+
+    /// A compute server's way into this network.
+    pub fn client(&self) -> Arc<dyn Fabric> {
+        let mut state = self.lock();
+        state.client_ports.push(0);
+        Arc::new(Client {
+            port: state.client_ports.len() - 1,
+            simulation: self.clone(),
+        })
+    }
+
+    /// Changes the network from now on.
+    pub fn set_network(&self, network: Network) {
+        self.lock().network = network;
+    }
+
+    /// A memory server answers no more; operations that have not arrived there are not done.
+    pub fn kill(&self, server: ServerId) {
+        self.lock().dead[usize::from(server)] = true;
+    }
+
+    /// Virtual time since the network was made, in nanoseconds. It goes on when no task can.
+    pub fn now_ns(&self) -> u64 {
+        self.lock().now_ns
+    }
+
+    /// Waits for so many nanoseconds of virtual time.
+    pub async fn sleep(&self, ns: u64) {
+        let until = self.now_ns() + ns;
+        let mut is_set = false;
+        poll_fn(|context| {
+            let mut state = self.lock();
+            if state.now_ns >= until {
+                return Poll::Ready(());
+            }
+            if !is_set {
+                is_set = true;
+                state.push(until, Event::Wake(context.waker().clone()));
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Runs tasks until the first of them is complete, and returns its number; the others are left
+    /// in `tasks`. Which of those that can go on does is drawn by chance.
+    ///
+    /// # Errors
+    /// None of them can ever go on.
+    pub fn run(&self, tasks: &mut Tasks<'_>) -> std::result::Result<usize, Stuck> {
+        loop {
+            let ready = tasks.take_ready(&mut self.lock().draws);
+            if let Some(number) = ready {
+                if tasks.poll(number).is_ready() {
+                    return Ok(number);
+                }
+            } else if !self.step() {
+                return Err(Stuck);
+            }
+        }
+    }
+
+    /// Runs one task to its end.
+    ///
+    /// # Errors
+    /// It can never go on.
+    pub fn block_on<T>(&self, task: impl Future<Output = T>) -> std::result::Result<T, Stuck> {
+        let mut result = None;
+        let mut tasks = Tasks::default();
+        tasks.add(async { result = Some(task.await) });
+        self.run(&mut tasks)?;
+        drop(tasks);
+        Ok(result.expect("the task is complete"))
+    }
+
+    /// The next event, if there is one.
+    fn step(&self) -> bool {
+        let mut state = self.lock();
+        let Some(((due_ns, _), event)) = state.events.pop_first() else {
+            return false;
+        };
+        state.now_ns = state.now_ns.max(due_ns);
+        match event {
+            Event::Wake(waker) => {
+                drop(state);
+                waker.wake();
+            }
+            Event::Complete(completer, result) => {
+                drop(state);
+                completer.complete(result);
+            }
+            Event::Arrive(under_way) => {
+                let server = usize::from(under_way.operation.server());
+                if !state.dead[server] {
+                    state.carry_out(*under_way, &self.servers[server]);
+                }
+            }
+        }
+        true
+    }
+
+    fn start(&self, port: usize, operation: Operation) -> Completion {
+        let server = operation.server();
+        let mut state = self.lock();
+        let (completion, completer) = Completion::pending();
+        if usize::from(server) >= self.servers.len() {
+            return Completion::ready(Err(Error::NoServer(server)));
+        }
+        let (arrive_at_ns, answer_at_ns) = state.times(port, &operation);
+        let (lost, answered) = {
+            let network = state.network;
+            let draws = &mut state.draws;
+            (draws.f64() < network.lost, draws.f64() >= network.unanswered)
+        };
+        let given_up = completer.clone();
+        let under_way = Box::new(UnderWay {
+            operation,
+            completer,
+            answer_at_ns,
+            answered,
+            read: Vec::new(),
+            done: 0,
+        });
+        let deadline_ns = state.now_ns + state.network.deadline_ns;
+        state.push(
+            deadline_ns,
+            Event::Complete(given_up, Err(Error::TimedOut(server))),
+        );
+        if !lost {
+            state.push(arrive_at_ns, Event::Arrive(under_way));
+        }
+        completion
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|it| it.into_inner())
+    }
+}
+
+impl State {
+    fn push(&mut self, at_ns: u64, event: Event) {
+        self.started += 1;
+        self.events.insert((at_ns, self.started), event);
+    }
+
+    /// When an operation arrives at its server, and its answer here, by latency and by the time
+    /// for which its bytes keep both ports busy.
+    fn times(&mut self, port: usize, operation: &Operation) -> (u64, u64) {
+        let Network {
+            latency_ns,
+            jitter,
+            bits_per_ns,
+            ..
+        } = self.network;
+        let extra = (latency_ns as f64 * jitter * self.draws.f64()) as u64;
+        let busy_ns = (operation.bytes() as f64 * 8.0 / bits_per_ns) as u64;
+        let server_port = &mut self.server_ports[usize::from(operation.server())];
+        let client_port = &mut self.client_ports[port];
+        let begin_ns = self.now_ns.max(*server_port).max(*client_port);
+        *server_port = begin_ns + busy_ns;
+        *client_port = begin_ns + busy_ns;
+        let answer_at_ns = begin_ns + busy_ns + latency_ns + extra;
+        (begin_ns + (latency_ns + extra) / 2, answer_at_ns)
+    }
+
+    /// Carries out what has arrived, or the first part of its words.
+    fn carry_out(&mut self, mut under_way: UnderWay, server: &MemoryServer) {
+        let rest = |words: usize| words - under_way.done;
+        let result = match &under_way.operation {
+            Operation::Read(at, words) => {
+                let now = self.part(rest(*words));
+                let result = server.read(at.add(8 * under_way.done as u64), now);
+                result.map(|words| {
+                    under_way.done += now;
+                    under_way.read.extend(words);
+                })
+            }
+            Operation::Write(at, words) => {
+                let now = self.part(rest(words.len()));
+                let at = at.add(8 * under_way.done as u64);
+                let part = &words[under_way.done..][..now];
+                let result = server.write(at, part);
+                under_way.done += now;
+                result
+            }
+            other => {
+                let result = server.perform(other);
+                return self.answer(under_way, result);
+            }
+        };
+        let reply = match (&under_way.operation, result) {
+            (_, Err(error)) => Err(error),
+            (Operation::Read(_, words), _) if under_way.done == *words => {
+                Ok(Reply::Words(std::mem::take(&mut under_way.read)))
+            }
+            (Operation::Write(_, words), _) if under_way.done == words.len() => Ok(Reply::Written),
+            _ => {
+                let at_ns = self.draws.u64(self.now_ns..=under_way.answer_at_ns.max(self.now_ns));
+                self.push(at_ns, Event::Arrive(Box::new(under_way)));
+                return;
+            }
+        };
+        self.answer(under_way, reply);
+    }
+
+    /// How many of these words are transferred now.
+    fn part(&mut self, words: usize) -> usize {
+        // Half of all operations are torn, at any place.
+        if words > 1 && self.network.jitter > 0.0 && self.draws.bool() {
+            self.draws.usize(1..words)
+        } else {
+            words
+        }
+    }
+
+    fn answer(&mut self, under_way: UnderWay, result: Result<Reply>) {
+        if under_way.answered {
+            let at_ns = under_way.answer_at_ns.max(self.now_ns);
+            self.push(at_ns, Event::Complete(under_way.completer, result));
+        }
+    }
+}
+
+impl Fabric for Client {
+    fn servers(&self) -> ServerId {
+        self.simulation.servers.len() as ServerId
+    }
+
+    fn start(&self, operation: Operation) -> Completion {
+        self.simulation.start(self.port, operation)
+    }
+}
+
+type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Tasks of a simulation.
+#[derive(Default)]
+pub struct Tasks<'a> {
+    tasks: Vec<Option<Task<'a>>>,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+}
+
+struct TaskWaker {
+    number: usize,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        let mut ready = self.ready.lock().unwrap_or_else(|it| it.into_inner());
+        if !ready.contains(&self.number) {
+            ready.push_back(self.number);
+        }
+    }
+}
+
+impl<'a> Tasks<'a> {
+    /// Adds a task and returns its number.
+    pub fn add(&mut self, task: impl Future<Output = ()> + 'a) -> usize {
+        let number = self.tasks.len();
+        self.tasks.push(Some(Box::pin(task)));
+        Arc::new(self.waker(number)).wake();
+        number
+    }
+
+    /// Drops a task where it is, as a death would.
+    pub fn kill(&mut self, number: usize) {
+        self.tasks[number] = None;
+    }
+
+    /// How many tasks are neither complete nor killed.
+    pub fn left(&self) -> usize {
+        self.tasks.iter().flatten().count()
+    }
+
+    fn waker(&self, number: usize) -> TaskWaker {
+        TaskWaker {
+            number,
+            ready: Arc::clone(&self.ready),
+        }
+    }
+
+    fn take_ready(&mut self, draws: &mut fastrand::Rng) -> Option<usize> {
+        let mut ready = self.ready.lock().unwrap_or_else(|it| it.into_inner());
+        let at = draws.usize(0..ready.len().max(1));
+        ready.remove(at)
+    }
+
+    fn poll(&mut self, number: usize) -> Poll<()> {
+        let waker = Waker::from(Arc::new(self.waker(number)));
+        let Some(task) = &mut self.tasks[number] else {
+            return Poll::Pending;
+        };
+        let result = task.as_mut().poll(&mut Context::from_waker(&waker));
+        if result.is_ready() {
+            self.tasks[number] = None;
+        }
+        result
+    }
+}

@@ -1,0 +1,157 @@
+//! A memory server: registered memory, handed out in chunks.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::fabric::{Call, Load, Operation, Reply};
+
+/// The bytes that a compute server gets at a time.
+pub const CHUNK: usize = 256 << 10;
+
+/// Memory that compute servers read and write, word by word, and its allocator of chunks.
+///
+/// Its first chunk belongs to the tree's superblock and is not handed out.
+#[derive(Debug)]
+pub struct MemoryServer {
+    memory: Box<[AtomicU64]>,
+    /// The offset of the first byte that was never handed out.
+    next_chunk: Mutex<usize>,
+}
+
+impl MemoryServer {
+    /// A server with so many bytes of zeroed memory, which is rounded down to whole chunks.
+    pub fn new(bytes: usize) -> MemoryServer {
+        let words = bytes / CHUNK * CHUNK / 8;
+        let memory = std::iter::repeat_with(|| AtomicU64::new(0)).take(words);
+        MemoryServer {
+            memory: memory.collect(),
+            next_chunk: Mutex::new(CHUNK),
+        }
+    }
+
+    /// Carries an operation out that is addressed to this server.
+    ///
+    /// # Errors
+    /// There is no such memory, or none left.
+    pub fn perform(&self, operation: &Operation) -> Result<Reply> {
+        match *operation {
+            Operation::Read(at, words) => self.read(at, words).map(Reply::Words),
+            Operation::Write(at, ref words) => self.write(at, words).map(|()| Reply::Written),
+            Operation::CompareExchange { at, old, new } => {
+                let result = self.words(at, 1)?[0].compare_exchange(old, new, SeqCst, SeqCst);
+                Ok(Reply::Word(result.unwrap_or_else(|found| found)))
+            }
+            Operation::FetchAdd(at, add) => {
+                Ok(Reply::Word(self.words(at, 1)?[0].fetch_add(add, SeqCst)))
+            }
+            Operation::Call(server, Call::Allocate) => {
+                let chunk = self.allocate().ok_or(Error::PoolFull(server))?;
+                Ok(Reply::Word(chunk.start as u64))
+            }
+            Operation::Call(_, Call::Load) => Ok(Reply::Load(self.load())),
+        }
+    }
+
+    /// Reads words.
+    pub(crate) fn read(&self, at: Address, words: usize) -> Result<Vec<u64>> {
+        let words = self.words(at, words)?;
+        Ok(words.iter().map(|word| word.load(Relaxed)).collect())
+    }
+
+    /// Writes words.
+    pub(crate) fn write(&self, at: Address, words: &[u64]) -> Result<()> {
+        for (place, &word) in self.words(at, words.len())?.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn words(&self, at: Address, words: usize) -> Result<&[AtomicU64]> {
+        let first = usize::try_from(at.offset() / 8).ok();
+        let end = first.and_then(|first| first.checked_add(words));
+        let range = first.zip(end).map(|(first, end)| first..end);
+        range
+            .filter(|_| at.offset() % 8 == 0)
+            .and_then(|range| self.memory.get(range))
+            .ok_or(Error::OutOfRange(at))
+    }
+
+    fn allocate(&self) -> Option<Range<usize>> {
+        let mut next = self.next_chunk.lock().unwrap_or_else(|it| it.into_inner());
+        let chunk = *next..*next + CHUNK;
+        (chunk.end <= 8 * self.memory.len()).then(|| {
+            *next = chunk.end;
+            chunk
+        })
+    }
+
+    fn load(&self) -> Load {
+        let next = *self.next_chunk.lock().unwrap_or_else(|it| it.into_inner());
+        let capacity = 8 * self.memory.len();
+        Load {
+            capacity_bytes: capacity as u64,
+            allocated_bytes: next.min(capacity) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_ends_where_it_ends() {
+        let server = MemoryServer::new(2 * CHUNK + 100);
+        let last = Address::new(0, 2 * CHUNK as u64 - 8);
+        let perform = |operation| server.perform(&operation);
+        assert_eq!(
+            perform(Operation::Write(last, vec![7])),
+            Ok(Reply::Written)
+        );
+        assert_eq!(
+            perform(Operation::Read(last, 1)),
+            Ok(Reply::Words(vec![7]))
+        );
+        for at in [last.add(8), last.add(4)] {
+            let refused = Err(Error::OutOfRange(at));
+            assert_eq!(perform(Operation::Read(at, 1)), refused);
+            assert_eq!(perform(Operation::FetchAdd(at, 1)), refused);
+        }
+        let both = Operation::Write(last, vec![8, 9]);
+        assert_eq!(perform(both), Err(Error::OutOfRange(last)));
+        assert_eq!(perform(Operation::Read(last, 1)), Ok(Reply::Words(vec![7])));
+    }
+
+    #[test]
+    fn chunks_are_handed_out_once() {
+        let server = MemoryServer::new(3 * CHUNK);
+        let allocate = || server.perform(&Operation::Call(3, Call::Allocate));
+        assert_eq!(allocate(), Ok(Reply::Word(CHUNK as u64)));
+        assert_eq!(allocate(), Ok(Reply::Word(2 * CHUNK as u64)));
+        assert_eq!(allocate(), Err(Error::PoolFull(3)));
+        let Ok(Reply::Load(load)) = server.perform(&Operation::Call(3, Call::Load)) else {
+            panic!("no load");
+        };
+        assert_eq!(load.allocated_bytes, load.capacity_bytes);
+    }
+
+    #[test]
+    fn a_word_is_exchanged_if_it_is_the_expected() {
+        let server = MemoryServer::new(CHUNK);
+        let at = Address::new(0, 64);
+        let exchange = |old, new| server.perform(&Operation::CompareExchange { at, old, new });
+        assert_eq!(exchange(0, 5), Ok(Reply::Word(0)));
+        assert_eq!(exchange(0, 6), Ok(Reply::Word(5)));
+        assert_eq!(
+            server.perform(&Operation::FetchAdd(at, 2)),
+            Ok(Reply::Word(5))
+        );
+        assert_eq!(
+            server.perform(&Operation::Read(at, 1)),
+            Ok(Reply::Words(vec![7]))
+        );
+    }
+}

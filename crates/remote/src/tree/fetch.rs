@@ -1,0 +1,154 @@
+//! Bringing a node into the cache.
+
+use timberline_sync::Restart;
+use timberline_tree::btree::page::Page;
+
+use super::image::page_of;
+use super::walk::{Found, Missing};
+use super::RemoteTree;
+use crate::address::Address;
+use crate::cache::{Child, Flight, FrameId, State};
+use crate::error::{Error, Result};
+
+/// How often an inner node is read again that another server is writing.
+const READS: usize = 1_000;
+
+/// A leaf that was fetched and does not stay: it is worked on as long as this lives, by this
+/// operation alone.
+pub(super) struct Loose<'a> {
+    pub page: Page,
+    pub address: Address,
+    _flight: Flight<'a>,
+}
+
+/// What came of fetching a node.
+pub(super) enum Fetched<'a> {
+    /// Walk again: the cache has it, or something has changed.
+    Again,
+    /// A leaf that does not stay.
+    Loose(Loose<'a>),
+    /// It is not the node that its parent promises.
+    Stale,
+}
+
+/// Whether a leaf that is fetched has to stay in the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Admission {
+    /// By chance.
+    Draw,
+    /// For certain.
+    Always,
+}
+
+impl RemoteTree {
+    /// Fetches a node that a walk for `key` missed.
+    ///
+    /// # Errors
+    /// The memory server does not answer, or there is no frame.
+    pub(super) async fn fetch(
+        &self,
+        key: u64,
+        missing: Missing,
+        admission: Admission,
+    ) -> Result<Fetched<'_>> {
+        let flights = &self.cache.flights;
+        let Some(flight) = flights.try_begin(missing.address) else {
+            flights.end_of(missing.address).await;
+            return Ok(Fetched::Again);
+        };
+        // The flight of another operation may have ended after the walk. From here on nobody else
+        // fetches the node, so if it is still missing, its image in the pool is the latest.
+        match self.walk(key, missing.height) {
+            Ok(Found::Missing(still)) if still == missing => {}
+            _ => return Ok(Fetched::Again),
+        }
+        let page = self.read_node(missing.address, missing.height).await?;
+        let (fits, is_leaf) = {
+            let body = page.lock();
+            let fits = body.height() == missing.height && body.covers(key);
+            (fits, body.height() == 0)
+        };
+        if !fits {
+            return Ok(Fetched::Stale);
+        }
+        if is_leaf && admission == Admission::Draw && !self.admits() {
+            return Ok(Fetched::Loose(Loose {
+                page,
+                address: missing.address,
+                _flight: flight,
+            }));
+        }
+        let id = self.take_frame().await?;
+        if self.install(key, &missing, &page, id).is_err() {
+            self.cache.give_back(id);
+        }
+        Ok(Fetched::Again)
+    }
+
+    /// Reads a node. An inner one may be mixed of two images while another server writes it; then
+    /// it is read again.
+    pub(super) async fn read_node(&self, address: Address, height: u8) -> Result<Page> {
+        let mut reads = 0;
+        loop {
+            let words = self.connection.read(address, Page::WORDS).await?;
+            reads += 1;
+            match page_of(&words, address) {
+                Err(Error::NotANode(_)) if height > 0 && reads < READS => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn admits(&self) -> bool {
+        const ONE: usize = 1 << 20;
+        self.cache.draw(ONE) < (self.options.leaf_admission * ONE as f64) as usize
+    }
+
+    /// Puts a node that was fetched into a frame, below its parent.
+    ///
+    /// # Errors
+    /// The parent is not in the cache any more, or has another child there. The frame is unused.
+    fn install(
+        &self,
+        key: u64,
+        missing: &Missing,
+        page: &Page,
+        id: FrameId,
+    ) -> std::result::Result<(), Restart> {
+        loop {
+            let Ok(found) = self.walk(key, missing.height + 1) else {
+                continue;
+            };
+            let Found::Here(parent) = found else {
+                return Err(Restart);
+            };
+            let child = parent.view.get(|body| {
+                let index = body.child_for(self.search, key);
+                (index, body.height(), Child::of_word(body.word(index)))
+            });
+            let Ok((index, height, child)) = child else {
+                continue;
+            };
+            if height != missing.height + 1 || child != Child::Remote(missing.address) {
+                return Err(Restart);
+            }
+            let Ok(above) = parent.view.upgrade() else {
+                continue;
+            };
+            self.fill(id, missing.address, page);
+            above.replace(index, Child::Cached(id).word());
+            return Ok(());
+        }
+    }
+
+    /// Makes a free frame a hot one, with what was fetched.
+    pub(super) fn fill(&self, id: FrameId, address: Address, page: &Page) {
+        let frame = self.cache.frame(id);
+        let lock = frame.page().lock();
+        let image = page.lock().image(|word| word);
+        lock.load(&image).expect("it was a page's");
+        frame.set_address(address, &lock);
+        frame.set_dirty(false, &lock);
+        frame.set_state(State::Hot, &lock);
+    }
+}

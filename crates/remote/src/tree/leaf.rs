@@ -1,0 +1,213 @@
+//! Operations on one record.
+
+use timberline_sync::Restart;
+use timberline_tree::btree::Search;
+use timberline_tree::btree::page::{Page, PageBody, PageLock};
+
+use super::fetch::{Admission, Fetched, Loose};
+use super::image::{LOCK_BYTES, written};
+use super::walk::{Found, Missing};
+use super::RemoteTree;
+use crate::error::Result;
+
+/// A change of one record.
+#[derive(Clone, Copy, Debug)]
+enum Write {
+    Insert(u64),
+    Update(u64),
+    Remove,
+}
+
+/// What a change did to a leaf.
+enum Changed {
+    Nothing,
+    /// The payload of one entry.
+    Word(usize),
+    /// More of it.
+    Page,
+}
+
+/// The leaf has no room for the record.
+struct Full;
+
+/// What came of an attempt in the cache.
+enum Attempt<T> {
+    Done(T),
+    Missing(Missing),
+    Stale,
+    Full,
+}
+
+impl Write {
+    /// Changes a leaf. Returns the value before, too.
+    fn apply(
+        self,
+        search: Search,
+        leaf: &PageLock<'_>,
+        key: u64,
+    ) -> std::result::Result<(Option<u64>, Changed), Full> {
+        let place = leaf.find(search, key).map(|hit| hit.index());
+        Ok(match (place, self) {
+            (Ok(index), Write::Insert(value) | Write::Update(value)) => {
+                (Some(leaf.replace(index, value)), Changed::Word(index))
+            }
+            (Ok(index), Write::Remove) => (Some(leaf.remove(index)), Changed::Page),
+            (Err(_), Write::Insert(_)) if leaf.count() == Page::CAPACITY => return Err(Full),
+            (Err(index), Write::Insert(value)) => {
+                leaf.insert(index, key, value);
+                (None, Changed::Page)
+            }
+            (Err(_), Write::Update(_) | Write::Remove) => (None, Changed::Nothing),
+        })
+    }
+}
+
+impl RemoteTree {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// The key is not this server's, or a memory server does not answer.
+    pub async fn get(&self, key: u64) -> Result<Option<u64>> {
+        self.check_owned(key)?;
+        loop {
+            let missing = match self.get_cached(key) {
+                Ok(Attempt::Done(value)) => return Ok(value),
+                Ok(Attempt::Missing(missing)) => missing,
+                Ok(Attempt::Stale | Attempt::Full) => {
+                    self.refresh(key).await?;
+                    continue;
+                }
+                Err(Restart) => continue,
+            };
+            match self.fetch(key, missing, Admission::Draw).await? {
+                Fetched::Again => {}
+                Fetched::Loose(leaf) => return Ok(self.value_in(&leaf.page.lock(), key)),
+                Fetched::Stale => self.refresh(key).await?,
+            }
+        }
+    }
+
+    /// Sets the value of a key, and returns the one before.
+    ///
+    /// # Errors
+    /// The key is not this server's; the pool is full; or a memory server does not answer. In the
+    /// last case the value may have been set or not.
+    pub async fn insert(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.write(key, Write::Insert(value)).await
+    }
+
+    /// Sets the value of a key that is there, and returns the one before.
+    ///
+    /// # Errors
+    /// The key is not this server's, or a memory server does not answer: the value may have been
+    /// set or not.
+    pub async fn update(&self, key: u64, value: u64) -> Result<Option<u64>> {
+        self.write(key, Write::Update(value)).await
+    }
+
+    /// Removes a key, and returns its value.
+    ///
+    /// # Errors
+    /// The key is not this server's, or a memory server does not answer: it may have been removed
+    /// or not.
+    pub async fn remove(&self, key: u64) -> Result<Option<u64>> {
+        self.write(key, Write::Remove).await
+    }
+
+    fn get_cached(&self, key: u64) -> std::result::Result<Attempt<Option<u64>>, Restart> {
+        Ok(match self.walk(key, 0)? {
+            Found::Here(leaf) => Attempt::Done(leaf.view.get(|body| self.value_in(body, key))?),
+            Found::Missing(missing) => Attempt::Missing(missing),
+            Found::Stale => Attempt::Stale,
+        })
+    }
+
+    fn value_in(&self, leaf: &PageBody, key: u64) -> Option<u64> {
+        let hit = leaf.find(self.search, key).ok()?;
+        Some(leaf.word(hit.index()))
+    }
+
+    async fn write(&self, key: u64, write: Write) -> Result<Option<u64>> {
+        self.check_owned(key)?;
+        let mut admission = Admission::Draw;
+        loop {
+            let missing = match self.write_cached(key, write) {
+                Ok(Attempt::Done(before)) => return Ok(before),
+                Ok(Attempt::Missing(missing)) => missing,
+                Ok(Attempt::Stale) => {
+                    self.refresh(key).await?;
+                    continue;
+                }
+                Ok(Attempt::Full) => {
+                    self.make_room(key).await?;
+                    continue;
+                }
+                Err(Restart) => continue,
+            };
+            let leaf = match self.fetch(key, missing, admission).await? {
+                Fetched::Again => continue,
+                Fetched::Loose(leaf) => leaf,
+                Fetched::Stale => {
+                    self.refresh(key).await?;
+                    continue;
+                }
+            };
+            match self.write_loose(key, write, &leaf).await? {
+                Ok(before) => return Ok(before),
+                // It is split in the cache.
+                Err(Full) => admission = Admission::Always,
+            }
+        }
+    }
+
+    fn write_cached(
+        &self,
+        key: u64,
+        write: Write,
+    ) -> std::result::Result<Attempt<Option<u64>>, Restart> {
+        let leaf = match self.walk(key, 0)? {
+            Found::Here(leaf) => leaf,
+            Found::Missing(missing) => return Ok(Attempt::Missing(missing)),
+            Found::Stale => return Ok(Attempt::Stale),
+        };
+        let lock = leaf.view.upgrade()?;
+        let Ok((before, changed)) = write.apply(self.search, &lock, key) else {
+            lock.unchanged();
+            return Ok(Attempt::Full);
+        };
+        match changed {
+            Changed::Nothing => lock.unchanged(),
+            Changed::Word(_) | Changed::Page => leaf.frame.set_dirty(true, &lock),
+        }
+        Ok(Attempt::Done(before))
+    }
+
+    /// Changes a leaf that does not stay, and writes what was changed.
+    async fn write_loose(
+        &self,
+        key: u64,
+        write: Write,
+        leaf: &Loose<'_>,
+    ) -> Result<std::result::Result<Option<u64>, Full>> {
+        let (before, at, words) = {
+            let lock = leaf.page.lock();
+            let (before, changed) = match write.apply(self.search, &lock, key) {
+                Ok(done) => done,
+                Err(Full) => return Ok(Err(Full)),
+            };
+            let (at, words) = match changed {
+                Changed::Nothing => return Ok(Ok(before)),
+                Changed::Word(index) => {
+                    let at = 8 * PageBody::image_index(index);
+                    (at as u64, vec![lock.word(index)])
+                }
+                Changed::Page => (LOCK_BYTES, written(&self.image_of(&lock))),
+            };
+            (before, at, words)
+        };
+        self.connection
+            .write(leaf.address.add(at), words)
+            .await?;
+        Ok(Ok(before))
+    }
+}

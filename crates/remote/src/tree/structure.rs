@@ -1,0 +1,260 @@
+//! Splits: making room in a full leaf.
+//!
+//! A compute server changes the structure in one place at a time. A split is done in the cache at
+//! once. Then it is written: the new node first, then the parent that leads to it, then the old
+//! node without what was moved. So the tree in the pool is whole at every moment, whoever dies: all
+//! that a reader finds there is what was last written of it.
+
+use timberline_sync::Restart;
+use timberline_tree::btree::page::{Page, PageBody};
+
+use super::RemoteTree;
+use super::fetch::{Admission, Fetched};
+use super::image::{LOCK_BYTES, written};
+use super::walk::{At, Found};
+use crate::address::{Address, ServerId};
+use crate::cache::{Child, FrameId, State};
+use crate::error::{Error, Result};
+use crate::pool::{SUPERBLOCK, Superblock};
+
+/// A node in a frame, or a frame and an address for a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub id: FrameId,
+    pub address: Address,
+}
+
+/// A node to split, and the one above it; a root has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Split {
+    key: u64,
+    pub above: Option<Place>,
+    pub node: Place,
+    height: u8,
+}
+
+/// What a split needs: a node to the right, and if a root is split, one above both.
+#[derive(Clone, Copy)]
+struct New {
+    right: Place,
+    top: Option<Place>,
+}
+
+impl RemoteTree {
+    /// Splits the leaf of a key if it is full, and before it the nodes above that are full.
+    ///
+    /// # Errors
+    /// The pool is full, or a memory server does not answer.
+    pub(super) async fn make_room(&self, key: u64) -> Result<()> {
+        let _structure = self.cache.flights.begin(SUPERBLOCK).await;
+        if let Some(error) = self.broken.get() {
+            return Err(error.clone());
+        }
+        while let Some(split) = self.next_split(key).await? {
+            self.split(split).await?;
+        }
+        Ok(())
+    }
+
+    /// The node to split next for a key: of the full nodes above a full leaf, the uppermost in an
+    /// unbroken row.
+    async fn next_split(&self, key: u64) -> Result<Option<Split>> {
+        let mut split: Option<Split> = None;
+        loop {
+            let height = split.map_or(0, |below| below.height + 1);
+            let at = match self.walk(key, height) {
+                Ok(Found::Here(at)) => at,
+                Ok(Found::Missing(missing)) => {
+                    match self.fetch(key, missing, Admission::Always).await? {
+                        Fetched::Again => {}
+                        Fetched::Loose(_) => unreachable!("it was to stay in the cache"),
+                        Fetched::Stale => self.refresh_locked(key).await?,
+                    }
+                    continue;
+                }
+                Ok(Found::Stale) => {
+                    self.refresh_locked(key).await?;
+                    continue;
+                }
+                Err(Restart) => continue,
+            };
+            let node = Place {
+                id: at.id,
+                address: at.frame.address(),
+            };
+            let Ok(is_full) = at.view.get(is_full) else {
+                continue;
+            };
+            if !is_full {
+                return Ok(split.map(|below| Split {
+                    above: Some(node),
+                    ..below
+                }));
+            }
+            split = Some(Split {
+                key,
+                above: None,
+                node,
+                height,
+            });
+            if at.id == self.cache.root() {
+                return Ok(split);
+            }
+        }
+    }
+
+    async fn split(&self, split: Split) -> Result<()> {
+        let right = self.new_place(split.node.address.server()).await?;
+        let top = match split.above {
+            Some(_) => None,
+            None => Some(self.new_place(split.node.address.server()).await?),
+        };
+        let result = self.split_with(split, New { right, top }).await;
+        for place in [Some(right), top].into_iter().flatten() {
+            if self.cache.frame(place.id).state() == State::Free {
+                self.cache.give_back(place.id);
+                self.space.give_back(place.address);
+            }
+        }
+        if let Ok(false) = result {
+            // Something changed meanwhile; it is looked at again.
+            self.refresh_locked(split.key).await?;
+        }
+        result.map(|_| ())
+    }
+
+    /// A place for a new node: on this server if it has memory, so that subtrees stay on one.
+    async fn new_place(&self, server: ServerId) -> Result<Place> {
+        let servers = self.connection.servers();
+        let mut tried = 0;
+        let address = loop {
+            let address = self.space.take(&self.connection, server + tried).await;
+            tried += 1;
+            match address {
+                Err(Error::PoolFull(_)) if tried < servers => {}
+                result => break result?,
+            }
+        };
+        match self.take_frame().await {
+            Ok(id) => Ok(Place { id, address }),
+            Err(error) => {
+                self.space.give_back(address);
+                Err(error)
+            }
+        }
+    }
+
+    /// Splits, and writes what came of it. Says whether it did.
+    async fn split_with(&self, split: Split, new: New) -> Result<bool> {
+        // Nobody else on this server writes these nodes meanwhile, and nobody on others after.
+        let flights = &self.cache.flights;
+        let _node = flights.begin(split.node.address).await;
+        let _above = match split.above {
+            Some(above) => Some(flights.begin(above.address).await),
+            None => None,
+        };
+        let Some(locks) = self.lock_shared(split).await? else {
+            return Ok(false);
+        };
+        let is_done = loop {
+            if let Ok(is_done) = self.split_cached(split, new) {
+                break is_done;
+            }
+        };
+        if is_done && let Err(error) = self.write_split(split, new).await {
+            // What the pool has is whole, but no longer what the cache takes it for.
+            let _ = self.broken.set(error.clone());
+            return Err(error);
+        }
+        self.unlock_shared(locks).await?;
+        Ok(is_done)
+    }
+
+    /// Splits in the cache, if everything is still as it was.
+    fn split_cached(&self, split: Split, new: New) -> std::result::Result<bool, Restart> {
+        let node = self.at(split.node.id);
+        let above = match (split.above, new.top) {
+            (Some(above), _) => {
+                let Found::Here(at) = self.walk(split.key, split.height + 1)? else {
+                    return Ok(false);
+                };
+                if at.id != above.id || at.frame.address() != above.address {
+                    return Ok(false);
+                }
+                at
+            }
+            (None, Some(top)) if self.cache.root() == split.node.id => self.at(top.id),
+            _ => return Ok(false),
+        };
+        let below = |body: &PageBody| {
+            let index = body.child_for(self.search, split.key);
+            (index, Child::of_word(body.word(index)))
+        };
+        let (index, child) = match new.top {
+            Some(_) => (0, Child::Cached(split.node.id)),
+            None => above.view.get(below)?,
+        };
+        let is_same = child == Child::Cached(split.node.id)
+            && node.frame.address() == split.node.address
+            && node.view.get(is_full)?
+            && (new.top.is_some() || !above.view.get(is_full)?);
+        if !is_same {
+            return Ok(false);
+        }
+        let above_lock = above.view.upgrade()?;
+        let Ok(lock) = node.view.upgrade() else {
+            above_lock.unchanged();
+            return Err(Restart);
+        };
+        if let Some(top) = new.top {
+            above_lock.reset(split.height + 1, 0, u64::MAX);
+            above_lock.insert(0, 0, child.word());
+            above.frame.set_address(top.address, &above_lock);
+            above.frame.set_state(State::Hot, &above_lock);
+        }
+        let right = self.at(new.right.id);
+        let right_lock = right.frame.page().lock();
+        let (from, separator) = lock.split_point(split.key);
+        lock.split_to(from, separator, &right_lock);
+        right.frame.set_address(new.right.address, &right_lock);
+        right.frame.set_state(State::Hot, &right_lock);
+        above_lock.insert(index + 1, separator, Child::Cached(right.id).word());
+        let changed: [(At<'_>, _); 3] = [(above, &above_lock), (node, &lock), (right, &right_lock)];
+        for (at, lock) in changed {
+            at.frame.set_dirty(true, lock);
+        }
+        if let Some(top) = new.top {
+            self.cache.set_root(top.id);
+        }
+        Ok(true)
+    }
+
+    async fn write_split(&self, split: Split, new: New) -> Result<()> {
+        self.write_node(new.right).await?;
+        for above in split.above.into_iter().chain(new.top) {
+            self.write_node(above).await?;
+        }
+        if let Some(top) = new.top {
+            Superblock::set_root(&self.connection, top.address).await?;
+        }
+        self.write_node(split.node).await
+    }
+
+    /// Writes a node that nobody else writes.
+    async fn write_node(&self, node: Place) -> Result<()> {
+        let frame = self.cache.frame(node.id);
+        let image = self.image_of(&frame.page().lock());
+        let at = node.address.add(LOCK_BYTES);
+        self.connection.write(at, written(&image)).await?;
+        let lock = frame.page().lock();
+        // It may have been changed meanwhile, or have left the cache.
+        if frame.address() == node.address && self.image_of(&lock) == image {
+            frame.set_dirty(false, &lock);
+        }
+        Ok(())
+    }
+}
+
+fn is_full(body: &PageBody) -> bool {
+    body.count() == Page::CAPACITY
+}

@@ -1,0 +1,145 @@
+//! The way from the root to a node, through the cache.
+
+use timberline_sync::Restart;
+use timberline_tree::btree::page::{PageBody, PageView};
+
+use super::RemoteTree;
+use crate::address::Address;
+use crate::cache::{Child, Frame, FrameId, State};
+
+/// Where a walk ended.
+pub(super) enum Found<'a> {
+    /// At a node of the height that was asked for.
+    Here(At<'a>),
+    /// Above a node that is not in the cache.
+    Missing(Missing),
+    /// At a node that cannot be below its parent: an inner node that several servers write has
+    /// changed since it was fetched.
+    Stale,
+}
+
+/// A cached node.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub id: FrameId,
+    pub frame: &'a Frame,
+    pub view: PageView<'a>,
+}
+
+/// A node that has to be fetched, as its parent describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Missing {
+    pub address: Address,
+    pub height: u8,
+    pub lower: u64,
+    pub upper: u64,
+}
+
+/// What to do at a node on the way.
+enum Step {
+    Here,
+    Outside,
+    Down(usize, u64),
+}
+
+impl RemoteTree {
+    /// Walks to the node of this height that covers `key`.
+    ///
+    /// # Errors
+    /// A node changed meanwhile.
+    #[inline]
+    pub(super) fn walk(&self, key: u64, height: u8) -> Result<Found<'_>, Restart> {
+        let mut at = self.at_root()?;
+        loop {
+            let step = at.view.get(|body| self.step(body, key, height))?;
+            let (index, word) = match step {
+                Step::Here => return Ok(Found::Here(at)),
+                Step::Outside => return Ok(Found::Stale),
+                Step::Down(index, word) => (index, word),
+            };
+            match Child::of_word(word) {
+                Child::Cached(id) => {
+                    let child = self.at(id);
+                    // It was the parent's child when its view was taken.
+                    at.view.validate()?;
+                    at = child;
+                }
+                Child::Remote(address) => return self.at_remote(at, index, address),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn step(&self, body: &PageBody, key: u64, height: u8) -> Step {
+        if !body.covers(key) {
+            return Step::Outside;
+        }
+        if body.height() <= height {
+            return Step::Here;
+        }
+        let index = body.child_for(self.search, key);
+        Step::Down(index, body.word(index))
+    }
+
+    /// A frame, from now on.
+    #[inline(always)]
+    pub(super) fn at(&self, id: FrameId) -> At<'_> {
+        let frame = self.cache.frame(id);
+        At {
+            id,
+            frame,
+            view: frame.page().read(),
+        }
+    }
+
+    /// The root.
+    #[inline(always)]
+    pub(super) fn at_root(&self) -> Result<At<'_>, Restart> {
+        let id = self.cache.root();
+        let at = self.at(id);
+        // It was the root when its view was taken.
+        if self.cache.root() == id {
+            Ok(at)
+        } else {
+            Err(Restart)
+        }
+    }
+
+    /// Above a node that no word leads to: it may be cooling. Then it becomes hot again, and the
+    /// walk starts over.
+    #[cold]
+    fn at_remote(
+        &self,
+        parent: At<'_>,
+        index: usize,
+        address: Address,
+    ) -> Result<Found<'_>, Restart> {
+        let is_it = |id| {
+            let frame = self.cache.frame(id);
+            frame.address() == address && frame.state() == State::Cooling
+        };
+        let Some(id) = self.cache.cooling.find(address, is_it) else {
+            let missing = parent.view.get(|body| {
+                let (lower, upper) = body.range_of(index);
+                Missing {
+                    address,
+                    height: body.height().wrapping_sub(1),
+                    lower,
+                    upper,
+                }
+            })?;
+            return Ok(Found::Missing(missing));
+        };
+        let above = parent.view.upgrade()?;
+        let lock = self.cache.frame(id).page().lock();
+        if is_it(id) {
+            self.cache.frame(id).set_state(State::Hot, &lock);
+            above.replace(index, Child::Cached(id).word());
+            self.cache.cooling.remove(address, id);
+        } else {
+            above.unchanged();
+            lock.unchanged();
+        }
+        Err(Restart)
+    }
+}

@@ -1,0 +1,161 @@
+//! Clusters on a simulated network.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use timberline_remote::fabric::{Network, Simulation, Tasks};
+use timberline_remote::{Error, Layout, Options, RemoteTree, load};
+
+const QUARTER: u64 = 1 << 62;
+
+fn network() -> Network {
+    Network {
+        jitter: 2.0,
+        ..Network::default()
+    }
+}
+
+fn options(id: u16, seed: u64) -> Options {
+    let lower = u64::from(id) * QUARTER;
+    Options {
+        cache_bytes: 100 << 10,
+        partition: lower..=lower + (QUARTER - 1),
+        id,
+        seed,
+        ..Options::default()
+    }
+}
+
+/// Four compute servers with three tasks each, every task with keys of its own in leaves that it
+/// shares with the others, on a network that reorders and tears: every task finds what it wrote.
+#[test]
+fn clusters_lose_nothing() {
+    let clusters = if cfg!(debug_assertions) { 12 } else { 200 };
+    for seed in 0..clusters {
+        let simulation = Simulation::new(seed, network(), 4, 8 << 20);
+        let layout = Layout {
+            boundaries: (1..4).map(|number| number * QUARTER).collect(),
+            ..Layout::default()
+        };
+        let loaded = simulation.block_on(load(simulation.client(), layout, []));
+        loaded.unwrap().unwrap();
+        let open = |id| {
+            let tree = RemoteTree::open(simulation.client(), options(id, seed));
+            simulation.block_on(tree).unwrap().unwrap()
+        };
+        let servers: Vec<RemoteTree> = (0..4).map(open).collect();
+        let models = RefCell::new(vec![BTreeMap::new(); 4]);
+        let mut tasks = Tasks::default();
+        for (id, server) in servers.iter().enumerate() {
+            for task in 0..3 {
+                let models = &models;
+                tasks.add(async move {
+                    let mut draws = fastrand::Rng::with_seed(seed * 100 + id as u64 * 10 + task);
+                    for step in 0..1_500 {
+                        let key = draws.u64(0..2_000) * 3 + task;
+                        let key = *server.partition().start() + key * 1_000_003;
+                        let before = models.borrow()[id].get(&key).copied();
+                        match draws.u8(0..4) {
+                            0 => assert_eq!(server.get(key).await.unwrap(), before, "seed {seed}"),
+                            1 => {
+                                assert_eq!(server.remove(key).await.unwrap(), before);
+                                models.borrow_mut()[id].remove(&key);
+                            }
+                            _ => {
+                                assert_eq!(server.insert(key, step).await.unwrap(), before);
+                                models.borrow_mut()[id].insert(key, step);
+                            }
+                        }
+                    }
+                });
+            }
+        }
+        while tasks.left() > 0 {
+            simulation.run(&mut tasks).expect("somebody can go on");
+        }
+        drop(tasks);
+        for (server, model) in servers.iter().zip(models.take()) {
+            let check = async {
+                server.flush().await.unwrap();
+                let mut scan = server.scan(server.partition()).unwrap();
+                for record in model {
+                    assert_eq!(scan.next().await.unwrap(), Some(record), "seed {seed}");
+                }
+                assert_eq!(scan.next().await.unwrap(), None);
+            };
+            simulation.block_on(check).unwrap();
+        }
+    }
+}
+
+/// The same seed, the same history, to the nanosecond and the operation.
+#[test]
+fn a_seed_determines_everything() {
+    let run = |seed| {
+        let simulation = Simulation::new(seed, network(), 2, 4 << 20);
+        let records = (0..5_000).map(|key| (key, key));
+        let loaded = load(simulation.client(), Layout::default(), records);
+        simulation.block_on(loaded).unwrap().unwrap();
+        let open = RemoteTree::open(simulation.client(), options(0, seed));
+        let tree = simulation.block_on(open).unwrap().unwrap();
+        let mut tasks = Tasks::default();
+        for task in 0..4 {
+            let tree = &tree;
+            tasks.add(async move {
+                let mut draws = fastrand::Rng::with_seed(task);
+                for _ in 0..2_000 {
+                    tree.insert(draws.u64(0..9_000), 1).await.unwrap();
+                }
+            });
+        }
+        while tasks.left() > 0 {
+            simulation.run(&mut tasks).unwrap();
+        }
+        drop(tasks);
+        (simulation.now_ns(), tree.counts())
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
+
+/// A memory server that dies: operations that need it fail within the deadline and name it, others
+/// go on.
+#[test]
+fn a_dead_memory_server_is_named() {
+    let simulation = Simulation::new(1, Network::default(), 3, 8 << 20);
+    let layout = Layout {
+        subtree_height: 1,
+        ..Layout::default()
+    };
+    let records = (0..60_000).map(|key| (key, key));
+    let loaded = load(simulation.client(), layout, records);
+    simulation.block_on(loaded).unwrap().unwrap();
+    let options = Options {
+        cache_bytes: 200 << 10,
+        ..Options::default()
+    };
+    let open = RemoteTree::open(simulation.client(), options);
+    let tree = simulation.block_on(open).unwrap().unwrap();
+    let count = || {
+        let (mut found, mut failed) = (0, 0);
+        for key in (0..60_000).step_by(97) {
+            let start_ns = simulation.now_ns();
+            match simulation.block_on(tree.get(key)).expect("no hang") {
+                Ok(value) => {
+                    assert_eq!(value, Some(key));
+                    found += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error, Error::TimedOut(1));
+                    failed += 1;
+                }
+            }
+            assert!(simulation.now_ns() - start_ns <= 4_000_000);
+        }
+        (found, failed)
+    };
+    assert_eq!(count(), (619, 0));
+    simulation.kill(1);
+    let (found, failed) = count();
+    assert!(found > 300 && failed > 100, "{found} found, {failed} failed");
+}
