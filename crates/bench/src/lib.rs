@@ -11,6 +11,7 @@ pub mod live;
 pub mod micro;
 mod names;
 mod page;
+pub mod remote;
 pub mod report;
 pub mod run;
 pub mod store;

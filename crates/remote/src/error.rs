@@ -47,7 +47,10 @@ impl fmt::Display for Error {
             Error::NotANode(address) => write!(f, "there is no node at {address}"),
             Error::NotOwned(key) => write!(f, "key {key} is in another server's partition"),
             Error::CacheTooSmall { bytes, least } => {
-                write!(f, "a cache of {bytes} bytes is too small: {least} is the least")
+                write!(
+                    f,
+                    "a cache of {bytes} bytes is too small: {least} is the least"
+                )
             }
             Error::OutOfOrder(key) => write!(f, "key {key} is not above the one before"),
         }

@@ -1,9 +1,9 @@
 //! The B+tree over memory servers: for what outgrows one machine (`docs/design/remote.md`).
 //!
 //! Memory servers have much memory; compute servers have little, and one tree is over all of them.
-//! Each compute server has a [partition](Options::partition) of the keys, keeps the nodes on the way
-//! to its hot records in a cache, and reads and writes the others with one-sided operations of a
-//! [`Fabric`](fabric::Fabric).
+//! Each compute server has a [partition](Options::partition) of the keys, keeps the nodes on the
+//! way to its hot records in a cache, and reads and writes the others with one-sided operations of
+//! a [`Fabric`](fabric::Fabric).
 //!
 //! ```
 //! use std::sync::Arc;

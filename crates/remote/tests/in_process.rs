@@ -48,7 +48,7 @@ async fn all(tree: &RemoteTree) -> Result<Vec<(u64, u64)>> {
 
 #[test]
 fn a_tree_does_what_a_btreemap_does() -> Result<()> {
-    for (seed, cache_bytes) in [(1, 80 << 10), (2, 200 << 10), (3, 16 << 20)] {
+    for (seed, cache_bytes) in [(1, 160 << 10), (2, 400 << 10), (3, 16 << 20)] {
         let pool = Arc::new(InProcess::new(3, 16 << 20));
         let mut draws = fastrand::Rng::with_seed(seed);
         let mut model: BTreeMap<u64, u64> = (0..3_000).map(|key| (key * 10, key)).collect();

@@ -28,7 +28,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("server", "store io tree placement tier sync"),
     // Re-exports all libraries for users.
     ("timberline", "sync tier placement tree derive"),
-    ("bench", "sync tier placement research tree io model store remote"),
+    (
+        "bench",
+        "sync tier placement research tree io model store remote",
+    ),
     // The binary drives the runners, so bench lies below it.
     (
         "cli",

@@ -1,5 +1,6 @@
 //! `timberline bench`: compares placements side by side, in one command.
 
+mod remote;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub struct Args {
     sidle: Sidle,
     #[command(flatten)]
     store: store::StoreArgs,
+    #[command(flatten)]
+    remote: remote::RemoteArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -271,6 +274,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.store.is_given() {
         return store::run(args);
+    }
+    if args.remote.is_given() {
+        return remote::run(args);
     }
     let tiering = args.tiering()?;
     args.check_paged()?;

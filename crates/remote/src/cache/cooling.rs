@@ -32,9 +32,7 @@ impl Cooling {
     pub fn new(nodes: usize) -> Cooling {
         let buckets = nodes.div_ceil(SLOTS).max(1);
         Cooling {
-            buckets: (0..buckets)
-                .map(|_| Bucket(Mutex::default()))
-                .collect(),
+            buckets: (0..buckets).map(|_| Bucket(Mutex::default())).collect(),
         }
     }
 

@@ -4,8 +4,10 @@
 //! - A node whose parent has its frame's number in place of its address is *hot*. The way to it
 //!   from the root is hot, too.
 //! - [`Cooling`] has the nodes that go next, [`Flights`] the addresses with operations under way.
+//! - [`Copies`] has hot records whose leaves are not there.
 
 mod cooling;
+mod copies;
 mod flights;
 mod frame;
 
@@ -13,6 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub(crate) use cooling::Cooling;
+pub(crate) use copies::Copies;
 pub(crate) use flights::{Flight, Flights};
 pub(crate) use frame::{Child, Frame, FrameId, State};
 
@@ -29,15 +32,18 @@ pub(crate) struct Cache {
     frames: Box<[Frame]>,
     free: Mutex<Vec<u32>>,
     pub cooling: Cooling,
+    pub copies: Copies,
     pub flights: Flights,
     root: AtomicU32,
     draws: AtomicU64,
 }
 
 impl Cache {
-    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. The seed
-    /// determines which of them go.
-    pub fn new(bytes: usize, seed: u64) -> Result<Cache> {
+    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. A part of
+    /// them is for copies of records. The seed determines which nodes go.
+    pub fn new(all_bytes: usize, copies: f64, seed: u64) -> Result<Cache> {
+        let bytes_of_copies = (all_bytes as f64 * copies.clamp(0.0, 1.0)) as usize;
+        let bytes = all_bytes - bytes_of_copies;
         let frame_bytes = size_of::<Frame>() + size_of::<u32>();
         let bytes_of = |frames: usize| frames * frame_bytes + Cooling::bytes(frames / COOLING);
         let mut frames = bytes / frame_bytes;
@@ -45,13 +51,15 @@ impl Cache {
             frames -= 1;
         }
         if frames < LEAST {
-            let least = bytes_of(LEAST);
+            let least = bytes_of(LEAST) + bytes_of_copies;
+            let bytes = all_bytes;
             return Err(Error::CacheTooSmall { bytes, least });
         }
         Ok(Cache {
             frames: (0..frames).map(|_| Frame::new()).collect(),
             free: Mutex::new((0..frames as u32).rev().collect()),
             cooling: Cooling::new(frames / COOLING),
+            copies: Copies::new(bytes_of_copies),
             flights: Flights::default(),
             root: AtomicU32::new(0),
             draws: AtomicU64::new(seed),

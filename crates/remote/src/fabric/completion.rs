@@ -59,7 +59,9 @@ impl Future for Completion {
                 *waker = Some(context.waker().clone());
                 Poll::Pending
             }
-            State::Done(result) => Poll::Ready(result.take().expect("it is polled to its end once")),
+            State::Done(result) => {
+                Poll::Ready(result.take().expect("it is polled to its end once"))
+            }
         }
     }
 }

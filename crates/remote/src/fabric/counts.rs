@@ -1,6 +1,7 @@
 //! How many operations a compute server has begun.
 
-use std::ops::Sub;
+use std::iter::Sum;
+use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::fabric::Operation;
@@ -18,6 +19,26 @@ pub struct Counts {
     pub calls: u64,
     /// Bytes of data in both directions, without headers.
     pub bytes: u64,
+}
+
+impl Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            atomics: self.atomics + other.atomics,
+            calls: self.calls + other.calls,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(counts: I) -> Counts {
+        counts.fold(Counts::default(), Add::add)
+    }
 }
 
 impl Sub for Counts {

@@ -224,7 +224,10 @@ impl Simulation {
         let (lost, answered) = {
             let network = state.network;
             let draws = &mut state.draws;
-            (draws.f64() < network.lost, draws.f64() >= network.unanswered)
+            (
+                draws.f64() < network.lost,
+                draws.f64() >= network.unanswered,
+            )
         };
         let given_up = completer.clone();
         let under_way = Box::new(UnderWay {
@@ -309,7 +312,9 @@ impl State {
             }
             (Operation::Write(_, words), _) if under_way.done == words.len() => Ok(Reply::Written),
             _ => {
-                let at_ns = self.draws.u64(self.now_ns..=under_way.answer_at_ns.max(self.now_ns));
+                let at_ns = self
+                    .draws
+                    .u64(self.now_ns..=under_way.answer_at_ns.max(self.now_ns));
                 self.push(at_ns, Event::Arrive(Box::new(under_way)));
                 return;
             }

@@ -107,14 +107,8 @@ mod tests {
         let server = MemoryServer::new(2 * CHUNK + 100);
         let last = Address::new(0, 2 * CHUNK as u64 - 8);
         let perform = |operation| server.perform(&operation);
-        assert_eq!(
-            perform(Operation::Write(last, vec![7])),
-            Ok(Reply::Written)
-        );
-        assert_eq!(
-            perform(Operation::Read(last, 1)),
-            Ok(Reply::Words(vec![7]))
-        );
+        assert_eq!(perform(Operation::Write(last, vec![7])), Ok(Reply::Written));
+        assert_eq!(perform(Operation::Read(last, 1)), Ok(Reply::Words(vec![7])));
         for at in [last.add(8), last.add(4)] {
             let refused = Err(Error::OutOfRange(at));
             assert_eq!(perform(Operation::Read(at, 1)), refused);

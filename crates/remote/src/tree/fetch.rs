@@ -3,9 +3,9 @@
 use timberline_sync::Restart;
 use timberline_tree::btree::page::Page;
 
+use super::RemoteTree;
 use super::image::page_of;
 use super::walk::{Found, Missing};
-use super::RemoteTree;
 use crate::address::Address;
 use crate::cache::{Child, Flight, FrameId, State};
 use crate::error::{Error, Result};

@@ -4,10 +4,10 @@ use timberline_sync::Restart;
 use timberline_tree::btree::Search;
 use timberline_tree::btree::page::{Page, PageBody, PageLock};
 
+use super::RemoteTree;
 use super::fetch::{Admission, Fetched, Loose};
 use super::image::{LOCK_BYTES, written};
 use super::walk::{Found, Missing};
-use super::RemoteTree;
 use crate::error::Result;
 
 /// A change of one record.
@@ -39,6 +39,14 @@ enum Attempt<T> {
 }
 
 impl Write {
+    /// The value that the record has then, if there is one.
+    fn value(self) -> Option<u64> {
+        match self {
+            Write::Insert(value) | Write::Update(value) => Some(value),
+            Write::Remove => None,
+        }
+    }
+
     /// Changes a leaf. Returns the value before, too.
     fn apply(
         self,
@@ -72,7 +80,12 @@ impl RemoteTree {
         loop {
             let missing = match self.get_cached(key) {
                 Ok(Attempt::Done(value)) => return Ok(value),
-                Ok(Attempt::Missing(missing)) => missing,
+                Ok(Attempt::Missing(missing)) => {
+                    if let Some(value) = self.cache.copies.get(key) {
+                        return Ok(Some(value));
+                    }
+                    missing
+                }
                 Ok(Attempt::Stale | Attempt::Full) => {
                     self.refresh(key).await?;
                     continue;
@@ -81,7 +94,13 @@ impl RemoteTree {
             };
             match self.fetch(key, missing, Admission::Draw).await? {
                 Fetched::Again => {}
-                Fetched::Loose(leaf) => return Ok(self.value_in(&leaf.page.lock(), key)),
+                Fetched::Loose(leaf) => {
+                    let value = self.value_in(&leaf.page.lock(), key);
+                    if let Some(value) = value {
+                        self.cache.copies.offer(key, value);
+                    }
+                    return Ok(value);
+                }
                 Fetched::Stale => self.refresh(key).await?,
             }
         }
@@ -177,7 +196,10 @@ impl RemoteTree {
         };
         match changed {
             Changed::Nothing => lock.unchanged(),
-            Changed::Word(_) | Changed::Page => leaf.frame.set_dirty(true, &lock),
+            Changed::Word(_) | Changed::Page => {
+                self.cache.copies.change(key, write.value());
+                leaf.frame.set_dirty(true, &lock);
+            }
         }
         Ok(Attempt::Done(before))
     }
@@ -205,9 +227,13 @@ impl RemoteTree {
             };
             (before, at, words)
         };
-        self.connection
-            .write(leaf.address.add(at), words)
-            .await?;
+        // If it is not known whether it was written, the next read asks the pool.
+        self.cache.copies.change(key, None);
+        let at = leaf.address.add(at);
+        self.connection.write(at, words).await?;
+        if let Some(value) = write.value() {
+            self.cache.copies.offer(key, value);
+        }
         Ok(Ok(before))
     }
 }

@@ -52,6 +52,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// The keys that belong to this compute server alone. No other must have any of them.
     pub partition: RangeInclusive<u64>,
+    /// The part of the cache that is for copies of records, 0 to 1.
+    pub copies: f64,
     /// The chance that a leaf which was fetched stays in the cache, 0 to 1.
     pub leaf_admission: f64,
     /// A number that no other compute server has: it says who holds a lock.
@@ -61,11 +63,12 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 64 MiB, all keys, and the published chance of 0.1 (Lu et al.: "DEX", VLDB 2024).
+    /// 64 MiB, half of it for copies, all keys, and the published chance of 0.1 (Lu et al.: "DEX", VLDB 2024).
     fn default() -> Options {
         Options {
             cache_bytes: 64 << 20,
             partition: 0..=u64::MAX,
+            copies: 0.5,
             leaf_admission: 0.1,
             id: 0,
             seed: 1,
@@ -94,7 +97,7 @@ impl RemoteTree {
     pub async fn open(fabric: Arc<dyn Fabric>, options: Options) -> Result<RemoteTree> {
         let connection = Connection::new(fabric);
         let superblock = Superblock::read(&connection).await?;
-        let cache = Cache::new(options.cache_bytes, options.seed)?;
+        let cache = Cache::new(options.cache_bytes, options.copies, options.seed)?;
         let space = Space::new(connection.servers());
         let tree = RemoteTree {
             connection,

@@ -8,9 +8,9 @@
 use timberline_sync::Restart;
 use timberline_tree::btree::page::PageBody;
 
+use super::RemoteTree;
 use super::image::{LOCK_BYTES, written};
 use super::walk::{At, Found};
-use super::RemoteTree;
 use crate::cache::{Child, FrameId, State};
 use crate::error::{Error, Result};
 
@@ -131,7 +131,9 @@ impl RemoteTree {
             let Ok(image) = at.view.get(|body| self.image_of(body)) else {
                 return Ok(());
             };
-            self.connection.write(address.add(LOCK_BYTES), written(&image)).await?;
+            self.connection
+                .write(address.add(LOCK_BYTES), written(&image))
+                .await?;
         }
         if let Ok(lock) = at.view.upgrade() {
             at.frame.set_dirty(false, &lock);
@@ -162,7 +164,9 @@ impl RemoteTree {
             let (true, Ok(image)) = (is_there, image) else {
                 continue;
             };
-            self.connection.write(address.add(LOCK_BYTES), written(&image)).await?;
+            self.connection
+                .write(address.add(LOCK_BYTES), written(&image))
+                .await?;
             if let Ok(lock) = at.view.upgrade() {
                 at.frame.set_dirty(false, &lock);
             }

@@ -2,8 +2,8 @@
 //!
 //! Such a node is written under a lock in the pool, after what others wrote of it was fetched.
 //! Readers take no lock. A cached copy that is older than the node in the pool still leads right:
-//! others change it where their own keys are. That it leads wrong, after partitions have changed, is
-//! seen at the child's fences; then the way is fetched again from the root.
+//! others change it where their own keys are. That it leads wrong, after partitions have changed,
+//! is seen at the child's fences; then the way is fetched again from the root.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -48,9 +48,8 @@ impl RemoteTree {
             is_fresh = root == split.node.address;
         }
         for place in split.above.into_iter().chain([split.node]) {
-            let (lower, upper, height) = self.read_page(place.id, |body| {
-                (body.lower(), body.upper(), body.height())
-            });
+            let (lower, upper, height) =
+                self.read_page(place.id, |body| (body.lower(), body.upper(), body.height()));
             if is_fresh && height > 0 && self.is_shared(lower, upper) {
                 locks.push(self.lock(place.address).await?);
                 let fresh = self.read_node(place.address, height).await?;
