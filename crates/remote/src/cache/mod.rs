@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 pub(crate) use cooling::Cooling;
-pub(crate) use copies::Copies;
+pub(crate) use copies::{Copies, InTheWay};
 pub(crate) use flights::{Flight, Flights};
 pub(crate) use frame::{Child, Frame, FrameId, State};
 

@@ -71,6 +71,10 @@ impl RemoteTree {
         if !fits {
             return Ok(Fetched::Stale);
         }
+        let merged = match is_leaf {
+            true => self.merge_copies(&page),
+            false => Vec::new(),
+        };
         if is_leaf && admission == Admission::Draw && !self.admits() {
             return Ok(Fetched::Loose(Loose {
                 page,
@@ -79,7 +83,7 @@ impl RemoteTree {
             }));
         }
         let id = self.take_frame().await?;
-        if self.install(key, &missing, &page, id).is_err() {
+        if self.install(key, &missing, &page, id, &merged).is_err() {
             self.cache.give_back(id);
         }
         Ok(Fetched::Again)
@@ -104,7 +108,8 @@ impl RemoteTree {
         self.cache.draw(ONE) < (self.options.leaf_admission * ONE as f64) as usize
     }
 
-    /// Puts a node that was fetched into a frame, below its parent.
+    /// Puts a node that was fetched into a frame, below its parent. It has the values of dirty
+    /// copies, which are dirty no more then.
     ///
     /// # Errors
     /// The parent is not in the cache any more, or has another child there. The frame is unused.
@@ -114,6 +119,7 @@ impl RemoteTree {
         missing: &Missing,
         page: &Page,
         id: FrameId,
+        merged: &[(u64, u64)],
     ) -> std::result::Result<(), Restart> {
         loop {
             let Ok(found) = self.walk(key, missing.height + 1) else {
@@ -135,20 +141,41 @@ impl RemoteTree {
             let Ok(above) = parent.view.upgrade() else {
                 continue;
             };
-            self.fill(id, missing.address, page);
+            self.fill(id, missing.address, page, !merged.is_empty());
+            for &(key, value) in merged {
+                self.cache.copies.follow(key, Some(value));
+            }
             above.replace(index, Child::Cached(id).word());
             return Ok(());
         }
     }
 
-    /// Makes a free frame a hot one, with what was fetched.
-    pub(super) fn fill(&self, id: FrameId, address: Address, page: &Page) {
+    /// Puts into a leaf that was fetched what its dirty copies have. Returns these records.
+    fn merge_copies(&self, page: &Page) -> Vec<(u64, u64)> {
+        let copies = &self.cache.copies;
+        if !copies.any_dirty() {
+            return Vec::new();
+        }
+        let lock = page.lock();
+        let mut merged = Vec::new();
+        for index in 0..lock.count() {
+            let key = lock.key(index);
+            if let Some(value) = copies.dirty_value(key) {
+                lock.replace(index, value);
+                merged.push((key, value));
+            }
+        }
+        merged
+    }
+
+    /// Makes a free frame a hot one, with what was fetched; dirty, if the pool has something else.
+    pub(super) fn fill(&self, id: FrameId, address: Address, page: &Page, dirty: bool) {
         let frame = self.cache.frame(id);
         let lock = frame.page().lock();
         let image = page.lock().image(|word| word);
         lock.load(&image).expect("it was a page's");
         frame.set_address(address, &lock);
-        frame.set_dirty(false, &lock);
+        frame.set_dirty(dirty, &lock);
         frame.set_state(State::Hot, &lock);
     }
 }

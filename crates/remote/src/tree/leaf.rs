@@ -8,6 +8,7 @@ use super::RemoteTree;
 use super::fetch::{Admission, Fetched, Loose};
 use super::image::{LOCK_BYTES, written};
 use super::walk::{Found, Missing};
+use crate::cache::InTheWay;
 use crate::error::Result;
 
 /// A change of one record.
@@ -96,9 +97,9 @@ impl RemoteTree {
                 Fetched::Again => {}
                 Fetched::Loose(leaf) => {
                     let value = self.value_in(&leaf.page.lock(), key);
-                    if let Some(value) = value {
-                        self.cache.copies.offer(key, value);
-                    }
+                    let kept = value.and_then(|value| self.keep_copy(key, value, &leaf));
+                    drop(leaf);
+                    self.make_way(kept).await?;
                     return Ok(value);
                 }
                 Fetched::Stale => self.refresh(key).await?,
@@ -152,7 +153,12 @@ impl RemoteTree {
         loop {
             let missing = match self.write_cached(key, write) {
                 Ok(Attempt::Done(before)) => return Ok(before),
-                Ok(Attempt::Missing(missing)) => missing,
+                Ok(Attempt::Missing(missing)) => {
+                    if let Some(before) = self.write_copy(key, write, missing) {
+                        return Ok(Some(before));
+                    }
+                    missing
+                }
                 Ok(Attempt::Stale) => {
                     self.refresh(key).await?;
                     continue;
@@ -172,7 +178,15 @@ impl RemoteTree {
                 }
             };
             match self.write_loose(key, write, &leaf).await? {
-                Ok(before) => return Ok(before),
+                Ok(before) => {
+                    // An update of a record that is not there makes none.
+                    let is_there = before.is_some() || matches!(write, Write::Insert(_));
+                    let value = write.value().filter(|_| is_there);
+                    let kept = value.and_then(|value| self.keep_copy(key, value, &leaf));
+                    drop(leaf);
+                    self.make_way(kept).await?;
+                    return Ok(before);
+                }
                 // It is split in the cache.
                 Err(Full) => admission = Admission::Always,
             }
@@ -197,7 +211,7 @@ impl RemoteTree {
         match changed {
             Changed::Nothing => lock.unchanged(),
             Changed::Word(_) | Changed::Page => {
-                self.cache.copies.change(key, write.value());
+                self.cache.copies.follow(key, write.value());
                 leaf.frame.set_dirty(true, &lock);
             }
         }
@@ -227,13 +241,70 @@ impl RemoteTree {
             };
             (before, at, words)
         };
-        // If it is not known whether it was written, the next read asks the pool.
-        self.cache.copies.change(key, None);
         let at = leaf.address.add(at);
         self.connection.write(at, words).await?;
-        if let Some(value) = write.value() {
-            self.cache.copies.offer(key, value);
-        }
+        self.cache.copies.follow(key, write.value());
         Ok(Ok(before))
+    }
+
+    /// Changes the copy of a record whose leaf is not in the cache, if there is one.
+    fn write_copy(&self, key: u64, write: Write, missing: Missing) -> Option<u64> {
+        let value = write.value()?;
+        if missing.height > 0 || self.cache.copies.get(key).is_none() {
+            return None;
+        }
+        let _flight = self.cache.flights.try_begin(missing.address)?;
+        // Another operation may have brought the leaf after the walk.
+        match self.walk(key, 0) {
+            Ok(Found::Missing(still)) if still == missing => self.cache.copies.update(key, value),
+            _ => None,
+        }
+    }
+
+    /// Offers what a leaf has of a record a place among the copies.
+    fn keep_copy(&self, key: u64, value: u64, _: &Loose<'_>) -> Option<InTheWay> {
+        self.cache.copies.offer(key, value)
+    }
+
+    /// Writes the record of a dirty copy that is in the way, so that its place can be used.
+    async fn make_way(&self, copy: Option<InTheWay>) -> Result<()> {
+        match copy {
+            Some(InTheWay(key)) => self.settle(key).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the record of a dirty copy.
+    pub(super) async fn settle(&self, key: u64) -> Result<()> {
+        while self.cache.copies.dirty_value(key).is_some() {
+            let missing = match self.walk(key, 0) {
+                // It was merged into the leaf.
+                Ok(Found::Here(_)) => return Ok(()),
+                Ok(Found::Missing(missing)) => missing,
+                Ok(Found::Stale) => {
+                    self.refresh(key).await?;
+                    continue;
+                }
+                Err(Restart) => continue,
+            };
+            match self.fetch(key, missing, Admission::Draw).await? {
+                Fetched::Again => {}
+                Fetched::Loose(leaf) => {
+                    let found = {
+                        let page = leaf.page.lock();
+                        let hit = page.find(self.search, key).map(|hit| hit.index());
+                        hit.map(|index| (index, page.word(index)))
+                    };
+                    let Ok((index, value)) = found else {
+                        unreachable!("a record with a copy is in its leaf");
+                    };
+                    let at = leaf.address.add(8 * PageBody::image_index(index) as u64);
+                    self.connection.write(at, vec![value]).await?;
+                    self.cache.copies.follow(key, Some(value));
+                }
+                Fetched::Stale => self.refresh(key).await?,
+            }
+        }
+        Ok(())
     }
 }

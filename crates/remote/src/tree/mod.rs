@@ -127,6 +127,11 @@ impl RemoteTree {
     /// # Errors
     /// A memory server does not answer. What was not written is still in the cache.
     pub async fn flush(&self) -> Result<()> {
+        for set in 0..self.cache.copies.sets() {
+            for key in self.cache.copies.dirty_keys(set) {
+                self.settle(key).await?;
+            }
+        }
         for id in self.cache.ids() {
             self.write_back(id).await?;
         }

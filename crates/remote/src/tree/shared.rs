@@ -210,7 +210,7 @@ impl RemoteTree {
     pub(super) async fn fetch_root(&self, root: Address) -> Result<FrameId> {
         let page = self.read_node(root, 1).await?;
         let id = self.take_frame().await?;
-        self.fill(id, root, &page);
+        self.fill(id, root, &page, false);
         Ok(id)
     }
 }
