@@ -103,7 +103,8 @@ pub trait Placement: Send + Sync {
     }
 
     /// A sampled access that the record cache served, from this page. Returns the same as
-    /// [`on_access`](Self::on_access).
+    /// [`on_access`](Self::on_access), with which it shares the countdown: a placement that counts
+    /// accesses and has a record cache has to implement this, or it misses accesses to leaves.
     fn on_copy_access(&self, page: usize) -> u32 {
         let _ = page;
         MAX_SAMPLE_INTERVAL

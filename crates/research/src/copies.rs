@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use timberline_placement::workers::{Next, Worker};
-use timberline_placement::{Access, AllSlow, LeafRef, NewNode, NodeKey, Placed, Placement, View};
+use timberline_placement::{
+    Access, AllSlow, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placed, Placement, View,
+};
 use timberline_tier::TierId;
 
 use crate::table::{Kind, Made, Make, Row, Setup, Tiers};
@@ -24,7 +26,7 @@ pub(crate) const ALL_FAST: Row = Row {
         fixed::ALL_FAST,
         "all-fast+copies",
         "all-fast with copies of hot records: the roof where records are copied",
-        |setup| with_copies(setup, |_| Made::fixed(AllSlow)),
+        |setup| with_copies(setup, MAX_SAMPLE_INTERVAL, |_| Made::fixed(AllSlow)),
     )
 };
 
@@ -32,14 +34,15 @@ pub(crate) const INTERLEAVE: Row = beside(
     fixed::INTERLEAVE,
     "interleave+copies",
     "interleave in half of fast memory, copies of hot records in the other half",
-    |setup| with_copies(setup, nodes(&fixed::INTERLEAVE)),
+    |setup| with_copies(setup, MAX_SAMPLE_INTERVAL, nodes(&fixed::INTERLEAVE)),
 );
 
 pub(crate) const SIDLE: Row = beside(
     sidle::ROW,
     "sidle+copies",
     "SIDLE in half of fast memory, copies of hot records in the other half",
-    |setup| with_copies(setup, nodes(&sidle::ROW)),
+    // SIDLE counts every access to a leaf.
+    |setup| with_copies(setup, 1, nodes(&sidle::ROW)),
 );
 
 /// How a row of a placement of nodes makes it.
@@ -67,58 +70,68 @@ const fn beside(
     }
 }
 
-/// A placement in the fast memory that copies leave, with the cache.
+/// A placement in the fast memory that copies leave, with the cache. After an access to a copy, the
+/// placement is told of the `next`th access from there.
 fn with_copies(
     setup: &Setup<'_>,
+    next: u32,
     make: fn(&Setup<'_>) -> Result<Made, String>,
 ) -> Result<Made, String> {
     let mut made = make(&Setup {
         fast_ratio: setup.fast_ratio * (1.0 - SHARE),
         ..*setup
     })?;
-    made.placement = Arc::new(WithCopies(made.placement));
+    made.placement = Arc::new(WithCopies {
+        nodes: made.placement,
+        next,
+    });
     made.workers.push(Box::new(Filler));
     Ok(made)
 }
 
 /// A placement that lets a record cache have its share.
-struct WithCopies(Arc<dyn Placement>);
+struct WithCopies {
+    nodes: Arc<dyn Placement>,
+    /// The distance from an access to a copy to the next sample. The tree has one countdown for
+    /// both kinds of accesses, so a longer one would hide leaves' accesses from the placement.
+    next: u32,
+}
 
 impl Placement for WithCopies {
     fn place(&self, node: NewNode) -> TierId {
-        self.0.place(node)
+        self.nodes.place(node)
     }
 
     fn on_access(&self, leaf: LeafRef<'_>, access: Access) -> u32 {
-        self.0.on_access(leaf, access)
+        self.nodes.on_access(leaf, access)
     }
 
     fn leaf_split(&self, left: LeafRef<'_>, right: LeafRef<'_>) {
-        self.0.leaf_split(left, right);
+        self.nodes.leaf_split(left, right);
     }
 
     fn leaf_moved(&self, from: LeafRef<'_>, to: LeafRef<'_>) {
-        self.0.leaf_moved(from, to);
+        self.nodes.leaf_moved(from, to);
     }
 
     fn leaf_freed(&self, address: usize) {
-        self.0.leaf_freed(address);
+        self.nodes.leaf_freed(address);
     }
 
     fn boundary_broken(&self, node: NodeKey, fastest: TierId) {
-        self.0.boundary_broken(node, fastest);
+        self.nodes.boundary_broken(node, fastest);
     }
 
     fn record_pages(&self, nodes: usize) -> usize {
         (nodes as f64 * SHARE) as usize
     }
 
-    fn on_copy_access(&self, page: usize) -> u32 {
-        self.0.on_copy_access(page)
+    fn on_copy_access(&self, _page: usize) -> u32 {
+        self.next
     }
 
     fn view(&self) -> Option<View> {
-        self.0.view()
+        self.nodes.view()
     }
 }
 

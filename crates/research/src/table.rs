@@ -263,6 +263,9 @@ impl Made {
 mod tests {
     use std::collections::HashSet;
 
+    use timberline_placement::Access;
+    use timberline_placement::fake::FakeTree;
+
     use super::*;
 
     #[test]
@@ -297,25 +300,46 @@ mod tests {
         }
     }
 
+    /// Every placement of nodes, made for a small map.
+    fn of_nodes() -> impl Iterator<Item = (Row, Made)> {
+        TABLE.into_iter().filter_map(|row| {
+            let Make::Nodes(make) = row.make else {
+                return None;
+            };
+            let config = timberline_tier::ArenasConfig::two_tiers(64 << 20, 64 << 20);
+            let setup = Setup {
+                arenas: &Arenas::new(&config).unwrap(),
+                heat: HeatIn::Table { node_bytes: 1024 },
+                fast_ratio: 0.2,
+                fast_levels: 1,
+                seed: 1,
+                interval: None,
+                watermarks: None,
+            };
+            Some((row, make(&setup).unwrap()))
+        })
+    }
+
     #[test]
     fn what_adapts_has_workers() {
-        for row in &TABLE {
-            if let Make::Nodes(make) = row.make {
-                let config = timberline_tier::ArenasConfig::two_tiers(64 << 20, 64 << 20);
-                let setup = Setup {
-                    arenas: &Arenas::new(&config).unwrap(),
-                    heat: HeatIn::Table { node_bytes: 1024 },
-                    fast_ratio: 0.2,
-                    fast_levels: 1,
-                    seed: 1,
-                    interval: None,
-                    watermarks: None,
-                };
-                let made = make(&setup).unwrap();
-                let adapts = row.kind.adapts();
-                assert_eq!(!made.workers.is_empty(), adapts, "{}", row.name);
-                assert_eq!(made.oracle.is_some(), row.kind == Kind::Oracle);
-            }
+        for (row, made) in of_nodes() {
+            let adapts = row.kind.adapts();
+            assert_eq!(!made.workers.is_empty(), adapts, "{}", row.name);
+            assert_eq!(made.oracle.is_some(), row.kind == Kind::Oracle);
         }
+    }
+
+    /// A tree has one countdown to the next sample. A placement that counts every access to a leaf
+    /// must not miss those that follow an access to a copy.
+    #[test]
+    fn an_access_to_a_copy_hides_no_access_to_a_leaf() {
+        let tree = FakeTree::uniform(2, 2, 3);
+        let mut rows = 0;
+        for (row, made) in of_nodes().filter(|(row, _)| row.name.ends_with("+copies")) {
+            rows += 1;
+            let on_leaf = tree.with_leaf(0, |leaf| made.placement.on_access(leaf, Access::Reuse));
+            assert_eq!(made.placement.on_copy_access(0), on_leaf, "{}", row.name);
+        }
+        assert_eq!(rows, 3);
     }
 }
