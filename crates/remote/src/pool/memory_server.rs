@@ -74,7 +74,7 @@ impl MemoryServer {
         let end = first.and_then(|first| first.checked_add(words));
         let range = first.zip(end).map(|(first, end)| first..end);
         range
-            .filter(|_| at.offset() % 8 == 0)
+            .filter(|_| at.offset().is_multiple_of(8))
             .and_then(|range| self.memory.get(range))
             .ok_or(Error::OutOfRange(at))
     }

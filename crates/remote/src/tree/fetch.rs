@@ -16,7 +16,7 @@ const READS: usize = 1_000;
 /// A leaf that was fetched and does not stay: it is worked on as long as this lives, by this
 /// operation alone.
 pub(super) struct Loose<'a> {
-    pub page: Page,
+    pub page: Box<Page>,
     pub address: Address,
     _flight: Flight<'a>,
 }
@@ -77,7 +77,7 @@ impl RemoteTree {
         };
         if is_leaf && admission == Admission::Draw && !self.admits() {
             return Ok(Fetched::Loose(Loose {
-                page,
+                page: Box::new(page),
                 address: missing.address,
                 _flight: flight,
             }));
