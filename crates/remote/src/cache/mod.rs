@@ -39,8 +39,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. A part of
-    /// them is for copies of records. The seed determines which nodes go.
+    /// A cache of at most so many bytes, with all that it needs to find and replace nodes. A part
+    /// of them is for copies of records. The seed determines which nodes go.
     pub fn new(all_bytes: usize, copies: f64, seed: u64) -> Result<Cache> {
         let bytes_of_copies = (all_bytes as f64 * copies.clamp(0.0, 1.0)) as usize;
         let bytes = all_bytes - bytes_of_copies;

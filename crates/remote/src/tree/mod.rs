@@ -63,7 +63,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 64 MiB, half of it for copies, all keys, and the published chance of 0.1 (Lu et al.: "DEX", VLDB 2024).
+    /// 64 MiB, half of it for copies, all keys, and the published chance of 0.1 (Lu et al.: "DEX",
+    /// VLDB 2024).
     fn default() -> Options {
         Options {
             cache_bytes: 64 << 20,
