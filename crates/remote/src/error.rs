@@ -10,10 +10,16 @@ use crate::address::{Address, ServerId};
 pub enum Error {
     /// No answer came before the deadline. **Whether the operation was carried out is not known.**
     TimedOut(ServerId),
+    /// The connection to the server broke. **Whether the operation was carried out is not known.**
+    Lost(ServerId),
+    /// There is no connection to the server, for this reason. The operation was not carried out.
+    Unreachable(ServerId, String),
     /// The pool has no such server.
     NoServer(ServerId),
     /// The address is not within the server's memory, or no multiple of 8.
     OutOfRange(Address),
+    /// The system does not give a server so many bytes.
+    OutOfMemory(usize),
     /// The server has no memory left to give.
     PoolFull(ServerId),
     /// The pool holds no tree, or one of another version.
@@ -40,8 +46,16 @@ impl fmt::Display for Error {
                 f,
                 "memory server {server} did not answer in time; the operation may have been done"
             ),
+            Error::Lost(server) => write!(
+                f,
+                "the connection to memory server {server} broke; the operation may have been done"
+            ),
+            Error::Unreachable(server, reason) => {
+                write!(f, "memory server {server} cannot be reached: {reason}")
+            }
             Error::NoServer(server) => write!(f, "there is no memory server {server}"),
             Error::OutOfRange(address) => write!(f, "there is no memory at {address}"),
+            Error::OutOfMemory(bytes) => write!(f, "there are no {bytes} bytes of memory"),
             Error::PoolFull(server) => write!(f, "memory server {server} is full"),
             Error::NoTree(reason) => write!(f, "the pool holds no tree: {reason}"),
             Error::NotANode(address) => write!(f, "there is no node at {address}"),

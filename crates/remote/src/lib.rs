@@ -11,7 +11,7 @@
 //! use timberline_remote::{Layout, Options, RemoteTree, load};
 //!
 //! # timberline_io::wait_for(async {
-//! let pool = Arc::new(InProcess::new(4, 16 << 20)); // four memory servers of 16 MiB
+//! let pool = Arc::new(InProcess::new(4, 16 << 20)?); // four memory servers of 16 MiB
 //! load(pool.clone(), Layout::default(), (0..10_000).map(|key| (key, key * key))).await?;
 //!
 //! let options = Options { cache_bytes: 256 << 10, ..Options::default() };

@@ -49,7 +49,7 @@ async fn all(tree: &RemoteTree) -> Result<Vec<(u64, u64)>> {
 #[test]
 fn a_tree_does_what_a_btreemap_does() -> Result<()> {
     for (seed, cache_bytes) in [(1, 160 << 10), (2, 400 << 10), (3, 16 << 20)] {
-        let pool = Arc::new(InProcess::new(3, 16 << 20));
+        let pool = Arc::new(InProcess::new(3, 16 << 20).unwrap());
         let mut draws = fastrand::Rng::with_seed(seed);
         let mut model: BTreeMap<u64, u64> = (0..3_000).map(|key| (key * 10, key)).collect();
         wait_for(load(
@@ -90,7 +90,7 @@ fn a_tree_does_what_a_btreemap_does() -> Result<()> {
 
 #[test]
 fn a_tree_grows_from_nothing() -> Result<()> {
-    let pool = Arc::new(InProcess::new(2, 64 << 20));
+    let pool = Arc::new(InProcess::new(2, 64 << 20).unwrap());
     wait_for(load(pool.clone(), Layout::default(), []))?;
     let tree = wait_for(RemoteTree::open(pool, options(1 << 20, 1)))?;
     assert_eq!(wait_for(tree.get(5))?, None);
@@ -107,7 +107,7 @@ fn a_tree_grows_from_nothing() -> Result<()> {
 
 #[test]
 fn four_compute_servers_grow_one_tree() -> Result<()> {
-    let pool: Arc<dyn Fabric> = Arc::new(InProcess::new(4, 32 << 20));
+    let pool: Arc<dyn Fabric> = Arc::new(InProcess::new(4, 32 << 20).unwrap());
     wait_for(load(pool.clone(), quarters(), []))?;
     let servers = (0..4).map(|id| wait_for(RemoteTree::open(pool.clone(), quarter(id, 300 << 10))));
     let servers: Vec<RemoteTree> = servers.collect::<Result<_>>()?;
@@ -139,7 +139,7 @@ fn four_compute_servers_grow_one_tree() -> Result<()> {
 
 #[test]
 fn threads_share_a_small_cache() -> Result<()> {
-    let pool = Arc::new(InProcess::new(2, 32 << 20));
+    let pool = Arc::new(InProcess::new(2, 32 << 20).unwrap());
     let records = (0..50_000).map(|key| (key, 0));
     wait_for(load(pool.clone(), Layout::default(), records))?;
     let tree = wait_for(RemoteTree::open(pool, options(150 << 10, 3)))?;
@@ -169,7 +169,7 @@ fn threads_share_a_small_cache() -> Result<()> {
 
 #[test]
 fn what_does_not_work_says_why() {
-    let pool = Arc::new(InProcess::new(1, 1 << 20));
+    let pool = Arc::new(InProcess::new(1, 1 << 20).unwrap());
     let open = |options| wait_for(RemoteTree::open(pool.clone(), options));
     let line = |error: Option<Error>| error.expect("it fails").to_string();
     assert_eq!(
@@ -187,7 +187,7 @@ fn what_does_not_work_says_why() {
 
 #[test]
 fn a_full_pool_refuses_and_goes_on() -> Result<()> {
-    let pool = Arc::new(InProcess::new(1, 2 << 20));
+    let pool = Arc::new(InProcess::new(1, 2 << 20).unwrap());
     wait_for(load(pool.clone(), Layout::default(), []))?;
     let tree = wait_for(RemoteTree::open(pool, options(200 << 10, 1)))?;
     let mut inserted = 0;

@@ -32,7 +32,7 @@ fn options(id: u16, seed: u64) -> Options {
 fn clusters_lose_nothing() {
     let clusters = if cfg!(debug_assertions) { 12 } else { 200 };
     for seed in 0..clusters {
-        let simulation = Simulation::new(seed, network(), 4, 8 << 20);
+        let simulation = Simulation::new(seed, network(), 4, 8 << 20).unwrap();
         let layout = Layout {
             boundaries: (1..4).map(|number| number * QUARTER).collect(),
             ..Layout::default()
@@ -92,7 +92,7 @@ fn clusters_lose_nothing() {
 #[test]
 fn a_seed_determines_everything() {
     let run = |seed| {
-        let simulation = Simulation::new(seed, network(), 2, 4 << 20);
+        let simulation = Simulation::new(seed, network(), 2, 4 << 20).unwrap();
         let records = (0..5_000).map(|key| (key, key));
         let loaded = load(simulation.client(), Layout::default(), records);
         simulation.block_on(loaded).unwrap().unwrap();
@@ -122,7 +122,7 @@ fn a_seed_determines_everything() {
 /// go on.
 #[test]
 fn a_dead_memory_server_is_named() {
-    let simulation = Simulation::new(1, Network::default(), 3, 8 << 20);
+    let simulation = Simulation::new(1, Network::default(), 3, 8 << 20).unwrap();
     let layout = Layout {
         subtree_height: 1,
         ..Layout::default()

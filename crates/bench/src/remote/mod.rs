@@ -137,7 +137,7 @@ fn run(
         ..Network::default()
     };
     let pool = setting.records * POOL_BYTES_A_RECORD / u64::from(setting.memory_servers) + SPARE;
-    let simulation = Simulation::new(setting.seed, network, setting.memory_servers, pool as usize);
+    let simulation = Simulation::new(setting.seed, network, setting.memory_servers, pool as usize)?;
     let layout = Layout {
         boundaries: (1..setting.compute_servers)
             .map(|server| *setting.partition(server).start())

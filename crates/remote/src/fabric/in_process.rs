@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Completion, Fabric, Operation};
 use crate::address::ServerId;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::pool::MemoryServer;
 
 /// Memory servers within this process: nothing to install, no network. The calling thread carries
@@ -16,11 +16,14 @@ pub struct InProcess {
 
 impl InProcess {
     /// So many memory servers of so many bytes each.
-    pub fn new(servers: ServerId, bytes_each: usize) -> InProcess {
+    ///
+    /// # Errors
+    /// The system refuses so much memory.
+    pub fn new(servers: ServerId, bytes_each: usize) -> Result<InProcess> {
         let servers = (0..servers).map(|_| MemoryServer::new(bytes_each));
-        InProcess {
-            servers: servers.collect(),
-        }
+        Ok(InProcess {
+            servers: servers.collect::<Result<_>>()?,
+        })
     }
 }
 

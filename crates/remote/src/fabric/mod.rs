@@ -5,6 +5,7 @@
 //! returns, so several that are started before the first is awaited are under way together.
 //!
 //! - [`InProcess`]: memory servers within this process. Every operation is complete at once.
+//! - [`Tcp`](tcp::Tcp): memory servers on other machines, which run [`TcpServer`](tcp::TcpServer).
 //! - [`Simulation`]: a network with latency, bandwidth, loss, reordering and deaths, deterministic
 //!   for a seed.
 //!
@@ -16,6 +17,7 @@ mod counts;
 mod in_process;
 mod operation;
 mod simulation;
+pub mod tcp;
 
 pub use completion::{Completer, Completion};
 pub use connection::Connection;

@@ -94,11 +94,18 @@ struct Client {
 impl Simulation {
     /// So many memory servers of so many bytes each. The seed determines all that is left to
     /// chance.
-    pub fn new(seed: u64, network: Network, servers: ServerId, bytes_each: usize) -> Simulation {
-        let servers: Arc<[_]> = (0..servers)
-            .map(|_| MemoryServer::new(bytes_each))
-            .collect();
-        Simulation {
+    ///
+    /// # Errors
+    /// The system refuses so much memory.
+    pub fn new(
+        seed: u64,
+        network: Network,
+        servers: ServerId,
+        bytes_each: usize,
+    ) -> Result<Simulation> {
+        let servers = (0..servers).map(|_| MemoryServer::new(bytes_each));
+        let servers: Arc<[_]> = servers.collect::<Result<_>>()?;
+        Ok(Simulation {
             state: Arc::new(Mutex::new(State {
                 draws: fastrand::Rng::with_seed(seed),
                 network,
@@ -110,7 +117,7 @@ impl Simulation {
                 dead: vec![false; servers.len()],
             })),
             servers,
-        }
+        })
     }
 
     /// A compute server's way into this network.

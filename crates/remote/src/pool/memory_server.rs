@@ -23,13 +23,16 @@ pub struct MemoryServer {
 
 impl MemoryServer {
     /// A server with so many bytes of zeroed memory, which is rounded down to whole chunks.
-    pub fn new(bytes: usize) -> MemoryServer {
+    ///
+    /// # Errors
+    /// The system refuses so much memory.
+    pub fn new(bytes: usize) -> Result<MemoryServer> {
         let words = bytes / CHUNK * CHUNK / 8;
-        let memory = std::iter::repeat_with(|| AtomicU64::new(0)).take(words);
-        MemoryServer {
-            memory: memory.collect(),
+        let memory = bytemuck::allocation::try_zeroed_slice_box(words);
+        Ok(MemoryServer {
+            memory: memory.map_err(|()| Error::OutOfMemory(bytes))?,
             next_chunk: Mutex::new(CHUNK),
-        }
+        })
     }
 
     /// Carries an operation out that is addressed to this server.
@@ -88,7 +91,7 @@ impl MemoryServer {
         })
     }
 
-    fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> Load {
         let next = *self.next_chunk.lock().unwrap_or_else(|it| it.into_inner());
         let capacity = 8 * self.memory.len();
         Load {
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn memory_ends_where_it_ends() {
-        let server = MemoryServer::new(2 * CHUNK + 100);
+        let server = MemoryServer::new(2 * CHUNK + 100).unwrap();
         let last = Address::new(0, 2 * CHUNK as u64 - 8);
         let perform = |operation| server.perform(&operation);
         assert_eq!(perform(Operation::Write(last, vec![7])), Ok(Reply::Written));
@@ -120,8 +123,14 @@ mod tests {
     }
 
     #[test]
+    fn more_than_there_is_is_refused() {
+        let refused = MemoryServer::new(usize::MAX / 2).err();
+        assert_eq!(refused, Some(Error::OutOfMemory(usize::MAX / 2)));
+    }
+
+    #[test]
     fn chunks_are_handed_out_once() {
-        let server = MemoryServer::new(3 * CHUNK);
+        let server = MemoryServer::new(3 * CHUNK).unwrap();
         let allocate = || server.perform(&Operation::Call(3, Call::Allocate));
         assert_eq!(allocate(), Ok(Reply::Word(CHUNK as u64)));
         assert_eq!(allocate(), Ok(Reply::Word(2 * CHUNK as u64)));
@@ -134,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_word_is_exchanged_if_it_is_the_expected() {
-        let server = MemoryServer::new(CHUNK);
+        let server = MemoryServer::new(CHUNK).unwrap();
         let at = Address::new(0, 64);
         let exchange = |old, new| server.perform(&Operation::CompareExchange { at, old, new });
         assert_eq!(exchange(0, 5), Ok(Reply::Word(0)));

@@ -48,7 +48,7 @@ pub const LOAD_FILL: f64 = 0.7;
 /// What a compute server is given.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of its cache, all of its tables included; at least about 70 KiB.
+    /// Bytes of its cache, all of its tables included; at least about 70 KiB beside copies.
     pub cache_bytes: usize,
     /// The keys that belong to this compute server alone. No other must have any of them.
     pub partition: RangeInclusive<u64>,

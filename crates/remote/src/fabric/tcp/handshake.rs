@@ -1,0 +1,215 @@
+//! The first messages of a connection: both sides learn that the other speaks the same protocol and
+//! knows the same key.
+//!
+//! 1. The server sends its protocol, which run of it this is, and a nonce.
+//! 2. The client sends its protocol, a nonce, and its proof.
+//! 3. The server sends whether it agrees, its bytes of memory, and its own proof.
+//!
+//! A proof is HMAC-SHA-256, under the key, of who proves, both nonces, and the server's run. What
+//! follows is neither encrypted nor signed: against somebody who can change packets, use a tunnel.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// The name and the version of the protocol.
+const PROTOCOL: [u8; 8] = *b"tlpool01";
+const NONCE: usize = 32;
+const PROOF: usize = 32;
+/// The fewest bytes of a key.
+const LEAST_KEY: usize = 16;
+
+const AGREED: u8 = 0;
+const WRONG_KEY: u8 = 1;
+
+/// A secret that compute servers and memory servers share.
+#[derive(Clone)]
+pub struct Key(Arc<[u8]>);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// A key that is too short: at least 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShortKey;
+
+impl fmt::Display for ShortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a key needs at least {LEAST_KEY} bytes")
+    }
+}
+
+impl std::error::Error for ShortKey {}
+
+impl Key {
+    /// These bytes, at least 16 of them.
+    ///
+    /// # Errors
+    /// They are fewer.
+    pub fn new(bytes: &[u8]) -> Result<Key, ShortKey> {
+        match bytes.len() >= LEAST_KEY {
+            true => Ok(Key(bytes.into())),
+            false => Err(ShortKey),
+        }
+    }
+
+    /// The content of a file, without white space around it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the key is too short.
+    pub fn read(path: &Path) -> io::Result<Key> {
+        let bytes = std::fs::read(path)?;
+        Key::new(bytes.trim_ascii())
+            .map_err(|short| io::Error::new(io::ErrorKind::InvalidData, short))
+    }
+
+    fn mac(&self, prover: &[u8], agreed: &Agreed) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length will do");
+        for part in [prover, &agreed.server_nonce, &agreed.client_nonce] {
+            mac.update(part);
+        }
+        mac.update(&agreed.run.to_le_bytes());
+        mac
+    }
+}
+
+/// What both sides prove that they saw.
+struct Agreed {
+    run: u64,
+    server_nonce: [u8; NONCE],
+    client_nonce: [u8; NONCE],
+}
+
+const BY_CLIENT: &[u8] = b"client";
+const BY_SERVER: &[u8] = b"server";
+
+impl Agreed {
+    fn proof(&self, key: Option<&Key>, prover: &[u8]) -> [u8; PROOF] {
+        key.map_or([0; PROOF], |key| {
+            key.mac(prover, self).finalize().into_bytes().into()
+        })
+    }
+
+    fn is_proved(&self, key: Option<&Key>, prover: &[u8], proof: &[u8; PROOF]) -> bool {
+        match key {
+            Some(key) => key.mac(prover, self).verify_slice(proof).is_ok(),
+            // A server without a key takes everybody; a client without one asks for no proof.
+            None => true,
+        }
+    }
+}
+
+/// A server that a client may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Greeted {
+    /// A number that no other run of a server has: its memory is lost with it.
+    pub run: u64,
+    /// Bytes of memory.
+    pub capacity_bytes: u64,
+}
+
+/// Why a connection ends before it has begun.
+#[derive(Debug)]
+pub enum Refused {
+    /// The other side is something else, or another version.
+    OtherProtocol,
+    /// The keys differ, or only one side has one.
+    WrongKey,
+    /// The connection failed.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused::Io(error)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::OtherProtocol => f.write_str("it speaks another protocol, or another version"),
+            Refused::WrongKey => f.write_str("the keys of the two sides differ"),
+            Refused::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+fn nonce() -> io::Result<[u8; NONCE]> {
+    let mut nonce = [0; NONCE];
+    getrandom::fill(&mut nonce).map_err(io::Error::from)?;
+    Ok(nonce)
+}
+
+/// A number for a new run of a server.
+pub fn new_run() -> io::Result<u64> {
+    getrandom::u64().map_err(io::Error::from)
+}
+
+fn receive<const BYTES: usize>(mut stream: &TcpStream) -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn send(mut stream: &TcpStream, parts: &[&[u8]]) -> io::Result<()> {
+    stream.write_all(&parts.concat())
+}
+
+/// The client's side.
+pub fn greet(stream: &TcpStream, key: Option<&Key>) -> Result<Greeted, Refused> {
+    if receive(stream)? != PROTOCOL {
+        return Err(Refused::OtherProtocol);
+    }
+    let agreed = Agreed {
+        run: u64::from_le_bytes(receive(stream)?),
+        server_nonce: receive(stream)?,
+        client_nonce: nonce()?,
+    };
+    let proof = agreed.proof(key, BY_CLIENT);
+    send(stream, &[&PROTOCOL, &agreed.client_nonce, &proof])?;
+    match receive::<1>(stream)? {
+        [AGREED] => {}
+        [WRONG_KEY] => return Err(Refused::WrongKey),
+        _ => return Err(Refused::OtherProtocol),
+    }
+    let capacity_bytes = u64::from_le_bytes(receive(stream)?);
+    match agreed.is_proved(key, BY_SERVER, &receive(stream)?) {
+        true => Ok(Greeted {
+            run: agreed.run,
+            capacity_bytes,
+        }),
+        false => Err(Refused::WrongKey),
+    }
+}
+
+/// The server's side.
+pub fn welcome(stream: &TcpStream, key: Option<&Key>, greeted: Greeted) -> Result<(), Refused> {
+    let server_nonce = nonce()?;
+    let run = greeted.run.to_le_bytes();
+    send(stream, &[&PROTOCOL, &run, &server_nonce])?;
+    if receive(stream)? != PROTOCOL {
+        return Err(Refused::OtherProtocol);
+    }
+    let agreed = Agreed {
+        run: greeted.run,
+        server_nonce,
+        client_nonce: receive(stream)?,
+    };
+    if !agreed.is_proved(key, BY_CLIENT, &receive(stream)?) {
+        send(stream, &[&[WRONG_KEY]])?;
+        return Err(Refused::WrongKey);
+    }
+    let capacity = greeted.capacity_bytes.to_le_bytes();
+    let proof = agreed.proof(key, BY_SERVER);
+    send(stream, &[&[AGREED], &capacity, &proof])?;
+    Ok(())
+}

@@ -1,0 +1,330 @@
+//! Operations and their replies as bytes on a connection.
+//!
+//! Everything is a sequence of little-endian words of 8 bytes. A request has three words before
+//! its data, a reply two:
+//!
+//! | word | request | reply |
+//! |---|---|---|
+//! | 0 | kind, and a number of words above it | status, and a number of words above it |
+//! | 1 | number of the request | number of the request |
+//! | 2 | offset in the server's memory | – |
+
+use crate::address::{Address, ServerId};
+use crate::error::{Error, Result};
+use crate::fabric::{Call, Load, Operation, Reply};
+use crate::pool::CHUNK;
+
+/// The most words of one request or reply: a chunk.
+pub const MAX_WORDS: usize = CHUNK / 8;
+
+/// Bytes before a request's data.
+pub const REQUEST_HEAD: usize = 24;
+/// Bytes before a reply's data.
+pub const REPLY_HEAD: usize = 16;
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+const COMPARE_EXCHANGE: u8 = 3;
+const FETCH_ADD: u8 = 4;
+const ALLOCATE: u8 = 5;
+const LOAD: u8 = 6;
+
+const WORDS: u8 = 0;
+const WRITTEN: u8 = 1;
+const WORD: u8 = 2;
+const LOADED: u8 = 3;
+const OUT_OF_RANGE: u8 = 4;
+const POOL_FULL: u8 = 5;
+
+/// The sender does not keep to the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// Words at the front of a buffer.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn next(&mut self) -> u64 {
+        let (word, rest) = self.0.split_first_chunk().expect("it was counted before");
+        self.0 = rest;
+        u64::from_le_bytes(*word)
+    }
+
+    fn take(&mut self, words: usize) -> Vec<u64> {
+        (0..words).map(|_| self.next()).collect()
+    }
+}
+
+fn put(out: &mut Vec<u8>, words: &[u64]) {
+    out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+fn head(kind: u8, words: usize) -> u64 {
+    u64::from(kind) | (words as u64) << 8
+}
+
+fn parts(head: u64) -> std::result::Result<(u8, usize), Malformed> {
+    let words = (head >> 8) as usize;
+    match words <= MAX_WORDS {
+        true => Ok((head as u8, words)),
+        false => Err(Malformed),
+    }
+}
+
+/// Appends a request of this number. Its data has at most [`MAX_WORDS`] words.
+pub fn put_request(out: &mut Vec<u8>, number: u64, operation: &Operation) {
+    let (kind, words, offset, data): (_, _, _, &[u64]) = match operation {
+        Operation::Read(at, words) => (READ, *words, at.offset(), &[]),
+        Operation::Write(at, words) => (WRITE, words.len(), at.offset(), words),
+        Operation::CompareExchange { at, old, new } => {
+            (COMPARE_EXCHANGE, 2, at.offset(), &[*old, *new])
+        }
+        Operation::FetchAdd(at, add) => (FETCH_ADD, 1, at.offset(), &[*add]),
+        Operation::Call(_, Call::Allocate) => (ALLOCATE, 0, 0, &[]),
+        Operation::Call(_, Call::Load) => (LOAD, 0, 0, &[]),
+    };
+    put(out, &[head(kind, words), number, offset]);
+    put(out, data);
+}
+
+/// The first request in a buffer: its bytes, number and operation; `None` if it is not whole.
+pub fn request(
+    bytes: &[u8],
+    server: ServerId,
+) -> std::result::Result<Option<(usize, u64, Operation)>, Malformed> {
+    if bytes.len() < REQUEST_HEAD {
+        return Ok(None);
+    }
+    let mut left = Words(bytes);
+    let (kind, words) = parts(left.next())?;
+    let (number, offset) = (left.next(), left.next());
+    let data = match kind {
+        READ => 0,
+        WRITE => words,
+        COMPARE_EXCHANGE if words == 2 => words,
+        FETCH_ADD if words == 1 => words,
+        ALLOCATE | LOAD if words == 0 => words,
+        _ => return Err(Malformed),
+    };
+    if left.0.len() < 8 * data {
+        return Ok(None);
+    }
+    if offset >= 1 << 48 {
+        return Err(Malformed);
+    }
+    let at = Address::new(server, offset);
+    let operation = match kind {
+        READ => Operation::Read(at, words),
+        WRITE => Operation::Write(at, left.take(words)),
+        COMPARE_EXCHANGE => Operation::CompareExchange {
+            at,
+            old: left.next(),
+            new: left.next(),
+        },
+        FETCH_ADD => Operation::FetchAdd(at, left.next()),
+        ALLOCATE => Operation::Call(server, Call::Allocate),
+        _ => Operation::Call(server, Call::Load),
+    };
+    Ok(Some((REQUEST_HEAD + 8 * data, number, operation)))
+}
+
+/// Appends the reply to the request of this number.
+pub fn put_reply(out: &mut Vec<u8>, number: u64, result: &Result<Reply>) {
+    let mut reply = |status, data: &[u64]| {
+        put(out, &[head(status, data.len()), number]);
+        put(out, data);
+    };
+    match result {
+        Ok(Reply::Words(words)) => reply(WORDS, words),
+        Ok(Reply::Written) => reply(WRITTEN, &[]),
+        Ok(Reply::Word(word)) => reply(WORD, &[*word]),
+        Ok(Reply::Load(load)) => reply(LOADED, &[load.capacity_bytes, load.allocated_bytes]),
+        Err(Error::PoolFull(_)) => reply(POOL_FULL, &[]),
+        Err(Error::OutOfRange(at)) => reply(OUT_OF_RANGE, &[at.offset()]),
+        Err(other) => unreachable!("a memory server does not say {other:?}"),
+    }
+}
+
+/// A reply as it arrived: whether it is an answer to what was asked is not known yet.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RawReply {
+    /// Its bytes in the buffer.
+    pub bytes: usize,
+    /// The request's.
+    pub number: u64,
+    status: u8,
+    data: Vec<u64>,
+}
+
+/// The first reply in a buffer, or `None` if it is not whole.
+pub fn reply(bytes: &[u8]) -> std::result::Result<Option<RawReply>, Malformed> {
+    if bytes.len() < REPLY_HEAD {
+        return Ok(None);
+    }
+    let mut left = Words(bytes);
+    let (status, words) = parts(left.next())?;
+    let number = left.next();
+    if left.0.len() < 8 * words {
+        return Ok(None);
+    }
+    Ok(Some(RawReply {
+        bytes: REPLY_HEAD + 8 * words,
+        number,
+        status,
+        data: left.take(words),
+    }))
+}
+
+impl RawReply {
+    /// What it says about a request of this form.
+    pub fn result(self, asked: Asked) -> std::result::Result<Result<Reply>, Malformed> {
+        let RawReply { status, data, .. } = self;
+        Ok(match (status, asked, &data[..]) {
+            (WORDS, Asked::Words(_, words), _) if data.len() == words => Ok(Reply::Words(data)),
+            (WRITTEN, Asked::Written(_), []) => Ok(Reply::Written),
+            (WORD, Asked::Word(_), &[word]) => Ok(Reply::Word(word)),
+            (LOADED, Asked::Load(_), &[capacity_bytes, allocated_bytes]) => Ok(Reply::Load(Load {
+                capacity_bytes,
+                allocated_bytes,
+            })),
+            (POOL_FULL, _, []) => Err(Error::PoolFull(asked.server())),
+            (OUT_OF_RANGE, _, &[offset]) if offset < 1 << 48 => {
+                Err(Error::OutOfRange(Address::new(asked.server(), offset)))
+            }
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// The form of the reply that an operation expects, and its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// So many words.
+    Words(ServerId, usize),
+    /// That they were written.
+    Written(ServerId),
+    /// One word.
+    Word(ServerId),
+    /// The server's load.
+    Load(ServerId),
+}
+
+impl Asked {
+    /// By an operation.
+    pub fn by(operation: &Operation) -> Asked {
+        let server = operation.server();
+        match operation {
+            Operation::Read(_, words) => Asked::Words(server, *words),
+            Operation::Write(..) => Asked::Written(server),
+            Operation::Call(_, Call::Load) => Asked::Load(server),
+            Operation::CompareExchange { .. }
+            | Operation::FetchAdd(..)
+            | Operation::Call(_, Call::Allocate) => Asked::Word(server),
+        }
+    }
+
+    /// The server that was asked.
+    pub fn server(self) -> ServerId {
+        match self {
+            Asked::Words(server, _)
+            | Asked::Written(server)
+            | Asked::Word(server)
+            | Asked::Load(server) => server,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operations() -> Vec<Operation> {
+        let at = Address::new(3, 0x1_0008);
+        vec![
+            Operation::Read(at, 128),
+            Operation::Write(at, vec![1, u64::MAX, 3]),
+            Operation::CompareExchange {
+                at,
+                old: 5,
+                new: 1 << 63,
+            },
+            Operation::FetchAdd(at, u64::MAX),
+            Operation::Call(3, Call::Allocate),
+            Operation::Call(3, Call::Load),
+        ]
+    }
+
+    #[test]
+    fn requests_arrive_as_they_were_sent_in_any_pieces() {
+        let mut bytes = Vec::new();
+        for (number, operation) in operations().iter().enumerate() {
+            put_request(&mut bytes, number as u64, operation);
+        }
+        let mut rest = &bytes[..];
+        for (number, operation) in operations().into_iter().enumerate() {
+            let (length, _, _) = request(rest, 3).unwrap().unwrap();
+            for short in 0..length {
+                assert_eq!(request(&rest[..short], 3), Ok(None));
+            }
+            let expected = Some((length, number as u64, operation));
+            assert_eq!(request(rest, 3), Ok(expected));
+            rest = &rest[length..];
+        }
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn replies_arrive_as_they_were_sent() {
+        let at = Address::new(3, 64);
+        let load = Load {
+            capacity_bytes: 1 << 40,
+            allocated_bytes: 7,
+        };
+        for (result, asked) in [
+            (Ok(Reply::Words(vec![4, 5])), Asked::Words(3, 2)),
+            (Ok(Reply::Words(vec![])), Asked::Words(3, 0)),
+            (Ok(Reply::Written), Asked::Written(3)),
+            (Ok(Reply::Word(9)), Asked::Word(3)),
+            (Ok(Reply::Load(load)), Asked::Load(3)),
+            (Err(Error::PoolFull(3)), Asked::Word(3)),
+            (Err(Error::OutOfRange(at)), Asked::Written(3)),
+        ] {
+            let mut bytes = Vec::new();
+            put_reply(&mut bytes, 77, &result);
+            for short in 0..bytes.len() {
+                assert_eq!(reply(&bytes[..short]), Ok(None));
+            }
+            let raw = reply(&bytes).unwrap().unwrap();
+            assert_eq!((raw.bytes, raw.number), (bytes.len(), 77));
+            assert_eq!(raw.result(asked), Ok(result));
+        }
+    }
+
+    #[test]
+    fn what_nobody_sends_is_malformed() {
+        let words = |words: &[u64]| {
+            let mut bytes = Vec::new();
+            put(&mut bytes, words);
+            bytes
+        };
+        for request_of in [
+            [0, 0, 0],
+            [99, 0, 0],
+            [head(READ, MAX_WORDS + 1), 0, 0],
+            [head(COMPARE_EXCHANGE, 1), 0, 0],
+            [head(LOAD, 1), 0, 0],
+            [head(READ, 1), 0, 1 << 48],
+        ] {
+            assert_eq!(request(&words(&request_of), 0), Err(Malformed));
+        }
+        let answer = |head, data: &[u64]| {
+            let bytes = words(&[&[head, 1], data].concat());
+            reply(&bytes).map(|it| it.map(|raw| raw.result(Asked::Words(0, 2))))
+        };
+        assert_eq!(answer(head(WORDS, MAX_WORDS + 1), &[]), Err(Malformed));
+        for (status, data) in [(WORDS, &[1][..]), (WRITTEN, &[]), (77, &[])] {
+            let head = head(status, data.len());
+            assert_eq!(answer(head, data), Ok(Some(Err(Malformed))));
+        }
+    }
+}
