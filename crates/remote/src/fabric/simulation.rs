@@ -61,7 +61,8 @@ struct State {
     now_ns: u64,
     events: BTreeMap<(u64, u64), Event>,
     started: u64,
-    /// When the port of each memory server is idle again, and of each client.
+    /// When the port of each memory server is idle again, and of each client. Ports serve in the
+    /// order in which bytes reach them.
     server_ports: Vec<u64>,
     client_ports: Vec<u64>,
     dead: Vec<bool>,
@@ -71,6 +72,8 @@ enum Event {
     /// An operation arrives at its server. Reads and writes are carried out in two steps with this
     /// in between: the words that are done.
     Arrive(Box<UnderWay>),
+    /// Its answer arrives at its client.
+    Answer(Box<UnderWay>, Result<Reply>),
     Complete(Completer, Result<Reply>),
     Wake(Waker),
 }
@@ -78,7 +81,15 @@ enum Event {
 struct UnderWay {
     operation: Operation,
     completer: Completer,
-    answer_at_ns: u64,
+    /// The client's.
+    port: usize,
+    /// For each of the two ways.
+    latency_ns: u64,
+    /// For which its bytes keep a port busy.
+    busy_ns: u64,
+    /// From when on the server's part is done and the answer has crossed the network; `None` before
+    /// it has arrived at the server.
+    answer_at_ns: Option<u64>,
     answered: bool,
     read: Vec<u64>,
     /// Words done, of a read or a write.
@@ -210,10 +221,14 @@ impl Simulation {
                 drop(state);
                 completer.complete(result);
             }
+            Event::Answer(under_way, result) => {
+                let free_ns = state.receive(&under_way);
+                state.push(free_ns, Event::Complete(under_way.completer, result));
+            }
             Event::Arrive(under_way) => {
                 let server = usize::from(under_way.operation.server());
                 if !state.dead[server] {
-                    state.carry_out(*under_way, &self.servers[server]);
+                    state.carry_out(under_way, &self.servers[server]);
                 }
             }
         }
@@ -227,24 +242,22 @@ impl Simulation {
         if usize::from(server) >= self.servers.len() {
             return Completion::ready(Err(Error::NoServer(server)));
         }
-        let (arrive_at_ns, answer_at_ns) = state.times(port, &operation);
-        let (lost, answered) = {
-            let network = state.network;
-            let draws = &mut state.draws;
-            (
-                draws.f64() < network.lost,
-                draws.f64() >= network.unanswered,
-            )
-        };
+        let network = state.network;
+        let extra = network.latency_ns as f64 * network.jitter * state.draws.f64();
+        let lost = state.draws.f64() < network.lost;
         let given_up = completer.clone();
         let under_way = Box::new(UnderWay {
-            operation,
             completer,
-            answer_at_ns,
-            answered,
+            port,
+            latency_ns: (network.latency_ns + extra as u64) / 2,
+            busy_ns: (operation.bytes() as f64 * 8.0 / network.bits_per_ns) as u64,
+            answer_at_ns: None,
+            answered: state.draws.f64() >= network.unanswered,
             read: Vec::new(),
             done: 0,
+            operation,
         });
+        let arrive_at_ns = state.send(&under_way) + under_way.latency_ns;
         let deadline_ns = state.now_ns + state.network.deadline_ns;
         state.push(
             deadline_ns,
@@ -267,28 +280,43 @@ impl State {
         self.events.insert((at_ns, self.started), event);
     }
 
-    /// When an operation arrives at its server, and its answer here, by latency and by the time
-    /// for which its bytes keep both ports busy.
-    fn times(&mut self, port: usize, operation: &Operation) -> (u64, u64) {
-        let Network {
-            latency_ns,
-            jitter,
-            bits_per_ns,
-            ..
-        } = self.network;
-        let extra = (latency_ns as f64 * jitter * self.draws.f64()) as u64;
-        let busy_ns = (operation.bytes() as f64 * 8.0 / bits_per_ns) as u64;
-        let server_port = &mut self.server_ports[usize::from(operation.server())];
-        let client_port = &mut self.client_ports[port];
-        let begin_ns = self.now_ns.max(*server_port).max(*client_port);
-        *server_port = begin_ns + busy_ns;
-        *client_port = begin_ns + busy_ns;
-        let answer_at_ns = begin_ns + busy_ns + latency_ns + extra;
-        (begin_ns + (latency_ns + extra) / 2, answer_at_ns)
+    /// When an operation has left its client. Data that it writes keeps the client's port busy.
+    fn send(&mut self, under_way: &UnderWay) -> u64 {
+        if !matches!(under_way.operation, Operation::Write(..)) {
+            return self.now_ns;
+        }
+        let port = &mut self.client_ports[under_way.port];
+        *port = self.now_ns.max(*port) + under_way.busy_ns;
+        *port
+    }
+
+    /// When an answer that begins to arrive is complete. Data that was read keeps the client's
+    /// port busy, and did so while it was sent.
+    fn receive(&mut self, under_way: &UnderWay) -> u64 {
+        let UnderWay { port, busy_ns, .. } = *under_way;
+        if !matches!(under_way.operation, Operation::Read(..)) {
+            return self.now_ns;
+        }
+        let port = &mut self.client_ports[port];
+        let begin_ns = self.now_ns.saturating_sub(busy_ns).max(*port);
+        *port = begin_ns + busy_ns;
+        *port
+    }
+
+    /// When the answer of an operation that has arrived is at its client: data in either direction
+    /// keeps the server's port busy.
+    fn serve(&mut self, under_way: &UnderWay) -> u64 {
+        let port = &mut self.server_ports[usize::from(under_way.operation.server())];
+        *port = self.now_ns.max(*port) + under_way.busy_ns;
+        *port + under_way.latency_ns
     }
 
     /// Carries out what has arrived, or the first part of its words.
-    fn carry_out(&mut self, mut under_way: UnderWay, server: &MemoryServer) {
+    fn carry_out(&mut self, mut under_way: Box<UnderWay>, server: &MemoryServer) {
+        let answer_at_ns = match under_way.answer_at_ns {
+            Some(at_ns) => at_ns,
+            None => *under_way.answer_at_ns.insert(self.serve(&under_way)),
+        };
         let rest = |words: usize| words - under_way.done;
         let result = match &under_way.operation {
             Operation::Read(at, words) => {
@@ -319,10 +347,9 @@ impl State {
             }
             (Operation::Write(_, words), _) if under_way.done == words.len() => Ok(Reply::Written),
             _ => {
-                let at_ns = self
-                    .draws
-                    .u64(self.now_ns..=under_way.answer_at_ns.max(self.now_ns));
-                self.push(at_ns, Event::Arrive(Box::new(under_way)));
+                let latest_ns = answer_at_ns.max(self.now_ns);
+                let at_ns = self.draws.u64(self.now_ns..=latest_ns);
+                self.push(at_ns, Event::Arrive(under_way));
                 return;
             }
         };
@@ -339,10 +366,10 @@ impl State {
         }
     }
 
-    fn answer(&mut self, under_way: UnderWay, result: Result<Reply>) {
+    fn answer(&mut self, under_way: Box<UnderWay>, result: Result<Reply>) {
         if under_way.answered {
-            let at_ns = under_way.answer_at_ns.max(self.now_ns);
-            self.push(at_ns, Event::Complete(under_way.completer, result));
+            let at_ns = under_way.answer_at_ns.unwrap_or(0).max(self.now_ns);
+            self.push(at_ns, Event::Answer(under_way, result));
         }
     }
 }
