@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use timberline_io::wait_for;
 use timberline_remote::fabric::{Fabric, InProcess};
-use timberline_remote::{Error, Layout, Options, RemoteTree, Result, load};
+use timberline_remote::{Error, Layout, Options, RemoteTree, Result, Scan, load};
 
 /// What several compute servers have: a quarter of the keys each.
 const QUARTER: u64 = 1 << 62;
@@ -38,7 +38,10 @@ fn quarters() -> Layout {
 }
 
 async fn all(tree: &RemoteTree) -> Result<Vec<(u64, u64)>> {
-    let mut scan = tree.scan(tree.partition())?;
+    drain(tree.scan(tree.partition())?).await
+}
+
+async fn drain(mut scan: Scan<'_>) -> Result<Vec<(u64, u64)>> {
     let mut records = Vec::new();
     while let Some(record) = scan.next().await? {
         records.push(record);
@@ -69,12 +72,23 @@ fn a_tree_does_what_a_btreemap_does() -> Result<()> {
                 }
                 8 => assert_eq!(wait_for(tree.remove(key))?, model.remove(&key)),
                 _ => {
-                    let end = key + draws.u64(0..500);
-                    let mut scan = tree.scan(key..=end)?;
-                    for (&key, &value) in model.range(key..=end) {
-                        assert_eq!(wait_for(scan.next())?, Some((key, value)));
+                    let keys = key..=key + draws.u64(0..2_000);
+                    let found = model.range(keys.clone()).map(|it| (*it.0, *it.1));
+                    match draws.u8(0..3) {
+                        0 => assert!(wait_for(drain(tree.scan(keys)?))?.into_iter().eq(found)),
+                        1 => {
+                            let down = wait_for(drain(tree.scan_down(keys)?))?;
+                            assert!(down.into_iter().eq(found.rev()));
+                        }
+                        _ => {
+                            let limit = draws.usize(0..200);
+                            let records = wait_for(drain(tree.scan(keys)?.limit(limit)))?;
+                            let some: Vec<u64> = records.iter().map(|record| record.0).collect();
+                            let values = records.iter().map(|record| Some(record.1));
+                            assert!(wait_for(tree.get_many(&some))?.into_iter().eq(values));
+                            assert!(records.into_iter().eq(found.take(limit)));
+                        }
                     }
-                    assert_eq!(wait_for(scan.next())?, None);
                 }
             }
         }

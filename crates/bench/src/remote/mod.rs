@@ -251,12 +251,8 @@ impl Cluster<'_> {
                 tree.insert(new, between).await?;
             }
             workload::Kind::Scan => {
-                let mut scan = tree.scan(key..=*partition.end())?;
-                for _ in 0..SCANNED {
-                    if scan.next().await?.is_none() {
-                        break;
-                    }
-                }
+                let mut scan = tree.scan(key..=*partition.end())?.limit(SCANNED);
+                while scan.next().await?.is_some() {}
             }
         }
         Ok(())

@@ -2,20 +2,29 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Poll, Waker};
+
+use timberline_tree::btree::page::Page;
 
 use crate::address::Address;
 
 /// The addresses that this compute server reads from, or writes to, right now. So a node is
 /// fetched once at a time, and not while an older image of it is being written.
 #[derive(Default)]
-pub(crate) struct Flights(Mutex<HashMap<Address, Vec<Waker>>>);
+pub(crate) struct Flights(Mutex<HashMap<Address, Vec<Waiter>>>);
+
+/// An operation that waits for the end of another one.
+struct Waiter {
+    waker: Waker,
+    seen: Arc<OnceLock<Arc<Page>>>,
+}
 
 /// An operation on an address; others that want to begin one wait until this is dropped.
 pub(crate) struct Flight<'a> {
     flights: &'a Flights,
     address: Address,
+    shared: OnceLock<Arc<Page>>,
 }
 
 impl Flights {
@@ -29,6 +38,7 @@ impl Flights {
         Some(Flight {
             flights: self,
             address,
+            shared: OnceLock::new(),
         })
     }
 
@@ -42,29 +52,47 @@ impl Flights {
         }
     }
 
-    /// Waits until the operation that is under way has ended, if there is one.
-    pub async fn end_of(&self, address: Address) {
+    /// Waits until the operation that is under way has ended, if there is one. Returns the node
+    /// as it was then, if that operation has shared it.
+    pub async fn end_of(&self, address: Address) -> Option<Arc<Page>> {
+        let seen = Arc::new(OnceLock::new());
         let mut waited = false;
         poll_fn(|context| match self.lock().get_mut(&address) {
-            Some(wakers) if !waited => {
+            Some(waiters) if !waited => {
                 waited = true;
-                wakers.push(context.waker().clone());
+                waiters.push(Waiter {
+                    waker: context.waker().clone(),
+                    seen: Arc::clone(&seen),
+                });
                 Poll::Pending
             }
             _ => Poll::Ready(()),
         })
         .await;
+        seen.get().cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Address, Vec<Waker>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Address, Vec<Waiter>>> {
         self.0.lock().unwrap_or_else(|it| it.into_inner())
+    }
+}
+
+impl Flight<'_> {
+    /// Lets those that wait for the end of this have the node. It must be the node as it is until
+    /// then.
+    pub fn share(&self, page: &Arc<Page>) {
+        let _ = self.shared.set(Arc::clone(page));
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let wakers = self.flights.lock().remove(&self.address);
-        for waker in wakers.into_iter().flatten() {
+        let shared = self.shared.take();
+        let waiters = self.flights.lock().remove(&self.address);
+        for Waiter { waker, seen } in waiters.into_iter().flatten() {
+            if let Some(page) = &shared {
+                let _ = seen.set(Arc::clone(page));
+            }
             waker.wake();
         }
     }

@@ -1,5 +1,7 @@
 //! Bringing a node into the cache.
 
+use std::sync::Arc;
+
 use timberline_sync::Restart;
 use timberline_tree::btree::page::Page;
 
@@ -16,9 +18,17 @@ const READS: usize = 1_000;
 /// A leaf that was fetched and does not stay: it is worked on as long as this lives, by this
 /// operation alone.
 pub(super) struct Loose<'a> {
-    pub page: Box<Page>,
+    pub page: Arc<Page>,
     pub address: Address,
-    _flight: Flight<'a>,
+    flight: Flight<'a>,
+}
+
+impl Loose<'_> {
+    /// Lets operations that wait for this leaf read it as it is now. The pool must have the same,
+    /// but for dirty copies of records.
+    pub fn share(&self) {
+        self.flight.share(&self.page);
+    }
 }
 
 /// What came of fetching a node.
@@ -27,6 +37,9 @@ pub(super) enum Fetched<'a> {
     Again,
     /// A leaf that does not stay.
     Loose(Loose<'a>),
+    /// The leaf as it was when another operation on it ended, after this one had begun. Only to
+    /// read; it covers the key.
+    Seen(Arc<Page>),
     /// It is not the node that its parent promises.
     Stale,
 }
@@ -53,8 +66,9 @@ impl RemoteTree {
     ) -> Result<Fetched<'_>> {
         let flights = &self.cache.flights;
         let Some(flight) = flights.try_begin(missing.address) else {
-            flights.end_of(missing.address).await;
-            return Ok(Fetched::Again);
+            let seen = flights.end_of(missing.address).await;
+            let seen = seen.filter(|page| page.lock().covers(key));
+            return Ok(seen.map_or(Fetched::Again, Fetched::Seen));
         };
         // The flight of another operation may have ended after the walk. From here on nobody else
         // fetches the node, so if it is still missing, its image in the pool is the latest.
@@ -77,9 +91,9 @@ impl RemoteTree {
         };
         if is_leaf && admission == Admission::Draw && !self.admits() {
             return Ok(Fetched::Loose(Loose {
-                page: Box::new(page),
+                page: Arc::new(page),
                 address: missing.address,
-                _flight: flight,
+                flight,
             }));
         }
         let id = self.take_frame().await?;

@@ -1,5 +1,6 @@
 //! Operations on one record.
 
+use futures_util::future::try_join_all;
 use timberline_sync::Restart;
 use timberline_tree::btree::Search;
 use timberline_tree::btree::page::{Page, PageBody, PageLock};
@@ -95,8 +96,10 @@ impl RemoteTree {
             };
             match self.fetch(key, missing, Admission::Draw).await? {
                 Fetched::Again => {}
+                Fetched::Seen(page) => return Ok(self.value_in(&page.lock(), key)),
                 Fetched::Loose(leaf) => {
                     let value = self.value_in(&leaf.page.lock(), key);
+                    leaf.share();
                     let kept = value.and_then(|value| self.keep_copy(key, value, &leaf));
                     drop(leaf);
                     self.make_way(kept).await?;
@@ -105,6 +108,14 @@ impl RemoteTree {
                 Fetched::Stale => self.refresh(key).await?,
             }
         }
+    }
+
+    /// The values of several keys, whose leaves are read at the same time.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), of any of them.
+    pub async fn get_many(&self, keys: &[u64]) -> Result<Vec<Option<u64>>> {
+        try_join_all(keys.iter().map(|&key| self.get(key))).await
     }
 
     /// Sets the value of a key, and returns the one before.
@@ -170,7 +181,7 @@ impl RemoteTree {
                 Err(Restart) => continue,
             };
             let leaf = match self.fetch(key, missing, admission).await? {
-                Fetched::Again => continue,
+                Fetched::Again | Fetched::Seen(_) => continue,
                 Fetched::Loose(leaf) => leaf,
                 Fetched::Stale => {
                     self.refresh(key).await?;
@@ -179,6 +190,7 @@ impl RemoteTree {
             };
             match self.write_loose(key, write, &leaf).await? {
                 Ok(before) => {
+                    leaf.share();
                     // An update of a record that is not there makes none.
                     let is_there = before.is_some() || matches!(write, Write::Insert(_));
                     let value = write.value().filter(|_| is_there);
@@ -288,7 +300,7 @@ impl RemoteTree {
                 Err(Restart) => continue,
             };
             match self.fetch(key, missing, Admission::Draw).await? {
-                Fetched::Again => {}
+                Fetched::Again | Fetched::Seen(_) => {}
                 Fetched::Loose(leaf) => {
                     let found = {
                         let page = leaf.page.lock();

@@ -1,90 +1,213 @@
-//! Records in the order of their keys.
+//! Records in the order of their keys, or in the reverse order.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use futures_util::future::try_join_all;
 use timberline_sync::Restart;
-use timberline_tree::btree::page::PageBody;
+use timberline_tree::btree::page::{Page, PageBody};
 
-use super::RemoteTree;
 use super::fetch::{Admission, Fetched};
 use super::walk::Found;
+use super::{LOAD_FILL, RemoteTree};
 use crate::error::Result;
 
-/// Records of a range, in ascending order. Each is as it was at some time since the scan began.
+/// The most leaves that a scan reads at a time.
+const MOST_AHEAD: usize = 16;
+
+/// Records of a range. Each is as it was at some time since the scan began.
+///
+/// A scan reads ahead: as many leaves at a time as its [`limit`](Self::limit) takes; without a
+/// limit one, then two, four, and so on up to 16.
 pub struct Scan<'a> {
     tree: &'a RemoteTree,
+    direction: Direction,
     /// The keys that are left, after those in `records`.
     rest: Option<RangeInclusive<u64>>,
     records: VecDeque<(u64, u64)>,
+    /// How many records are left of the limit.
+    left: Option<usize>,
+    /// Leaves that are read at a time where there is no limit.
+    ahead: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Direction {
+    Up,
+    Down,
+}
+
+/// What a leaf has of a range.
+struct LeafRecords {
+    fences: RangeInclusive<u64>,
+    records: Vec<(u64, u64)>,
 }
 
 impl RemoteTree {
-    /// The records whose keys are within `keys`, all of which have to be this server's.
+    /// The records whose keys are within `keys`, all of which have to be this server's, in
+    /// ascending order.
     ///
     /// # Errors
     /// Some are not.
     pub fn scan(&self, keys: RangeInclusive<u64>) -> Result<Scan<'_>> {
+        self.scan_towards(Direction::Up, keys)
+    }
+
+    /// The same in descending order.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn scan_down(&self, keys: RangeInclusive<u64>) -> Result<Scan<'_>> {
+        self.scan_towards(Direction::Down, keys)
+    }
+
+    fn scan_towards(&self, direction: Direction, keys: RangeInclusive<u64>) -> Result<Scan<'_>> {
         if !keys.is_empty() {
             self.check_owned(*keys.start())?;
             self.check_owned(*keys.end())?;
         }
         Ok(Scan {
             tree: self,
+            direction,
             rest: (!keys.is_empty()).then_some(keys),
             records: VecDeque::new(),
+            left: None,
+            ahead: 1,
         })
+    }
+
+    /// What the leaf that covers `key` has of a range.
+    async fn leaf_records(&self, key: u64, keys: &RangeInclusive<u64>) -> Result<LeafRecords> {
+        loop {
+            let missing = match self.walk(key, 0) {
+                Ok(Found::Here(leaf)) => match leaf.view.get(|body| LeafRecords::of(body, keys)) {
+                    Ok(records) => return Ok(records),
+                    Err(Restart) => continue,
+                },
+                Ok(Found::Missing(missing)) => missing,
+                Ok(Found::Stale) => {
+                    self.refresh(key).await?;
+                    continue;
+                }
+                Err(Restart) => continue,
+            };
+            match self.fetch(key, missing, Admission::Draw).await? {
+                Fetched::Again => {}
+                Fetched::Seen(page) => return Ok(LeafRecords::of(&page.lock(), keys)),
+                Fetched::Loose(leaf) => {
+                    leaf.share();
+                    return Ok(LeafRecords::of(&leaf.page.lock(), keys));
+                }
+                Fetched::Stale => self.refresh(key).await?,
+            }
+        }
+    }
+
+    /// A key of each of the next leaves in a direction, as far as their parent in the cache says;
+    /// the first is `key`. It may be wrong meanwhile.
+    fn next_leaves(&self, key: u64, direction: Direction, leaves: usize) -> Vec<u64> {
+        let children = |body: &PageBody| {
+            let first = body.child_for(self.search, key);
+            let others = |step: usize| match direction {
+                Direction::Up => Some(first + step).filter(|index| *index < body.count()),
+                Direction::Down => first.checked_sub(step),
+            };
+            let others = (1..leaves).map_while(others);
+            let end = |index| match (body.range_of(index), direction) {
+                ((lower, _), Direction::Up) => lower,
+                ((_, upper), Direction::Down) => upper,
+            };
+            std::iter::once(key).chain(others.map(end)).collect()
+        };
+        match self.walk(key, 1) {
+            Ok(Found::Here(parent)) => parent.view.get(children).unwrap_or_else(|_| vec![key]),
+            _ => vec![key],
+        }
+    }
+}
+
+impl LeafRecords {
+    fn of(leaf: &PageBody, keys: &RangeInclusive<u64>) -> LeafRecords {
+        let records = leaf.records().filter(|(key, _)| keys.contains(key));
+        LeafRecords {
+            fences: leaf.lower()..=leaf.upper(),
+            records: records.collect(),
+        }
     }
 }
 
 impl Scan<'_> {
+    /// Ends after so many records, and reads the leaves ahead that they take.
+    #[must_use]
+    pub fn limit(mut self, records: usize) -> Self {
+        self.left = Some(records);
+        self
+    }
+
     /// The next record.
     ///
     /// # Errors
     /// A memory server does not answer. The same record can be asked for again.
     pub async fn next(&mut self) -> Result<Option<(u64, u64)>> {
+        if self.left == Some(0) {
+            return Ok(None);
+        }
         loop {
             if let Some(record) = self.records.pop_front() {
+                self.left = self.left.map(|left| left - 1);
                 return Ok(Some(record));
             }
-            let Some(keys) = self.rest.clone() else {
-                return Ok(None);
-            };
-            self.read_leaf(keys).await?;
+            match (self.rest.clone(), self.next_key()) {
+                (Some(keys), Some(first)) => self.read_leaves(&keys, first).await?,
+                _ => return Ok(None),
+            }
         }
     }
 
-    /// Takes the records of the next leaf.
-    async fn read_leaf(&mut self, keys: RangeInclusive<u64>) -> Result<()> {
+    /// Takes the records of the next leaves, from this key on.
+    async fn read_leaves(&mut self, keys: &RangeInclusive<u64>, first: u64) -> Result<()> {
         let tree = self.tree;
-        let key = *keys.start();
-        let (upper, records) = loop {
-            let missing = match tree.walk(key, 0) {
-                Ok(Found::Here(leaf)) => match leaf.view.get(|body| records(body, &keys)) {
-                    Ok(records) => break records,
-                    Err(Restart) => continue,
-                },
-                Ok(Found::Missing(missing)) => missing,
-                Ok(Found::Stale) => {
-                    tree.refresh(key).await?;
-                    continue;
-                }
-                Err(Restart) => continue,
-            };
-            match tree.fetch(key, missing, Admission::Draw).await? {
-                Fetched::Again => {}
-                Fetched::Loose(leaf) => break records(&leaf.page.lock(), &keys),
-                Fetched::Stale => tree.refresh(key).await?,
+        let mut begins = tree.next_leaves(first, self.direction, self.leaves_at_a_time());
+        begins.retain(|begin| keys.contains(begin));
+        let leaves = begins.iter().map(|&begin| tree.leaf_records(begin, keys));
+        for (begin, leaf) in begins.iter().zip(try_join_all(leaves).await?) {
+            // A leaf that was split since its parent was read ends before the next one begins.
+            if self.next_key() != Some(*begin) {
+                break;
             }
-        };
-        self.records = records;
-        self.rest = (upper < *keys.end()).then(|| upper + 1..=*keys.end());
+            self.take(keys, leaf);
+        }
+        self.ahead = (2 * self.ahead).min(MOST_AHEAD);
         Ok(())
     }
-}
 
-/// The upper fence of a leaf, and its records within a range.
-fn records(leaf: &PageBody, keys: &RangeInclusive<u64>) -> (u64, VecDeque<(u64, u64)>) {
-    let records = leaf.records().filter(|(key, _)| keys.contains(key));
-    (leaf.upper(), records.collect())
+    fn leaves_at_a_time(&self) -> usize {
+        let records_of_a_leaf = (Page::CAPACITY as f64 * LOAD_FILL) as usize;
+        match self.left {
+            Some(records) => records.div_ceil(records_of_a_leaf).min(MOST_AHEAD),
+            None => self.ahead,
+        }
+    }
+
+    /// The key at which the rest begins.
+    fn next_key(&self) -> Option<u64> {
+        self.rest.as_ref().map(|rest| match self.direction {
+            Direction::Up => *rest.start(),
+            Direction::Down => *rest.end(),
+        })
+    }
+
+    fn take(&mut self, keys: &RangeInclusive<u64>, leaf: LeafRecords) {
+        let (lower, upper) = leaf.fences.into_inner();
+        match self.direction {
+            Direction::Up => {
+                self.records.extend(leaf.records);
+                self.rest = (upper < *keys.end()).then(|| upper + 1..=*keys.end());
+            }
+            Direction::Down => {
+                self.records.extend(leaf.records.into_iter().rev());
+                self.rest = (lower > *keys.start()).then(|| *keys.start()..=lower - 1);
+            }
+        }
+    }
 }

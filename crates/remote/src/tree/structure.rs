@@ -66,7 +66,7 @@ impl RemoteTree {
                 Ok(Found::Here(at)) => at,
                 Ok(Found::Missing(missing)) => {
                     match self.fetch(key, missing, Admission::Always).await? {
-                        Fetched::Again => {}
+                        Fetched::Again | Fetched::Seen(_) => {}
                         Fetched::Loose(_) => unreachable!("it was to stay in the cache"),
                         Fetched::Stale => self.refresh_locked(key).await?,
                     }
@@ -104,23 +104,35 @@ impl RemoteTree {
     }
 
     async fn split(&self, split: Split) -> Result<()> {
-        let right = self.new_place(split.node.address.server()).await?;
-        let top = match split.above {
-            Some(_) => None,
-            None => Some(self.new_place(split.node.address.server()).await?),
-        };
-        let result = self.split_with(split, New { right, top }).await;
-        for place in [Some(right), top].into_iter().flatten() {
-            if self.cache.frame(place.id).state() == State::Free {
-                self.cache.give_back(place.id);
-                self.space.give_back(place.address);
+        let server = split.node.address.server();
+        let right = self.new_place(server).await?;
+        let mut unused = vec![right];
+        let mut new = New { right, top: None };
+        if split.above.is_none() {
+            match self.new_place(server).await {
+                Ok(top) => new.top = Some(top),
+                Err(error) => {
+                    self.give_back(unused);
+                    return Err(error);
+                }
             }
         }
+        unused.extend(new.top);
+        let result = self.split_with(split, new, &mut unused).await;
+        self.give_back(unused);
         if let Ok(false) = result {
             // Something changed meanwhile; it is looked at again.
             self.refresh_locked(split.key).await?;
         }
         result.map(|_| ())
+    }
+
+    /// Gives back places that no node was put at.
+    fn give_back(&self, unused: Vec<Place>) {
+        for place in unused {
+            self.cache.give_back(place.id);
+            self.space.give_back(place.address);
+        }
     }
 
     /// A place for a new node: on this server if it has memory, so that subtrees stay on one.
@@ -144,13 +156,21 @@ impl RemoteTree {
         }
     }
 
-    /// Splits, and writes what came of it. Says whether it did.
-    async fn split_with(&self, split: Split, new: New) -> Result<bool> {
+    /// Splits, and writes what came of it. Says whether it did. Then the new places are unused no
+    /// more, also if writing fails; and another operation may have evicted their nodes already.
+    async fn split_with(&self, split: Split, new: New, unused: &mut Vec<Place>) -> Result<bool> {
         // Nobody else on this server writes these nodes meanwhile, and nobody on others after.
         let flights = &self.cache.flights;
         let _node = flights.begin(split.node.address).await;
         let _above = match split.above {
             Some(above) => Some(flights.begin(above.address).await),
+            None => None,
+        };
+        // The new nodes must not leave the cache, and their frames for others, before they are
+        // written.
+        let _right = flights.begin(new.right.address).await;
+        let _top = match new.top {
+            Some(top) => Some(flights.begin(top.address).await),
             None => None,
         };
         let Some(locks) = self.lock_shared(split).await? else {
@@ -161,10 +181,13 @@ impl RemoteTree {
                 break is_done;
             }
         };
-        if is_done && let Err(error) = self.write_split(split, new).await {
-            // What the pool has is whole, but no longer what the cache takes it for.
-            let _ = self.broken.set(error.clone());
-            return Err(error);
+        if is_done {
+            unused.clear();
+            if let Err(error) = self.write_split(split, new).await {
+                // What the pool has is whole, but no longer what the cache takes it for.
+                let _ = self.broken.set(error.clone());
+                return Err(error);
+            }
         }
         self.unlock_shared(locks).await?;
         Ok(is_done)
