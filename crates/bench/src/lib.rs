@@ -13,6 +13,7 @@ mod names;
 mod page;
 pub mod remote;
 pub mod report;
+mod rounds;
 pub mod run;
 pub mod store;
 pub mod substrate;
@@ -20,3 +21,4 @@ pub mod trace;
 pub mod workload;
 
 pub use bad_input::BadInput;
+pub use rounds::Rounds;

@@ -15,6 +15,7 @@ mod manual;
 mod measure;
 mod outputs;
 mod plan;
+mod pool;
 mod processes;
 mod say;
 mod serve;
@@ -55,6 +56,8 @@ enum Command {
     Restore(backup::Restore),
     /// Serve a store on disk to Redis' clients
     Serve(serve::Args),
+    /// Serve memory to compute servers, for a B+tree that outgrows one machine
+    Pool(pool::Args),
     /// Print a script that completes commands and options in a shell
     Completions(manual::Completions),
     /// Print the manual page of a command, for `man -l -`
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Pool(args) => pool::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::page(&args, Cli::command()),
     })

@@ -50,6 +50,7 @@ fn help_is_grouped_and_fits_eighty_columns() {
         "Memory:",
         "SIDLE:",
         "Store:",
+        "Memory servers:",
         "Output:",
     ];
     assert_eq!(headings.collect::<Vec<_>>(), expected);

@@ -24,6 +24,8 @@ pub enum Error {
     PoolFull(ServerId),
     /// The pool holds no tree, or one of another version.
     NoTree(String),
+    /// The pool has a tree already, or something else.
+    PoolInUse,
     /// What lies there is no node.
     NotANode(Address),
     /// The key belongs to another compute server's partition.
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
             Error::OutOfMemory(bytes) => write!(f, "there are no {bytes} bytes of memory"),
             Error::PoolFull(server) => write!(f, "memory server {server} is full"),
             Error::NoTree(reason) => write!(f, "the pool holds no tree: {reason}"),
+            Error::PoolInUse => f.write_str("the memory servers have a tree already"),
             Error::NotANode(address) => write!(f, "there is no node at {address}"),
             Error::NotOwned(key) => write!(f, "key {key} is in another server's partition"),
             Error::CacheTooSmall { bytes, least } => {

@@ -4,6 +4,8 @@
 //! bandwidth, and a fixed time that a request takes on its compute server.
 
 mod design;
+mod over_tcp;
+mod requests;
 mod workload;
 
 use std::cell::Cell;
@@ -13,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use timberline_remote::fabric::{Counts, Network, Simulation, Tasks};
 use timberline_remote::{Layout, Options, RemoteTree, Result, load};
 
-use crate::workload::{Permutation, Rng, Zipf};
+use crate::workload::Rng;
 pub use design::Design;
+pub use over_tcp::{Echo, PoolOutcome, PoolRow, measure_pool};
+use requests::Requests;
 pub use workload::Workload;
 
 /// Bytes of a record: a key and a value.
 pub const RECORD_BYTES: u64 = 16;
-/// Records that a scan reads.
-const SCANNED: usize = 100;
 /// Of a node's entries, those that loading uses. Nodes of 1 KiB, so bytes of a loaded record.
 const POOL_BYTES_A_RECORD: u64 = 32;
 /// Room in the pool beside loaded records.
@@ -66,24 +68,51 @@ pub struct Row {
     pub design: Design,
     /// The workload.
     pub workload: Workload,
-    /// One-sided reads a request.
-    pub reads: f64,
-    /// One-sided writes a request.
-    pub writes: f64,
-    /// Atomic operations a request.
-    pub atomics: f64,
-    /// Calls of memory servers a request.
-    pub calls: f64,
-    /// Bytes over the network a request.
-    pub bytes: f64,
+    /// Operations a request.
+    #[serde(flatten)]
+    pub each: Each,
     /// Millions of requests a second of virtual time, of all compute servers.
     pub modelled_mops: f64,
+}
+
+/// Operations of the network a request.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Each {
+    /// One-sided reads.
+    pub reads: f64,
+    /// One-sided writes.
+    pub writes: f64,
+    /// Atomic operations.
+    pub atomics: f64,
+    /// Calls of memory servers.
+    pub calls: f64,
+    /// Bytes of data in both directions.
+    pub bytes: f64,
+}
+
+impl Each {
+    fn of(counts: Counts, requests: u64) -> Each {
+        let each = |count: u64| count as f64 / requests as f64;
+        Each {
+            reads: each(counts.reads),
+            writes: each(counts.writes),
+            atomics: each(counts.atomics),
+            calls: each(counts.calls),
+            bytes: each(counts.bytes),
+        }
+    }
 }
 
 impl Setting {
     /// Bytes of a compute server's cache.
     pub fn cache_bytes(&self) -> usize {
         (self.records as f64 * RECORD_BYTES as f64 * self.cache) as usize
+    }
+
+    /// The records that are loaded.
+    fn loaded(&self) -> impl Iterator<Item = (u64, u64)> {
+        let stride = self.stride();
+        (0..self.records).map(move |number| (number * stride, number))
     }
 
     /// The distance of loaded keys. They are spread over all that there are.
@@ -144,9 +173,8 @@ fn run(
             .collect(),
         ..Layout::default()
     };
-    let records = (0..setting.records).map(|number| (number * setting.stride(), number));
     let alone = "one task at a time can always go on";
-    let loaded = load(simulation.client(), layout, records);
+    let loaded = load(simulation.client(), layout, setting.loaded());
     simulation.block_on(loaded).expect(alone)?;
     let open = |server| {
         let options = Options {
@@ -164,37 +192,28 @@ fn run(
         .collect::<Result<_>>()?;
     let cluster = Cluster {
         setting,
-        workload,
+        requests: Requests::new(setting, workload),
         simulation: &simulation,
         trees: &trees,
-        zipf: Zipf::new(setting.records, setting.skew),
-        permutation: Permutation::new(setting.records, Rng::new(setting.seed, u64::MAX)),
         is_over,
     };
     cluster.serve(setting.warmup, 0)?;
     let (begin_ns, before) = (simulation.now_ns(), cluster.counts());
     cluster.serve(setting.requests, 1)?;
     let (ns, counts) = (simulation.now_ns() - begin_ns, cluster.counts() - before);
-    let each = |count: u64| count as f64 / setting.requests as f64;
     Ok(Row {
         design,
         workload,
-        reads: each(counts.reads),
-        writes: each(counts.writes),
-        atomics: each(counts.atomics),
-        calls: each(counts.calls),
-        bytes: each(counts.bytes),
+        each: Each::of(counts, setting.requests),
         modelled_mops: setting.requests as f64 * 1e3 / ns as f64,
     })
 }
 
 struct Cluster<'a> {
     setting: &'a Setting,
-    workload: Workload,
+    requests: Requests,
     simulation: &'a Simulation,
     trees: &'a [RemoteTree],
-    zipf: Zipf,
-    permutation: Permutation,
     is_over: &'a dyn Fn() -> bool,
 }
 
@@ -213,7 +232,7 @@ impl Cluster<'_> {
                     while left.get() > 0 && !(self.is_over)() {
                         left.set(left.get() - 1);
                         self.simulation.sleep(self.setting.local_ns).await;
-                        if let Err(error) = self.request(tree, &mut draws).await {
+                        if let Err(error) = self.requests.make(tree, &mut draws).await {
                             failed.set(Some(error));
                             left.set(0);
                         }
@@ -226,36 +245,6 @@ impl Cluster<'_> {
         }
         drop(tasks);
         failed.take().map_or(Ok(()), Err)
-    }
-
-    async fn request(&self, tree: &RemoteTree, draws: &mut Rng) -> Result<()> {
-        let partition = tree.partition();
-        // Requests reach the server that has their key.
-        let key = loop {
-            let key = self.permutation.at(self.zipf.rank(draws)) * self.setting.stride();
-            if partition.contains(&key) {
-                break key;
-            }
-        };
-        match self.workload.draw(draws) {
-            workload::Kind::Get => {
-                let found = tree.get(key).await?;
-                assert!(found.is_some(), "key {key} was loaded");
-            }
-            workload::Kind::Update => {
-                tree.update(key, draws.bits()).await?;
-            }
-            workload::Kind::Insert => {
-                let between = 1 + draws.below(self.setting.stride() - 1);
-                let new = key.saturating_add(between).min(*partition.end());
-                tree.insert(new, between).await?;
-            }
-            workload::Kind::Scan => {
-                let mut scan = tree.scan(key..=*partition.end())?.limit(SCANNED);
-                while scan.next().await?.is_some() {}
-            }
-        }
-        Ok(())
     }
 
     fn counts(&self) -> Counts {
@@ -297,15 +286,19 @@ mod tests {
             rows.iter().find(is).unwrap()
         };
         let without = row(Design::PShermanLike, Workload::ReadOnly);
-        assert!((without.reads - 1.0).abs() < 0.05, "{without:?}");
+        // Requests that wait for another one's read of a leaf need none.
+        assert!((0.7..=1.0).contains(&without.each.reads), "{without:?}");
         let with = row(Design::Dex, Workload::ReadOnly);
-        assert!(with.reads < 0.7 * without.reads, "{with:?}");
-        assert_eq!(with.writes + with.atomics, 0.0, "{with:?}");
+        assert!(with.each.reads < 0.7 * without.each.reads, "{with:?}");
+        assert_eq!(with.each.writes + with.each.atomics, 0.0, "{with:?}");
         assert!(with.modelled_mops > 1.2 * without.modelled_mops);
         let writes = row(Design::Dex, Workload::WriteIntensive);
-        assert!(writes.writes > 0.1 && writes.atomics == 0.0, "{writes:?}");
+        assert!(
+            writes.each.writes > 0.1 && writes.each.atomics == 0.0,
+            "{writes:?}"
+        );
         let inserts = row(Design::Dex, Workload::InsertIntensive);
-        assert!(inserts.atomics > 0.0, "it splits: {inserts:?}");
+        assert!(inserts.each.atomics > 0.0, "it splits: {inserts:?}");
     }
 
     #[test]

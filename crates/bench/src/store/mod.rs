@@ -8,7 +8,6 @@
 mod engine;
 mod process;
 mod requests;
-mod rounds;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -18,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use timberline_io::{BLOCK, Buffer, Disk, Driver, File, Mode};
 use timberline_store::{Durability, Error, Options, Store, join};
 
+pub use crate::rounds::Rounds;
 use crate::workload::{Permutation, Rng, Zipf};
 pub use engine::{Engine, Open, measure_engine};
 use process::{Usage, folder_bytes, peak_memory, reset_peak_memory};
 use requests::{Latencies, in_flight};
-pub use rounds::Rounds;
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;

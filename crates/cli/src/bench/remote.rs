@@ -1,14 +1,23 @@
-//! `timberline bench --remote`: the B+tree over memory servers, on a simulated cluster.
+//! `timberline bench --remote`: the B+tree over memory servers, on a simulated cluster or over
+//! processes.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use serde_json::json;
-use timberline_bench::remote::{Design, Row, Setting, Workload, measure};
+use serde_json::{Value, json};
+use timberline_bench::Rounds;
+use timberline_bench::remote::{
+    Design, Each, PoolOutcome, Row, Setting, Workload, measure, measure_pool,
+};
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
+use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
 
 use super::Args;
 use crate::Failure;
+use crate::pool::key;
 use crate::say::say;
 use crate::setup::interrupts;
 
@@ -19,6 +28,25 @@ pub struct RemoteArgs {
     /// of the network counted, throughput modelled. Of the options above, --seed and --json apply
     #[arg(long)]
     remote: bool,
+    /// Use these memory servers (`timberline pool`), whose memory nobody has used yet, instead of a
+    /// simulation, with one compute server: this process. Throughput is measured, beside bare reads
+    #[arg(
+        long,
+        value_delimiter = ',',
+        requires = "remote",
+        conflicts_with_all = [
+            "compute_servers",
+            "memory_servers",
+            "network_ns",
+            "gigabits",
+            "local_ns"
+        ],
+        value_name = "ADDRESS:PORT"
+    )]
+    servers: Vec<SocketAddr>,
+    /// File with the key of these memory servers
+    #[arg(long, requires = "servers", value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// Compute servers, each with the same share of the keys
     #[arg(long, default_value_t = 4, value_parser = servers(), requires = "remote", value_name = "N")]
     compute_servers: u16,
@@ -140,21 +168,45 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let interrupted = interrupts()?;
     let is_over = || interrupted.load(Relaxed);
-    let rows = measure(&setting, &is_over).map_err(Failure::Failed)?;
-    if is_over() {
-        let line = "interrupted: figures would be of a part of the run";
-        return Err(Failure::Interrupted(line.into()));
+    if given.servers.is_empty() {
+        let rows = measure(&setting, &is_over).map_err(Failure::Failed)?;
+        if is_over() {
+            return Err(interrupted_run());
+        }
+        if write_json(args, &json!({ "setting": setting, "rows": rows }))? {
+            return Ok(());
+        }
+        return print(&setting, &rows);
     }
-    let json = json!({ "setting": setting, "rows": rows });
+    let options = TcpOptions {
+        key: given.key_file.as_deref().map(key).transpose()?,
+        ..TcpOptions::default()
+    };
+    let fabric = Tcp::connect(&given.servers, &options).map_err(Failure::impossible)?;
+    let measured = measure_pool(&setting, Arc::new(fabric), &is_over);
+    let outcome = timberline_io::wait_for(measured).map_err(Failure::Failed)?;
+    let outcome = outcome.ok_or_else(interrupted_run)?;
+    if write_json(args, &json!({ "setting": setting, "outcome": outcome }))? {
+        return Ok(());
+    }
+    print_pool(given.servers.len(), &setting, &outcome)
+}
+
+fn interrupted_run() -> Failure {
+    Failure::Interrupted("interrupted: figures would be of a part of the run".into())
+}
+
+/// Writes the figures as JSON, if that is asked for. Says whether stdout has them.
+fn write_json(args: &Args, figures: &Value) -> Result<bool, Failure> {
     match args.output.outputs.json_file() {
-        Some(path) if path == "-" => return say(format_args!("{json:#}")),
+        Some(path) if path == "-" => say(format_args!("{figures:#}")).map(|()| true),
         Some(path) => {
             let failed = |error| Failure::Failed(format!("{}: {error}", path.display()));
-            write_file(path, &format!("{json:#}\n")).map_err(failed)?;
+            write_file(path, &format!("{figures:#}\n")).map_err(failed)?;
+            Ok(false)
         }
-        None => {}
+        None => Ok(false),
     }
-    print(&setting, &rows)
 }
 
 /// Those of `all` that have these names; all, if none is given.
@@ -193,27 +245,84 @@ fn print(setting: &Setting, rows: &[Row]) -> Result<(), Failure> {
         setting.local_ns,
         setting.skew,
     ))?;
-    let mut table = Grid::new([
-        (["workload", ""], true),
-        (["design", ""], true),
-        (["reads", "a request"], false),
-        (["writes", "a request"], false),
-        (["atomics", "a request"], false),
-        (["calls", "a request"], false),
-        (["bytes", "a request"], false),
-        (["modelled", "M/s"], false),
-    ]);
+    let operations = [READS, WRITES, ATOMICS, CALLS, BYTES];
+    let mut table = grid(&operations, &[["modelled", "M/s"]]);
     for row in rows {
-        table.row(vec![
-            row.workload.name().into(),
-            row.design.name().into(),
-            format!("{:.3}", row.reads),
-            format!("{:.3}", row.writes),
-            format!("{:.3}", row.atomics),
-            format!("{:.4}", row.calls),
-            format!("{:.0}", row.bytes),
-            format!("{:.1}", row.modelled_mops),
-        ]);
+        table.row(cells(
+            row.workload,
+            row.design,
+            &operations,
+            &row.each,
+            [format!("{:.1}", row.modelled_mops)],
+        ));
     }
     say(table.render().trim_end())
+}
+
+fn print_pool(servers: usize, setting: &Setting, outcome: &PoolOutcome) -> Result<(), Failure> {
+    say(format_args!(
+        "{servers} memory servers by TCP, one compute server with a cache of {} KiB; {} records of \
+         16 bytes\n{} requests in flight; theta {}\n{} thousand bare reads of a node a second\n",
+        setting.cache_bytes() >> 10,
+        setting.records,
+        setting.threads,
+        setting.skew,
+        spread(&outcome.echo.kops, 0),
+    ))?;
+    let operations = [READS, WRITES, BYTES];
+    let figures = [["thousands a second", ""], ["reads to", "bare ones"]];
+    let mut table = grid(&operations, &figures);
+    for row in &outcome.rows {
+        let of_echo = format!("{:.2}", row.of_echo.median);
+        let figures = [spread(&row.kops, 0), of_echo];
+        table.row(cells(
+            row.workload,
+            row.design,
+            &operations,
+            &row.each,
+            figures,
+        ));
+    }
+    say(table.render().trim_end())
+}
+
+/// A median, and the range of the rounds.
+fn spread(rounds: &Rounds, digits: usize) -> String {
+    let Rounds {
+        median,
+        least,
+        most,
+    } = rounds;
+    format!("{median:.digits$} [{least:.digits$}, {most:.digits$}]")
+}
+
+/// An operation of the network, and its number a request.
+type Operation = (&'static str, fn(&Each) -> String);
+
+const READS: Operation = ("reads", |each| format!("{:.3}", each.reads));
+const WRITES: Operation = ("writes", |each| format!("{:.3}", each.writes));
+const ATOMICS: Operation = ("atomics", |each| format!("{:.3}", each.atomics));
+const CALLS: Operation = ("calls", |each| format!("{:.4}", each.calls));
+const BYTES: Operation = ("bytes", |each| format!("{:.0}", each.bytes));
+
+/// A table of operations a request, and of these figures.
+fn grid(operations: &[Operation], figures: &[[&'static str; 2]]) -> Grid<'static> {
+    let operations = operations
+        .iter()
+        .map(|(name, _)| ([*name, "a request"], false));
+    let names = [(["workload", ""], true), (["design", ""], true)];
+    let figures = figures.iter().map(|head| (*head, false));
+    Grid::new(names.into_iter().chain(operations).chain(figures))
+}
+
+fn cells<const FIGURES: usize>(
+    workload: Workload,
+    design: Design,
+    operations: &[Operation],
+    each: &Each,
+    figures: [String; FIGURES],
+) -> Vec<String> {
+    let names = [workload.name().into(), design.name().into()];
+    let operations = operations.iter().map(|(_, cell)| cell(each));
+    names.into_iter().chain(operations).chain(figures).collect()
 }

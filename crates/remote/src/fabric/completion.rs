@@ -35,18 +35,22 @@ impl Completion {
 }
 
 impl Completer {
-    /// Puts the result there, unless there is one already.
+    /// Puts the result there, unless there is one already, and wakes the task that waits for it.
     pub fn complete(&self, result: Result<Reply>) {
+        if let Some(waker) = self.put(result) {
+            waker.wake();
+        }
+    }
+
+    /// The same, but the caller has to wake the task.
+    pub(super) fn put(&self, result: Result<Reply>) -> Option<Waker> {
         let mut state = lock(&self.0);
         let State::Waiting(waker) = &mut *state else {
-            return;
+            return None;
         };
         let waker = waker.take();
         *state = State::Done(Some(result));
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        waker
     }
 }
 

@@ -31,6 +31,12 @@ impl Superblock {
         connection.write(SUPERBLOCK.add(FIRST), words.into()).await
     }
 
+    /// Whether a pool has none, of any version.
+    pub async fn is_nowhere(connection: &Connection) -> Result<bool> {
+        let words = connection.read(SUPERBLOCK.add(FIRST), WORDS).await?;
+        Ok(words.iter().all(|&word| word == 0))
+    }
+
     /// Reads it.
     pub async fn read(connection: &Connection) -> Result<Superblock> {
         let words = connection.read(SUPERBLOCK.add(FIRST), WORDS).await?;

@@ -42,13 +42,17 @@ impl Default for Layout {
 /// meanwhile.
 ///
 /// # Errors
-/// The keys don't ascend, the pool is full, or a memory server does not answer.
+/// The keys don't ascend; the pool has a tree already, or is full; or a memory server does not
+/// answer.
 pub async fn load(
     fabric: Arc<dyn Fabric>,
     layout: Layout,
     records: impl IntoIterator<Item = (u64, u64)>,
 ) -> Result<()> {
     let connection = Connection::new(fabric);
+    if !Superblock::is_nowhere(&connection).await? {
+        return Err(Error::PoolInUse);
+    }
     let loader = Loader {
         space: Space::new(connection.servers()),
         connection: &connection,

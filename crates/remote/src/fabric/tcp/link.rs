@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
+use std::task::Waker;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -278,18 +279,27 @@ impl Shared {
 
     /// Completes the operations whose replies are in a buffer. Returns the bytes of these.
     fn replies(&self, bytes: &[u8]) -> io::Result<usize> {
-        let malformed = |wire::Malformed| io::Error::from(ErrorKind::InvalidData);
+        let malformed = || io::Error::from(ErrorKind::InvalidData);
         let mut done = 0;
-        while let Some(reply) = wire::reply(&bytes[done..]).map_err(malformed)? {
+        let mut wakers = Vec::new();
+        let ended = loop {
+            let reply = match wire::reply(&bytes[done..]) {
+                Ok(Some(reply)) => reply,
+                Ok(None) => break Ok(done),
+                Err(wire::Malformed) => break Err(malformed()),
+            };
             done += reply.bytes;
-            let waiting = self.lock().pending.take(reply.number);
-            if let Some(Waiting {
-                asked, completer, ..
-            }) = waiting
-            {
-                completer.complete(reply.result(asked).map_err(malformed)?);
-            }
-        }
-        Ok(done)
+            let Some(waiting) = self.lock().pending.take(reply.number) else {
+                continue;
+            };
+            let Ok(result) = reply.result(waiting.asked) else {
+                wakers.extend(waiting.completer.put(Err(Error::Lost(self.server))));
+                break Err(malformed());
+            };
+            wakers.extend(waiting.completer.put(result));
+        };
+        // A task that is woken before the others are complete would soon sleep again.
+        wakers.into_iter().for_each(Waker::wake);
+        ended
     }
 }

@@ -1,0 +1,117 @@
+//! `pool` as processes, and `bench --remote --servers` over them.
+
+mod command;
+mod scratch;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use command::{refused, stderr, stdout, timberline};
+use scratch::Scratch;
+use serde_json::Value;
+
+/// A memory server that is killed with this.
+struct Pool {
+    child: Child,
+    address: String,
+}
+
+impl Pool {
+    fn new(args: &[&str]) -> Pool {
+        let mut command = pool(&["--listen", "127.0.0.1:0", "--memory", "64MB"]);
+        let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        lines.read_line(&mut line).unwrap();
+        assert!(line.contains("ready at "), "{line}");
+        let address = line.trim_end().rsplit(' ').next().unwrap().into();
+        Pool { child, address }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pool(args: &[&str]) -> Command {
+    let mut command = timberline();
+    command.arg("pool").args(args);
+    command
+}
+
+fn bench(pools: &[&Pool], args: &[&str]) -> Command {
+    let addresses: Vec<&str> = pools.iter().map(|pool| &pool.address[..]).collect();
+    let mut command = timberline();
+    command.args([
+        "bench",
+        "--remote",
+        "--records",
+        "20000",
+        "--requests",
+        "2000",
+    ]);
+    command.args(["--servers", &addresses.join(",")]).args(args);
+    command
+}
+
+#[test]
+fn a_tree_over_processes_is_measured() {
+    let scratch = Scratch::new();
+    let file = scratch.path("key");
+    std::fs::write(&file, "a key that both sides have\n").unwrap();
+    let key = ["--key-file", file.to_str().unwrap()];
+    let pools = [Pool::new(&key), Pool::new(&key)];
+    let pools: Vec<&Pool> = pools.iter().collect();
+    let output = bench(&pools, &key)
+        .args(["--cache", "0.9", "--designs", "copies,p-sherman-like"])
+        .args([
+            "--remote-workloads",
+            "read-only,insert-intensive",
+            "--json",
+            "-",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(json["outcome"]["echo"]["kops"]["median"].as_f64() > Some(0.0));
+    let rows = json["outcome"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert!(row["kops"]["median"].as_f64() > Some(0.0), "{row}");
+        assert!(row["reads"].as_f64() < Some(1.2), "{row}");
+    }
+    // What the servers have is not overwritten.
+    let line = String::from_utf8(bench(&pools, &key).output().unwrap().stderr).unwrap();
+    assert_eq!(line, "error: the memory servers have a tree already\n");
+    // And only for who has the key.
+    let line = refused(bench(&pools, &[]));
+    assert!(line.contains("the keys of the two sides differ"), "{line}");
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    let scratch = Scratch::new();
+    let file = scratch.path("key");
+    std::fs::write(&file, "short").unwrap();
+    let short = ["--key-file", file.to_str().unwrap()];
+    let running = Pool::new(&[]);
+    for (args, says) in [
+        (&["--memory", "900TB"][..], "MB for this process"),
+        (&["--memory", "7"], "at least 1MB"),
+        (&["--listen", "0.0.0.0:0"], "--no-protected-mode"),
+        (&["--listen", &running.address], "--listen"),
+        (&["--key-file", "/nowhere/key"], "/nowhere/key"),
+        (&short, "at least 16 bytes"),
+    ] {
+        let line = refused(pool(args));
+        assert!(line.contains(says), "{args:?}: {line}");
+    }
+    let mut nobody = timberline();
+    nobody.args(["bench", "--remote", "--servers", "127.0.0.1:1"]);
+    let line = refused(nobody);
+    assert!(line.contains("memory server 0 cannot be reached: 127.0.0.1:1"));
+}
