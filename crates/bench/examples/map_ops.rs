@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use timberline_bench::workload::{KeySpace, Rng, load_order};
 use timberline_placement::AllFast;
+use timberline_remote::fabric::InProcess;
+use timberline_remote::{Layout, Options, RemoteTree, load};
 use timberline_tier::{Arenas, ArenasConfig, Native};
 use timberline_tree::{Art, BTree, Bytes, Masstree, Representation, Word};
 
@@ -15,7 +17,8 @@ const RECORDS: u64 = 50_000;
 /// Records of a scan.
 const SCANNED: usize = 50;
 const USAGE: &str = "usage: map_ops <map>-<operation> <n>; maps: btree, strings (a B+tree of \
-                     strings), art, masstree; operations: get, insert, update, remove, scan";
+                     strings), art, masstree, remote (a B+tree over memory servers, all of it in \
+                     the cache); operations: get, insert, update, remove, scan";
 
 /// Runs `n` operations of one kind on a loaded map. `$key` writes a number as the map's key.
 macro_rules! run {
@@ -64,9 +67,68 @@ fn run(map: &str, operation: &str, n: u64) -> Option<()> {
         "strings" => run!(BTree<u64, Vec<u8>>, Bytes, |key: &u64| *key, as_bytes, operation, n),
         "art" => run!(Art<u64, u64>, Word, as_is, |key: &u64| *key, operation, n),
         "masstree" => run!(Masstree<u64, u64>, Word, as_is, |key: &u64| *key, operation, n),
+        "remote" => {
+            let done = timberline_io::wait_for(run_remote(operation, n));
+            return done.expect("memory servers of this process");
+        }
         _ => return None,
     }
     Some(())
+}
+
+/// The same for the tree over memory servers.
+async fn run_remote(operation: &str, n: u64) -> timberline_remote::Result<Option<()>> {
+    let pool = Arc::new(InProcess::new(1, 256 << 20)?);
+    let space = KeySpace::new(1 << 24).expect("a valid size");
+    let mut keys: Vec<u64> = (0..RECORDS).map(|id| space.key(id)).collect();
+    keys.sort_unstable();
+    let records = keys.iter().map(|&key| (key, key));
+    load(pool.clone(), Layout::default(), records).await?;
+    let options = Options {
+        cache_bytes: 64 << 20,
+        leaf_admission: 1.0,
+        copies: 0.0,
+        ..Options::default()
+    };
+    let tree = RemoteTree::open(pool, options).await?;
+    for &key in &keys {
+        tree.get(key).await?;
+    }
+    let mut random = Rng::new(1, 0);
+    let ids = (0..n).map(|_| random.below(RECORDS));
+    let keys = ids.map(|id| space.key(id));
+    match operation {
+        "get" => {
+            for key in keys {
+                black_box(tree.get(key).await?);
+            }
+        }
+        "insert" => {
+            for id in RECORDS..RECORDS + n {
+                tree.insert(space.key(id), id).await?;
+            }
+        }
+        "update" => {
+            for key in keys {
+                black_box(tree.update(key, key).await?);
+            }
+        }
+        "remove" => {
+            for id in 0..n.min(RECORDS) {
+                black_box(tree.remove(space.key(id)).await?);
+            }
+        }
+        "scan" => {
+            for key in keys {
+                let mut scan = tree.scan(key..=u64::MAX)?.limit(SCANNED);
+                while let Some(record) = scan.next().await? {
+                    black_box(record);
+                }
+            }
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(()))
 }
 
 fn as_is(key: &u64) -> &u64 {

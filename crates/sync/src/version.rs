@@ -133,6 +133,7 @@ impl<T> Versioned<T> {
     /// Starts a read of data that may be retired. Retired data does not change until it is claimed,
     /// and the epoch prevents that while the thread stays pinned. Waits while a writer holds the
     /// lock.
+    #[inline(always)]
     pub fn read_last(&self) -> Snapshot<'_, T> {
         self.read().unwrap_or_else(|Restart| {
             let version = self.word.load(Acquire);

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{build, cost};
 
 const EXAMPLE: &str = "map_ops";
-const MAPS: [&str; 4] = ["btree", "strings", "art", "masstree"];
+const MAPS: [&str; 5] = ["btree", "strings", "art", "masstree", "remote"];
 /// Operations, and the number in a short and in a long run of each.
 const OPERATIONS: [(&str, [u64; 2]); 3] = [
     ("get", [10_000, 30_000]),

@@ -2,8 +2,8 @@
 
 use futures_util::future::try_join_all;
 use timberline_sync::Restart;
-use timberline_tree::btree::Search;
 use timberline_tree::btree::page::{Page, PageBody, PageLock};
+use timberline_tree::btree::{Lanes, Search, Work};
 
 use super::RemoteTree;
 use super::fetch::{Admission, Fetched, Loose};
@@ -70,6 +70,33 @@ impl Write {
             (Err(_), Write::Update(_) | Write::Remove) => (None, Changed::Nothing),
         })
     }
+}
+
+struct GetCached<'a> {
+    tree: &'a RemoteTree,
+    key: u64,
+}
+
+impl Work for GetCached<'_> {
+    type Output = std::result::Result<Attempt<Option<u64>>, Restart>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Self::Output {
+        Ok(match self.tree.walk_by(lanes, self.key, 0)? {
+            Found::Here(leaf) => {
+                let value = leaf.view.get(|body| value_by(lanes, body, self.key))?;
+                Attempt::Done(value)
+            }
+            Found::Missing(missing) => Attempt::Missing(missing),
+            Found::Stale => Attempt::Stale,
+        })
+    }
+}
+
+#[inline(always)]
+fn value_by(lanes: impl Lanes, leaf: &PageBody, key: u64) -> Option<u64> {
+    let hit = leaf.find(lanes, key).ok()?;
+    Some(leaf.word(hit.index()))
 }
 
 impl RemoteTree {
@@ -145,17 +172,13 @@ impl RemoteTree {
         self.write(key, Write::Remove).await
     }
 
+    #[inline(always)]
     fn get_cached(&self, key: u64) -> std::result::Result<Attempt<Option<u64>>, Restart> {
-        Ok(match self.walk(key, 0)? {
-            Found::Here(leaf) => Attempt::Done(leaf.view.get(|body| self.value_in(body, key))?),
-            Found::Missing(missing) => Attempt::Missing(missing),
-            Found::Stale => Attempt::Stale,
-        })
+        self.search.run(GetCached { tree: self, key })
     }
 
     fn value_in(&self, leaf: &PageBody, key: u64) -> Option<u64> {
-        let hit = leaf.find(self.search, key).ok()?;
-        Some(leaf.word(hit.index()))
+        value_by(self.search, leaf, key)
     }
 
     async fn write(&self, key: u64, write: Write) -> Result<Option<u64>> {

@@ -2,6 +2,7 @@
 
 use timberline_sync::Restart;
 use timberline_tree::btree::page::{PageBody, PageView};
+use timberline_tree::btree::{Lanes, Work};
 
 use super::RemoteTree;
 use crate::address::Address;
@@ -42,16 +43,58 @@ enum Step {
     Down(usize, u64),
 }
 
+struct Walk<'a> {
+    tree: &'a RemoteTree,
+    key: u64,
+    height: u8,
+}
+
+impl<'a> Work for Walk<'a> {
+    type Output = Result<Found<'a>, Restart>;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Self::Output {
+        self.tree.walk_by(lanes, self.key, self.height)
+    }
+}
+
+#[inline(always)]
+fn step(lanes: impl Lanes, body: &PageBody, key: u64, height: u8) -> Step {
+    if body.height() > height {
+        let index = body.child_for(lanes, key);
+        return Step::Down(index, body.word(index));
+    }
+    // A way that led wrong ends at a node without the key.
+    match body.covers(key) {
+        true => Step::Here,
+        false => Step::Outside,
+    }
+}
+
 impl RemoteTree {
     /// Walks to the node of this height that covers `key`.
     ///
     /// # Errors
     /// A node changed meanwhile.
-    #[inline]
     pub(super) fn walk(&self, key: u64, height: u8) -> Result<Found<'_>, Restart> {
+        self.search.run(Walk {
+            tree: self,
+            key,
+            height,
+        })
+    }
+
+    /// The same, within a [`Work`].
+    #[inline(always)]
+    pub(super) fn walk_by(
+        &self,
+        lanes: impl Lanes,
+        key: u64,
+        height: u8,
+    ) -> Result<Found<'_>, Restart> {
         let mut at = self.at_root()?;
         loop {
-            let step = at.view.get(|body| self.step(body, key, height))?;
+            let step = at.view.get(|body| step(lanes, body, key, height))?;
             let (index, word) = match step {
                 Step::Here => return Ok(Found::Here(at)),
                 Step::Outside => return Ok(Found::Stale),
@@ -67,18 +110,6 @@ impl RemoteTree {
                 Child::Remote(address) => return self.at_remote(at, index, address),
             }
         }
-    }
-
-    #[inline(always)]
-    fn step(&self, body: &PageBody, key: u64, height: u8) -> Step {
-        if !body.covers(key) {
-            return Step::Outside;
-        }
-        if body.height() <= height {
-            return Step::Here;
-        }
-        let index = body.child_for(self.search, key);
-        Step::Down(index, body.word(index))
     }
 
     /// A frame, from now on.

@@ -43,7 +43,7 @@ mod update;
 
 pub use map::BTree;
 pub use node::page;
-pub use node::{Hit, Lanes, Search};
+pub use node::{Hit, Lanes, Search, Work};
 pub use scan::Range;
 
 /// Body words of a node of 256 bytes.
