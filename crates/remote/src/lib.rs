@@ -32,4 +32,4 @@ mod tree;
 
 pub use address::{Address, ServerId};
 pub use error::{Error, Result};
-pub use tree::{LOAD_FILL, Layout, Options, RemoteTree, Scan, load};
+pub use tree::{LOAD_FILL, Layout, NODE_BYTES, NODE_ENTRIES, Options, RemoteTree, Scan, load};

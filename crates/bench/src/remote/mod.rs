@@ -4,6 +4,7 @@
 //! bandwidth, and a fixed time that a request takes on its compute server.
 
 mod design;
+mod optimal;
 mod over_tcp;
 mod requests;
 mod workload;
@@ -17,6 +18,7 @@ use timberline_remote::{Layout, Options, RemoteTree, Result, load};
 
 use crate::workload::Rng;
 pub use design::Design;
+pub use optimal::optimal_reads;
 pub use over_tcp::{Echo, PoolOutcome, PoolRow, measure_pool};
 use requests::Requests;
 pub use workload::Workload;

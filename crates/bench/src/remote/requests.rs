@@ -1,5 +1,7 @@
 //! The requests of a workload.
 
+use std::ops::RangeInclusive;
+
 use timberline_remote::{RemoteTree, Result};
 
 use super::Setting;
@@ -27,16 +29,20 @@ impl Requests {
         }
     }
 
+    /// Draws a loaded key within a partition: requests reach the server that has their key.
+    pub fn key(&self, partition: &RangeInclusive<u64>, draws: &mut Rng) -> u64 {
+        loop {
+            let key = self.permutation.at(self.zipf.rank(draws)) * self.stride;
+            if partition.contains(&key) {
+                return key;
+            }
+        }
+    }
+
     /// Draws a request whose key is the tree's, and makes it.
     pub async fn make(&self, tree: &RemoteTree, draws: &mut Rng) -> Result<()> {
         let partition = tree.partition();
-        // Requests reach the server that has their key.
-        let key = loop {
-            let key = self.permutation.at(self.zipf.rank(draws)) * self.stride;
-            if partition.contains(&key) {
-                break key;
-            }
-        };
+        let key = self.key(&partition, draws);
         match self.workload.draw(draws) {
             Kind::Get => {
                 let found = tree.get(key).await?;

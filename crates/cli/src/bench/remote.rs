@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde_json::{Value, json};
 use timberline_bench::Rounds;
 use timberline_bench::remote::{
-    Design, Each, PoolOutcome, Row, Setting, Workload, measure, measure_pool,
+    Design, Each, PoolOutcome, Row, Setting, Workload, measure, measure_pool, optimal_reads,
 };
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
@@ -173,10 +173,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if is_over() {
             return Err(interrupted_run());
         }
-        if write_json(args, &json!({ "setting": setting, "rows": rows }))? {
+        let is_read = setting.workloads.contains(&Workload::ReadOnly);
+        let optimal = is_read.then(|| optimal_reads(&setting));
+        let json = json!({ "setting": setting, "rows": rows, "optimal_reads": optimal });
+        if write_json(args, &json)? {
             return Ok(());
         }
-        return print(&setting, &rows);
+        return print(&setting, &rows, optimal);
     }
     let options = TcpOptions {
         key: given.key_file.as_deref().map(key).transpose()?,
@@ -230,7 +233,7 @@ fn chosen<T: Copy>(
     names.iter().map(find).collect()
 }
 
-fn print(setting: &Setting, rows: &[Row]) -> Result<(), Failure> {
+fn print(setting: &Setting, rows: &[Row], optimal: Option<f64>) -> Result<(), Failure> {
     say(format_args!(
         "SIMULATED: {} compute servers with caches of {} KiB, {} memory servers; {} records of 16 \
          bytes\n{} requests in flight on each; network of {} ns and {} Gb/s; {} ns beside it; \
@@ -256,7 +259,14 @@ fn print(setting: &Setting, rows: &[Row]) -> Result<(), Failure> {
             [format!("{:.1}", row.modelled_mops)],
         ));
     }
-    say(table.render().trim_end())
+    say(table.render().trim_end())?;
+    match optimal {
+        Some(reads) => say(format_args!(
+            "\nA cache of as many bytes of nodes that knows all requests beforehand: {reads:.3} \
+             reads a request (read-only)."
+        )),
+        None => Ok(()),
+    }
 }
 
 fn print_pool(servers: usize, setting: &Setting, outcome: &PoolOutcome) -> Result<(), Failure> {

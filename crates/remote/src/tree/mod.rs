@@ -31,7 +31,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
 use timberline_tree::btree::Search;
-use timberline_tree::btree::page::{Image, PageBody};
+use timberline_tree::btree::page::{Image, Page, PageBody};
 
 pub use load::{Layout, load};
 pub use scan::Scan;
@@ -41,6 +41,12 @@ use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
 use crate::pool::Superblock;
 use space::Space;
+
+/// Bytes of a node.
+pub const NODE_BYTES: usize = Page::BYTES;
+
+/// The most entries of a node.
+pub const NODE_ENTRIES: usize = Page::CAPACITY;
 
 /// Of all entries, the part to which loading fills a node. Random inserts fill it so, too.
 pub const LOAD_FILL: f64 = 0.7;
