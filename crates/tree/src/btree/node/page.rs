@@ -254,13 +254,14 @@ mod tests {
         drop(lock);
         let image = right.read().get(|body| body.image(|word| word)).unwrap();
         let copy = Page::of(&image).unwrap();
-        let records: Vec<_> = copy.lock().records().collect();
+        let body = copy.lock();
+        let records: Vec<_> = body.records().collect();
         assert_eq!(
             records,
             (20..40).map(|key| (key * 3, key + 100)).collect::<Vec<_>>()
         );
-        assert_eq!((copy.lock().lower(), copy.lock().upper()), (60, u64::MAX));
-        let found = copy.lock().find(Search::NAIVE, 63).map(|hit| hit.index());
+        assert_eq!((body.lower(), body.upper()), (60, u64::MAX));
+        let found = body.find(Search::NAIVE, 63).map(|hit| hit.index());
         assert_eq!(found, Ok(1));
         right.lock().merge_to(&page.lock());
         assert_eq!(page.lock().count(), 40);
