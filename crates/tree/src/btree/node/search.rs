@@ -116,7 +116,7 @@ pub trait Lanes: Copy {
     fn equal<const N: usize>(self, keys: &[AtomicU64; N], key: u64) -> u32;
 
     /// How many of the ascending keys at the front of `words` are not greater than `key`. There are
-    /// `slots`, a power of two and at least [`GROUP`], less a few at the end that may be anything,
+    /// `slots`, a power of two and at least `GROUP`, less a few at the end that may be anything,
     /// and count or not.
     ///
     /// At most `slots`, whatever they are.
