@@ -7,7 +7,7 @@ use timberline_tree::btree::page::Page;
 
 use super::RemoteTree;
 use super::image::page_of;
-use super::walk::{Found, Missing};
+use super::walk::{At, Found, Missing};
 use crate::address::Address;
 use crate::cache::{Child, Flight, FrameId, State};
 use crate::error::{Error, Result};
@@ -44,6 +44,16 @@ pub(super) enum Fetched<'a> {
     Stale,
 }
 
+/// The leaf that covers a key.
+pub(super) enum Leaf<'a> {
+    /// In the cache.
+    Cached(At<'a>),
+    /// As [`Fetched::Loose`].
+    Loose(Loose<'a>),
+    /// As [`Fetched::Seen`].
+    Seen(Arc<Page>),
+}
+
 /// Whether a leaf that is fetched has to stay in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Admission {
@@ -54,6 +64,30 @@ pub(super) enum Admission {
 }
 
 impl RemoteTree {
+    /// The leaf that covers a key. If it has to be fetched, it stays by chance.
+    ///
+    /// # Errors
+    /// A memory server does not answer, or there is no frame.
+    pub(super) async fn leaf(&self, key: u64) -> Result<Leaf<'_>> {
+        loop {
+            let missing = match self.walk(key, 0) {
+                Ok(Found::Here(leaf)) => return Ok(Leaf::Cached(leaf)),
+                Ok(Found::Missing(missing)) => missing,
+                Ok(Found::Stale) => {
+                    self.refresh(key).await?;
+                    continue;
+                }
+                Err(Restart) => continue,
+            };
+            match self.fetch(key, missing, Admission::Draw).await? {
+                Fetched::Again => {}
+                Fetched::Loose(leaf) => return Ok(Leaf::Loose(leaf)),
+                Fetched::Seen(page) => return Ok(Leaf::Seen(page)),
+                Fetched::Stale => self.refresh(key).await?,
+            }
+        }
+    }
+
     /// Fetches a node that a walk for `key` missed.
     ///
     /// # Errors

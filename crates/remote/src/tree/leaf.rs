@@ -6,7 +6,7 @@ use timberline_tree::btree::page::{Page, PageBody, PageLock};
 use timberline_tree::btree::{Lanes, Search, Work};
 
 use super::RemoteTree;
-use super::fetch::{Admission, Fetched, Loose};
+use super::fetch::{Admission, Fetched, Leaf, Loose};
 use super::image::{LOCK_BYTES, written};
 use super::walk::{Found, Missing};
 use crate::cache::InTheWay;
@@ -312,33 +312,23 @@ impl RemoteTree {
     /// Writes the record of a dirty copy.
     pub(super) async fn settle(&self, key: u64) -> Result<()> {
         while self.cache.copies.dirty_value(key).is_some() {
-            let missing = match self.walk(key, 0) {
+            let leaf = match self.leaf(key).await? {
                 // It was merged into the leaf.
-                Ok(Found::Here(_)) => return Ok(()),
-                Ok(Found::Missing(missing)) => missing,
-                Ok(Found::Stale) => {
-                    self.refresh(key).await?;
-                    continue;
-                }
-                Err(Restart) => continue,
+                Leaf::Cached(_) => return Ok(()),
+                Leaf::Loose(leaf) => leaf,
+                Leaf::Seen(_) => continue,
             };
-            match self.fetch(key, missing, Admission::Draw).await? {
-                Fetched::Again | Fetched::Seen(_) => {}
-                Fetched::Loose(leaf) => {
-                    let found = {
-                        let page = leaf.page.lock();
-                        let hit = page.find(self.search, key).map(|hit| hit.index());
-                        hit.map(|index| (index, page.word(index)))
-                    };
-                    let Ok((index, value)) = found else {
-                        unreachable!("a record with a copy is in its leaf");
-                    };
-                    let at = leaf.address.add(8 * PageBody::image_index(index) as u64);
-                    self.connection.write(at, vec![value]).await?;
-                    self.cache.copies.follow(key, Some(value));
-                }
-                Fetched::Stale => self.refresh(key).await?,
-            }
+            let found = {
+                let page = leaf.page.lock();
+                let hit = page.find(self.search, key).map(|hit| hit.index());
+                hit.map(|index| (index, page.word(index)))
+            };
+            let Ok((index, value)) = found else {
+                unreachable!("a record with a copy is in its leaf");
+            };
+            let at = leaf.address.add(8 * PageBody::image_index(index) as u64);
+            self.connection.write(at, vec![value]).await?;
+            self.cache.copies.follow(key, Some(value));
         }
         Ok(())
     }

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use futures_util::future::try_join_all;
-use timberline_sync::Restart;
 use timberline_tree::btree::page::{Page, PageBody};
 
-use super::fetch::{Admission, Fetched};
+use super::fetch::Leaf;
 use super::walk::Found;
 use super::{LOAD_FILL, RemoteTree};
 use crate::error::Result;
@@ -79,26 +78,17 @@ impl RemoteTree {
     /// What the leaf that covers `key` has of a range.
     async fn leaf_records(&self, key: u64, keys: &RangeInclusive<u64>) -> Result<LeafRecords> {
         loop {
-            let missing = match self.walk(key, 0) {
-                Ok(Found::Here(leaf)) => match leaf.view.get(|body| LeafRecords::of(body, keys)) {
-                    Ok(records) => return Ok(records),
-                    Err(Restart) => continue,
-                },
-                Ok(Found::Missing(missing)) => missing,
-                Ok(Found::Stale) => {
-                    self.refresh(key).await?;
-                    continue;
+            match self.leaf(key).await? {
+                Leaf::Cached(leaf) => {
+                    if let Ok(records) = leaf.view.get(|body| LeafRecords::of(body, keys)) {
+                        return Ok(records);
+                    }
                 }
-                Err(Restart) => continue,
-            };
-            match self.fetch(key, missing, Admission::Draw).await? {
-                Fetched::Again => {}
-                Fetched::Seen(page) => return Ok(LeafRecords::of(&page.lock(), keys)),
-                Fetched::Loose(leaf) => {
+                Leaf::Seen(page) => return Ok(LeafRecords::of(&page.lock(), keys)),
+                Leaf::Loose(leaf) => {
                     leaf.share();
                     return Ok(LeafRecords::of(&leaf.page.lock(), keys));
                 }
-                Fetched::Stale => self.refresh(key).await?,
             }
         }
     }
