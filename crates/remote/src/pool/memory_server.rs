@@ -91,7 +91,7 @@ impl MemoryServer {
         })
     }
 
-    pub(crate) fn load(&self) -> Load {
+    fn load(&self) -> Load {
         let next = *self.next_chunk.lock().unwrap_or_else(|it| it.into_inner());
         let capacity = 8 * self.memory.len();
         Load {

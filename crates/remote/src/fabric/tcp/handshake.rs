@@ -3,7 +3,7 @@
 //!
 //! 1. The server sends its protocol, which run of it this is, and a nonce.
 //! 2. The client sends its protocol, a nonce, and its proof.
-//! 3. The server sends whether it agrees, its bytes of memory, and its own proof.
+//! 3. The server sends whether it agrees, and its own proof.
 //!
 //! A proof is HMAC-SHA-256, under the key, of who proves, both nonces, and the server's run. What
 //! follows is neither encrypted nor signed: against somebody who can change packets, use a tunnel.
@@ -107,15 +107,6 @@ impl Agreed {
     }
 }
 
-/// A server that a client may use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Greeted {
-    /// A number that no other run of a server has: its memory is lost with it.
-    pub run: u64,
-    /// Bytes of memory.
-    pub capacity_bytes: u64,
-}
-
 /// Why a connection ends before it has begun.
 #[derive(Debug)]
 pub enum Refused {
@@ -149,7 +140,7 @@ fn nonce() -> io::Result<[u8; NONCE]> {
     Ok(nonce)
 }
 
-/// A number for a new run of a server.
+/// A number that no other run of a server has: its memory is lost with it.
 pub fn new_run() -> io::Result<u64> {
     getrandom::u64().map_err(io::Error::from)
 }
@@ -164,8 +155,8 @@ fn send(mut stream: &TcpStream, parts: &[&[u8]]) -> io::Result<()> {
     stream.write_all(&parts.concat())
 }
 
-/// The client's side.
-pub fn greet(stream: &TcpStream, key: Option<&Key>) -> Result<Greeted, Refused> {
+/// The client's side. Returns which run of the server it is.
+pub fn greet(stream: &TcpStream, key: Option<&Key>) -> Result<u64, Refused> {
     if receive(stream)? != PROTOCOL {
         return Err(Refused::OtherProtocol);
     }
@@ -181,26 +172,21 @@ pub fn greet(stream: &TcpStream, key: Option<&Key>) -> Result<Greeted, Refused> 
         [WRONG_KEY] => return Err(Refused::WrongKey),
         _ => return Err(Refused::OtherProtocol),
     }
-    let capacity_bytes = u64::from_le_bytes(receive(stream)?);
     match agreed.is_proved(key, BY_SERVER, &receive(stream)?) {
-        true => Ok(Greeted {
-            run: agreed.run,
-            capacity_bytes,
-        }),
+        true => Ok(agreed.run),
         false => Err(Refused::WrongKey),
     }
 }
 
 /// The server's side.
-pub fn welcome(stream: &TcpStream, key: Option<&Key>, greeted: Greeted) -> Result<(), Refused> {
+pub fn welcome(stream: &TcpStream, key: Option<&Key>, run: u64) -> Result<(), Refused> {
     let server_nonce = nonce()?;
-    let run = greeted.run.to_le_bytes();
-    send(stream, &[&PROTOCOL, &run, &server_nonce])?;
+    send(stream, &[&PROTOCOL, &run.to_le_bytes(), &server_nonce])?;
     if receive(stream)? != PROTOCOL {
         return Err(Refused::OtherProtocol);
     }
     let agreed = Agreed {
-        run: greeted.run,
+        run,
         server_nonce,
         client_nonce: receive(stream)?,
     };
@@ -208,8 +194,7 @@ pub fn welcome(stream: &TcpStream, key: Option<&Key>, greeted: Greeted) -> Resul
         send(stream, &[&[WRONG_KEY]])?;
         return Err(Refused::WrongKey);
     }
-    let capacity = greeted.capacity_bytes.to_le_bytes();
     let proof = agreed.proof(key, BY_SERVER);
-    send(stream, &[&[AGREED], &capacity, &proof])?;
+    send(stream, &[&[AGREED], &proof])?;
     Ok(())
 }

@@ -82,7 +82,6 @@ impl Link {
 
     /// Begins an operation.
     pub fn start(&self, operation: &Operation) -> Completion {
-        let Shared { options, .. } = &*self.shared;
         let mut state = self.shared.lock();
         if let Some(error) = &state.down {
             return Completion::ready(Err(error.clone()));
@@ -91,7 +90,7 @@ impl Link {
         let number = state.pending.add(Waiting {
             asked: Asked::by(operation),
             completer,
-            deadline: Instant::now() + options.deadline,
+            deadline: Instant::now() + self.shared.options.deadline,
         });
         let was_idle = state.outgoing.is_empty();
         wire::put_request(&mut state.outgoing, number, operation);
@@ -168,12 +167,12 @@ impl Shared {
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(deadline))?;
             stream.set_read_timeout(Some(deadline))?;
-            let greeted = handshake::greet(&stream, self.options.key.as_ref())?;
+            let server_run = handshake::greet(&stream, self.options.key.as_ref())?;
             stream.set_read_timeout(Some(self.tick()))?;
-            Ok((stream, greeted))
+            Ok((stream, server_run))
         };
-        let (stream, greeted) = connect().map_err(|refused| self.unreachable(&refused))?;
-        match *run.get_or_insert(greeted.run) == greeted.run {
+        let (stream, server_run) = connect().map_err(|refused| self.unreachable(&refused))?;
+        match *run.get_or_insert(server_run) == server_run {
             true => Ok(stream),
             false => Err(self.unreachable(&"it was started again and lost its memory")),
         }
@@ -292,7 +291,7 @@ impl Shared {
             let Some(waiting) = self.lock().pending.take(reply.number) else {
                 continue;
             };
-            let Ok(result) = reply.result(waiting.asked) else {
+            let Ok(result) = reply.result(waiting.asked, self.server) else {
                 wakers.extend(waiting.completer.put(Err(Error::Lost(self.server))));
                 break Err(malformed());
             };

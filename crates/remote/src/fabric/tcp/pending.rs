@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn a_late_answer_is_for_nobody() {
         let now = Instant::now();
-        let waiting = |server, seconds| Waiting {
-            asked: Asked::Word(server),
+        let waiting = |words, seconds| Waiting {
+            asked: Asked::Words(words),
             completer: Completion::pending().1,
             deadline: now + Duration::from_secs(seconds),
         };
@@ -88,11 +88,11 @@ mod tests {
         let second = pending.add(waiting(1, 9));
         let late = pending.take_late(now + Duration::from_secs(1));
         assert_eq!(late.len(), 1);
-        assert_eq!(late[0].asked, Asked::Word(0));
+        assert_eq!(late[0].asked, Asked::Words(0));
         let third = pending.add(waiting(2, 9));
         assert!(third != first && third as u32 == first as u32);
         assert!(pending.take(first).is_none());
-        assert_eq!(pending.take(third).unwrap().asked, Asked::Word(2));
+        assert_eq!(pending.take(third).unwrap().asked, Asked::Words(2));
         assert!(pending.take(third).is_none() && pending.take(99).is_none());
         assert_eq!(pending.take_all().len(), 1);
         assert!(pending.take(second).is_none());

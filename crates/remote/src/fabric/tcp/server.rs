@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use super::handshake::{self, Greeted, Key};
+use super::handshake::{self, Key};
 use super::wire;
 use crate::error::Result;
 use crate::pool::MemoryServer;
@@ -123,12 +123,8 @@ impl Shared {
             stream.set_read_timeout(Some(HANDSHAKE))?;
             stream.set_write_timeout(Some(SLOW))
         };
-        let greeted = Greeted {
-            run: self.run,
-            capacity_bytes: self.memory.load().capacity_bytes,
-        };
         let is_welcome =
-            prepare().is_ok() && handshake::welcome(&stream, self.key.as_ref(), greeted).is_ok();
+            prepare().is_ok() && handshake::welcome(&stream, self.key.as_ref(), self.run).is_ok();
         if is_welcome && stream.set_read_timeout(None).is_ok() {
             // An error ends this connection; the compute server sees that.
             let _ = self.requests(stream);

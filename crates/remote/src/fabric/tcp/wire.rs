@@ -176,60 +176,53 @@ pub fn reply(bytes: &[u8]) -> std::result::Result<Option<RawReply>, Malformed> {
 }
 
 impl RawReply {
-    /// What it says about a request of this form.
-    pub fn result(self, asked: Asked) -> std::result::Result<Result<Reply>, Malformed> {
+    /// What a server says with it about a request of this form.
+    pub fn result(
+        self,
+        asked: Asked,
+        server: ServerId,
+    ) -> std::result::Result<Result<Reply>, Malformed> {
         let RawReply { status, data, .. } = self;
         Ok(match (status, asked, &data[..]) {
-            (WORDS, Asked::Words(_, words), _) if data.len() == words => Ok(Reply::Words(data)),
-            (WRITTEN, Asked::Written(_), []) => Ok(Reply::Written),
-            (WORD, Asked::Word(_), &[word]) => Ok(Reply::Word(word)),
-            (LOADED, Asked::Load(_), &[capacity_bytes, allocated_bytes]) => Ok(Reply::Load(Load {
+            (WORDS, Asked::Words(words), _) if data.len() == words => Ok(Reply::Words(data)),
+            (WRITTEN, Asked::Written, []) => Ok(Reply::Written),
+            (WORD, Asked::Word, &[word]) => Ok(Reply::Word(word)),
+            (LOADED, Asked::Load, &[capacity_bytes, allocated_bytes]) => Ok(Reply::Load(Load {
                 capacity_bytes,
                 allocated_bytes,
             })),
-            (POOL_FULL, _, []) => Err(Error::PoolFull(asked.server())),
+            (POOL_FULL, _, []) => Err(Error::PoolFull(server)),
             (OUT_OF_RANGE, _, &[offset]) if offset < 1 << 48 => {
-                Err(Error::OutOfRange(Address::new(asked.server(), offset)))
+                Err(Error::OutOfRange(Address::new(server, offset)))
             }
             _ => return Err(Malformed),
         })
     }
 }
 
-/// The form of the reply that an operation expects, and its server.
+/// The form of the reply that an operation expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// So many words.
-    Words(ServerId, usize),
+    Words(usize),
     /// That they were written.
-    Written(ServerId),
+    Written,
     /// One word.
-    Word(ServerId),
+    Word,
     /// The server's load.
-    Load(ServerId),
+    Load,
 }
 
 impl Asked {
     /// By an operation.
     pub fn by(operation: &Operation) -> Asked {
-        let server = operation.server();
         match operation {
-            Operation::Read(_, words) => Asked::Words(server, *words),
-            Operation::Write(..) => Asked::Written(server),
-            Operation::Call(_, Call::Load) => Asked::Load(server),
+            Operation::Read(_, words) => Asked::Words(*words),
+            Operation::Write(..) => Asked::Written,
+            Operation::Call(_, Call::Load) => Asked::Load,
             Operation::CompareExchange { .. }
             | Operation::FetchAdd(..)
-            | Operation::Call(_, Call::Allocate) => Asked::Word(server),
-        }
-    }
-
-    /// The server that was asked.
-    pub fn server(self) -> ServerId {
-        match self {
-            Asked::Words(server, _)
-            | Asked::Written(server)
-            | Asked::Word(server)
-            | Asked::Load(server) => server,
+            | Operation::Call(_, Call::Allocate) => Asked::Word,
         }
     }
 }
@@ -281,13 +274,13 @@ mod tests {
             allocated_bytes: 7,
         };
         for (result, asked) in [
-            (Ok(Reply::Words(vec![4, 5])), Asked::Words(3, 2)),
-            (Ok(Reply::Words(vec![])), Asked::Words(3, 0)),
-            (Ok(Reply::Written), Asked::Written(3)),
-            (Ok(Reply::Word(9)), Asked::Word(3)),
-            (Ok(Reply::Load(load)), Asked::Load(3)),
-            (Err(Error::PoolFull(3)), Asked::Word(3)),
-            (Err(Error::OutOfRange(at)), Asked::Written(3)),
+            (Ok(Reply::Words(vec![4, 5])), Asked::Words(2)),
+            (Ok(Reply::Words(vec![])), Asked::Words(0)),
+            (Ok(Reply::Written), Asked::Written),
+            (Ok(Reply::Word(9)), Asked::Word),
+            (Ok(Reply::Load(load)), Asked::Load),
+            (Err(Error::PoolFull(3)), Asked::Word),
+            (Err(Error::OutOfRange(at)), Asked::Written),
         ] {
             let mut bytes = Vec::new();
             put_reply(&mut bytes, 77, &result);
@@ -296,7 +289,7 @@ mod tests {
             }
             let raw = reply(&bytes).unwrap().unwrap();
             assert_eq!((raw.bytes, raw.number), (bytes.len(), 77));
-            assert_eq!(raw.result(asked), Ok(result));
+            assert_eq!(raw.result(asked, 3), Ok(result));
         }
     }
 
@@ -319,7 +312,7 @@ mod tests {
         }
         let answer = |head, data: &[u64]| {
             let bytes = words(&[&[head, 1], data].concat());
-            reply(&bytes).map(|it| it.map(|raw| raw.result(Asked::Words(0, 2))))
+            reply(&bytes).map(|it| it.map(|raw| raw.result(Asked::Words(2), 0)))
         };
         assert_eq!(answer(head(WORDS, MAX_WORDS + 1), &[]), Err(Malformed));
         for (status, data) in [(WORDS, &[1][..]), (WRITTEN, &[]), (77, &[])] {
