@@ -158,8 +158,14 @@ impl<M: Memory> Store<M> {
         })
     }
 
-    /// Runs `free` once no thread can reach a node any more that is unlinked and retired.
-    pub fn reclaim(&self, guard: &Guard, free: impl FnOnce(&SharedState<M>) + Send + 'static) {
+    /// Runs `free`, which frees about `bytes` bytes, once no thread can reach a node any more that
+    /// is unlinked and retired.
+    pub fn reclaim(
+        &self,
+        guard: &Guard,
+        bytes: usize,
+        free: impl FnOnce(&SharedState<M>) + Send + 'static,
+    ) {
         debug_assert!(guard.is_of(&self.domain), "a guard of this map");
         if seeded::has(Bug::FreedAtOnce) {
             return free(self);
@@ -167,7 +173,7 @@ impl<M: Memory> Store<M> {
         self.stripes
             .assigned()
             .retired
-            .add(&self.state, guard, free);
+            .add(&self.state, guard, bytes, free);
         // A full bag is flushed only when its thread fills the next one. If memory is short, other
         // threads need it earlier. Not here, though: the caller holds locks that deferred calls
         // may need.
@@ -180,6 +186,12 @@ impl<M: Memory> Store<M> {
     #[inline(always)]
     pub fn dispose(&self) -> Option<Dispose> {
         self.dispose
+    }
+
+    /// Whether values' words refer to blocks in the arenas.
+    #[inline(always)]
+    pub fn has_blocks(&self) -> bool {
+        self.in_arenas
     }
 
     /// The function that releases the values of a map when it ends, if they own anything outside

@@ -15,8 +15,8 @@ use super::deferred::Deferred;
 use super::slot::{Bag, ENDS, FLUSHES, IS_DUE, IS_FENCED, Mine, NESTED, Slot};
 use super::{Domain, barrier, thread};
 
-/// Calls in a bag: each bag costs a system call (about a microsecond) and a lock.
-const BAG: usize = 64;
+/// Bytes that [`Guard::defer`] takes a call to free.
+pub const UNKNOWN_BYTES: usize = 1 << 10;
 /// Bags that one pin frees at most, so that it does not take long. It fills less than one
 /// meanwhile, so the backlog shrinks.
 const BAGS_AT_A_PIN: usize = 4;
@@ -66,16 +66,20 @@ impl<'d> Guard<'d> {
     where
         F: FnOnce() -> R + Send + 'static,
     {
-        self.add(Deferred::new(move || drop(call())));
+        self.defer_freeing(UNKNOWN_BYTES, call);
     }
 
-    fn add(&self, call: Deferred) {
-        let mut bag = self.mine.slot().bag();
-        if bag.capacity() == 0 {
-            bag.reserve_exact(BAG);
-        }
-        bag.push(call);
-        if bag.len() >= BAG {
+    /// The same for a call that frees about `bytes` bytes. Calls that free little wait in larger
+    /// numbers, as each bag of them costs a system call and interrupts the other threads.
+    pub fn defer_freeing<F, R>(&self, bytes: usize, call: F)
+    where
+        F: FnOnce() -> R + Send + 'static,
+    {
+        self.add(Deferred::new(move || drop(call())), bytes);
+    }
+
+    fn add(&self, call: Deferred, bytes: usize) {
+        if self.mine.slot().bag().add(call, bytes) {
             self.mine.raise(IS_DUE);
         }
     }
@@ -280,7 +284,7 @@ impl Drop for Freeing<'_, '_> {
     fn drop(&mut self) {
         thread::set_freeing(false);
         for call in self.calls.by_ref() {
-            self.guard.add(call);
+            self.guard.add(call, UNKNOWN_BYTES);
         }
     }
 }

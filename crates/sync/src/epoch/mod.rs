@@ -75,7 +75,7 @@
 //! outlive all that was reached under them. So a call may read and write the map that deferred it.
 //! A call that panics ends the operation that made it; the others wait for the next time.
 //!
-//! A bag waits until it is full. A thread that needs memory back (a full tier, a worker that has
+//! A bag waits until it is full, by the bytes that its calls free. A thread that needs memory back (a full tier, a worker that has
 //! just demoted) calls [`Domain::collect`]. A thread that ends seals its bag. If it is still pinned
 //! then, [`Domain::stuck`] counts it.
 
@@ -101,7 +101,7 @@ mod thread;
 #[cfg(not(loom))]
 pub use self::{
     domain::Domain,
-    guard::{Guard, OwnedGuard, Pinned},
+    guard::{Guard, OwnedGuard, Pinned, UNKNOWN_BYTES},
 };
 
 #[cfg(all(test, loom))]

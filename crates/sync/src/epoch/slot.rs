@@ -18,6 +18,28 @@ use crate::shim::{AtomicU64, Mutex, MutexGuard};
 /// Calls that wait together.
 pub type Bag = Vec<Deferred>;
 
+/// The bag that a thread fills.
+#[derive(Default)]
+pub struct OpenBag {
+    calls: Bag,
+    /// Bytes that the calls free, as they were counted.
+    bytes: usize,
+}
+
+impl OpenBag {
+    /// Calls in a bag at most, for the memory of the calls themselves.
+    const MOST_CALLS: usize = 512;
+    /// A bag of calls that free this many bytes is full.
+    const MOST_BYTES: usize = 64 << 10;
+
+    /// Adds a call that frees about `bytes` bytes. Returns whether the bag is full.
+    pub fn add(&mut self, call: Deferred, bytes: usize) -> bool {
+        self.calls.push(call);
+        self.bytes += bytes;
+        self.calls.len() >= Self::MOST_CALLS || self.bytes >= Self::MOST_BYTES
+    }
+}
+
 /// In [`Slot::epoch`]: the thread is not pinned, and its state is zero.
 const IDLE: u64 = 0;
 /// The thread is not pinned, and its state is not zero: it has something to do when it pins next.
@@ -52,7 +74,7 @@ pub struct Slot {
     countdown: Cell<u32>,
     core: Cell<*const Core>,
     /// The calls that its thread has deferred and that are not sealed.
-    bag: Mutex<Bag>,
+    bag: Mutex<OpenBag>,
 }
 
 // SAFETY: only the thread that has the slot uses the cells (so `Slot::mine` is unsafe), and the
@@ -69,7 +91,7 @@ impl Slot {
             state: Cell::new(IS_FREE),
             countdown: Cell::new(1),
             core: Cell::new(ptr::null()),
-            bag: Mutex::new(Bag::new()),
+            bag: Mutex::default(),
         }
     }
 
@@ -95,13 +117,13 @@ impl Slot {
 
     /// Locks the bag of calls that are not sealed: briefly, and after the domain's garbage where
     /// both are locked.
-    pub fn bag(&self) -> MutexGuard<'_, Bag> {
+    pub fn bag(&self) -> MutexGuard<'_, OpenBag> {
         self.bag.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Empties the bag, to seal it.
     pub fn take_bag(&self) -> Bag {
-        take(&mut *self.bag())
+        take(&mut *self.bag()).calls
     }
 
     fn owned_in(&self, epoch: u64) -> &AtomicU64 {

@@ -36,7 +36,7 @@ impl Retired {
             bytes,
             is_leaf,
         } = self;
-        store.reclaim(guard, move |state| {
+        store.reclaim(guard, bytes, move |state| {
             if is_leaf {
                 state.forget_leaf(address);
             }

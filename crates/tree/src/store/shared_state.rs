@@ -42,18 +42,20 @@ impl<M> Default for RetiredCount<M> {
 }
 
 impl<M: Memory> RetiredCount<M> {
-    /// Runs `free` once no thread can reach a node any more that was unlinked and retired.
+    /// Runs `free`, which frees about `bytes` bytes, once no thread can reach a node any more that
+    /// was unlinked and retired.
     pub fn add(
         &self,
         state: &Arc<SharedState<M>>,
         guard: &Guard,
+        bytes: usize,
         free: impl FnOnce(&SharedState<M>) + Send + 'static,
     ) {
         let held = self
             .0
             .get_or_init(|| Arc::new(LaneState(state.clone())))
             .clone();
-        guard.defer(move || free(&held.0));
+        guard.defer_freeing(bytes, move || free(&held.0));
     }
 
     /// The number of retired nodes that are not freed yet.

@@ -7,9 +7,10 @@
 
 use std::marker::PhantomData;
 
-use timberline_sync::epoch::Guard;
+use timberline_sync::epoch::{Guard, UNKNOWN_BYTES};
 use timberline_tier::{Arenas, Memory};
 
+use super::block::ValueBlock;
 use crate::store::Store;
 
 /// A value's word, lent for as long as the guard lives under which it was read. The block that it
@@ -73,8 +74,12 @@ impl<'g> RetiredValue<'g> {
         if let Some(dispose) = store.dispose()
             && word != 0
         {
-            // SAFETY: `new` required it, and the epoch has passed all readers.
-            store.reclaim(guard, move |state| unsafe { dispose(word, state.arenas()) });
+            let block = store.has_blocks().then(|| ValueBlock::of(self.0)).flatten();
+            let bytes = block.map_or(UNKNOWN_BYTES, ValueBlock::slot);
+            store.reclaim(guard, bytes, move |state| {
+                // SAFETY: `new` required it, and the epoch has passed all readers.
+                unsafe { dispose(word, state.arenas()) }
+            });
         }
     }
 }

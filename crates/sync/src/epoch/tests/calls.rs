@@ -135,3 +135,20 @@ fn full_bags_are_freed_without_a_flush() {
     // The bag that is being filled, and those that wait for one or two more to be sealed.
     assert!(freed.load(Relaxed) > MADE - 5 * 64);
 }
+
+/// Calls wait in numbers that depend on what they free.
+#[test]
+fn bags_are_full_by_the_bytes_that_their_calls_free() {
+    let waiting_after = |calls: usize, bytes: usize| {
+        let (domain, freed) = (Domain::new(), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..calls {
+            let freed = freed.clone();
+            let count = move || freed.fetch_add(1, Relaxed);
+            domain.pin().defer_freeing(bytes, count);
+        }
+        calls - freed.load(Relaxed)
+    };
+    let (small, large) = (waiting_after(10_000, 24), waiting_after(10_000, 4 << 10));
+    assert!((512..5 * 512).contains(&small), "{small} small ones wait");
+    assert!((16..5 * 16).contains(&large), "{large} large ones wait");
+}
