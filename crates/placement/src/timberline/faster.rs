@@ -74,7 +74,7 @@ impl FasterTier {
         let boundary = &policy.boundaries[tier.index()];
         boundary.floor.store(floor, Relaxed);
         let leaves = policy.scale.leaves_in(room.max(0) as usize);
-        boundary.allowance.store(leaves as i64, Relaxed);
+        boundary.allowance.renew(leaves as i64);
 
         let below = rest.candidates.split_off(plan.promote);
         self.move_both_ways(tree, &plan, &rest.candidates);

@@ -21,6 +21,7 @@
 //! With more than two tiers the worker does the same at the boundary below each tier but the
 //! slowest ([`faster`]), from the fast tier on.
 
+mod allowance;
 mod backoff;
 mod clock;
 mod compaction;
@@ -35,7 +36,7 @@ mod scale;
 mod victims;
 
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
 };
 use std::sync::{Arc, Mutex};
 
@@ -46,6 +47,7 @@ use crate::draws;
 use crate::queue::{NodeQueue, heap_of_broken_paths, heap_of_candidates};
 use crate::workers::Worker;
 use crate::{Access, KeyBytes, LeafRef, MAX_SAMPLE_INTERVAL, NewNode, NodeKey, Placement, View};
+use allowance::Allowance;
 use estimates::Estimates;
 use heat::{Heat, SAMPLE};
 use mover::Mover;
@@ -111,7 +113,7 @@ struct Boundary {
     /// A leaf of the next slower tier below this heat is no candidate.
     floor: AtomicU16,
     /// How many more leaves may be made in the tier before the worker's next round.
-    allowance: AtomicI64,
+    allowance: Allowance,
     /// Nodes of slower tiers above children in this one.
     broken: NodeQueue,
 }
@@ -123,7 +125,7 @@ impl Boundary {
         let allowance = scale.leaves_at_first(usable / slot_bytes, slot_bytes, reserve);
         Boundary {
             floor: AtomicU16::new(SAMPLE),
-            allowance: AtomicI64::new(allowance as i64),
+            allowance: Allowance::new(allowance as i64),
             broken: NodeQueue::within(heap_of_broken_paths(usable)),
         }
     }
@@ -260,7 +262,7 @@ impl Placement for Timberline {
         // Both halves of a leaf are equally hot.
         let mut tier = beside;
         while let Some(boundary) = self.boundaries.get(tier.index())
-            && boundary.allowance.fetch_sub(1, Relaxed) <= 0
+            && !boundary.allowance.take()
         {
             tier = TierId(tier.0 + 1);
         }

@@ -21,10 +21,12 @@ use super::pace::{BRISK, Pace};
 use super::victims::Victim;
 use super::{Candidate, Promotable, Seen, Timberline};
 use crate::workers::{Next, Worker, lock};
-use crate::{Move, Placed};
+use crate::{MAX_SAMPLE_INTERVAL, Move, Placed};
 
 /// Moves before the memory of demoted nodes is reclaimed: small enough for the reserve to last.
 pub const BATCH: usize = 64;
+/// Below this fill of fast memory the heat of its leaves is of no use yet.
+const ROOM: f64 = 0.75;
 
 pub struct Mover {
     policy: Arc<Timberline>,
@@ -168,7 +170,7 @@ impl Mover {
             };
         }
         let leaves = policy.scale.leaves_in(room.max(0) as usize);
-        policy.boundaries[0].allowance.store(leaves as i64, Relaxed);
+        policy.boundaries[0].allowance.renew(leaves as i64);
         promoted
     }
 
@@ -319,7 +321,11 @@ impl Worker for Mover {
         for _ in 0..self.pace.observe(samples, slow, promoted, fast) {
             self.cool();
         }
-        policy.interval.store(self.pace.interval(), Relaxed);
+        let interval = match all_fast_with_room(tree) {
+            true => MAX_SAMPLE_INTERVAL,
+            false => self.pace.interval(),
+        };
+        policy.interval.store(interval, Relaxed);
         // Chunks that compaction empties are of no use until they are empty.
         Next::After(match self.compaction.is_active() {
             true => BRISK,
@@ -332,6 +338,13 @@ impl Worker for Mover {
 fn from_second(candidates: &[Candidate]) -> isize {
     let is_second = |it: &&Candidate| it.from == TierId::SLOW && it.what != Promotable::Page;
     candidates.iter().filter(is_second).count() as isize
+}
+
+/// Whether nothing is in slower memory, and fast memory has room: no heat is needed until then. If
+/// what is left fills within a round, placement begins without heat, as after a load.
+fn all_fast_with_room(tree: &dyn Placed) -> bool {
+    let is_empty = |tier| tree.fill(TierId(tier)).used == 0;
+    tree.fill(TierId::FAST).ratio() < ROOM && (1..tree.tiers()).all(is_empty)
 }
 
 /// How many pages the record cache has, and how many it may have: copies are of records in slow

@@ -79,6 +79,20 @@ fn a_round_can_be_looked_at() {
 }
 
 #[test]
+fn samples_are_sparse_while_all_is_fast_with_room() {
+    // 7 nodes; the last tree has one of them in slower memory.
+    for (limit, slow, sparse) in [(10, 0, true), (9, 0, false), (10, 1, false)] {
+        let (_arenas, policy) = policy(IN_TABLE);
+        let tree = FakeTree::uniform(3, 2, limit);
+        tree.set_all(TierId::FAST);
+        (0..slow).for_each(|n| tree.set_tier(&FakeTree::leaf(n), TierId::SLOW));
+        run(&policy, &tree);
+        let interval = policy.interval.load(Relaxed);
+        assert_eq!(interval == MAX_SAMPLE_INTERVAL, sparse, "{limit} {slow}");
+    }
+}
+
+#[test]
 fn an_entry_without_a_leaf_is_cleared() {
     let (arenas, policy) = policy(IN_TABLE);
     let header = AtomicU16::new(0);
