@@ -52,7 +52,7 @@ struct Args {
         value_name = "ROWS"
     )]
     rows: Vec<String>,
-    /// Subjects: all, ours, peers, or names
+    /// Subjects: all, ours, tiers, peers, or names
     #[arg(
         long,
         value_delimiter = ',',
@@ -248,7 +248,7 @@ mod tests {
             ("--rounds", "0", "1..=10000"),
             ("--slice", "0", "0.01 to 3600"),
             ("--pages", "big", "4k, 2m"),
-            ("--index", "sled", "all, ours, peers, empty, btree"),
+            ("--index", "sled", "all, ours, tiers, peers, empty, btree"),
         ] {
             let parsed = Args::try_parse_from(["bench-peers", option, value]);
             let line = parsed.err().unwrap().to_string();

@@ -85,9 +85,25 @@ subject! {
     scan |_map, from, count| { black_box(from); Scanned { count, ..Scanned::default() } };
 }
 
-/// `btree`, `art`, `masstree-ours`: our maps as users make them, in plain memory.
+/// One of our maps in two tiers, with its workers; all of it fits in the fast one.
+#[derive(Clone)]
+pub struct InTiers<M>(M);
+
+/// `btree`, `art`, `masstree-ours`: our maps as users make them, in plain memory; and the same in
+/// two tiers.
 macro_rules! ours {
     ($map:ident<$key:ty>, $scan:ident) => {
+        subject! {
+            [] InTiers<$map<$key, u64>>: Index<$key>,
+            new |_| {
+                let builder = $map::builder().fast_memory(4 << 30).slow_memory(1 << 30);
+                builder.build().map(InTiers).map_err(|error| error.to_string())
+            };
+            insert |map, key, value| Index::insert(&map.0, key, value);
+            get |map, key| Index::get(&map.0, key);
+            update |map, key, value| Index::update(&map.0, key, value);
+            scan |map, from, limit| Index::scan(&map.0, from, limit);
+        }
         subject! {
             [] $map<$key, u64>: Index<$key>,
             new |_| Ok($map::new());

@@ -246,7 +246,7 @@ impl Runner<'_> {
             middle(|step| step.resident),
             middle(|step| step.in_huge_pages),
         );
-        let own = row.side == Side::Ours;
+        let own = matches!(row.side, Side::Ours | Side::Tiers);
         let mut outcome = Outcome {
             index: row.name.into(),
             placement: if own { "all-fast" } else { "none" }.into(),

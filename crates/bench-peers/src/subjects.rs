@@ -12,6 +12,8 @@ use crate::worker::{PeerMap, Setup, Subject};
 pub enum Side {
     /// A map of this workspace.
     Ours,
+    /// A map of this workspace in two tiers, all of it in the fast one.
+    Tiers,
     /// A map of others.
     Peer,
     /// No map: the benchmark's own cost.
@@ -69,6 +71,11 @@ pub const ROWS: &[Row] = &[
     row!(Ours "btree" "", words: BTree<u64, u64>),
     row!(Ours "art" "", words: Art<u64, u64>, strings: Art<[u8], u64>),
     row!(Ours "masstree-ours" "", words: Masstree<u64, u64>, strings: Masstree<[u8], u64>),
+    row!(Tiers "btree-tiers" "", words: InTiers<BTree<u64, u64>>),
+    row!(Tiers "art-tiers" "",
+        words: InTiers<Art<u64, u64>>, strings: InTiers<Art<[u8], u64>>),
+    row!(Tiers "masstree-tiers" "",
+        words: InTiers<Masstree<u64, u64>>, strings: InTiers<Masstree<[u8], u64>>),
     row!(Peer "arctic-map" "0.1.4", words: Arctic, strings: ArcticBytes),
     row!(Peer "congee" "0.4.1", words: CongeeWords),
     row!(Peer "scc" "3.8.8", words: Scc<u64>, strings: Scc<Boxed>),
@@ -107,10 +114,10 @@ pub fn named(name: &str) -> Option<&'static Row> {
 /// The names that `--index` accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let rows = ROWS.iter().map(|row| row.name);
-    ["all", "ours", "peers"].into_iter().chain(rows)
+    ["all", "ours", "tiers", "peers"].into_iter().chain(rows)
 }
 
-/// The subjects of a list of names: `all`, `ours`, `peers`, or single ones.
+/// The subjects of a list of names: `all`, `ours`, `tiers`, `peers`, or single ones.
 ///
 /// # Errors
 /// One line: one that was named is not in this binary.
@@ -125,6 +132,7 @@ pub fn chosen(names: &[String]) -> Result<Vec<&'static Row>, String> {
     let is_chosen = |row: &&Row| {
         let group = match row.side {
             Side::Ours => has("ours"),
+            Side::Tiers => has("tiers"),
             Side::Peer => has("peers"),
             Side::Floor => false,
         };
@@ -167,7 +175,7 @@ mod tests {
         );
         assert!(of("all").contains(&"empty") && !of("peers").contains(&"empty"));
         let unique: std::collections::BTreeSet<_> = names().collect();
-        assert_eq!(unique.len(), ROWS.len() + 3);
+        assert_eq!(unique.len(), ROWS.len() + 4);
         if !cfg!(feature = "masstree-cpp") {
             let said = chosen(&["masstree-cpp".into()]).err().unwrap();
             assert!(said.contains("MASSTREE_SOURCES"), "{said}");

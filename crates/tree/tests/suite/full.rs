@@ -62,7 +62,10 @@ pub fn a_full_tier_has_room_when_nodes_left_it_and_not_before<T: TestMap>() {
     for look in 1..100 {
         let found = placed.fill(TierId::FAST).limit - before.limit;
         // A look may round up by a byte, which matters where less than a node was missing.
-        assert!(found <= refused / 4 + look, "{found} of {refused}, look {look}");
+        assert!(
+            found <= refused / 4 + look,
+            "{found} of {refused}, look {look}"
+        );
     }
     // Where leaves are small, inner nodes may have taken it all.
     let mut demoted = 0;
