@@ -75,9 +75,9 @@
 //! outlive all that was reached under them. So a call may read and write the map that deferred it.
 //! A call that panics ends the operation that made it; the others wait for the next time.
 //!
-//! A bag waits until it is full, by the bytes that its calls free. A thread that needs memory back (a full tier, a worker that has
-//! just demoted) calls [`Domain::collect`]. A thread that ends seals its bag. If it is still pinned
-//! then, [`Domain::stuck`] counts it.
+//! A bag waits until it is full, by the bytes that its calls free. A thread that needs memory back
+//! (a full tier, a worker that has just demoted) calls [`Domain::collect`]. A thread that ends
+//! seals its bag. If it is still pinned then, [`Domain::stuck`] counts it.
 
 // The models leave out the parts that only threads of the system need.
 #[cfg_attr(loom, allow(dead_code))]
