@@ -8,6 +8,35 @@ const OFFSET_BITS: u32 = 48;
 /// A memory server, by its number in the pool, from 0.
 pub type ServerId = u16;
 
+/// A compute server, by a number that no other one has had since the memory servers were started.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ComputeId(u64);
+
+impl ComputeId {
+    /// Bits of the number.
+    pub const BITS: u32 = 40;
+
+    /// The compute server of a number, of which the lower [`BITS`](Self::BITS) bits count. `None`
+    /// if they are all 0: that is nobody.
+    pub const fn new(number: u64) -> Option<ComputeId> {
+        match number & ((1 << Self::BITS) - 1) {
+            0 => None,
+            number => Some(ComputeId(number)),
+        }
+    }
+
+    /// Its number, not 0.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ComputeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010x}", self.0)
+    }
+}
+
 /// A byte of the pool: a memory server and an offset there. It is a multiple of 8 wherever an
 /// operation takes one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

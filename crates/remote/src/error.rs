@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::address::{Address, ServerId};
+use crate::address::{Address, ComputeId, ServerId};
 
 /// An operation on the pool, or on a tree in it, that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,6 +22,23 @@ pub enum Error {
     OutOfMemory(usize),
     /// The server has no memory left to give.
     PoolFull(ServerId),
+    /// This compute server was taken for dead, and others have its keys. Nothing that it does
+    /// reaches the pool any more.
+    Fenced,
+    /// This compute server could not renew its lease in time: others may have its keys by now, or
+    /// soon. **Whether the operation was carried out is not known.**
+    LeaseExpired,
+    /// The future of an operation was dropped while it split a node. Nothing can be written any
+    /// more.
+    Abandoned,
+    /// No such compute server shares the tree, or it was taken for dead.
+    NoMember(ComputeId),
+    /// So many compute servers share the tree already.
+    TooManyMembers(usize),
+    /// These would be more partitions than a table has.
+    TooManyPartitions(usize),
+    /// This compute server holds a lock in the pool, and does not release it.
+    Locked(Address, ComputeId),
     /// The pool holds no tree, or one of another version.
     NoTree(String),
     /// The pool has a tree already, or something else.
@@ -59,6 +76,38 @@ impl fmt::Display for Error {
             Error::OutOfRange(address) => write!(f, "there is no memory at {address}"),
             Error::OutOfMemory(bytes) => write!(f, "there are no {bytes} bytes of memory"),
             Error::PoolFull(server) => write!(f, "memory server {server} is full"),
+            Error::Fenced => {
+                f.write_str("this compute server was taken for dead; others have its keys")
+            }
+            Error::LeaseExpired => f.write_str(
+                "this compute server's lease has expired; the operation may have been done",
+            ),
+            Error::Abandoned => {
+                f.write_str("an operation was dropped while it split a node; open the tree again")
+            }
+            Error::NoMember(compute) => {
+                write!(
+                    f,
+                    "compute server {compute} does not share the tree, or is dead"
+                )
+            }
+            Error::TooManyMembers(most) => {
+                write!(
+                    f,
+                    "{most} compute servers share the tree, which is the most"
+                )
+            }
+            Error::TooManyPartitions(count) => write!(
+                f,
+                "{count} partitions are too many: {} is the most",
+                crate::pool::MAX_PARTITIONS
+            ),
+            Error::Locked(at, holder) => {
+                write!(
+                    f,
+                    "compute server {holder} does not release the lock at {at}"
+                )
+            }
             Error::NoTree(reason) => write!(f, "the pool holds no tree: {reason}"),
             Error::PoolInUse => f.write_str("the memory servers have a tree already"),
             Error::NotANode(address) => write!(f, "there is no node at {address}"),

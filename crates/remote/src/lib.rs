@@ -27,9 +27,12 @@ mod address;
 mod cache;
 mod error;
 pub mod fabric;
+mod key_ranges;
+mod member;
 pub mod pool;
 mod tree;
 
-pub use address::{Address, ServerId};
+pub use address::{Address, ComputeId, ServerId};
 pub use error::{Error, Result};
+pub use member::Member;
 pub use tree::{LOAD_FILL, Layout, NODE_BYTES, NODE_ENTRIES, Options, RemoteTree, Scan, load};

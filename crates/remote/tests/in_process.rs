@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use timberline_io::wait_for;
-use timberline_remote::fabric::{Fabric, InProcess};
+use timberline_remote::fabric::InProcess;
 use timberline_remote::{Error, Layout, Options, RemoteTree, Result, Scan, load};
 
 /// What several compute servers have: a quarter of the keys each.
@@ -24,7 +24,6 @@ fn quarter(id: u16, cache_bytes: usize) -> Options {
     Options {
         cache_bytes,
         partition: lower..=lower + (QUARTER - 1),
-        id,
         seed: u64::from(id) + 7,
         ..Options::default()
     }
@@ -38,7 +37,7 @@ fn quarters() -> Layout {
 }
 
 async fn all(tree: &RemoteTree) -> Result<Vec<(u64, u64)>> {
-    drain(tree.scan(tree.partition())?).await
+    drain(tree.scan(tree.partitions()[0].clone())?).await
 }
 
 async fn drain(mut scan: Scan<'_>) -> Result<Vec<(u64, u64)>> {
@@ -96,7 +95,10 @@ fn a_tree_does_what_a_btreemap_does() -> Result<()> {
         assert_eq!(wait_for(all(&tree))?, records);
         // Another compute server finds all that was flushed.
         wait_for(tree.flush())?;
-        let other = wait_for(RemoteTree::open(pool, options(1 << 20, 5)))?;
+        let other = wait_for(RemoteTree::open(
+            Arc::new(pool.client()),
+            options(1 << 20, 5),
+        ))?;
         assert_eq!(wait_for(all(&other))?, records);
     }
     Ok(())
@@ -121,15 +123,16 @@ fn a_tree_grows_from_nothing() -> Result<()> {
 
 #[test]
 fn four_compute_servers_grow_one_tree() -> Result<()> {
-    let pool: Arc<dyn Fabric> = Arc::new(InProcess::new(4, 32 << 20).unwrap());
-    wait_for(load(pool.clone(), quarters(), []))?;
-    let servers = (0..4).map(|id| wait_for(RemoteTree::open(pool.clone(), quarter(id, 300 << 10))));
+    let pool = InProcess::new(4, 32 << 20).unwrap();
+    let client = || Arc::new(pool.client());
+    wait_for(load(client(), quarters(), []))?;
+    let servers = (0..4).map(|id| wait_for(RemoteTree::open(client(), quarter(id, 300 << 10))));
     let servers: Vec<RemoteTree> = servers.collect::<Result<_>>()?;
     std::thread::scope(|scope| {
         for server in &servers {
             for half in 0..2 {
                 scope.spawn(move || {
-                    let first = *server.partition().start();
+                    let first = *server.partitions()[0].start();
                     for number in 0..20_000_u64 {
                         // Odd numbers' inverses are spread over all keys.
                         let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % QUARTER;
@@ -146,7 +149,7 @@ fn four_compute_servers_grow_one_tree() -> Result<()> {
         wait_for(server.flush())?;
     }
     // One that has all keys sees what the four wrote.
-    let alone = wait_for(RemoteTree::open(pool, options(4 << 20, 9)))?;
+    let alone = wait_for(RemoteTree::open(client(), options(4 << 20, 9)))?;
     assert_eq!(wait_for(all(&alone))?.len(), 160_000);
     Ok(())
 }

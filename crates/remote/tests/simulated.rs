@@ -20,7 +20,6 @@ fn options(id: u16, seed: u64) -> Options {
     Options {
         cache_bytes: 200 << 10,
         partition: lower..=lower + (QUARTER - 1),
-        id,
         seed,
         ..Options::default()
     }
@@ -76,7 +75,7 @@ fn clusters_lose_nothing() {
         for (server, model) in servers.iter().zip(models.take()) {
             let check = async {
                 server.flush().await.unwrap();
-                let mut scan = server.scan(server.partition()).unwrap();
+                let mut scan = server.scan(server.partitions()[0].clone()).unwrap();
                 for record in model {
                     assert_eq!(scan.next().await.unwrap(), Some(record), "seed {seed}");
                 }
@@ -94,7 +93,7 @@ async fn work<'a>(
     mut draws: fastrand::Rng,
     model: impl Fn() -> RefMut<'a, BTreeMap<u64, u64>>,
 ) {
-    let first = *server.partition().start();
+    let first = *server.partitions()[0].start();
     for step in 0..1_500 {
         let key = first + (draws.u64(0..1_000) * TASKS + task) * 1_000_003;
         let before = model().get(&key).copied();
@@ -106,7 +105,7 @@ async fn work<'a>(
             }
             3 => {
                 let mut scan = server
-                    .scan(key..=*server.partition().end())
+                    .scan(key..=*server.partitions()[0].end())
                     .unwrap()
                     .limit(100);
                 let mut found = Vec::new();

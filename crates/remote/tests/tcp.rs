@@ -10,7 +10,7 @@ use timberline_io::wait_for;
 use timberline_remote::fabric::tcp::{Key, Tcp, TcpOptions, TcpServer};
 use timberline_remote::fabric::{Connection, Fabric, Operation};
 use timberline_remote::pool::{CHUNK, MemoryServer};
-use timberline_remote::{Address, Error, Layout, Options, RemoteTree, load};
+use timberline_remote::{Address, Error, Layout, Member, Options, RemoteTree, load};
 
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 
@@ -278,4 +278,68 @@ fn a_connection_that_breaks_is_made_again() {
     }
     let value = wait_for(fabric.start(Operation::Read(Address::new(0, 8), 1)));
     assert_eq!(value, Ok(timberline_remote::fabric::Reply::Words(vec![7])));
+}
+
+/// What a fenced compute server has sent and what has not arrived yet is not carried out.
+#[test]
+fn who_is_fenced_writes_nothing_more() {
+    let target = server(CHUNK, None);
+    let proxy = Proxy::to(target);
+    let late = connect(&[proxy.address], None).unwrap();
+    let at = Address::new(0, 8);
+    wait_for(late.start(Operation::Write(at, vec![1]))).unwrap();
+    proxy.hold_up(true);
+    let waiting = late.start(Operation::Write(at, vec![2]));
+
+    let other = Connection::new(Arc::new(connect(&[target], None).unwrap()));
+    wait_for(other.fence(late.compute())).unwrap();
+    proxy.hold_up(false);
+    assert_eq!(wait_for(waiting), Err(Error::Fenced));
+    assert_eq!(wait_for(other.read(at, 1)), Ok(vec![1]));
+    // Nor does a new connection help.
+    proxy.cut();
+    assert_eq!(settled(&late), Err(Error::Fenced));
+    assert_eq!(wait_for(other.is_fenced(0, late.compute())), Ok(true));
+    assert_eq!(wait_for(other.is_fenced(0, other.compute())), Ok(false));
+}
+
+/// Two members of a tree over TCP: one stops renewing its lease, the other gets its keys.
+#[test]
+fn a_member_that_stops_is_replaced() {
+    let servers = [0, 1].map(|_| server(16 << 20, None));
+    let client = || Arc::new(connect(&servers, None).unwrap());
+    let records = (0..5_000).map(|key| (key, key));
+    wait_for(load(client(), Layout::default(), records)).unwrap();
+    let lease = Duration::from_millis(200);
+    let options = || Options {
+        cache_bytes: 256 << 10,
+        write_through: true,
+        ..Options::default()
+    };
+    let join = || wait_for(Member::join(client(), options(), lease)).unwrap();
+    let (stopped, other) = (join(), join());
+    // On a busy machine a lease may end before it is used.
+    let insert = |member: &Member, value| {
+        loop {
+            wait_for(member.renew()).unwrap();
+            match wait_for(member.tree().insert(7, value)) {
+                Err(Error::LeaseExpired) => {}
+                result => return result,
+            }
+        }
+    };
+    wait_for(stopped.claim(&(0..=u64::MAX))).unwrap();
+    assert_eq!(insert(&stopped, 70).map(|_| ()), Ok(()));
+    assert_eq!(insert(&other, 1), Err(Error::NotOwned(7)));
+    while wait_for(other.tree().get(7)) != Ok(Some(70)) {
+        thread::sleep(lease / 8);
+        wait_for(other.renew()).unwrap();
+        wait_for(other.watch()).unwrap();
+        wait_for(other.tend()).unwrap();
+    }
+    let refused = wait_for(stopped.tree().insert(7, 71));
+    assert!(matches!(refused, Err(Error::Fenced | Error::LeaseExpired)));
+    assert_eq!(wait_for(stopped.renew()), Err(Error::Fenced));
+    assert!(insert(&other, 72).is_ok());
+    assert_eq!(insert(&other, 73), Ok(Some(72)));
 }

@@ -181,7 +181,6 @@ fn run(
     let open = |server| {
         let options = Options {
             partition: setting.partition(server),
-            id: server,
             seed: setting.seed + u64::from(server),
             cache_bytes: setting.cache_bytes(),
             ..design.options()
@@ -229,12 +228,13 @@ impl Cluster<'_> {
             for thread in 0..self.setting.threads {
                 let lane = (phase << 32) + ((server as u64) << 16) + thread as u64;
                 let mut draws = Rng::new(self.setting.seed, lane);
+                let partition = self.setting.partition(server as u16);
                 let (left, failed) = (&left, &failed);
                 tasks.add(async move {
                     while left.get() > 0 && !(self.is_over)() {
                         left.set(left.get() - 1);
                         self.simulation.sleep(self.setting.local_ns).await;
-                        if let Err(error) = self.requests.make(tree, &mut draws).await {
+                        if let Err(error) = self.requests.make(tree, &partition, &mut draws).await {
                             failed.set(Some(error));
                             left.set(0);
                         }

@@ -151,8 +151,10 @@ impl Bench<'_> {
         tree: &RemoteTree,
         of: &Requests,
     ) -> Result<f64> {
-        self.together(requests, round, async |draws| of.make(tree, draws).await)
-            .await
+        self.together(requests, round, async |draws| {
+            of.make(tree, &(0..=u64::MAX), draws).await
+        })
+        .await
     }
 
     /// Makes so many bare reads. Returns thousands a second.

@@ -39,10 +39,14 @@ impl Requests {
         }
     }
 
-    /// Draws a request whose key is the tree's, and makes it.
-    pub async fn make(&self, tree: &RemoteTree, draws: &mut Rng) -> Result<()> {
-        let partition = tree.partition();
-        let key = self.key(&partition, draws);
+    /// Draws a request whose key is in this partition of the tree's, and makes it.
+    pub async fn make(
+        &self,
+        tree: &RemoteTree,
+        partition: &RangeInclusive<u64>,
+        draws: &mut Rng,
+    ) -> Result<()> {
+        let key = self.key(partition, draws);
         match self.workload.draw(draws) {
             Kind::Get => {
                 let found = tree.get(key).await?;

@@ -8,6 +8,7 @@
 //! while the leaf is not in the cache. They are made, changed, and merged into their leaf by
 //! operations that have the leaf's flight, or its page's lock, so by one at a time.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
@@ -123,6 +124,19 @@ impl Copies {
         let set = lock(&self.sets[set]);
         let dirty = (0..WAYS).filter(|&way| set.is_dirty(way));
         dirty.map(|way| set.keys[way]).collect()
+    }
+
+    /// Forgets the copies of these keys, none of which is dirty.
+    pub fn forget(&self, keys: &RangeInclusive<u64>) {
+        for set in &self.sets {
+            let mut set = lock(set);
+            for way in 0..WAYS {
+                if keys.contains(&set.keys[way]) {
+                    debug_assert!(!set.is_dirty(way));
+                    set.counts[way] = 0;
+                }
+            }
+        }
     }
 
     fn mark(&self, set: &mut Set, way: usize, dirty: bool) {

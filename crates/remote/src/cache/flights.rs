@@ -72,6 +72,16 @@ impl Flights {
         seen.get().cloned()
     }
 
+    /// Waits until all operations have ended that are under way now, but for one.
+    pub async fn drain(&self, but: Address) {
+        let mut under_way: Vec<Address> = self.lock().keys().copied().collect();
+        // What a simulation does must be determined by its seed.
+        under_way.sort();
+        for address in under_way.into_iter().filter(|&it| it != but) {
+            self.end_of(address).await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Address, Vec<Waiter>>> {
         self.0.lock().unwrap_or_else(|it| it.into_inner())
     }

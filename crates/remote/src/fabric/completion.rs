@@ -1,5 +1,6 @@
 //! A result that comes later.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -68,6 +69,19 @@ impl Future for Completion {
             }
         }
     }
+}
+
+/// Lets other tasks go on.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {

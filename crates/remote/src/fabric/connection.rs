@@ -1,11 +1,16 @@
 //! A compute server's end of a fabric.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::completion::yield_now;
 use super::counts::Counters;
 use super::{Call, Completion, Counts, Fabric, Load, Operation, Reply};
-use crate::address::{Address, ServerId};
+use crate::address::{Address, ComputeId, ServerId};
 use crate::error::Result;
+
+/// For so long an operation that must not be left half done is tried again.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Operations on the memory pool, counted.
 pub struct Connection {
@@ -25,6 +30,16 @@ impl Connection {
     /// How many memory servers there are.
     pub fn servers(&self) -> ServerId {
         self.fabric.servers()
+    }
+
+    /// The compute server whose connection this is.
+    pub fn compute(&self) -> ComputeId {
+        self.fabric.compute()
+    }
+
+    /// The time by its clock.
+    pub fn now(&self) -> Duration {
+        self.fabric.now()
     }
 
     /// What was begun so far.
@@ -91,6 +106,47 @@ impl Connection {
             Reply::Load(load) => Ok(load),
             other => unreachable!("a call was answered by {other:?}"),
         }
+    }
+
+    /// Tries again while no answer comes, for five seconds: `attempt` may have been carried out
+    /// each time.
+    ///
+    /// # Errors
+    /// As the attempt's.
+    pub async fn insist<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+        use crate::error::Error::{Lost, TimedOut, Unreachable};
+        let begin = self.now();
+        loop {
+            let result = attempt().await;
+            let is_unknown = matches!(result, Err(Lost(_) | TimedOut(_) | Unreachable(..)));
+            if !is_unknown || self.now().saturating_sub(begin) > LONGEST {
+                return result;
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Keeps a compute server from the memory of all servers, for good. Nothing that it has begun
+    /// is carried out after this.
+    ///
+    /// # Errors
+    /// A memory server did not answer: it may or may not have fenced it.
+    pub async fn fence(&self, compute: ComputeId) -> Result<()> {
+        let fence = |server| self.start(Operation::Call(server, Call::Fence(compute)));
+        let fences: Vec<_> = (0..self.servers()).map(fence).collect();
+        for fence in fences {
+            fence.await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a memory server has fenced a compute server.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn is_fenced(&self, server: ServerId, compute: ComputeId) -> Result<bool> {
+        let call = Operation::Call(server, Call::IsFenced(compute));
+        Ok(self.word(call).await? != 0)
     }
 
     async fn word(&self, operation: Operation) -> Result<u64> {

@@ -17,21 +17,33 @@ mod counts;
 mod in_process;
 mod operation;
 mod simulation;
+mod tasks;
 pub mod tcp;
 
+pub(crate) use completion::yield_now;
 pub use completion::{Completer, Completion};
 pub use connection::Connection;
 pub use counts::Counts;
 pub use in_process::InProcess;
 pub use operation::{Call, Load, Operation, Reply};
-pub use simulation::{Network, Simulation, Stuck, Tasks};
+pub use simulation::{Network, Simulation, Stuck};
+pub use tasks::Tasks;
 
-use crate::address::ServerId;
+use std::time::Duration;
 
-/// A way to memory servers.
+use crate::address::{ComputeId, ServerId};
+
+/// A compute server's way to memory servers.
 pub trait Fabric: Send + Sync {
     /// How many memory servers there are.
     fn servers(&self) -> ServerId;
+
+    /// The compute server whose operations these are.
+    fn compute(&self) -> ComputeId;
+
+    /// The time by this compute server's clock, since any moment. It goes on while the process is
+    /// stopped.
+    fn now(&self) -> Duration;
 
     /// Begins an operation. It completes, with [`TimedOut`](crate::Error::TimedOut) if no answer
     /// comes.

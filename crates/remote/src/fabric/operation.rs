@@ -1,6 +1,6 @@
 //! What a memory server does for a compute server.
 
-use crate::address::{Address, ServerId};
+use crate::address::{Address, ComputeId, ServerId};
 
 /// One operation on one memory server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +31,11 @@ pub enum Call {
     Allocate,
     /// What the server is doing.
     Load,
+    /// Carry out nothing more for this compute server. When the answer comes, nothing of it is
+    /// under way, and nothing ever will be.
+    Fence(ComputeId),
+    /// Whether it was fenced: [`Reply::Word`] is 1 or 0.
+    IsFenced(ComputeId),
 }
 
 /// The result of an operation.
@@ -38,7 +43,7 @@ pub enum Call {
 pub enum Reply {
     /// Of a read.
     Words(Vec<u64>),
-    /// Of a write.
+    /// Of a write, and of [`Call::Fence`].
     Written,
     /// Of an atomic operation: the word before. Of an allocation: the chunk's offset.
     Word(u64),

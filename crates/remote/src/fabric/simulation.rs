@@ -1,15 +1,15 @@
 //! A network to memory servers that is deterministic for a seed, with its own clock and executor.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use super::{Completer, Completion, Fabric, Operation, Reply};
-use crate::address::ServerId;
+use super::{Call, Completer, Completion, Fabric, Operation, Reply, Tasks};
+use crate::address::{ComputeId, ServerId};
 use crate::error::{Error, Result};
-use crate::pool::MemoryServer;
+use crate::pool::{MemoryServer, Session};
 
 /// What the network and the servers are like. Chances are per operation, 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -81,6 +81,7 @@ enum Event {
 struct UnderWay {
     operation: Operation,
     completer: Completer,
+    session: Arc<Session>,
     /// The client's.
     port: usize,
     /// For each of the two ways.
@@ -100,6 +101,11 @@ struct UnderWay {
 struct Client {
     simulation: Simulation,
     port: usize,
+    compute: ComputeId,
+    /// With each memory server.
+    sessions: Vec<Arc<Session>>,
+    /// What its clock does while one second passes.
+    clock_rate: f64,
 }
 
 impl Simulation {
@@ -133,10 +139,21 @@ impl Simulation {
 
     /// A compute server's way into this network.
     pub fn client(&self) -> Arc<dyn Fabric> {
+        self.client_with_clock(1.0)
+    }
+
+    /// The same for a compute server whose clock runs at a rate other than 1.
+    pub fn client_with_clock(&self, rate: f64) -> Arc<dyn Fabric> {
         let mut state = self.lock();
         state.client_ports.push(0);
+        let number = state.client_ports.len();
+        let compute = ComputeId::new(number as u64).expect("it is not 0");
+        let sessions = self.servers.iter().map(|server| server.session(compute));
         Arc::new(Client {
-            port: state.client_ports.len() - 1,
+            port: number - 1,
+            compute,
+            sessions: sessions.collect(),
+            clock_rate: rate,
             simulation: self.clone(),
         })
     }
@@ -235,20 +252,21 @@ impl Simulation {
         true
     }
 
-    fn start(&self, port: usize, operation: Operation) -> Completion {
+    fn start(&self, client: &Client, operation: Operation) -> Completion {
         let server = operation.server();
         let mut state = self.lock();
         let (completion, completer) = Completion::pending();
-        if usize::from(server) >= self.servers.len() {
+        let Some(session) = client.sessions.get(usize::from(server)) else {
             return Completion::ready(Err(Error::NoServer(server)));
-        }
+        };
         let network = state.network;
         let extra = network.latency_ns as f64 * network.jitter * state.draws.f64();
         let lost = state.draws.f64() < network.lost;
         let given_up = completer.clone();
         let under_way = Box::new(UnderWay {
             completer,
-            port,
+            session: Arc::clone(session),
+            port: client.port,
             latency_ns: (network.latency_ns + extra as u64) / 2,
             busy_ns: (operation.bytes() as f64 * 8.0 / network.bits_per_ns) as u64,
             answer_at_ns: None,
@@ -317,6 +335,9 @@ impl State {
             Some(at_ns) => at_ns,
             None => *under_way.answer_at_ns.insert(self.serve(&under_way)),
         };
+        if under_way.done == 0 && under_way.session.is_fenced() {
+            return self.answer(under_way, Err(Error::Fenced));
+        }
         let rest = |words: usize| words - under_way.done;
         let result = match &under_way.operation {
             Operation::Read(at, words) => {
@@ -336,7 +357,10 @@ impl State {
                 result
             }
             other => {
-                let result = server.perform(other);
+                let result = server.perform(&under_way.session, other);
+                if let (Operation::Call(_, Call::Fence(compute)), Ok(_)) = (other, &result) {
+                    self.finish_writes(server, &server.session(*compute));
+                }
                 return self.answer(under_way, result);
             }
         };
@@ -354,6 +378,20 @@ impl State {
             }
         };
         self.answer(under_way, reply);
+    }
+
+    /// A fence waits for what has begun: the rest of these writes is done now.
+    fn finish_writes(&mut self, server: &MemoryServer, fenced: &Arc<Session>) {
+        self.events.retain(|_, event| match event {
+            Event::Arrive(it) if it.done > 0 && Arc::ptr_eq(&it.session, fenced) => {
+                if let Operation::Write(at, words) = &it.operation {
+                    // Its first part was within the memory; the rest need not be.
+                    let _ = server.write(at.add(8 * it.done as u64), &words[it.done..]);
+                }
+                false
+            }
+            _ => true,
+        });
     }
 
     /// How many of these words are transferred now.
@@ -379,75 +417,15 @@ impl Fabric for Client {
         self.simulation.servers.len() as ServerId
     }
 
+    fn compute(&self) -> ComputeId {
+        self.compute
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.simulation.now_ns()).mul_f64(self.clock_rate)
+    }
+
     fn start(&self, operation: Operation) -> Completion {
-        self.simulation.start(self.port, operation)
-    }
-}
-
-type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-
-/// Tasks of a simulation.
-#[derive(Default)]
-pub struct Tasks<'a> {
-    tasks: Vec<Option<Task<'a>>>,
-    ready: Arc<Mutex<VecDeque<usize>>>,
-}
-
-struct TaskWaker {
-    number: usize,
-    ready: Arc<Mutex<VecDeque<usize>>>,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        let mut ready = self.ready.lock().unwrap_or_else(|it| it.into_inner());
-        if !ready.contains(&self.number) {
-            ready.push_back(self.number);
-        }
-    }
-}
-
-impl<'a> Tasks<'a> {
-    /// Adds a task and returns its number.
-    pub fn add(&mut self, task: impl Future<Output = ()> + 'a) -> usize {
-        let number = self.tasks.len();
-        self.tasks.push(Some(Box::pin(task)));
-        Arc::new(self.waker(number)).wake();
-        number
-    }
-
-    /// Drops a task where it is, as a death would.
-    pub fn kill(&mut self, number: usize) {
-        self.tasks[number] = None;
-    }
-
-    /// How many tasks are neither complete nor killed.
-    pub fn left(&self) -> usize {
-        self.tasks.iter().flatten().count()
-    }
-
-    fn waker(&self, number: usize) -> TaskWaker {
-        TaskWaker {
-            number,
-            ready: Arc::clone(&self.ready),
-        }
-    }
-
-    fn take_ready(&mut self, draws: &mut fastrand::Rng) -> Option<usize> {
-        let mut ready = self.ready.lock().unwrap_or_else(|it| it.into_inner());
-        let at = draws.usize(0..ready.len().max(1));
-        ready.remove(at)
-    }
-
-    fn poll(&mut self, number: usize) -> Poll<()> {
-        let waker = Waker::from(Arc::new(self.waker(number)));
-        let Some(task) = &mut self.tasks[number] else {
-            return Poll::Pending;
-        };
-        let result = task.as_mut().poll(&mut Context::from_waker(&waker));
-        if result.is_ready() {
-            self.tasks[number] = None;
-        }
-        result
+        self.simulation.start(self, operation)
     }
 }

@@ -1,10 +1,12 @@
 //! A memory server: registered memory, handed out in chunks.
 
+use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::address::Address;
+use super::Session;
+use crate::address::{Address, ComputeId};
 use crate::error::{Error, Result};
 use crate::fabric::{Call, Load, Operation, Reply};
 
@@ -19,6 +21,8 @@ pub struct MemoryServer {
     memory: Box<[AtomicU64]>,
     /// The offset of the first byte that was never handed out.
     next_chunk: Mutex<usize>,
+    /// With compute servers that are connected, or fenced.
+    sessions: Mutex<HashMap<ComputeId, Arc<Session>>>,
 }
 
 impl MemoryServer {
@@ -32,14 +36,34 @@ impl MemoryServer {
         Ok(MemoryServer {
             memory: memory.map_err(|()| Error::OutOfMemory(bytes))?,
             next_chunk: Mutex::new(CHUNK),
+            sessions: Mutex::default(),
         })
+    }
+
+    /// The session with a compute server.
+    pub fn session(&self, compute: ComputeId) -> Arc<Session> {
+        let mut sessions = self.sessions();
+        sessions.retain(|_, session| Arc::strong_count(session) > 1 || session.is_fenced());
+        Arc::clone(sessions.entry(compute).or_default())
     }
 
     /// Carries an operation out that is addressed to this server.
     ///
     /// # Errors
-    /// There is no such memory, or none left.
-    pub fn perform(&self, operation: &Operation) -> Result<Reply> {
+    /// There is no such memory, or none left; or the compute server was fenced.
+    pub fn perform(&self, session: &Session, operation: &Operation) -> Result<Reply> {
+        match *operation {
+            // Two compute servers may fence each other, or one itself.
+            Operation::Call(_, Call::Fence(compute)) => {
+                session.within(|| Ok(()))?;
+                self.session(compute).fence();
+                Ok(Reply::Written)
+            }
+            _ => session.within(|| self.carry_out(operation)),
+        }
+    }
+
+    fn carry_out(&self, operation: &Operation) -> Result<Reply> {
         match *operation {
             Operation::Read(at, words) => self.read(at, words).map(Reply::Words),
             Operation::Write(at, ref words) => self.write(at, words).map(|()| Reply::Written),
@@ -55,6 +79,11 @@ impl MemoryServer {
                 Ok(Reply::Word(chunk.start as u64))
             }
             Operation::Call(_, Call::Load) => Ok(Reply::Load(self.load())),
+            Operation::Call(_, Call::IsFenced(compute)) => {
+                let fenced = self.sessions().get(&compute).map(|it| it.is_fenced());
+                Ok(Reply::Word(fenced.unwrap_or(false).into()))
+            }
+            Operation::Call(_, Call::Fence(_)) => unreachable!("`perform` does it"),
         }
     }
 
@@ -70,6 +99,10 @@ impl MemoryServer {
             place.store(word, Relaxed);
         }
         Ok(())
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<ComputeId, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(|it| it.into_inner())
     }
 
     fn words(&self, at: Address, words: usize) -> Result<&[AtomicU64]> {
@@ -109,7 +142,7 @@ mod tests {
     fn memory_ends_where_it_ends() {
         let server = MemoryServer::new(2 * CHUNK + 100).unwrap();
         let last = Address::new(0, 2 * CHUNK as u64 - 8);
-        let perform = |operation| server.perform(&operation);
+        let perform = |operation| server.carry_out(&operation);
         assert_eq!(perform(Operation::Write(last, vec![7])), Ok(Reply::Written));
         assert_eq!(perform(Operation::Read(last, 1)), Ok(Reply::Words(vec![7])));
         for at in [last.add(8), last.add(4)] {
@@ -131,11 +164,11 @@ mod tests {
     #[test]
     fn chunks_are_handed_out_once() {
         let server = MemoryServer::new(3 * CHUNK).unwrap();
-        let allocate = || server.perform(&Operation::Call(3, Call::Allocate));
+        let allocate = || server.carry_out(&Operation::Call(3, Call::Allocate));
         assert_eq!(allocate(), Ok(Reply::Word(CHUNK as u64)));
         assert_eq!(allocate(), Ok(Reply::Word(2 * CHUNK as u64)));
         assert_eq!(allocate(), Err(Error::PoolFull(3)));
-        let Ok(Reply::Load(load)) = server.perform(&Operation::Call(3, Call::Load)) else {
+        let Ok(Reply::Load(load)) = server.carry_out(&Operation::Call(3, Call::Load)) else {
             panic!("no load");
         };
         assert_eq!(load.allocated_bytes, load.capacity_bytes);
@@ -145,16 +178,39 @@ mod tests {
     fn a_word_is_exchanged_if_it_is_the_expected() {
         let server = MemoryServer::new(CHUNK).unwrap();
         let at = Address::new(0, 64);
-        let exchange = |old, new| server.perform(&Operation::CompareExchange { at, old, new });
+        let exchange = |old, new| server.carry_out(&Operation::CompareExchange { at, old, new });
         assert_eq!(exchange(0, 5), Ok(Reply::Word(0)));
         assert_eq!(exchange(0, 6), Ok(Reply::Word(5)));
         assert_eq!(
-            server.perform(&Operation::FetchAdd(at, 2)),
+            server.carry_out(&Operation::FetchAdd(at, 2)),
             Ok(Reply::Word(5))
         );
         assert_eq!(
-            server.perform(&Operation::Read(at, 1)),
+            server.carry_out(&Operation::Read(at, 1)),
             Ok(Reply::Words(vec![7]))
         );
+    }
+
+    #[test]
+    fn who_is_fenced_does_nothing_more() {
+        let server = MemoryServer::new(CHUNK).unwrap();
+        let [one, other] = [1, 2].map(|number| ComputeId::new(number).unwrap());
+        let sessions = [one, other].map(|compute| server.session(compute));
+        let at = Address::new(0, 64);
+        let write = Operation::Write(at, vec![1]);
+        assert_eq!(server.perform(&sessions[1], &write), Ok(Reply::Written));
+        let is_fenced = Operation::Call(0, Call::IsFenced(other));
+        assert_eq!(server.perform(&sessions[0], &is_fenced), Ok(Reply::Word(0)));
+        let fence = Operation::Call(0, Call::Fence(other));
+        assert_eq!(server.perform(&sessions[0], &fence), Ok(Reply::Written));
+        assert_eq!(server.perform(&sessions[0], &is_fenced), Ok(Reply::Word(1)));
+        for operation in [write, Operation::Read(at, 1), fence] {
+            let refused = server.perform(&sessions[1], &operation);
+            assert_eq!(refused, Err(Error::Fenced));
+        }
+        // Nor does it on a new connection.
+        drop(sessions);
+        assert!(server.session(other).is_fenced());
+        assert!(!server.session(one).is_fenced());
     }
 }

@@ -1,7 +1,13 @@
 //! The memory servers' side, and what they agree with compute servers on.
 
+pub(crate) mod directory;
+mod lock;
 mod memory_server;
+mod session;
 mod superblock;
 
+pub use directory::{MAX_MEMBERS, MAX_PARTITIONS};
+pub(crate) use lock::PoolLock;
 pub use memory_server::{CHUNK, MemoryServer};
+pub use session::Session;
 pub(crate) use superblock::{SUPERBLOCK, Superblock};

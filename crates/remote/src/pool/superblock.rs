@@ -10,7 +10,7 @@ use crate::fabric::Connection;
 pub(crate) const SUPERBLOCK: Address = Address::new(0, 0);
 
 const MAGIC: u64 = u64::from_le_bytes(*b"timberln");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The words after the lock: magic number, version, node bytes, root.
 const WORDS: usize = 4;

@@ -6,7 +6,7 @@ use timberline_sync::Restart;
 use timberline_tree::btree::page::Page;
 
 use super::RemoteTree;
-use super::image::page_of;
+use super::image::{page_of, trim};
 use super::walk::{At, Found, Missing};
 use crate::address::Address;
 use crate::cache::{Child, Flight, FrameId, State};
@@ -61,14 +61,16 @@ pub(super) enum Admission {
     Draw,
     /// For certain.
     Always,
+    /// It does not, and may be of keys that this server is giving away.
+    Never,
 }
 
 impl RemoteTree {
-    /// The leaf that covers a key. If it has to be fetched, it stays by chance.
+    /// The leaf that covers a key.
     ///
     /// # Errors
-    /// A memory server does not answer, or there is no frame.
-    pub(super) async fn leaf(&self, key: u64) -> Result<Leaf<'_>> {
+    /// As [`fetch`](Self::fetch).
+    pub(super) async fn leaf(&self, key: u64, admission: Admission) -> Result<Leaf<'_>> {
         loop {
             let missing = match self.walk(key, 0) {
                 Ok(Found::Here(leaf)) => return Ok(Leaf::Cached(leaf)),
@@ -79,7 +81,7 @@ impl RemoteTree {
                 }
                 Err(Restart) => continue,
             };
-            match self.fetch(key, missing, Admission::Draw).await? {
+            match self.fetch(key, missing, admission).await? {
                 Fetched::Again => {}
                 Fetched::Loose(leaf) => return Ok(Leaf::Loose(leaf)),
                 Fetched::Seen(page) => return Ok(Leaf::Seen(page)),
@@ -91,7 +93,7 @@ impl RemoteTree {
     /// Fetches a node that a walk for `key` missed.
     ///
     /// # Errors
-    /// The memory server does not answer, or there is no frame.
+    /// The key is not this server's, the memory server does not answer, or there is no frame.
     pub(super) async fn fetch(
         &self,
         key: u64,
@@ -110,7 +112,13 @@ impl RemoteTree {
             Ok(Found::Missing(still)) if still == missing => {}
             _ => return Ok(Fetched::Again),
         }
+        if admission != Admission::Never {
+            // Who gives keys away waits for all flights that began before: of those keys nothing
+            // comes to the cache after that.
+            self.check_owned(key)?;
+        }
         let page = self.read_node(missing.address, missing.height).await?;
+        trim(&page, missing.upper);
         let (fits, is_leaf) = {
             let body = page.lock();
             let fits = body.height() == missing.height && body.covers(key);
@@ -123,7 +131,7 @@ impl RemoteTree {
             true => self.merge_copies(&page),
             false => Vec::new(),
         };
-        if is_leaf && admission == Admission::Draw && !self.admits() {
+        if is_leaf && !self.admits(admission) {
             return Ok(Fetched::Loose(Loose {
                 page: Arc::new(page),
                 address: missing.address,
@@ -151,9 +159,15 @@ impl RemoteTree {
         }
     }
 
-    fn admits(&self) -> bool {
+    fn admits(&self, admission: Admission) -> bool {
         const ONE: usize = 1 << 20;
-        self.cache.draw(ONE) < (self.options.leaf_admission * ONE as f64) as usize
+        match admission {
+            Admission::Always => true,
+            Admission::Draw => {
+                self.cache.draw(ONE) < (self.options.leaf_admission * ONE as f64) as usize
+            }
+            Admission::Never => false,
+        }
     }
 
     /// Puts a node that was fetched into a frame, below its parent. It has the values of dirty

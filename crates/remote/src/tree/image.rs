@@ -46,6 +46,17 @@ pub(super) fn page_of(words: &[u64], at: Address) -> Result<Page> {
     Ok(page)
 }
 
+/// Cuts off a node's entries above a key. Its parent has the node end there, and is newer: whoever
+/// split the node died before the node itself was written.
+pub(super) fn trim(page: &Page, upper: u64) {
+    let lock = page.lock();
+    if upper < lock.upper() && lock.lower() <= upper {
+        let rest = Page::new();
+        let from = (0..lock.count()).take_while(|&index| lock.key(index) <= upper);
+        lock.split_to(from.count(), upper + 1, &rest.lock());
+    }
+}
+
 /// Of all words but the lock, the checksum's half word being 0.
 fn checksum(image: &Image) -> u32 {
     image[1..].iter().fold(0, |sum, word| {

@@ -1,5 +1,7 @@
 //! Operations on one record.
 
+use std::ops::RangeInclusive;
+
 use futures_util::future::try_join_all;
 use timberline_sync::Restart;
 use timberline_tree::btree::page::{Page, PageBody, PageLock};
@@ -105,13 +107,14 @@ impl RemoteTree {
     /// # Errors
     /// The key is not this server's, or a memory server does not answer.
     pub async fn get(&self, key: u64) -> Result<Option<u64>> {
-        self.check_owned(key)?;
         loop {
+            // A leaf in the cache is this server's.
             let missing = match self.get_cached(key) {
-                Ok(Attempt::Done(value)) => return Ok(value),
+                Ok(Attempt::Done(value)) => return self.check_lease().map(|()| value),
                 Ok(Attempt::Missing(missing)) => {
+                    self.check_owned(key)?;
                     if let Some(value) = self.cache.copies.get(key) {
-                        return Ok(Some(value));
+                        return self.check_lease().map(|()| Some(value));
                     }
                     missing
                 }
@@ -182,14 +185,19 @@ impl RemoteTree {
     }
 
     async fn write(&self, key: u64, write: Write) -> Result<Option<u64>> {
-        self.check_owned(key)?;
         let mut admission = Admission::Draw;
         loop {
             let missing = match self.write_cached(key, write) {
-                Ok(Attempt::Done(before)) => return Ok(before),
+                Ok(Attempt::Done(before)) => {
+                    if self.options.write_through {
+                        self.write_leaf(key).await?;
+                    }
+                    return self.check_lease().map(|()| before);
+                }
                 Ok(Attempt::Missing(missing)) => {
+                    self.check_owned(key)?;
                     if let Some(before) = self.write_copy(key, write, missing) {
-                        return Ok(Some(before));
+                        return self.check_lease().map(|()| Some(before));
                     }
                     missing
                 }
@@ -224,6 +232,19 @@ impl RemoteTree {
                 }
                 // It is split in the cache.
                 Err(Full) => admission = Admission::Always,
+            }
+        }
+    }
+
+    /// Writes the leaf of a key to the pool, if it is in the cache and was changed.
+    async fn write_leaf(&self, key: u64) -> Result<()> {
+        loop {
+            match self.walk(key, 0) {
+                Ok(Found::Here(leaf)) => return self.write_back(leaf.id).await,
+                // It was written when it left the cache.
+                Ok(Found::Missing(_)) => return Ok(()),
+                Ok(Found::Stale) => self.refresh(key).await?,
+                Err(Restart) => {}
             }
         }
     }
@@ -277,7 +298,7 @@ impl RemoteTree {
             (before, at, words)
         };
         let at = leaf.address.add(at);
-        self.connection.write(at, words).await?;
+        self.write_words(at, words).await?;
         self.cache.copies.follow(key, write.value());
         Ok(Ok(before))
     }
@@ -285,10 +306,12 @@ impl RemoteTree {
     /// Changes the copy of a record whose leaf is not in the cache, if there is one.
     fn write_copy(&self, key: u64, write: Write, missing: Missing) -> Option<u64> {
         let value = write.value()?;
-        if missing.height > 0 || self.cache.copies.get(key).is_none() {
+        let is_there = !self.options.write_through && self.cache.copies.get(key).is_some();
+        if missing.height > 0 || !is_there {
             return None;
         }
         let _flight = self.cache.flights.try_begin(missing.address)?;
+        self.check_owned(key).ok()?;
         // Another operation may have brought the leaf after the walk.
         match self.walk(key, 0) {
             Ok(Found::Missing(still)) if still == missing => self.cache.copies.update(key, value),
@@ -304,15 +327,31 @@ impl RemoteTree {
     /// Writes the record of a dirty copy that is in the way, so that its place can be used.
     async fn make_way(&self, copy: Option<InTheWay>) -> Result<()> {
         match copy {
-            Some(InTheWay(key)) => self.settle(key).await,
+            Some(InTheWay(key)) => self.settle(key, Admission::Draw).await,
             None => Ok(()),
         }
     }
 
+    /// Writes the records of all dirty copies of these keys.
+    pub(super) async fn settle_all(
+        &self,
+        keys: &RangeInclusive<u64>,
+        admission: Admission,
+    ) -> Result<()> {
+        for set in 0..self.cache.copies.sets() {
+            for key in self.cache.copies.dirty_keys(set) {
+                if keys.contains(&key) {
+                    self.settle(key, admission).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the record of a dirty copy.
-    pub(super) async fn settle(&self, key: u64) -> Result<()> {
+    async fn settle(&self, key: u64, admission: Admission) -> Result<()> {
         while self.cache.copies.dirty_value(key).is_some() {
-            let leaf = match self.leaf(key).await? {
+            let leaf = match self.leaf(key, admission).await? {
                 // It was merged into the leaf.
                 Leaf::Cached(_) => return Ok(()),
                 Leaf::Loose(leaf) => leaf,
@@ -327,7 +366,7 @@ impl RemoteTree {
                 unreachable!("a record with a copy is in its leaf");
             };
             let at = leaf.address.add(8 * PageBody::image_index(index) as u64);
-            self.connection.write(at, vec![value]).await?;
+            self.write_words(at, vec![value]).await?;
             self.cache.copies.follow(key, Some(value));
         }
         Ok(())

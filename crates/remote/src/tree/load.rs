@@ -11,6 +11,7 @@ use crate::address::{Address, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Completion, Connection, Fabric, Operation};
 use crate::pool::Superblock;
+use crate::pool::directory::Partitions;
 use crate::tree::LOAD_FILL;
 
 /// Writes that are under way at a time.
@@ -89,6 +90,7 @@ impl Loader<'_> {
         boundaries: &[u64],
         records: impl IntoIterator<Item = (u64, u64)>,
     ) -> Result<()> {
+        let partitions = Partitions::new(boundaries)?;
         let mut boundaries = boundaries.iter().copied().peekable();
         let mut last = None;
         self.levels.push(Level::default());
@@ -112,6 +114,7 @@ impl Loader<'_> {
         while let Some(write) = self.under_way.pop_front() {
             write.await?;
         }
+        partitions.write(self.connection).await?;
         Superblock { root }.create(self.connection).await
     }
 

@@ -8,6 +8,7 @@
 //! | `scan.rs`, `load.rs` | operations on many |
 //! | `structure.rs` | splits |
 //! | `shared.rs` | inner nodes that several compute servers write |
+//! | `handover.rs` | keys that come to this compute server, and keys that go |
 //! | `space.rs` | addresses for new nodes |
 //! | `image.rs` | a node in the pool |
 //!
@@ -17,6 +18,7 @@
 //! again from the root.
 
 mod fetch;
+mod handover;
 mod image;
 mod leaf;
 mod load;
@@ -28,7 +30,9 @@ mod structure;
 mod walk;
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use timberline_tree::btree::Search;
 use timberline_tree::btree::page::{Image, Page, PageBody};
@@ -36,10 +40,13 @@ use timberline_tree::btree::page::{Image, Page, PageBody};
 pub use load::{Layout, load};
 pub use scan::Scan;
 
-use crate::cache::{Cache, Child};
+use crate::address::Address;
+use crate::cache::{Cache, Child, Flights};
 use crate::error::{Error, Result};
 use crate::fabric::{Connection, Counts, Fabric};
+use crate::key_ranges::KeyRanges;
 use crate::pool::Superblock;
+use fetch::Admission;
 use space::Space;
 
 /// Bytes of a node.
@@ -56,14 +63,18 @@ pub const LOAD_FILL: f64 = 0.7;
 pub struct Options {
     /// Bytes of its cache, all of its tables included; at least about 70 KiB beside copies.
     pub cache_bytes: usize,
-    /// The keys that belong to this compute server alone. No other must have any of them.
+    /// The keys that belong to this compute server alone. No other must have any of them, and no
+    /// leaf keys of two partitions (see [`Layout::boundaries`]). A [`Member`](crate::Member) has
+    /// what the pool says instead.
     pub partition: RangeInclusive<u64>,
     /// The part of the cache that is for copies of records, 0 to 1.
     pub copies: f64,
     /// The chance that a leaf which was fetched stays in the cache, 0 to 1.
     pub leaf_admission: f64,
-    /// A number that no other compute server has: it says who holds a lock.
-    pub id: u16,
+    /// Whether every change is in the pool when its operation ends. If not, changes of records are
+    /// there when their leaves leave the cache, or after [`RemoteTree::flush`]; a compute server
+    /// that dies takes the others with it.
+    pub write_through: bool,
     /// Determines which nodes the cache replaces.
     pub seed: u64,
 }
@@ -77,22 +88,44 @@ impl Default for Options {
             partition: 0..=u64::MAX,
             copies: 0.5,
             leaf_admission: 0.1,
-            id: 0,
+            write_through: false,
             seed: 1,
         }
     }
 }
 
+/// A lease that does not end.
+const FOR_EVER: u64 = u64::MAX;
+
+/// The keys of this compute server. Looked up only beside operations of the fabric.
+struct Owned(RwLock<KeyRanges>);
+
+impl Owned {
+    fn read(&self) -> RwLockReadGuard<'_, KeyRanges> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, KeyRanges> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A compute server's end of a tree in the memory pool: an ordered map from `u64` to `u64`.
 ///
-/// All of its methods may be called from any thread, and in any number at a time.
+/// All of its methods may be called from any thread, and in any number at a time. Futures of reads
+/// may be dropped; those of changes have to be awaited to their end: one that is dropped while it
+/// splits a node leaves the tree read-only, with [`Error::Abandoned`].
 pub struct RemoteTree {
     connection: Connection,
     cache: Cache,
     search: Search,
     options: Options,
+    owned: Owned,
+    /// Until when, by the connection's clock, nobody else has this server's keys, in nanoseconds;
+    /// [`FOR_EVER`] without a lease.
+    lease_ns: AtomicU64,
     space: Space,
-    /// Why the structure cannot be changed any more.
+    /// Why nothing can be written any more: a split is only in the cache.
     broken: OnceLock<Error>,
 }
 
@@ -102,6 +135,19 @@ impl RemoteTree {
     /// # Errors
     /// The pool has no tree, a server does not answer, or the cache is too small.
     pub async fn open(fabric: Arc<dyn Fabric>, options: Options) -> Result<RemoteTree> {
+        let keys = options.partition.clone();
+        let tree = RemoteTree::open_without_keys(fabric, options).await?;
+        if !keys.is_empty() {
+            tree.owned.write().insert(&keys);
+        }
+        Ok(tree)
+    }
+
+    /// The same with no keys yet.
+    pub(crate) async fn open_without_keys(
+        fabric: Arc<dyn Fabric>,
+        options: Options,
+    ) -> Result<RemoteTree> {
         let connection = Connection::new(fabric);
         let superblock = Superblock::read(&connection).await?;
         let cache = Cache::new(options.cache_bytes, options.copies, options.seed)?;
@@ -110,6 +156,8 @@ impl RemoteTree {
             connection,
             cache,
             search: Search::detect(),
+            owned: Owned(RwLock::default()),
+            lease_ns: AtomicU64::new(FOR_EVER),
             options,
             space,
             broken: OnceLock::new(),
@@ -119,14 +167,23 @@ impl RemoteTree {
         Ok(tree)
     }
 
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The operations that are under way.
+    pub(crate) fn flights(&self) -> &Flights {
+        &self.cache.flights
+    }
+
     /// The operations on the pool so far.
     pub fn counts(&self) -> Counts {
         self.connection.counts()
     }
 
-    /// The keys that belong to this compute server.
-    pub fn partition(&self) -> RangeInclusive<u64> {
-        self.options.partition.clone()
+    /// The keys that belong to this compute server: disjoint ranges in ascending order.
+    pub fn partitions(&self) -> Vec<RangeInclusive<u64>> {
+        self.owned.read().iter().collect()
     }
 
     /// Writes to the pool what only the cache has.
@@ -134,11 +191,7 @@ impl RemoteTree {
     /// # Errors
     /// A memory server does not answer. What was not written is still in the cache.
     pub async fn flush(&self) -> Result<()> {
-        for set in 0..self.cache.copies.sets() {
-            for key in self.cache.copies.dirty_keys(set) {
-                self.settle(key).await?;
-            }
-        }
+        self.settle_all(&(0..=u64::MAX), Admission::Draw).await?;
         for id in self.cache.ids() {
             self.write_back(id).await?;
         }
@@ -154,16 +207,46 @@ impl RemoteTree {
     }
 
     fn check_owned(&self, key: u64) -> Result<()> {
-        if self.options.partition.contains(&key) {
-            Ok(())
-        } else {
-            Err(Error::NotOwned(key))
+        match self.owned.read().contains(key) {
+            true => Ok(()),
+            false => Err(Error::NotOwned(key)),
         }
     }
 
     /// Whether a node of these fences may be written by other compute servers.
     fn is_shared(&self, lower: u64, upper: u64) -> bool {
-        let partition = &self.options.partition;
-        !(partition.contains(&lower) && partition.contains(&upper))
+        !self.owned.read().covers(&(lower..=upper))
+    }
+
+    /// Writes words of a node that was changed, but not split.
+    ///
+    /// # Errors
+    /// The memory server does not answer, or did not when a split was written.
+    async fn write_words(&self, at: Address, words: Vec<u64>) -> Result<()> {
+        self.check_whole()?;
+        self.connection.write(at, words).await
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        self.broken.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Makes sure that nobody else has had this server's keys so far. What was read of the cache
+    /// before this was the latest then.
+    #[inline(always)]
+    fn check_lease(&self) -> Result<()> {
+        match self.lease_ns.load(Relaxed) {
+            FOR_EVER => Ok(()),
+            until_ns => self.check_time(until_ns),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn check_time(&self, until_ns: u64) -> Result<()> {
+        match self.connection.now() < Duration::from_nanos(until_ns) {
+            true => Ok(()),
+            false => Err(Error::LeaseExpired),
+        }
     }
 }

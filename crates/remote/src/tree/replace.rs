@@ -131,8 +131,7 @@ impl RemoteTree {
             let Ok(image) = at.view.get(|body| self.image_of(body)) else {
                 return Ok(());
             };
-            self.connection
-                .write(address.add(LOCK_BYTES), written(&image))
+            self.write_words(address.add(LOCK_BYTES), written(&image))
                 .await?;
         }
         if let Ok(lock) = at.view.upgrade() {
@@ -164,8 +163,7 @@ impl RemoteTree {
             let (true, Ok(image)) = (is_there, image) else {
                 continue;
             };
-            self.connection
-                .write(address.add(LOCK_BYTES), written(&image))
+            self.write_words(address.add(LOCK_BYTES), written(&image))
                 .await?;
             if let Ok(lock) = at.view.upgrade() {
                 at.frame.set_dirty(false, &lock);
@@ -174,13 +172,14 @@ impl RemoteTree {
         }
     }
 
-    /// Removes from the cache all nodes up to a height that have keys within these bounds, and
-    /// writes those that were changed.
+    /// Removes from the cache all nodes up to a height, but the root, whose keys are within these
+    /// bounds, and writes those that were changed.
     ///
     /// # Errors
     /// The memory server does not answer. Some of the nodes are still in the cache.
     pub(super) async fn expel(&self, lower: u64, upper: u64, height: u8) -> Result<()> {
-        for height in 0..=height {
+        let root = self.read_page(self.cache.root(), |body| body.height());
+        for height in 0..=height.min(root) {
             for id in self.cache.ids() {
                 self.expel_frame(id, lower, upper, height).await?;
             }
@@ -192,7 +191,7 @@ impl RemoteTree {
         loop {
             let at = self.at(id);
             let is_meant = at.view.get(|body| {
-                body.height() == height && body.lower() <= upper && body.upper() >= lower
+                body.height() == height && body.lower() >= lower && body.upper() <= upper
             });
             match (is_meant, at.frame.state()) {
                 (Err(Restart), _) => continue,

@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use futures_util::future::try_join_all;
 use timberline_tree::btree::page::{Page, PageBody};
 
-use super::fetch::Leaf;
+use super::fetch::{Admission, Leaf};
 use super::walk::Found;
 use super::{LOAD_FILL, RemoteTree};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The most leaves that a scan reads at a time.
 const MOST_AHEAD: usize = 16;
@@ -61,9 +61,10 @@ impl RemoteTree {
     }
 
     fn scan_towards(&self, direction: Direction, keys: RangeInclusive<u64>) -> Result<Scan<'_>> {
-        if !keys.is_empty() {
-            self.check_owned(*keys.start())?;
-            self.check_owned(*keys.end())?;
+        if !keys.is_empty()
+            && let Some(key) = self.owned.read().first_outside(&keys)
+        {
+            return Err(Error::NotOwned(key));
         }
         Ok(Scan {
             tree: self,
@@ -78,7 +79,7 @@ impl RemoteTree {
     /// What the leaf that covers `key` has of a range.
     async fn leaf_records(&self, key: u64, keys: &RangeInclusive<u64>) -> Result<LeafRecords> {
         loop {
-            match self.leaf(key).await? {
+            match self.leaf(key, Admission::Draw).await? {
                 Leaf::Cached(leaf) => {
                     if let Ok(records) = leaf.view.get(|body| LeafRecords::of(body, keys)) {
                         return Ok(records);
@@ -160,7 +161,9 @@ impl Scan<'_> {
         let mut begins = tree.next_leaves(first, self.direction, self.leaves_at_a_time());
         begins.retain(|begin| keys.contains(begin));
         let leaves = begins.iter().map(|&begin| tree.leaf_records(begin, keys));
-        for (begin, leaf) in begins.iter().zip(try_join_all(leaves).await?) {
+        let leaves = try_join_all(leaves).await?;
+        tree.check_lease()?;
+        for (begin, leaf) in begins.iter().zip(leaves) {
             // A leaf that was split since its parent was read ends before the next one begins.
             if self.next_key() != Some(*begin) {
                 break;

@@ -2,48 +2,37 @@
 //!
 //! Such a node is written under a lock in the pool, after what others wrote of it was fetched.
 //! Readers take no lock. A cached copy that is older than the node in the pool still leads right:
-//! others change it where their own keys are. That it leads wrong, after partitions have changed,
-//! is seen at the child's fences; then the way is fetched again from the root.
+//! others change it where their own keys are. After partitions have changed it may lead to a leaf
+//! that was split: that is seen at the leaf's fences, and the way is fetched again from the root.
 
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::task::Poll;
+use std::ops::RangeInclusive;
 
 use timberline_tree::btree::page::{Page, PageBody};
 
 use super::RemoteTree;
+use super::image::trim;
 use super::structure::{Place, Split};
 use super::walk::Found;
 use crate::address::Address;
 use crate::cache::{Child, FrameId, State};
 use crate::error::Result;
-use crate::pool::{SUPERBLOCK, Superblock};
+use crate::pool::{PoolLock, SUPERBLOCK, Superblock};
 
-/// Bits of a lock's word that name its holder; the others count its releases.
-const HOLDER_BITS: u32 = 17;
-
-/// The keys and the height of a cached node that has other keys in the pool.
+/// A cached node that has other keys in the pool.
 struct Outdated {
-    lower: u64,
-    upper: u64,
+    keys: RangeInclusive<u64>,
     height: u8,
-}
-
-/// A lock in the pool that this server holds, and the word that it becomes.
-#[must_use = "it has to be unlocked"]
-pub(super) struct SharedLock {
-    at: Address,
-    released: u64,
 }
 
 impl RemoteTree {
     /// Locks those nodes of a split that are shared, and fetches what others wrote of them. `None`:
     /// one of them is not what this server thought, so that the split has to be planned again.
-    pub(super) async fn lock_shared(&self, split: Split) -> Result<Option<Vec<SharedLock>>> {
+    pub(super) async fn lock_shared(&self, split: Split) -> Result<Option<Vec<PoolLock>>> {
         let mut locks = Vec::new();
         let mut is_fresh = true;
         if split.above.is_none() {
-            locks.push(self.lock(SUPERBLOCK).await?);
+            locks.push(PoolLock::take(&self.connection, SUPERBLOCK).await?);
             let root = Superblock::read(&self.connection).await?.root;
             is_fresh = root == split.node.address;
         }
@@ -51,7 +40,7 @@ impl RemoteTree {
             let (lower, upper, height) =
                 self.read_page(place.id, |body| (body.lower(), body.upper(), body.height()));
             if is_fresh && height > 0 && self.is_shared(lower, upper) {
-                locks.push(self.lock(place.address).await?);
+                locks.push(PoolLock::take(&self.connection, place.address).await?);
                 let fresh = self.read_node(place.address, height).await?;
                 is_fresh = self.reconcile(place, &fresh).is_ok();
             }
@@ -64,32 +53,11 @@ impl RemoteTree {
     }
 
     /// Releases locks.
-    pub(super) async fn unlock_shared(&self, locks: Vec<SharedLock>) -> Result<()> {
+    pub(super) async fn unlock_shared(&self, locks: Vec<PoolLock>) -> Result<()> {
         for lock in locks.into_iter().rev() {
-            self.connection.write(lock.at, vec![lock.released]).await?;
+            lock.release(&self.connection).await?;
         }
         Ok(())
-    }
-
-    async fn lock(&self, at: Address) -> Result<SharedLock> {
-        let holder = u64::from(self.options.id) + 1;
-        let mut free = 0;
-        loop {
-            let found = self
-                .connection
-                .compare_exchange(at, free, free | holder)
-                .await?;
-            if found == free {
-                return Ok(SharedLock {
-                    at,
-                    released: (found >> HOLDER_BITS).wrapping_add(1) << HOLDER_BITS,
-                });
-            }
-            free = found >> HOLDER_BITS << HOLDER_BITS;
-            if found != free {
-                yield_now().await;
-            }
-        }
     }
 
     /// Fetches the way to a key again: it led to a node that it should not lead to.
@@ -100,40 +68,39 @@ impl RemoteTree {
 
     /// The same, by the operation that may change the structure.
     pub(super) async fn refresh_locked(&self, key: u64) -> Result<()> {
+        while let Some(outdated) = self.refresh_way(key).await? {
+            let (lower, upper) = outdated.keys.into_inner();
+            self.expel(lower, upper, outdated.height).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the cached nodes on the way to a key what the pool has, from the root down to the
+    /// first that has to leave the cache before.
+    async fn refresh_way(&self, key: u64) -> Result<Option<Outdated>> {
         let root = Superblock::read(&self.connection).await?.root;
         if root != self.cache.frame(self.cache.root()).address() {
-            return self.take_new_root(root).await;
+            self.take_new_root(root).await?;
+            return Ok(None);
         }
-        let Ok(Ok(mut height)) = self.at_root().map(|at| at.view.get(|body| body.height())) else {
-            return Ok(());
+        let Ok(Ok(height)) = self.at_root().map(|at| at.view.get(|body| body.height())) else {
+            return Ok(None);
         };
-        while height > 0 {
+        for height in (1..=height).rev() {
             // A node that is missing is fetched as it is now.
             let Ok(Found::Here(at)) = self.walk(key, height) else {
-                return Ok(());
+                return Ok(None);
             };
             let place = Place {
                 id: at.id,
                 address: at.frame.address(),
             };
-            let Ok(fences) = at.view.get(|body| (body.lower(), body.upper())) else {
-                return Ok(());
-            };
-            if !self.is_shared(fences.0, fences.1) {
-                return Ok(());
-            }
             let fresh = self.read_node(place.address, height).await?;
             if let Err(outdated) = self.reconcile(place, &fresh) {
-                let Outdated {
-                    lower,
-                    upper,
-                    height,
-                } = outdated;
-                return self.expel(lower, upper, height).await;
+                return Ok(Some(outdated));
             }
-            height -= 1;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Makes a cached node what the pool has.
@@ -143,7 +110,9 @@ impl RemoteTree {
     /// has to leave the cache first, while the way there is still the old one.
     fn reconcile(&self, node: Place, fresh: &Page) -> std::result::Result<(), Outdated> {
         let frame = self.cache.frame(node.id);
-        let (lock, new) = (frame.page().lock(), fresh.lock());
+        let lock = frame.page().lock();
+        trim(fresh, lock.upper());
+        let new = fresh.lock();
         let cached: HashMap<_, _> = lock
             .records()
             .filter_map(|(_, word)| match Child::of_word(word) {
@@ -167,11 +136,8 @@ impl RemoteTree {
         };
         if let Some((lower, upper, height)) = outdated {
             lock.unchanged();
-            return Err(Outdated {
-                lower,
-                upper,
-                height,
-            });
+            let keys = lower..=upper;
+            return Err(Outdated { keys, height });
         }
         let image = new.image(|word| cached.get(&word).map_or(word, |(cached, _)| *cached));
         lock.load(&image).expect("it is a page's");
@@ -213,17 +179,4 @@ impl RemoteTree {
         self.fill(id, root, &page, false);
         Ok(id)
     }
-}
-
-/// Lets other tasks go on.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -28,9 +28,19 @@ pub(super) struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Split {
     key: u64,
+    why: Why,
     pub above: Option<Place>,
     pub node: Place,
     height: u8,
+}
+
+/// Why the leaf of a key is split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    /// It is full.
+    Full,
+    /// The key is to be its first.
+    First,
 }
 
 /// What a split needs: a node to the right, and if a root is split, one above both.
@@ -46,19 +56,31 @@ impl RemoteTree {
     /// # Errors
     /// The pool is full, or a memory server does not answer.
     pub(super) async fn make_room(&self, key: u64) -> Result<()> {
+        self.split_leaf(key, Why::Full).await
+    }
+
+    /// Splits the leaf of a key, unless it begins with that key.
+    ///
+    /// # Errors
+    /// As [`make_room`](Self::make_room).
+    pub(super) async fn cut(&self, key: u64) -> Result<()> {
+        self.split_leaf(key, Why::First).await
+    }
+
+    async fn split_leaf(&self, key: u64, why: Why) -> Result<()> {
         let _structure = self.cache.flights.begin(SUPERBLOCK).await;
-        if let Some(error) = self.broken.get() {
-            return Err(error.clone());
-        }
-        while let Some(split) = self.next_split(key).await? {
+        self.check_whole()?;
+        // As in `fetch`: a split brings a leaf to the cache.
+        self.check_owned(key)?;
+        while let Some(split) = self.next_split(key, why).await? {
             self.split(split).await?;
         }
         Ok(())
     }
 
-    /// The node to split next for a key: of the full nodes above a full leaf, the uppermost in an
-    /// unbroken row.
-    async fn next_split(&self, key: u64) -> Result<Option<Split>> {
+    /// The node to split next for a key: of the full nodes above a leaf that has to be split, the
+    /// uppermost in an unbroken row.
+    async fn next_split(&self, key: u64, why: Why) -> Result<Option<Split>> {
         let mut split: Option<Split> = None;
         loop {
             let height = split.map_or(0, |below| below.height + 1);
@@ -82,10 +104,10 @@ impl RemoteTree {
                 id: at.id,
                 address: at.frame.address(),
             };
-            let Ok(is_full) = at.view.get(is_full) else {
+            let Ok(is_due) = at.view.get(|body| is_due(body, key, why)) else {
                 continue;
             };
-            if !is_full {
+            if !is_due {
                 return Ok(split.map(|below| Split {
                     above: Some(node),
                     ..below
@@ -93,6 +115,7 @@ impl RemoteTree {
             }
             split = Some(Split {
                 key,
+                why,
                 above: None,
                 node,
                 height,
@@ -183,8 +206,10 @@ impl RemoteTree {
         };
         if is_done {
             unused.clear();
-            if let Err(error) = self.write_split(split, new).await {
-                // What the pool has is whole, but no longer what the cache takes it for.
+            let unwritten = Unwritten(self);
+            let result = self.write_split(split, new).await;
+            std::mem::forget(unwritten);
+            if let Err(error) = result {
                 let _ = self.broken.set(error.clone());
                 return Err(error);
             }
@@ -219,7 +244,7 @@ impl RemoteTree {
         };
         let is_same = child == Child::Cached(split.node.id)
             && node.frame.address() == split.node.address
-            && node.view.get(is_full)?
+            && node.view.get(|body| is_due(body, split.key, split.why))?
             && (new.top.is_some() || !above.view.get(is_full)?);
         if !is_same {
             return Ok(false);
@@ -237,7 +262,16 @@ impl RemoteTree {
         }
         let right = self.at(new.right.id);
         let right_lock = right.frame.page().lock();
-        let (from, separator) = lock.split_point(split.key);
+        let (from, separator) = match (split.why, split.height) {
+            (Why::First, 0) => {
+                let before = lock.find(self.search, split.key);
+                (
+                    before.map_or_else(|place| place, |hit| hit.index()),
+                    split.key,
+                )
+            }
+            _ => lock.split_point(split.key),
+        };
         lock.split_to(from, separator, &right_lock);
         right.frame.set_address(new.right.address, &right_lock);
         right.frame.set_state(State::Hot, &right_lock);
@@ -258,7 +292,8 @@ impl RemoteTree {
             self.write_node(above).await?;
         }
         if let Some(top) = new.top {
-            Superblock::set_root(&self.connection, top.address).await?;
+            let attempt = async || Superblock::set_root(&self.connection, top.address).await;
+            self.connection.insist(attempt).await?;
         }
         self.write_node(split.node).await
     }
@@ -268,13 +303,32 @@ impl RemoteTree {
         let frame = self.cache.frame(node.id);
         let image = self.image_of(&frame.page().lock());
         let at = node.address.add(LOCK_BYTES);
-        self.connection.write(at, written(&image)).await?;
+        let attempt = async || self.connection.write(at, written(&image)).await;
+        self.connection.insist(attempt).await?;
         let lock = frame.page().lock();
         // It may have been changed meanwhile, or have left the cache.
         if frame.address() == node.address && self.image_of(&lock) == image {
             frame.set_dirty(false, &lock);
         }
         Ok(())
+    }
+}
+
+/// A split that is only in the cache. What the pool has is whole, but not what the cache takes it
+/// for: a node that is written now could lose what was moved out of it.
+struct Unwritten<'a>(&'a RemoteTree);
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.broken.set(Error::Abandoned);
+    }
+}
+
+/// Whether a node on the way to a key has to be split.
+fn is_due(body: &PageBody, key: u64, why: Why) -> bool {
+    match (why, body.height()) {
+        (Why::First, 0) => body.lower() < key,
+        _ => is_full(body),
     }
 }
 

@@ -2,11 +2,12 @@
 //! knows the same key.
 //!
 //! 1. The server sends its protocol, which run of it this is, and a nonce.
-//! 2. The client sends its protocol, a nonce, and its proof.
+//! 2. The client sends its protocol, its number as a compute server, a nonce, and its proof.
 //! 3. The server sends whether it agrees, and its own proof.
 //!
-//! A proof is HMAC-SHA-256, under the key, of who proves, both nonces, and the server's run. What
-//! follows is neither encrypted nor signed: against somebody who can change packets, use a tunnel.
+//! A proof is HMAC-SHA-256, under the key, of who proves, both nonces, the server's run, and the
+//! client's number. What follows is neither encrypted nor signed: against somebody who can change
+//! packets, use a tunnel.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,11 +15,12 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::address::ComputeId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// The name and the version of the protocol.
-const PROTOCOL: [u8; 8] = *b"tlpool01";
+const PROTOCOL: [u8; 8] = *b"tlpool02";
 const NONCE: usize = 32;
 const PROOF: usize = 32;
 /// The fewest bytes of a key.
@@ -76,7 +78,9 @@ impl Key {
         for part in [prover, &agreed.server_nonce, &agreed.client_nonce] {
             mac.update(part);
         }
-        mac.update(&agreed.run.to_le_bytes());
+        for number in [agreed.run, agreed.compute.number()] {
+            mac.update(&number.to_le_bytes());
+        }
         mac
     }
 }
@@ -84,6 +88,7 @@ impl Key {
 /// What both sides prove that they saw.
 struct Agreed {
     run: u64,
+    compute: ComputeId,
     server_nonce: [u8; NONCE],
     client_nonce: [u8; NONCE],
 }
@@ -155,18 +160,29 @@ fn send(mut stream: &TcpStream, parts: &[&[u8]]) -> io::Result<()> {
     stream.write_all(&parts.concat())
 }
 
+/// A number that no other compute server has.
+pub fn new_compute() -> io::Result<ComputeId> {
+    loop {
+        if let Some(compute) = ComputeId::new(getrandom::u64().map_err(io::Error::from)?) {
+            return Ok(compute);
+        }
+    }
+}
+
 /// The client's side. Returns which run of the server it is.
-pub fn greet(stream: &TcpStream, key: Option<&Key>) -> Result<u64, Refused> {
+pub fn greet(stream: &TcpStream, key: Option<&Key>, compute: ComputeId) -> Result<u64, Refused> {
     if receive(stream)? != PROTOCOL {
         return Err(Refused::OtherProtocol);
     }
     let agreed = Agreed {
         run: u64::from_le_bytes(receive(stream)?),
+        compute,
         server_nonce: receive(stream)?,
         client_nonce: nonce()?,
     };
     let proof = agreed.proof(key, BY_CLIENT);
-    send(stream, &[&PROTOCOL, &agreed.client_nonce, &proof])?;
+    let number = compute.number().to_le_bytes();
+    send(stream, &[&PROTOCOL, &number, &agreed.client_nonce, &proof])?;
     match receive::<1>(stream)? {
         [AGREED] => {}
         [WRONG_KEY] => return Err(Refused::WrongKey),
@@ -178,15 +194,18 @@ pub fn greet(stream: &TcpStream, key: Option<&Key>) -> Result<u64, Refused> {
     }
 }
 
-/// The server's side.
-pub fn welcome(stream: &TcpStream, key: Option<&Key>, run: u64) -> Result<(), Refused> {
+/// The server's side. Returns which compute server it is.
+pub fn welcome(stream: &TcpStream, key: Option<&Key>, run: u64) -> Result<ComputeId, Refused> {
     let server_nonce = nonce()?;
     send(stream, &[&PROTOCOL, &run.to_le_bytes(), &server_nonce])?;
     if receive(stream)? != PROTOCOL {
         return Err(Refused::OtherProtocol);
     }
+    let number = u64::from_le_bytes(receive(stream)?);
+    let compute = ComputeId::new(number).ok_or(Refused::OtherProtocol)?;
     let agreed = Agreed {
         run,
+        compute,
         server_nonce,
         client_nonce: receive(stream)?,
     };
@@ -196,5 +215,5 @@ pub fn welcome(stream: &TcpStream, key: Option<&Key>, run: u64) -> Result<(), Re
     }
     let proof = agreed.proof(key, BY_SERVER);
     send(stream, &[&[AGREED], &proof])?;
-    Ok(())
+    Ok(compute)
 }

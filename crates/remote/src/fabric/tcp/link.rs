@@ -11,7 +11,7 @@ use super::handshake::{self, Refused};
 use super::pending::{Pending, Waiting};
 use super::wire::{self, Asked};
 use super::{MAX_WORDS, TcpOptions};
-use crate::address::ServerId;
+use crate::address::{ComputeId, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Completion, Operation};
 
@@ -28,6 +28,7 @@ pub struct Link {
 
 struct Shared {
     server: ServerId,
+    compute: ComputeId,
     address: SocketAddr,
     options: TcpOptions,
     state: Mutex<State>,
@@ -47,14 +48,20 @@ struct State {
 }
 
 impl Link {
-    /// Connects to a memory server.
+    /// Connects a compute server to a memory server.
     ///
     /// # Errors
     /// It cannot be reached, or refuses.
-    pub fn connect(server: ServerId, address: SocketAddr, options: TcpOptions) -> Result<Link> {
+    pub fn connect(
+        compute: ComputeId,
+        server: ServerId,
+        address: SocketAddr,
+        options: TcpOptions,
+    ) -> Result<Link> {
         let not_yet = Error::Unreachable(server, "it was not connected yet".into());
         let shared = Arc::new(Shared {
             server,
+            compute,
             address,
             options,
             state: Mutex::new(State {
@@ -167,7 +174,7 @@ impl Shared {
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(deadline))?;
             stream.set_read_timeout(Some(deadline))?;
-            let server_run = handshake::greet(&stream, self.options.key.as_ref())?;
+            let server_run = handshake::greet(&stream, self.options.key.as_ref(), self.compute)?;
             stream.set_read_timeout(Some(self.tick()))?;
             Ok((stream, server_run))
         };

@@ -15,13 +15,13 @@ mod server;
 mod wire;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use handshake::{Key, ShortKey};
 pub use server::{MAX_CONNECTIONS, TcpServer};
 
 use super::{Completion, Fabric, Operation};
-use crate::address::ServerId;
+use crate::address::{ComputeId, ServerId};
 use crate::error::{Error, Result};
 use link::Link;
 use wire::MAX_WORDS;
@@ -47,21 +47,28 @@ impl Default for TcpOptions {
 
 /// A compute server's connections to all memory servers of a pool.
 pub struct Tcp {
+    compute: ComputeId,
+    begin: Instant,
     links: Vec<Link>,
 }
 
 impl Tcp {
-    /// Connects to the servers of a pool, at most 65,536 of them. Their order is part of the
-    /// tree's addresses: every compute server has to give the same.
+    /// Connects a new compute server to the memory servers of a pool, at most 65,536 of them.
+    /// Their order is part of the tree's addresses: every compute server has to give the same.
     ///
     /// # Errors
-    /// One cannot be reached, speaks another protocol, or has another key.
+    /// One cannot be reached, speaks another protocol, or has another key; or the system has no
+    /// random numbers.
     pub fn connect(servers: &[SocketAddr], options: &TcpOptions) -> Result<Tcp> {
+        let random = |error: std::io::Error| Error::Unreachable(0, error.to_string());
+        let compute = handshake::new_compute().map_err(random)?;
         let links = servers.iter().enumerate().map(|(number, &address)| {
             let server = ServerId::try_from(number).expect("65,536 servers at most");
-            Link::connect(server, address, options.clone())
+            Link::connect(compute, server, address, options.clone())
         });
         Ok(Tcp {
+            compute,
+            begin: Instant::now(),
             links: links.collect::<Result<_>>()?,
         })
     }
@@ -70,6 +77,14 @@ impl Tcp {
 impl Fabric for Tcp {
     fn servers(&self) -> ServerId {
         self.links.len() as ServerId
+    }
+
+    fn compute(&self) -> ComputeId {
+        self.compute
+    }
+
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
     }
 
     fn start(&self, operation: Operation) -> Completion {

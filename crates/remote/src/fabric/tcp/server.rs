@@ -1,16 +1,18 @@
 //! The memory server's end of the TCP fabric.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use super::handshake::{self, Key};
 use super::wire;
+use crate::address::ComputeId;
 use crate::error::Result;
-use crate::pool::MemoryServer;
+use crate::pool::{MemoryServer, Session};
 
 /// Compute servers at a time. Each has one connection and one thread here.
 pub const MAX_CONNECTIONS: usize = 1_024;
@@ -32,6 +34,8 @@ struct Shared {
     key: Option<Key>,
     run: u64,
     connections: AtomicUsize,
+    /// The latest connection of each compute server.
+    latest: Mutex<HashMap<ComputeId, Arc<TcpStream>>>,
 }
 
 impl TcpServer {
@@ -52,6 +56,7 @@ impl TcpServer {
                 key,
                 run: handshake::new_run()?,
                 connections: AtomicUsize::new(0),
+                latest: Mutex::default(),
             }),
         })
     }
@@ -123,16 +128,42 @@ impl Shared {
             stream.set_read_timeout(Some(HANDSHAKE))?;
             stream.set_write_timeout(Some(SLOW))
         };
-        let is_welcome =
-            prepare().is_ok() && handshake::welcome(&stream, self.key.as_ref(), self.run).is_ok();
-        if is_welcome && stream.set_read_timeout(None).is_ok() {
-            // An error ends this connection; the compute server sees that.
-            let _ = self.requests(stream);
+        if prepare().is_err() {
+            return;
+        }
+        let Ok(compute) = handshake::welcome(&stream, self.key.as_ref(), self.run) else {
+            return;
+        };
+        if stream.set_read_timeout(None).is_ok() {
+            self.serve(compute, Arc::new(stream));
         }
     }
 
+    /// Serves a compute server on its latest connection, after the one before has ended.
+    fn serve(&self, compute: ComputeId, stream: Arc<TcpStream>) {
+        let session = self.memory.session(compute);
+        if let Some(before) = self.latest().insert(compute, Arc::clone(&stream)) {
+            // It may have ended by itself.
+            let _ = before.shutdown(Shutdown::Both);
+        }
+        let _turn = session.take_turn();
+        // An error ends this connection; the compute server sees that.
+        let _ = self.requests(&session, &stream);
+        let mut latest = self.latest();
+        if latest
+            .get(&compute)
+            .is_some_and(|it| Arc::ptr_eq(it, &stream))
+        {
+            latest.remove(&compute);
+        }
+    }
+
+    fn latest(&self) -> MutexGuard<'_, HashMap<ComputeId, Arc<TcpStream>>> {
+        self.latest.lock().unwrap_or_else(|it| it.into_inner())
+    }
+
     /// Carries out requests in their order. Replies to all that arrived together leave together.
-    fn requests(&self, mut stream: TcpStream) -> io::Result<()> {
+    fn requests(&self, session: &Session, mut stream: &TcpStream) -> io::Result<()> {
         let mut bytes = vec![0; BUFFER];
         let mut filled = 0;
         let mut replies = Vec::with_capacity(BUFFER);
@@ -143,7 +174,9 @@ impl Shared {
             }
             filled += read;
             let mut done = 0;
-            while let Some((length, number, result)) = self.request(&bytes[done..filled])? {
+            while let Some((length, number, result)) =
+                self.request(session, &bytes[done..filled])?
+            {
                 done += length;
                 wire::put_reply(&mut replies, number, &result);
                 if replies.len() >= BUFFER {
@@ -165,13 +198,15 @@ impl Shared {
     /// Carries out the first request, if it is whole.
     fn request(
         &self,
+        session: &Session,
         bytes: &[u8],
     ) -> io::Result<Option<(usize, u64, Result<crate::fabric::Reply>)>> {
         // Its own number in the pool is known to compute servers only.
         const SELF: u16 = 0;
         let request = wire::request(bytes, SELF)
             .map_err(|wire::Malformed| io::Error::from(io::ErrorKind::InvalidData))?;
-        Ok(request
-            .map(|(length, number, operation)| (length, number, self.memory.perform(&operation))))
+        Ok(request.map(|(length, number, operation)| {
+            (length, number, self.memory.perform(session, &operation))
+        }))
     }
 }

@@ -9,7 +9,7 @@
 //! | 1 | number of the request | number of the request |
 //! | 2 | offset in the server's memory | – |
 
-use crate::address::{Address, ServerId};
+use crate::address::{Address, ComputeId, ServerId};
 use crate::error::{Error, Result};
 use crate::fabric::{Call, Load, Operation, Reply};
 use crate::pool::CHUNK;
@@ -28,6 +28,8 @@ const COMPARE_EXCHANGE: u8 = 3;
 const FETCH_ADD: u8 = 4;
 const ALLOCATE: u8 = 5;
 const LOAD: u8 = 6;
+const FENCE: u8 = 7;
+const IS_FENCED: u8 = 8;
 
 const WORDS: u8 = 0;
 const WRITTEN: u8 = 1;
@@ -35,6 +37,7 @@ const WORD: u8 = 2;
 const LOADED: u8 = 3;
 const OUT_OF_RANGE: u8 = 4;
 const POOL_FULL: u8 = 5;
+const FENCED: u8 = 6;
 
 /// The sender does not keep to the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +85,8 @@ pub fn put_request(out: &mut Vec<u8>, number: u64, operation: &Operation) {
         Operation::FetchAdd(at, add) => (FETCH_ADD, 1, at.offset(), &[*add]),
         Operation::Call(_, Call::Allocate) => (ALLOCATE, 0, 0, &[]),
         Operation::Call(_, Call::Load) => (LOAD, 0, 0, &[]),
+        Operation::Call(_, Call::Fence(compute)) => (FENCE, 1, 0, &[compute.number()]),
+        Operation::Call(_, Call::IsFenced(compute)) => (IS_FENCED, 1, 0, &[compute.number()]),
     };
     put(out, &[head(kind, words), number, offset]);
     put(out, data);
@@ -102,7 +107,7 @@ pub fn request(
         READ => 0,
         WRITE => words,
         COMPARE_EXCHANGE if words == 2 => words,
-        FETCH_ADD if words == 1 => words,
+        FETCH_ADD | FENCE | IS_FENCED if words == 1 => words,
         ALLOCATE | LOAD if words == 0 => words,
         _ => return Err(Malformed),
     };
@@ -113,6 +118,10 @@ pub fn request(
         return Err(Malformed);
     }
     let at = Address::new(server, offset);
+    let compute = |number| match ComputeId::new(number) {
+        Some(compute) if compute.number() == number => Ok(compute),
+        _ => Err(Malformed),
+    };
     let operation = match kind {
         READ => Operation::Read(at, words),
         WRITE => Operation::Write(at, left.take(words)),
@@ -123,6 +132,8 @@ pub fn request(
         },
         FETCH_ADD => Operation::FetchAdd(at, left.next()),
         ALLOCATE => Operation::Call(server, Call::Allocate),
+        FENCE => Operation::Call(server, Call::Fence(compute(left.next())?)),
+        IS_FENCED => Operation::Call(server, Call::IsFenced(compute(left.next())?)),
         _ => Operation::Call(server, Call::Load),
     };
     Ok(Some((REQUEST_HEAD + 8 * data, number, operation)))
@@ -140,6 +151,7 @@ pub fn put_reply(out: &mut Vec<u8>, number: u64, result: &Result<Reply>) {
         Ok(Reply::Word(word)) => reply(WORD, &[*word]),
         Ok(Reply::Load(load)) => reply(LOADED, &[load.capacity_bytes, load.allocated_bytes]),
         Err(Error::PoolFull(_)) => reply(POOL_FULL, &[]),
+        Err(Error::Fenced) => reply(FENCED, &[]),
         Err(Error::OutOfRange(at)) => reply(OUT_OF_RANGE, &[at.offset()]),
         Err(other) => unreachable!("a memory server does not say {other:?}"),
     }
@@ -192,6 +204,7 @@ impl RawReply {
                 allocated_bytes,
             })),
             (POOL_FULL, _, []) => Err(Error::PoolFull(server)),
+            (FENCED, _, []) => Err(Error::Fenced),
             (OUT_OF_RANGE, _, &[offset]) if offset < 1 << 48 => {
                 Err(Error::OutOfRange(Address::new(server, offset)))
             }
@@ -218,11 +231,11 @@ impl Asked {
     pub fn by(operation: &Operation) -> Asked {
         match operation {
             Operation::Read(_, words) => Asked::Words(*words),
-            Operation::Write(..) => Asked::Written,
+            Operation::Write(..) | Operation::Call(_, Call::Fence(_)) => Asked::Written,
             Operation::Call(_, Call::Load) => Asked::Load,
             Operation::CompareExchange { .. }
             | Operation::FetchAdd(..)
-            | Operation::Call(_, Call::Allocate) => Asked::Word,
+            | Operation::Call(_, Call::Allocate | Call::IsFenced(_)) => Asked::Word,
         }
     }
 }
@@ -233,6 +246,7 @@ mod tests {
 
     fn operations() -> Vec<Operation> {
         let at = Address::new(3, 0x1_0008);
+        let compute = ComputeId::new(u64::MAX).unwrap();
         vec![
             Operation::Read(at, 128),
             Operation::Write(at, vec![1, u64::MAX, 3]),
@@ -244,6 +258,8 @@ mod tests {
             Operation::FetchAdd(at, u64::MAX),
             Operation::Call(3, Call::Allocate),
             Operation::Call(3, Call::Load),
+            Operation::Call(3, Call::Fence(compute)),
+            Operation::Call(3, Call::IsFenced(compute)),
         ]
     }
 
@@ -280,6 +296,7 @@ mod tests {
             (Ok(Reply::Word(9)), Asked::Word),
             (Ok(Reply::Load(load)), Asked::Load),
             (Err(Error::PoolFull(3)), Asked::Word),
+            (Err(Error::Fenced), Asked::Load),
             (Err(Error::OutOfRange(at)), Asked::Written),
         ] {
             let mut bytes = Vec::new();
@@ -307,8 +324,13 @@ mod tests {
             [head(COMPARE_EXCHANGE, 1), 0, 0],
             [head(LOAD, 1), 0, 0],
             [head(READ, 1), 0, 1 << 48],
+            [head(FENCE, 0), 0, 0],
         ] {
             assert_eq!(request(&words(&request_of), 0), Err(Malformed));
+        }
+        for compute in [0, 1 << ComputeId::BITS] {
+            let fence = words(&[head(FENCE, 1), 0, 0, compute]);
+            assert_eq!(request(&fence, 0), Err(Malformed));
         }
         let answer = |head, data: &[u64]| {
             let bytes = words(&[&[head, 1], data].concat());

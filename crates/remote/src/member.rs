@@ -1,0 +1,350 @@
+//! Compute servers that share a tree: each has keys of its own, and gets those of one that dies.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::select;
+
+use crate::address::ComputeId;
+use crate::error::{Error, Result};
+use crate::fabric::{Connection, Fabric};
+use crate::key_ranges::KeyRanges;
+use crate::pool::PoolLock;
+use crate::pool::directory::{self, Change, MEMBERS, PARTITIONS, Partitions, Place};
+use crate::tree::{Options, RemoteTree};
+
+/// A compute server that shares a tree with others.
+///
+/// The pool has a table of who has which keys. Keys change hands without being copied: who gives
+/// them away writes what only its cache has of them, then the table says who has them next.
+///
+/// **Leases.** Each member renews its lease ([`keep`](Self::keep)), and answers nothing after the
+/// lease has ended ([`Error::LeaseExpired`]). A member whose lease nobody has seen renewed for one
+/// and a half times its length is taken for dead by the others: all memory servers are told to
+/// carry out nothing more for it, then its keys are distributed. So it writes nothing more from
+/// then on, whatever its clock says. Clocks need not agree on the time, but their rates must not
+/// differ by more than a third: a member whose clock is slower than that may answer from its cache
+/// what is no longer so.
+///
+/// What a dead member had changed and not written is lost, unless its
+/// [`Options::write_through`] was set.
+pub struct Member {
+    tree: RemoteTree,
+    lease: Duration,
+    /// The number of its place in the pool.
+    number: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    place: Place,
+    partitions: Partitions,
+    /// What was last seen of others, by their places, and when it was new.
+    seen: HashMap<usize, (Place, Duration)>,
+}
+
+impl Member {
+    /// Joins those who share a tree, without any keys. [`Options::partition`] has no meaning here.
+    ///
+    /// After that, [`keep`](Self::keep) has to run.
+    ///
+    /// # Errors
+    /// As [`RemoteTree::open`]; or there are too many members.
+    pub async fn join(
+        fabric: Arc<dyn Fabric>,
+        options: Options,
+        lease: Duration,
+    ) -> Result<Member> {
+        let tree = RemoteTree::open_without_keys(fabric, options).await?;
+        let connection = tree.connection();
+        let partitions = Partitions::read(connection).await?;
+        let (number, place) = directory::take_place(connection).await?;
+        let member = Member {
+            number,
+            lease,
+            state: Mutex::new(State {
+                place,
+                partitions,
+                seen: HashMap::new(),
+            }),
+            tree,
+        };
+        member.renew().await?;
+        Ok(member)
+    }
+
+    /// The tree. An operation on a key of another member fails with [`Error::NotOwned`].
+    pub fn tree(&self) -> &RemoteTree {
+        &self.tree
+    }
+
+    /// The number of this compute server.
+    pub fn compute(&self) -> ComputeId {
+        self.connection().compute()
+    }
+
+    /// Who had a key when the table was last read; a [`sync`](Self::sync) reads it.
+    pub fn owner(&self, key: u64) -> Option<ComputeId> {
+        self.state().partitions.owner(key)
+    }
+
+    /// All partitions, as they were when the table was last read.
+    pub fn partitions(&self) -> Vec<(RangeInclusive<u64>, Option<ComputeId>)> {
+        self.state().partitions.ranges().collect()
+    }
+
+    /// The members that nobody has taken for dead.
+    ///
+    /// # Errors
+    /// Memory server 0 does not answer.
+    pub async fn members(&self) -> Result<Vec<ComputeId>> {
+        directory::members(self.connection()).await
+    }
+
+    /// Renews the lease and looks after the other members four times a lease, until this member
+    /// was taken for dead: then nothing it does has an effect any more. While memory servers do
+    /// not answer it tries again.
+    pub async fn keep(&self, sleep: impl AsyncFn(Duration)) {
+        // None waits for another: taking keys may take longer than a lease, and one member may wait
+        // for a lock of another one that has died.
+        let renews = self.often(&sleep, async || self.renew().await);
+        let watches = self.often(&sleep, async || self.watch().await);
+        let tends = self.often(&sleep, async || self.tend().await);
+        select(pin!(renews), select(pin!(watches), pin!(tends))).await;
+    }
+
+    async fn often(&self, sleep: &impl AsyncFn(Duration), duty: impl AsyncFn() -> Result<()>) {
+        while duty().await != Err(Error::Fenced) {
+            sleep(self.lease / 4).await;
+        }
+    }
+
+    /// Takes the keys that are given to this member, and distributes those of members that were
+    /// taken for dead.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`]: this member was taken for dead. Or a memory server does not answer: the
+    /// next call tries again.
+    pub async fn tend(&self) -> Result<()> {
+        for (number, place) in directory::places(self.connection()).await? {
+            if place.is_dead() {
+                self.bury(number, place).await?;
+            }
+        }
+        self.sync().await
+    }
+
+    /// Reads who has which keys, and takes those that are given to this member.
+    ///
+    /// # Errors
+    /// As [`tend`](Self::tend).
+    pub async fn sync(&self) -> Result<()> {
+        let _turn = self.tree.flights().begin(PARTITIONS).await;
+        let partitions = Partitions::read(self.connection()).await?;
+        let mine = partitions.keys_of(self.compute());
+        self.state().partitions = partitions;
+        let had: KeyRanges = self.tree.partitions().into_iter().collect();
+        if had.without(&mine).iter().next().is_some() {
+            return Err(self.is_dead());
+        }
+        for keys in mine.without(&had).iter() {
+            self.tree.acquire(&keys).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the partitions within these keys that nobody has.
+    /// [`Layout::boundaries`](crate::Layout::boundaries) is where they begin at first.
+    ///
+    /// # Errors
+    /// As [`sync`](Self::sync).
+    pub async fn claim(&self, keys: &RangeInclusive<u64>) -> Result<()> {
+        let is_wanted =
+            |it: &RangeInclusive<u64>| keys.contains(it.start()) && keys.contains(it.end());
+        let turn = self.tree.flights().begin(PARTITIONS).await;
+        self.change_partitions(async |partitions| {
+            let free: Vec<_> = partitions.ranges_of(None).filter(is_wanted).collect();
+            for keys in free {
+                partitions.assign(&keys, Some(self.compute()));
+            }
+            Ok(())
+        })
+        .await?;
+        drop(turn);
+        self.sync().await
+    }
+
+    /// Gives keys of this member to another one, which has them from its next
+    /// [`sync`](Self::sync) on. Operations on them fail meanwhile with [`Error::NotOwned`].
+    ///
+    /// # Errors
+    /// Some of the keys are not this member's; the other is none, or dead; there are too many
+    /// partitions; or a memory server does not answer. The next [`sync`](Self::sync) finds out
+    /// whose the keys are then.
+    pub async fn hand_over(&self, keys: RangeInclusive<u64>, to: ComputeId) -> Result<()> {
+        let _turn = self.tree.flights().begin(PARTITIONS).await;
+        let owned: KeyRanges = self.tree.partitions().into_iter().collect();
+        if let Some(key) = owned.first_outside(&keys) {
+            return Err(Error::NotOwned(key));
+        }
+        if !self.members().await?.contains(&to) {
+            return Err(Error::NoMember(to));
+        }
+        self.tree.release(&keys).await?;
+        self.change_partitions(async |partitions| {
+            match self.members().await?.contains(&to) {
+                true => partitions.assign(&keys, Some(to)),
+                false => return Err(Error::NoMember(to)),
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Leaves: writes what only its cache has. The other members distribute its keys when they next
+    /// [`tend`](Self::tend) to that; without any, one that joins does.
+    ///
+    /// # Errors
+    /// A memory server does not answer. Some of the keys may be this member's still, others
+    /// nobody's until the next [`sync`](Self::sync).
+    pub async fn leave(&self) -> Result<()> {
+        let _turn = self.tree.flights().begin(PARTITIONS).await;
+        for keys in self.tree.partitions() {
+            self.tree.release(&keys).await?;
+        }
+        // It has nothing left to lose, so it declares itself dead.
+        let _renewal = self.tree.flights().begin(MEMBERS).await;
+        let declare = async || {
+            let place = self.state().place;
+            // Of a renewal without an answer it is not known whether it arrived.
+            Ok(self.declare_dead(self.number, place).await?
+                || self.declare_dead(self.number, place.next()).await?)
+        };
+        self.connection().insist(declare).await?;
+        self.tree.set_lease(Duration::ZERO);
+        Ok(())
+    }
+
+    /// Adds to the heartbeat, and so renews the lease.
+    ///
+    /// # Errors
+    /// As [`tend`](Self::tend).
+    pub async fn renew(&self) -> Result<()> {
+        let _turn = self.tree.flights().begin(MEMBERS).await;
+        let connection = self.connection();
+        loop {
+            let begin = connection.now();
+            let place = self.state().place;
+            let next = place.next();
+            let change = directory::change_place(connection, self.number, Some(place), Some(next));
+            match change.await? {
+                Change::Now => {
+                    self.state().place = next;
+                    self.tree.set_lease(begin + self.lease);
+                    return Ok(());
+                }
+                // That heartbeat is older than this attempt, so the lease must not begin here.
+                Change::Before => self.state().place = next,
+                Change::Not => return Err(self.is_dead()),
+            }
+        }
+    }
+
+    /// Takes members for dead that have not renewed their leases for too long: from then on they
+    /// write nothing more.
+    ///
+    /// # Errors
+    /// As [`tend`](Self::tend).
+    pub async fn watch(&self) -> Result<()> {
+        let before = self.connection().now();
+        let places = directory::places(self.connection()).await?;
+        let after = self.connection().now();
+        for (number, place) in places.into_iter().filter(|it| it.0 != self.number) {
+            let since = {
+                let mut state = self.state();
+                let seen = state.seen.entry(number).or_insert((place, after));
+                if seen.0 != place {
+                    *seen = (place, after);
+                }
+                seen.1
+            };
+            let is_late = before.saturating_sub(since) > self.lease * 3 / 2;
+            // Who buries one dead member may wait for a lock of another one.
+            if place.is_dead() || (is_late && self.declare_dead(number, place).await?) {
+                self.connection().fence(place.compute).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a member for dead whose heartbeat does not go on. Says whether it is dead then.
+    async fn declare_dead(&self, number: usize, place: Place) -> Result<bool> {
+        let dead = Some(place.dead());
+        let change = directory::change_place(self.connection(), number, Some(place), dead);
+        Ok(change.await? != Change::Not)
+    }
+
+    /// Distributes the keys of a dead member, after it can do nothing more. Several members may do
+    /// that at a time, and one may go on where another one died.
+    async fn bury(&self, number: usize, dead: Place) -> Result<()> {
+        let connection = self.connection();
+        let _turn = self.tree.flights().begin(PARTITIONS).await;
+        // Who took it for dead may have died before all memory servers knew.
+        connection.fence(dead.compute).await?;
+        self.with_table_locked(async {
+            let mut partitions = Partitions::read(connection).await?;
+            if partitions.distribute(dead.compute, &directory::members(connection).await?) {
+                partitions.write(connection).await?;
+            }
+            // As long as it has its place, it is buried again.
+            directory::change_place(connection, number, Some(dead), None).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes the table, if there is something to change. It may only give keys to those who are
+    /// members while it is locked. The caller has this member's turn.
+    async fn change_partitions(
+        &self,
+        change: impl AsyncFnOnce(&mut Partitions) -> Result<()>,
+    ) -> Result<()> {
+        self.with_table_locked(async {
+            if !self.members().await?.contains(&self.compute()) {
+                return Err(self.is_dead());
+            }
+            let before = Partitions::read(self.connection()).await?;
+            let mut after = before.clone();
+            change(&mut after).await?;
+            match after == before {
+                true => Ok(()),
+                false => after.write(self.connection()).await,
+            }
+        })
+        .await
+    }
+
+    async fn with_table_locked(&self, work: impl Future<Output = Result<()>>) -> Result<()> {
+        let lock = PoolLock::take(self.connection(), PARTITIONS).await?;
+        let result = work.await;
+        lock.release(self.connection()).await?;
+        result
+    }
+
+    /// Others have this member's keys.
+    fn is_dead(&self) -> Error {
+        self.tree.set_lease(Duration::ZERO);
+        Error::Fenced
+    }
+
+    fn connection(&self) -> &Connection {
+        self.tree.connection()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

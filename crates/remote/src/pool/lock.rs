@@ -1,0 +1,115 @@
+//! A lock in the pool: a word that names its holder.
+
+use std::time::Duration;
+
+use crate::address::{Address, ComputeId};
+use crate::error::{Error, Result};
+use crate::fabric::{Connection, yield_now};
+
+/// Attempts to get a lock between two questions whether its holder was fenced.
+const ASK_EVERY: u32 = 16;
+/// After this, a lock that one compute server does not release is an error.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// A lock that this compute server holds.
+///
+/// The lower bits of its word name the holder, the others count releases. At any time one task of
+/// a compute server asks for a lock. A lock outlives no dead
+/// holder: one that was fenced can write nothing more, so the next one takes the lock from it.
+#[must_use = "it has to be released"]
+pub(crate) struct PoolLock {
+    at: Address,
+    /// Its word.
+    held: u64,
+}
+
+impl PoolLock {
+    /// Waits for the lock, and takes it.
+    ///
+    /// # Errors
+    /// A memory server does not answer; or one compute server holds the lock for ten seconds and
+    /// was not fenced.
+    pub async fn take(connection: &Connection, at: Address) -> Result<PoolLock> {
+        let me = connection.compute().number();
+        let mut expected = 0;
+        let (mut last, mut since, mut attempts) = (0, connection.now(), 0);
+        loop {
+            let wanted = without_holder(expected) | me;
+            let attempt = async || connection.compare_exchange(at, expected, wanted).await;
+            let found = connection.insist(attempt).await?;
+            if found == expected {
+                return Ok(PoolLock { at, held: wanted });
+            }
+            expected = without_holder(found);
+            let Some(holder) = ComputeId::new(found) else {
+                continue;
+            };
+            // The answer to an attempt was lost, or an operation was dropped that had the lock.
+            if holder == connection.compute() {
+                return Ok(PoolLock { at, held: found });
+            }
+            if found != last {
+                (last, since, attempts) = (found, connection.now(), 0);
+            }
+            attempts += 1;
+            if attempts % ASK_EVERY == 0 && connection.is_fenced(at.server(), holder).await? {
+                expected = found;
+            } else if connection.now().saturating_sub(since) > LONGEST {
+                return Err(Error::Locked(at, holder));
+            } else {
+                yield_now().await;
+            }
+        }
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Errors
+    /// The memory server does not answer. The lock may still be held.
+    pub async fn release(self, connection: &Connection) -> Result<()> {
+        let PoolLock { at, held } = self;
+        let released = without_holder(held).wrapping_add(1 << ComputeId::BITS);
+        // Not by a write: if the answer is lost, the next attempt must not hit another's lock.
+        let attempt = async || connection.compare_exchange(at, held, released).await;
+        connection.insist(attempt).await.map(|_| ())
+    }
+}
+
+/// The word without its holder: that of a free lock.
+fn without_holder(word: u64) -> u64 {
+    word >> ComputeId::BITS << ComputeId::BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fabric::InProcess;
+    use crate::pool::CHUNK;
+
+    #[test]
+    fn a_lock_outlives_no_fenced_holder() {
+        let pool = InProcess::new(1, CHUNK).unwrap();
+        let other = pool.client();
+        let [mine, theirs] = [pool, other].map(|fabric| Connection::new(Arc::new(fabric)));
+        let at = Address::new(0, 8);
+        timberline_io::wait_for(async {
+            for _ in 0..3 {
+                let lock = PoolLock::take(&theirs, at).await.unwrap();
+                lock.release(&theirs).await.unwrap();
+            }
+            let lost = PoolLock::take(&theirs, at).await.unwrap();
+            mine.fence(theirs.compute()).await.unwrap();
+            let taken = PoolLock::take(&mine, at).await.unwrap();
+            assert_eq!(lost.release(&theirs).await, Err(Error::Fenced));
+            taken.release(&mine).await.unwrap();
+            let word = mine.read(at, 1).await.unwrap()[0];
+            assert_eq!(
+                word,
+                4 << ComputeId::BITS,
+                "the dead one released it thrice"
+            );
+        });
+    }
+}

@@ -1,0 +1,506 @@
+//! Simulated clusters: members come, go, stop and die, and keys change hands.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use timberline_remote::fabric::{Network, Simulation, Tasks};
+use timberline_remote::{Error, Layout, Member, Options, Result, load};
+
+const LEASE: Duration = Duration::from_micros(400);
+
+/// A key, as those see it who use the cluster.
+#[derive(Default)]
+struct Key {
+    /// The values that it may have; `None` is a key that is not there. More than one if an
+    /// operation ended without saying whether it was carried out.
+    possible: BTreeSet<Option<u64>>,
+    /// All values that it ever had.
+    past: BTreeSet<Option<u64>>,
+    /// An operation is under way, of this member.
+    busy: Option<usize>,
+}
+
+const KEYS: u64 = 20_000;
+/// Spreads keys over all of them.
+const STRIDE: u64 = u64::MAX / KEYS;
+const WORKERS: usize = 4;
+
+struct Server {
+    member: Arc<Member>,
+    tasks: Vec<usize>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Works,
+    Stopped,
+    Gone,
+}
+
+struct World<'a> {
+    simulation: &'a Simulation,
+    seed: u64,
+    through: bool,
+    draws: fastrand::Rng,
+    keys: Rc<RefCell<Vec<Key>>>,
+    servers: Vec<Server>,
+    tasks: Tasks<'a>,
+    is_over: Rc<Cell<bool>>,
+}
+
+/// Members come, go, stop for a while, and die, keys change hands, answers are lost, and clocks
+/// run at different rates: what was acknowledged is read back, and nothing stale is.
+///
+/// Without write-through, what a dead member had not written may be lost; then a key has a value
+/// that it had at some time.
+#[test]
+fn clusters_change_and_keep_what_they_acknowledged() {
+    let first = match std::env::var("TIMBERLINE_SEED") {
+        Ok(text) => text.parse().expect("TIMBERLINE_SEED is a whole number"),
+        Err(_) => 0_u64,
+    };
+    let clusters = if cfg!(debug_assertions) { 20 } else { 1_000 };
+    for seed in first..first + clusters {
+        println!("TIMBERLINE_SEED={seed}");
+        let network = Network {
+            jitter: 2.0,
+            deadline_ns: 50_000,
+            ..Network::default()
+        };
+        let simulation = Simulation::new(seed, network, 3, 16 << 20).unwrap();
+        let layout = Layout {
+            boundaries: (1..4).map(|number| number << 62).collect(),
+            ..Layout::default()
+        };
+        // Some begin with inner nodes of two levels.
+        let is_loaded = seed % 4 == 3;
+        let records = (0..KEYS)
+            .filter(|_| is_loaded)
+            .map(|index| (index * STRIDE, index));
+        let loaded = simulation.block_on(load(simulation.client(), layout, records));
+        loaded.unwrap().unwrap();
+        if seed % 3 == 1 {
+            simulation.set_network(Network {
+                lost: 0.001,
+                unanswered: 0.001,
+                ..network
+            });
+        }
+        let mut world = World {
+            simulation: &simulation,
+            seed,
+            through: seed % 2 == 0,
+            draws: fastrand::Rng::with_seed(seed),
+            keys: Rc::default(),
+            servers: Vec::new(),
+            tasks: Tasks::default(),
+            is_over: Rc::default(),
+        };
+        let key = |index: u64| Key {
+            possible: [is_loaded.then_some(index)].into(),
+            past: [is_loaded.then_some(index)].into(),
+            busy: None,
+        };
+        world.keys.borrow_mut().extend((0..KEYS).map(key));
+        world.join();
+        world.join();
+        for _ in 0..40 {
+            world.act();
+        }
+        world.settle();
+        world.check();
+    }
+}
+
+impl World<'_> {
+    fn able(&self, state: State) -> Vec<usize> {
+        let able = |&number: &usize| self.servers[number].state == state;
+        (0..self.servers.len()).filter(able).collect()
+    }
+
+    fn choose(&mut self, state: State) -> Option<usize> {
+        let able = self.able(state);
+        let at = self.draws.usize(0..able.len().max(1));
+        able.get(at).copied()
+    }
+
+    /// Something happens, and some time passes.
+    fn act(&mut self) {
+        let works = self.able(State::Works).len();
+        match self.draws.u8(0..10) {
+            0..4 => self.hand_over(),
+            4 if works > 1 => self.die(),
+            5 if works > 1 && self.able(State::Stopped).is_empty() => self.stop(),
+            6 | 7 => self.resume(),
+            8 if works > 1 => self.leave(),
+            _ if works < 4 => self.join(),
+            _ => {}
+        }
+        let ns = self.draws.u64(10_000..500_000);
+        self.pass(ns);
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, ns: u64) {
+        let simulation = self.simulation;
+        let timer = self.tasks.add(simulation.sleep(ns));
+        loop {
+            let ended = simulation.run(&mut self.tasks);
+            let ended = ended.unwrap_or_else(|_| panic!("seed {}: stuck", self.seed));
+            if ended == timer {
+                return;
+            }
+            // Tasks that keep a member alive end when it was taken for dead.
+            let keeps = |it: &Server| it.tasks.first() == Some(&ended);
+            if let Some(number) = self.servers.iter().position(keeps) {
+                self.bury(number);
+            }
+        }
+    }
+
+    fn join(&mut self) {
+        let rate = 0.85 + 0.3 * self.draws.f64();
+        let options = Options {
+            // Little more than the least, so nodes come and go.
+            cache_bytes: 150 << 10,
+            write_through: self.through,
+            leaf_admission: [0.1, 1.0, 0.5][self.seed as usize % 3],
+            seed: self.draws.u64(..),
+            ..Options::default()
+        };
+        let fabric = self.simulation.client_with_clock(rate);
+        let joined = Rc::new(RefCell::new(None));
+        let result = Rc::clone(&joined);
+        let task = self.tasks.add(async move {
+            *result.borrow_mut() = Some(Member::join(fabric, options, LEASE).await);
+        });
+        for _ in 0..1_000 {
+            self.pass(10_000);
+            if joined.borrow().is_some() {
+                break;
+            }
+        }
+        self.tasks.kill(task);
+        let joined = joined
+            .borrow_mut()
+            .take()
+            .unwrap_or_else(|| panic!("seed {}: it takes for ever", self.seed));
+        let member = match joined {
+            Ok(member) => Arc::new(member),
+            // An answer was lost.
+            Err(Error::TimedOut(_)) => return,
+            Err(error) => panic!("seed {}: {error}", self.seed),
+        };
+        let number = self.servers.len();
+        let simulation = self.simulation;
+        let keep = {
+            let member = Arc::clone(&member);
+            async move {
+                let sleep = async |time: Duration| {
+                    let ns = time.div_f64(rate).as_nanos() as u64;
+                    simulation.sleep(ns).await;
+                };
+                member.keep(sleep).await;
+            }
+        };
+        let claims = {
+            let member = Arc::clone(&member);
+            async move {
+                // If it fails, others have the keys, or will have them.
+                let _ = member.claim(&(0..=u64::MAX)).await;
+            }
+        };
+        let mut tasks = vec![self.tasks.add(keep), self.tasks.add(claims)];
+        for _ in 0..WORKERS {
+            let draws = fastrand::Rng::with_seed(self.draws.u64(..));
+            let (member, keys) = (Arc::clone(&member), Rc::clone(&self.keys));
+            let (seed, is_over) = (self.seed, Rc::clone(&self.is_over));
+            tasks.push(
+                self.tasks
+                    .add(work(simulation, member, number, keys, draws, seed, is_over)),
+            );
+        }
+        self.servers.push(Server {
+            member,
+            tasks,
+            state: State::Works,
+        });
+    }
+
+    fn hand_over(&mut self) {
+        let (Some(from), Some(to)) = (self.choose(State::Works), self.choose(State::Works)) else {
+            return;
+        };
+        let member = Arc::clone(&self.servers[from].member);
+        let owned = member.tree().partitions();
+        if from == to || owned.is_empty() {
+            return;
+        }
+        let all = owned[self.draws.usize(0..owned.len())].clone();
+        let (a, b) = (self.draws.u64(all.clone()), self.draws.u64(all.clone()));
+        let keys = if self.draws.bool() {
+            all
+        } else {
+            a.min(b)..=a.max(b)
+        };
+        let to = self.servers[to].member.compute();
+        let task = self.tasks.add(async move {
+            // It may fail: then the keys are where the pool says.
+            let _ = member.hand_over(keys, to).await;
+        });
+        self.servers[from].tasks.push(task);
+    }
+
+    /// What only this member's cache has may be lost from now on.
+    fn expect_loss(&mut self, number: usize) {
+        if self.through {
+            return;
+        }
+        let member = &self.servers[number].member;
+        // Keys that it is just giving away are no more in its own partitions.
+        let mut lost = member.tree().partitions();
+        let had = member.partitions().into_iter();
+        lost.extend(
+            had.filter(|it| it.1 == Some(member.compute()))
+                .map(|it| it.0),
+        );
+        for (index, key) in self.keys.borrow_mut().iter_mut().enumerate() {
+            let at = index as u64 * STRIDE;
+            if lost.iter().any(|keys| keys.contains(&at)) {
+                key.possible.extend(&key.past);
+            }
+        }
+    }
+
+    fn die(&mut self) {
+        if let Some(number) = self.choose(State::Works) {
+            self.expect_loss(number);
+            self.bury(number);
+        }
+    }
+
+    fn bury(&mut self, number: usize) {
+        for task in std::mem::take(&mut self.servers[number].tasks) {
+            self.tasks.kill(task);
+        }
+        self.servers[number].state = State::Gone;
+        for key in self.keys.borrow_mut().iter_mut() {
+            if key.busy == Some(number) {
+                key.busy = None;
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        if let Some(number) = self.choose(State::Works) {
+            self.expect_loss(number);
+            for &task in &self.servers[number].tasks {
+                self.tasks.stop(task);
+            }
+            self.servers[number].state = State::Stopped;
+        }
+    }
+
+    fn resume(&mut self) {
+        if let Some(number) = self.choose(State::Stopped) {
+            for &task in &self.servers[number].tasks {
+                self.tasks.resume(task);
+            }
+            self.servers[number].state = State::Works;
+        }
+    }
+
+    fn leave(&mut self) {
+        let Some(number) = self.choose(State::Works) else {
+            return;
+        };
+        let member = Arc::clone(&self.servers[number].member);
+        let left = Rc::new(RefCell::new(None));
+        let result = Rc::clone(&left);
+        let task = self.tasks.add(async move {
+            *result.borrow_mut() = Some(member.leave().await);
+        });
+        self.servers[number].tasks.push(task);
+        for _ in 0..100 {
+            self.pass(10_000);
+            if left.borrow().is_some() {
+                break;
+            }
+        }
+        if !matches!(*left.borrow(), Some(Ok(()))) {
+            // An answer was lost, or it was taken for dead meanwhile.
+            self.expect_loss(number);
+        }
+        self.bury(number);
+    }
+
+    /// Waits until every key has a member that works.
+    fn settle(&mut self) {
+        let network = Network::default();
+        self.simulation.set_network(network);
+        self.resume();
+        self.join();
+        for _ in 0..200 {
+            self.pass(LEASE.as_nanos() as u64);
+            let works = self.able(State::Works);
+            let has = |key: u64| {
+                let owns = |&number: &usize| {
+                    let owned = self.servers[number].member.tree().partitions();
+                    owned.iter().any(|keys| keys.contains(&key))
+                };
+                works.iter().any(owns)
+            };
+            if (0..KEYS).all(|index| has(index * STRIDE)) {
+                return;
+            }
+        }
+        panic!("seed {}: some keys are nobody's", self.seed);
+    }
+
+    /// All keys have one member each, and a value that they may have.
+    fn check(&mut self) {
+        self.is_over.set(true);
+        self.pass(1_000_000);
+        let mut found = BTreeMap::new();
+        for number in self.able(State::Works) {
+            let member = Arc::clone(&self.servers[number].member);
+            let records = Rc::new(RefCell::new(None));
+            let result = Rc::clone(&records);
+            self.tasks.add(async move {
+                *result.borrow_mut() = Some(all(&member).await);
+            });
+            while records.borrow().is_none() {
+                self.pass(10_000);
+            }
+            let records = records.borrow_mut().take().expect("it is there").unwrap();
+            for (keys, records) in records {
+                let has = (0..KEYS).filter(|index| keys.contains(&(index * STRIDE)));
+                let mut records: BTreeMap<u64, u64> = records.into_iter().collect();
+                for index in has {
+                    let value = records.remove(&(index * STRIDE));
+                    let before = found.insert(index, value);
+                    assert_eq!(before, None, "seed {}: two have {index}", self.seed);
+                }
+                assert_eq!(records, BTreeMap::new(), "seed {}", self.seed);
+            }
+        }
+        assert_eq!(
+            found.len() as u64,
+            KEYS,
+            "seed {}: some are nobody's",
+            self.seed
+        );
+        for (index, key) in self.keys.borrow().iter().enumerate() {
+            let (value, possible) = (found[&(index as u64)], &key.possible);
+            let fits = possible.contains(&value);
+            assert!(
+                fits,
+                "seed {}: {index} is {value:?}, not {possible:?}",
+                self.seed
+            );
+        }
+    }
+}
+
+/// All records of a member, by its partitions.
+async fn all(member: &Member) -> Result<Vec<(RangeInclusive<u64>, Vec<(u64, u64)>)>> {
+    let mut all = Vec::new();
+    for keys in member.tree().partitions() {
+        let mut scan = member.tree().scan(keys.clone())?;
+        let mut records = Vec::new();
+        while let Some(record) = scan.next().await? {
+            records.push(record);
+        }
+        assert!(records.is_sorted_by(|a, b| a.0 < b.0));
+        all.push((keys, records));
+    }
+    Ok(all)
+}
+
+/// Operations of a member on keys that it has.
+async fn work(
+    simulation: &Simulation,
+    member: Arc<Member>,
+    number: usize,
+    keys: Rc<RefCell<Vec<Key>>>,
+    mut draws: fastrand::Rng,
+    seed: u64,
+    is_over: Rc<Cell<bool>>,
+) {
+    for step in 1.. {
+        if is_over.get() {
+            return;
+        }
+        simulation.sleep(draws.u64(0..4_000)).await;
+        // In leaves that get full, and in others.
+        let hot = draws.usize(0..4) * (KEYS as usize / 4);
+        let index = match draws.bool() {
+            true => draws.usize(0..KEYS as usize),
+            false => hot + draws.usize(0..700),
+        };
+        let key = index as u64 * STRIDE;
+        if keys.borrow()[index].busy.is_some() {
+            continue;
+        }
+        let before = keys.borrow()[index].possible.clone();
+        let value = match draws.u8(0..4) {
+            0 => {
+                keys.borrow_mut()[index].busy = Some(number);
+                let found = member.tree().get(key).await;
+                let key = &mut keys.borrow_mut()[index];
+                key.busy = None;
+                if let Ok(value) = may_fail(found) {
+                    let possible = &key.possible;
+                    assert!(
+                        possible.contains(&value),
+                        "seed {seed}: {index} {value:?}: {possible:?}"
+                    );
+                    key.possible = [value].into();
+                }
+                continue;
+            }
+            1 => None,
+            _ => Some((number as u64) << 48 | step << 16 | draws.u64(0..1 << 16)),
+        };
+        {
+            let key = &mut keys.borrow_mut()[index];
+            key.busy = Some(number);
+            key.possible.insert(value);
+            key.past.insert(value);
+        }
+        let result = match value {
+            Some(value) => member.tree().insert(key, value).await,
+            None => member.tree().remove(key).await,
+        };
+        let key = &mut keys.borrow_mut()[index];
+        key.busy = None;
+        match may_fail(result) {
+            Ok(found) => {
+                assert!(
+                    before.contains(&found),
+                    "seed {seed}: {index} {found:?}: {before:?}"
+                );
+                key.possible = [value].into();
+            }
+            Err(Error::NotOwned(_)) => key.possible = before,
+            Err(_) => {}
+        }
+    }
+}
+
+/// A result that may be one of these errors, and no other.
+fn may_fail<T>(result: Result<T>) -> Result<T> {
+    if let Err(error) = &result {
+        let expected = matches!(
+            error,
+            Error::NotOwned(_) | Error::TimedOut(_) | Error::LeaseExpired | Error::Fenced
+        );
+        assert!(expected, "{error}");
+    }
+    result
+}

@@ -1,0 +1,132 @@
+//! Compute servers that share a tree: keys change hands. What happens to clusters is simulated in
+//! `clusters.rs`.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use timberline_io::wait_for;
+use timberline_remote::fabric::InProcess;
+use timberline_remote::{Error, Layout, Member, Options, Result, load};
+
+const HALF: u64 = 1 << 63;
+
+fn options(seed: u64) -> Options {
+    Options {
+        cache_bytes: 200 << 10,
+        seed,
+        ..Options::default()
+    }
+}
+
+/// A member whose lease does not end, with these keys if nobody has them.
+fn join(pool: &InProcess, keys: RangeInclusive<u64>, seed: u64) -> Result<Member> {
+    let fabric = Arc::new(pool.client());
+    let member = wait_for(Member::join(
+        fabric,
+        options(seed),
+        Duration::from_secs(3600),
+    ))?;
+    wait_for(member.claim(&keys))?;
+    Ok(member)
+}
+
+/// One after the other has the keys, and each splits leaves and inner nodes that the others have
+/// old copies of.
+#[test]
+fn keys_change_hands_and_nothing_is_lost() -> Result<()> {
+    let pool = InProcess::new(3, 32 << 20)?;
+    let layout = Layout {
+        boundaries: vec![HALF],
+        ..Layout::default()
+    };
+    wait_for(load(Arc::new(pool.client()), layout, []))?;
+    let members = [
+        join(&pool, 0..=HALF - 1, 1)?,
+        join(&pool, HALF..=u64::MAX, 2)?,
+        join(&pool, 0..=9, 3)?,
+    ];
+    let computes = members.each_ref().map(Member::compute);
+    let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut draws = fastrand::Rng::with_seed(9);
+    let mut count = 0;
+    for round in 0..30 {
+        for _ in 0..2_000 {
+            let mut inserted = false;
+            for member in &members {
+                match wait_for(member.tree().insert(key(count), count)) {
+                    Err(Error::NotOwned(refused)) => assert_eq!(refused, key(count)),
+                    result => {
+                        assert_eq!((result?, inserted), (None, false));
+                        inserted = true;
+                    }
+                }
+            }
+            assert!(inserted);
+            count += 1;
+        }
+        let (from, to) = (draws.usize(0..3), draws.usize(0..3));
+        let owned = members[from].tree().partitions();
+        if from != to && !owned.is_empty() {
+            let all = owned[draws.usize(0..owned.len())].clone();
+            let (a, b) = (draws.u64(all.clone()), draws.u64(all.clone()));
+            let keys = match round % 3 {
+                0 => all,
+                _ => a.min(b)..=a.max(b),
+            };
+            wait_for(members[from].hand_over(keys.clone(), computes[to]))?;
+            for end in [*keys.start(), *keys.end()] {
+                let refused = Err(Error::NotOwned(end));
+                assert_eq!(wait_for(members[from].tree().get(end)), refused);
+                assert_eq!(wait_for(members[to].tree().get(end)), refused);
+            }
+            wait_for(members[to].sync())?;
+            assert_eq!(members[to].owner(*keys.end()), Some(computes[to]));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for member in &members {
+        for keys in member.tree().partitions() {
+            let mut scan = member.tree().scan(keys)?;
+            while let Some((at, number)) = wait_for(scan.next())? {
+                assert_eq!(at, key(number));
+                assert!(found.insert(number));
+            }
+        }
+    }
+    assert_eq!(found.len() as u64, count);
+    // Who leaves gives its keys to the others.
+    let last = |number: usize| *members[number].tree().partitions()[0].start();
+    let first = last(0);
+    wait_for(members[0].leave())?;
+    wait_for(members[1].tend())?;
+    wait_for(members[2].tend())?;
+    let has = |number: usize| wait_for(members[number].tree().get(first));
+    assert_eq!(has(0), Err(Error::NotOwned(first)));
+    assert!(has(1).is_ok() != has(2).is_ok());
+    assert_eq!(wait_for(members[0].renew()), Err(Error::Fenced));
+    assert_eq!(wait_for(members[1].members())?.len(), 2);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_handed_over_stays() -> Result<()> {
+    let pool = InProcess::new(1, 8 << 20)?;
+    wait_for(load(Arc::new(pool.client()), Layout::default(), []))?;
+    let first = join(&pool, 0..=u64::MAX, 1)?;
+    let second = join(&pool, 0..=u64::MAX, 1)?;
+    let (one, two) = (first.compute(), second.compute());
+    assert_eq!(second.tree().partitions(), []);
+    let refused = wait_for(second.hand_over(3..=4, one));
+    assert_eq!(refused, Err(Error::NotOwned(3)));
+    wait_for(second.leave())?;
+    assert_eq!(
+        wait_for(first.hand_over(3..=4, two)),
+        Err(Error::NoMember(two))
+    );
+    assert_eq!(wait_for(first.tree().insert(3, 1))?, None);
+    let line = Error::NoMember(two).to_string();
+    assert!(line.contains(&two.to_string()), "{line}");
+    Ok(())
+}
