@@ -166,8 +166,8 @@ impl World<'_> {
     fn join(&mut self) {
         let rate = 0.85 + 0.3 * self.draws.f64();
         let options = Options {
-            // Little more than the least, so nodes come and go.
-            cache_bytes: 150 << 10,
+            // Little more than the least, so nodes come and go; or all of them.
+            cache_bytes: [150 << 10, 800 << 10][self.seed as usize / 4 % 2],
             write_through: self.through,
             leaf_admission: [0.1, 1.0, 0.5][self.seed as usize % 3],
             seed: self.draws.u64(..),

@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use timberline_tree::btree::page::PageBody;
+
 use super::RemoteTree;
 use super::fetch::Admission;
 use crate::error::Result;
@@ -38,6 +40,9 @@ impl RemoteTree {
         // The caller's own operation is under way at that address.
         self.cache.flights.drain(PARTITIONS).await;
         self.settle_all(keys, Admission::Never).await?;
+        let is_gone =
+            |body: &PageBody| body.upper() >= *keys.start() && body.lower() <= *keys.end();
+        self.write_all(is_gone).await?;
         self.expel(*keys.start(), *keys.end(), 0).await?;
         self.cache.copies.forget(keys);
         Ok(())

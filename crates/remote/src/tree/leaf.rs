@@ -10,6 +10,7 @@ use timberline_tree::btree::{Lanes, Search, Work};
 use super::RemoteTree;
 use super::fetch::{Admission, Fetched, Leaf, Loose};
 use super::image::{LOCK_BYTES, written};
+use super::together::together;
 use super::walk::{Found, Missing};
 use crate::cache::InTheWay;
 use crate::error::Result;
@@ -289,10 +290,7 @@ impl RemoteTree {
             };
             let (at, words) = match changed {
                 Changed::Nothing => return Ok(Ok(before)),
-                Changed::Word(index) => {
-                    let at = 8 * PageBody::image_index(index);
-                    (at as u64, vec![lock.word(index)])
-                }
+                Changed::Word(index) => (word_at(index), vec![lock.word(index)]),
                 Changed::Page => (LOCK_BYTES, written(&self.image_of(&lock))),
             };
             (before, at, words)
@@ -338,37 +336,45 @@ impl RemoteTree {
         keys: &RangeInclusive<u64>,
         admission: Admission,
     ) -> Result<()> {
-        for set in 0..self.cache.copies.sets() {
-            for key in self.cache.copies.dirty_keys(set) {
-                if keys.contains(&key) {
-                    self.settle(key, admission).await?;
-                }
-            }
-        }
-        Ok(())
+        let copies = &self.cache.copies;
+        let dirty = (0..copies.sets()).flat_map(|set| copies.dirty_keys(set));
+        let meant = dirty.filter(|key| keys.contains(key));
+        together(meant, |key| self.settle(key, admission)).await
     }
 
-    /// Writes the record of a dirty copy.
+    /// Writes the record of a dirty copy, and with it those others that its leaf has.
     async fn settle(&self, key: u64, admission: Admission) -> Result<()> {
-        while self.cache.copies.dirty_value(key).is_some() {
+        let copies = &self.cache.copies;
+        while copies.dirty_value(key).is_some() {
             let leaf = match self.leaf(key, admission).await? {
                 // It was merged into the leaf.
                 Leaf::Cached(_) => return Ok(()),
                 Leaf::Loose(leaf) => leaf,
                 Leaf::Seen(_) => continue,
             };
-            let found = {
+            let (merged, at, words) = {
                 let page = leaf.page.lock();
-                let hit = page.find(self.search, key).map(|hit| hit.index());
-                hit.map(|index| (index, page.word(index)))
+                let merged: Vec<_> = (0..page.count())
+                    .filter(|&index| copies.dirty_value(page.key(index)).is_some())
+                    .collect();
+                let (at, words) = match merged[..] {
+                    [index] => (word_at(index), vec![page.word(index)]),
+                    _ => (LOCK_BYTES, written(&self.image_of(&page))),
+                };
+                let merged = merged.into_iter();
+                let merged: Vec<_> = merged.map(|it| (page.key(it), page.word(it))).collect();
+                (merged, at, words)
             };
-            let Ok((index, value)) = found else {
-                unreachable!("a record with a copy is in its leaf");
-            };
-            let at = leaf.address.add(8 * PageBody::image_index(index) as u64);
-            self.write_words(at, vec![value]).await?;
-            self.cache.copies.follow(key, Some(value));
+            self.write_words(leaf.address.add(at), words).await?;
+            for (key, value) in merged {
+                copies.follow(key, Some(value));
+            }
         }
         Ok(())
     }
+}
+
+/// Where a leaf's image has the value of an entry, in bytes.
+fn word_at(index: usize) -> u64 {
+    8 * PageBody::image_index(index) as u64
 }

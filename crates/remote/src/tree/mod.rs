@@ -9,6 +9,7 @@
 //! | `structure.rs` | splits |
 //! | `shared.rs` | inner nodes that several compute servers write |
 //! | `handover.rs` | keys that come to this compute server, and keys that go |
+//! | `together.rs` | many operations under way at a time |
 //! | `space.rs` | addresses for new nodes |
 //! | `image.rs` | a node in the pool |
 //!
@@ -27,6 +28,7 @@ mod scan;
 mod shared;
 mod space;
 mod structure;
+mod together;
 mod walk;
 
 use std::ops::RangeInclusive;
@@ -48,6 +50,7 @@ use crate::key_ranges::KeyRanges;
 use crate::pool::Superblock;
 use fetch::Admission;
 use space::Space;
+use together::together;
 
 /// Bytes of a node.
 pub const NODE_BYTES: usize = Page::BYTES;
@@ -192,10 +195,19 @@ impl RemoteTree {
     /// A memory server does not answer. What was not written is still in the cache.
     pub async fn flush(&self) -> Result<()> {
         self.settle_all(&(0..=u64::MAX), Admission::Draw).await?;
-        for id in self.cache.ids() {
-            self.write_back(id).await?;
-        }
-        Ok(())
+        self.write_all(|_| true).await
+    }
+
+    /// Writes the cached nodes that were changed, of those that are meant.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    async fn write_all(&self, is_meant: impl Fn(&PageBody) -> bool) -> Result<()> {
+        let changed = self.cache.ids().filter(|&id| {
+            let is_dirty = self.cache.frame(id).is_dirty();
+            is_dirty && self.read_page(id, &is_meant)
+        });
+        together(changed, |id| self.write_back(id)).await
     }
 
     /// The image of a cached page, with addresses in place of frames.

@@ -10,6 +10,7 @@ use timberline_tree::btree::page::PageBody;
 
 use super::RemoteTree;
 use super::image::{LOCK_BYTES, written};
+use super::together::together;
 use super::walk::{At, Found};
 use crate::cache::{Child, FrameId, State};
 use crate::error::{Error, Result};
@@ -180,9 +181,10 @@ impl RemoteTree {
     pub(super) async fn expel(&self, lower: u64, upper: u64, height: u8) -> Result<()> {
         let root = self.read_page(self.cache.root(), |body| body.height());
         for height in 0..=height.min(root) {
-            for id in self.cache.ids() {
-                self.expel_frame(id, lower, upper, height).await?;
-            }
+            let meant = |body: &PageBody| is_within(body, lower, upper, height);
+            let ids = self.cache.ids();
+            let meant = ids.filter(|&id| self.read_page(id, meant));
+            together(meant, |id| self.expel_frame(id, lower, upper, height)).await?;
         }
         Ok(())
     }
@@ -190,9 +192,7 @@ impl RemoteTree {
     async fn expel_frame(&self, id: FrameId, lower: u64, upper: u64, height: u8) -> Result<()> {
         loop {
             let at = self.at(id);
-            let is_meant = at.view.get(|body| {
-                body.height() == height && body.lower() >= lower && body.upper() <= upper
-            });
+            let is_meant = at.view.get(|body| is_within(body, lower, upper, height));
             match (is_meant, at.frame.state()) {
                 (Err(Restart), _) => continue,
                 (Ok(false), _) | (_, State::Free) => return Ok(()),
@@ -205,4 +205,8 @@ impl RemoteTree {
             }
         }
     }
+}
+
+fn is_within(body: &PageBody, lower: u64, upper: u64, height: u8) -> bool {
+    body.height() == height && body.lower() >= lower && body.upper() <= upper
 }
