@@ -93,6 +93,22 @@ fn a_tree_over_processes_is_measured() {
 }
 
 #[test]
+fn keys_change_hands_between_processes() {
+    let pools = [Pool::new(&[]), Pool::new(&[])];
+    let pools: Vec<&Pool> = pools.iter().collect();
+    let output = bench(&pools, &["--repartition", "--cache", "0.9", "--json", "-"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let handover = &json["handover"];
+    assert_eq!(handover["lost"], 0, "{handover}");
+    assert!(handover["checked"].as_u64() > Some(0), "{handover}");
+    assert!(handover["writes"].as_u64() > Some(0), "{handover}");
+    assert!(handover["unserved_ms"].as_f64() >= handover["given_ms"].as_f64());
+}
+
+#[test]
 fn bad_input_is_one_line() {
     let scratch = Scratch::new();
     let file = scratch.path("key");
@@ -114,4 +130,7 @@ fn bad_input_is_one_line() {
     nobody.args(["bench", "--remote", "--servers", "127.0.0.1:1"]);
     let line = refused(nobody);
     assert!(line.contains("memory server 0 cannot be reached: 127.0.0.1:1"));
+    let mut simulated = timberline();
+    simulated.args(["bench", "--remote", "--repartition"]);
+    assert!(refused(simulated).contains("--servers"));
 }

@@ -6,6 +6,7 @@
 mod design;
 mod optimal;
 mod over_tcp;
+mod repartition;
 mod requests;
 mod workload;
 
@@ -20,6 +21,7 @@ use crate::workload::Rng;
 pub use design::Design;
 pub use optimal::optimal_reads;
 pub use over_tcp::{Echo, PoolOutcome, PoolRow, measure_pool};
+pub use repartition::{Handover, measure_handover};
 use requests::Requests;
 pub use workload::Workload;
 

@@ -9,10 +9,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde_json::{Value, json};
 use timberline_bench::Rounds;
 use timberline_bench::remote::{
-    Design, Each, PoolOutcome, Row, Setting, Workload, measure, measure_pool, optimal_reads,
+    Design, Each, Handover, PoolOutcome, Row, Setting, Workload, measure, measure_handover,
+    measure_pool, optimal_reads,
 };
 use timberline_bench::report::grid::Grid;
 use timberline_bench::report::write_file;
+use timberline_remote::fabric::Fabric;
 use timberline_remote::fabric::tcp::{Tcp, TcpOptions};
 
 use super::Args;
@@ -47,6 +49,14 @@ pub struct RemoteArgs {
     /// File with the key of these memory servers
     #[arg(long, requires = "servers", value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Measure how half of the keys change hands under load, between two compute servers in this
+    /// process
+    #[arg(
+        long,
+        requires = "servers",
+        conflicts_with_all = ["designs", "remote_workloads"]
+    )]
+    repartition: bool,
     /// Compute servers, each with the same share of the keys
     #[arg(long, default_value_t = 4, value_parser = servers(), requires = "remote", value_name = "N")]
     compute_servers: u16,
@@ -185,7 +195,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         key: given.key_file.as_deref().map(key).transpose()?,
         ..TcpOptions::default()
     };
-    let fabric = Tcp::connect(&given.servers, &options).map_err(Failure::impossible)?;
+    let connect = || Tcp::connect(&given.servers, &options).map_err(Failure::impossible);
+    let fabric = connect()?;
+    if given.repartition {
+        let fabrics = [Arc::new(fabric) as Arc<dyn Fabric>, Arc::new(connect()?)];
+        let measured = measure_handover(&setting, fabrics, &is_over).map_err(Failure::Failed)?;
+        let handover = measured.ok_or_else(interrupted_run)?;
+        if write_json(args, &json!({ "setting": setting, "handover": handover }))? {
+            return Ok(());
+        }
+        return print_handover(&setting, &handover);
+    }
     let measured = measure_pool(&setting, Arc::new(fabric), &is_over);
     let outcome = timberline_io::wait_for(measured).map_err(Failure::Failed)?;
     let outcome = outcome.ok_or_else(interrupted_run)?;
@@ -294,6 +314,34 @@ fn print_pool(servers: usize, setting: &Setting, outcome: &PoolOutcome) -> Resul
         ));
     }
     say(table.render().trim_end())
+}
+
+fn print_handover(setting: &Setting, handover: &Handover) -> Result<(), Failure> {
+    say(format_args!(
+        "{} records of 16 bytes; two compute servers with caches of {} KiB; {} requests in flight; \
+         theta {}, half of them updates\n\n\
+         half of the keys changed hands in {:.0} ms ({:.0} ms until they were given)\n\
+         {} writes, {:.1} MiB over the network; {} requests refused\n\
+         {} acknowledged changes read back, {} lost\n\n\
+         thousands of requests a second, by tenths of a second:",
+        setting.records,
+        setting.cache_bytes() >> 10,
+        setting.threads,
+        setting.skew,
+        handover.unserved_ms,
+        handover.given_ms,
+        handover.writes,
+        handover.bytes as f64 / f64::from(1 << 20),
+        handover.refused,
+        handover.checked,
+        handover.lost,
+    ))?;
+    let (before, after) = handover.kops.split_at(handover.begin);
+    let row = |kops: &[f64]| {
+        let cells: Vec<_> = kops.iter().map(|kops| format!("{kops:.0}")).collect();
+        cells.join(" ")
+    };
+    say(format_args!("{} | {}", row(before), row(after)))
 }
 
 /// A median, and the range of the rounds.
